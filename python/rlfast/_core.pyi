@@ -1,0 +1,183 @@
+"""The native half of rlfast. Everything here is an engine part; the public names live in the Python packages."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__version__: str
+
+type Path = tuple[str, ...]
+"""Where a leaf stands in a nested batch: ``("obs", "agent", "position")``."""
+type Column = tuple[Path, np.dtype[Any], tuple[int, ...]]
+"""A leaf's path, dtype and shape of one row."""
+type Index = NDArray[np.int64]
+
+class SchemaMismatch(Exception):
+    """What was given is not exactly what the columns hold. Raised before anything is changed; the Python layer
+    then converts the rows, adds late columns, or raises the error meant for people."""
+
+@final
+class Replay:
+    """The replay engine: typed columns over one or more rings.
+
+    Rows are addressed by global index: ring ``r`` owns ``offsets[r] .. offsets[r] + capacities[r]``.
+    """
+
+    def __new__(
+        cls,
+        capacities: Sequence[int],
+        *,
+        wrap: Callable[[dict[str, Any]], Any],
+        save_obs_next: bool = True,
+        stack_num: int = 1,
+        sample_avail: bool = False,
+        alpha: float | None = None,
+        beta: float = 1.0,
+        weight_norm: bool = True,
+        seed: int = 0,
+        storage: str | None = None,
+    ) -> Replay:
+        """:param wrap: makes a ``Batch`` of a dict without copying; its return type's ``__dict__`` is also what nested
+        input may be. :param alpha: priority exponent, None for uniform sampling. :param storage: folder for file-backed columns."""
+
+    # -- structure ---------------------------------------------------------------------------------------------------
+    @property
+    def capacities(self) -> list[int]: ...
+    @property
+    def offsets(self) -> list[int]: ...
+    @property
+    def total(self) -> int:
+        """Sum of the capacities."""
+    stack_num: int
+    sample_avail: bool
+    beta: float
+    weight_norm: bool
+    def define(self, columns: Sequence[Column], foreign: Sequence[Path] = ()) -> None:
+        """First call: lays out the rows. Later calls add zero-filled columns. ``foreign`` paths are object leaves that the
+        caller keeps; they are skipped in ``add`` and absent from results. MemoryError (with the bytes) when it cannot fit."""
+    def columns(self) -> list[Column]: ...
+    def nbytes(self) -> int:
+        """Bytes of the rows that are held in memory or on disk (not reserved address space)."""
+    def __len__(self) -> int: ...
+    def sizes(self) -> Index:
+        """Rows held by each ring."""
+    def cursors(self) -> Index:
+        """Next slot to be written in each ring, ring-local."""
+    # -- writing -----------------------------------------------------------------------------------------------------
+    def add(
+        self, fields: Mapping[str, Any], rings: Index | None = None
+    ) -> tuple[Index, NDArray[np.float64], Index, Index]:
+        """One row (``rings=None``: ring 0, unbatched leaves) or one row for each entry of ``rings``.
+
+        Returns ``(index, episode_return, episode_length, episode_start)``, all of length 1 or ``len(rings)``; return and
+        length are 0 where the episode goes on, and the return is ``[rows, agents]`` for vector rewards."""
+    def append(
+        self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None, ring: int = 0
+    ) -> int:
+        """One row by keywords, the quickest way in; gives its index."""
+    def close_episode(self, ring: int) -> None:
+        """Ends the running episode of a ring as truncated at its newest row."""
+    def reset(self, ring: int | None = None, keep_statistics: bool = False) -> None: ...
+    def load(
+        self, fields: Mapping[str, Any], sizes: Sequence[int], cursors: Sequence[int]
+    ) -> None:
+        """Replaces all rows by full-length columns (``total`` rows each, in storage order), of which ``sizes[r]`` rows before
+        ``cursors[r]`` are live. ``define`` must have laid out the columns."""
+    def running(self, ring: int) -> tuple[NDArray[np.float64] | float, int, int]:
+        """Return so far, length so far and start (global index) of the ring's running episode."""
+    def set_running(self, ring: int, episode_return: NDArray[np.float64] | float, length: int, start: int) -> None: ...
+    # -- reading -----------------------------------------------------------------------------------------------------
+    def take(
+        self,
+        index: Index,
+        keys: Sequence[str] | None = None,
+        stack_num: int | None = None,
+        out: Mapping[str, NDArray[Any]] | None = None,
+    ) -> dict[str, Any]:
+        """Fresh arrays of the rows at ``index`` (any shape; the result's leading axes), nested as they came in.
+
+        ``keys``: top-level names; None means every column, ``done``, ``obs_next``, and empty ``info`` and ``policy`` when there
+        are none. ``stack_num`` applies to obs, obs_next, info and policy. IndexError for rows outside the storage."""
+    def sample(self, batch_size: int, out: Mapping[str, NDArray[Any]] | None = None) -> tuple[dict[str, Any], Index]:
+        """``draw`` and ``take`` in one; with ``weight`` when prioritized."""
+    def draw(self, batch_size: int) -> Index:
+        """Anchors with replacement: uniform over live rows, or by priority; only rows with a full stack under
+        ``sample_avail``. ValueError when there is none. The array remembers the generations of its slots."""
+    def view(self, path: Path) -> NDArray[Any]:
+        """The whole column, unfilled rows zero. A view of the storage where it is stored as such (read-only for obs and
+        flags), else (obs_next, de-duplicated frames) a fresh array."""
+    def set_column(self, path: Path, values: NDArray[Any]) -> None:
+        """Overwrites a whole stored column; obs, obs_next and flags go through ``load``."""
+    # -- episodes ----------------------------------------------------------------------------------------------------
+    def prev(self, index: Index) -> Index: ...
+    def next(self, index: Index) -> Index: ...
+    def unfinished(self) -> Index:
+        """Newest row of each ring whose episode is running."""
+    def chronological(self, ring: int | None = None) -> Index:
+        """All live rows, oldest first, ring by ring; with ``sample_avail`` only those with a full stack."""
+    def episode_start(self, index: Index) -> Index:
+        """Oldest live row of the episode of each row."""
+    def episode_end(self, index: Index) -> Index:
+        """Newest live row of the episode of each row."""
+    def unroll(self, index: Index, length: int) -> tuple[Index, Index]:
+        """``(rows[B, length], count[B])``: each row and those that follow it in its episode; past the end the last repeats."""
+    def window(self, index: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
+        """``(rows[B, before + length], mask)``: up to ``before`` rows of the episode ahead of each row, then ``length`` from it.
+        Rows outside the episode repeat the nearest one inside and are masked False."""
+    def nstep(
+        self, index: Index, n_step: int, gamma: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
+        """``(reward_sum, discount, last)``: sum of gamma^k r over the k <= n_step rows that exist inside the episode; gamma^k, or
+        0 if the last row is terminal; and the last row (it inherits what ``index`` carries)."""
+    def hindsight(self, index: Index, future_k: int, horizon: int) -> tuple[NDArray[np.bool_], Index]:
+        """``(relabel, goal)``: whether each row is relabelled (probability 1 - 1/future_k) and the row, at or after it in its
+        episode and less than ``horizon`` later, whose achieved goal is taken."""
+    # -- priorities --------------------------------------------------------------------------------------------------
+    @property
+    def prioritized(self) -> bool: ...
+    @property
+    def tree(self) -> SegmentTree:
+        """The sum tree of the prioritized sampler (shared, not a copy); AttributeError without one."""
+    @property
+    def stale_updates(self) -> int:
+        """Priority updates refused because their slot had been overwritten."""
+    @property
+    def max_priority(self) -> float: ...
+    @max_priority.setter
+    def max_priority(self, value: float) -> None: ...
+    def weights(self, index: Index) -> NDArray[np.float64]:
+        """Importance weights, divided by the largest among them under ``weight_norm``."""
+    def update_priority(self, index: Index, priority: NDArray[np.float64]) -> int:
+        """Sets (|priority| + eps)^alpha; gives how many were refused as stale. ValueError on NaN, infinity or a negative
+        value (naming its place) before anything is changed."""
+    # -- what an index array carries -----------------------------------------------------------------------------------
+    def stamp(self, index: Index) -> Index:
+        """The same rows in an array that remembers the current generations."""
+    # -- state -------------------------------------------------------------------------------------------------------
+    def reseed(self, seed: int) -> None: ...
+    def dump(self) -> bytes:
+        """Everything, random streams included, as a checksummed snapshot."""
+    def restore(self, snapshot: bytes) -> None:
+        """The reverse; ValueError on anything that is not a whole snapshot of the same capacities, with nothing changed."""
+    def save(self, path: str, extra: bytes = b"") -> None:
+        """The snapshot to a temporary file beside ``path``, synced, then renamed over it."""
+    @staticmethod
+    def read_header(path: str) -> tuple[list[int], bytes]:
+        """Capacities and ``extra`` of a saved snapshot, checked."""
+    def open(self, path: str) -> None:
+        """Restores from a file written by ``save``."""
+
+def carry(index: Index, goals: Index) -> Index:
+    """The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal)."""
+
+def carried(index: Index) -> Index | None:
+    """The goals given to ``carry`` (also for slices of its result), or None."""
+
+@final
+class SegmentTree:
+    """A wide sum tree in f64 over ``size`` leaves; every parent is recomputed from its children, so nothing drifts."""
+    # The full interface of rlfast.data.SegmentTree: see rust/python/src/segment_tree.rs.
+    def __new__(cls, size: int) -> SegmentTree: ...
+    def __len__(self) -> int: ...

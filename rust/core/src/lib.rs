@@ -1,0 +1,1 @@
+//! The engine under `rlfast`: replay storage, sampling and returns, with no Python in it.

@@ -1,0 +1,1 @@
+//! Native environments for `rlfast`.
