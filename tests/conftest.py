@@ -1,0 +1,27 @@
+"""What every test starts from: the same seeds, one numeric thread, and a folder of its own for runs."""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")  # read once, when NumPy and torch load: so before anything else is imported
+
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _seeds() -> None:
+    random.seed(0)
+    np.random.seed(0)
+    if "torch" in sys.modules:  # a test that imports torch later seeds it itself
+        sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """A run folder that does not exist yet, as a training run finds it."""
+    return tmp_path / "run"
