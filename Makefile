@@ -1,0 +1,105 @@
+# On a machine with Python >= 3.11, a C compiler, make and Rust, nothing else is needed:
+#   make demo   watch an agent learn          make test   prove that everything works
+#
+# PYTHON=python3.13 picks the interpreter of .venv; TORCH_INDEX=https://download.pytorch.org/whl/cpu a smaller torch;
+# PIP_ARGS goes to every pip install; PYTEST_ARGS, CARGO_ARGS to pytest and cargo test.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(abspath $(VENV))/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+TARGET := x86_64-unknown-linux-gnu
+
+# maturin and pyo3 look at these; a conda shell must not divert them.
+export VIRTUAL_ENV := $(abspath $(VENV))
+export PYO3_PYTHON := $(BIN)/python
+unexport CONDA_PREFIX
+
+rust_sources := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
+pip := $(BIN)/python -m pip --disable-pip-version-check
+run := $(BIN)/python -m
+
+.DEFAULT_GOAL := help
+.PHONY: help env build dev demo test lint fmt rust-test python-test learning long bench bench-quick asan valgrind miri wheel clean
+
+help:                   ## this list
+	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+# -- environment and build -----------------------------------------------------------------------------------------------
+
+env: $(VENV)/.env       ## .venv with the tools that build, check and test
+$(VENV)/.env: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(pip) install -q --upgrade 'pip>=25.1' $(PIP_ARGS)
+	$(if $(TORCH_INDEX),$(pip) install torch --index-url $(TORCH_INDEX) $(PIP_ARGS))
+	$(pip) install --group dev $(PIP_ARGS)
+	touch $@
+
+build: $(VENV)/.built   ## rlfast, its engine optimized, editable in .venv
+$(VENV)/.built: $(VENV)/.env $(rust_sources)
+	$(pip) install --no-build-isolation --config-settings=build-args=--locked --editable '.[train]' $(PIP_ARGS)
+	touch $@
+
+dev: env                ## the engine, quick to compile, for the edit-build-test loop
+	@rm -f $(VENV)/.built
+	$(run) maturin develop --profile dev-fast
+
+wheel: env              ## target/wheels/*.whl
+	$(run) maturin build --release --locked
+
+# -- see it work ---------------------------------------------------------------------------------------------------------
+
+demo: build             ## train DQN on CartPole-v1 and write runs/demo
+	rm -rf runs/demo
+	$(BIN)/rlfast train dqn --env CartPole-v1 --run-dir runs/demo
+
+bench: build            ## every benchmark against its peers (hours)
+	$(run) pytest bench -m '' --benchmark-only $(PYTEST_ARGS)
+
+bench-quick: build      ## the table of the README (minutes)
+	$(run) pytest bench -m 'quick' --benchmark-only $(PYTEST_ARGS)
+
+# -- prove it ------------------------------------------------------------------------------------------------------------
+
+test: lint rust-test python-test  ## everything a change must pass
+
+lint: build             ## formatting, clippy, ruff, mypy, stubs, layers
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(run) ruff check
+	$(run) ruff format --check
+	$(run) mypy
+	$(run) mypy.stubtest rlfast._core --mypy-config-file pyproject.toml --concise
+	$(BIN)/lint-imports
+
+rust-test: env          ## cargo test; the Python module itself is tested from Python
+	cargo test --workspace --exclude rlfast-python --locked $(CARGO_ARGS)
+
+python-test: build      ## pytest with doctests
+	$(run) pytest $(PYTEST_ARGS)
+
+learning: build         ## agents reach their thresholds (long)
+	$(run) pytest -m learning --timeout 0 $(PYTEST_ARGS)
+
+long: build             ## a million fuzzed operations, crash tests (long)
+	$(run) pytest -m long --timeout 0 $(PYTEST_ARGS)
+	cargo test --release -p rlfast-core --locked $(CARGO_ARGS) -- --ignored
+
+fmt: env                ## format and fix what can be fixed
+	cargo fmt --all
+	$(run) ruff check --fix --exit-zero
+	$(run) ruff format
+
+asan: export RUSTC_BOOTSTRAP = 1
+asan: export RUSTFLAGS = -Zsanitizer=address
+asan: env               ## the core under AddressSanitizer
+	cargo test -p rlfast-core --lib --tests --locked --target $(TARGET) --target-dir target/asan $(CARGO_ARGS)
+
+valgrind: export CARGO_TARGET_$(shell echo $(TARGET) | tr a-z- A-Z_)_RUNNER = valgrind --quiet --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite
+valgrind: export PROPTEST_CASES = 8
+valgrind: env           ## the core under valgrind
+	cargo test -p rlfast-core --lib --tests --locked --target $(TARGET) --target-dir target/valgrind $(CARGO_ARGS)
+
+clean:                  ## everything that was built; .venv stays
+	rm -rf target dist build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks $(VENV)/.built
+	find python tests bench -name __pycache__ -prune -exec rm -rf {} +
+	rm -f python/rlfast/_core*.so python/rlfast/_core*.pyd
