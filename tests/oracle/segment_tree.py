@@ -1,0 +1,23 @@
+"""A sum tree by definition: a list of leaves."""
+
+import math
+
+
+class SegmentTree:
+    """Leaves in a list. Use whole numbers as values, so that no order of summation can round."""
+
+    def __init__(self, size: int) -> None:
+        self.leaves = [0.0] * size
+
+    def reduce(self, start: int = 0, end: int | None = None) -> float:
+        return math.fsum(self.leaves[start : len(self.leaves) if end is None else end])
+
+    def find(self, mass: float) -> int:
+        """The leaf whose half-open interval of the cumulated mass holds ``mass``; a mass at or past the end belongs to
+        the last leaf that has any. A leaf without mass has an empty interval."""
+        upper = 0.0
+        for leaf, value in enumerate(self.leaves):
+            upper += value
+            if value > 0 and mass < upper:
+                return leaf
+        return max(leaf for leaf, value in enumerate(self.leaves) if value > 0)
