@@ -1,0 +1,44 @@
+"""What the documents say is so: examples run and print what they claim, links lead somewhere, commands exist."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+NAMES = [str(d.relative_to(ROOT)) for d in DOCUMENTS]
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def blocks(document: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda d: d.name)
+def test_examples_print_what_they_say(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(document):
+        claimed = re.findall(r"^ *print\(.*\)  +# (.*)$", block, re.MULTILINE)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block, document.name, "exec"), {"__name__": "__main__"})
+        assert printed.getvalue().splitlines() == claimed
+
+
+def test_the_readme_shows_an_example() -> None:
+    assert any("print(" in block for block in blocks(ROOT / "README.md"))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+def test_links_lead_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
+def test_make_commands_exist(document: Path) -> None:
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)", document.read_text(), re.MULTILINE))
+    assert named - TARGETS == set()
