@@ -99,6 +99,12 @@ valgrind: export PROPTEST_CASES = 8
 valgrind: env           ## the core under valgrind
 	cargo test -p rlfast-core --lib --tests --locked --target $(TARGET) --target-dir target/valgrind $(CARGO_ARGS)
 
+# File-backed memory calls mmap, which miri does not model: asan and valgrind watch it.
+miri: export MIRIFLAGS = -Zmiri-disable-isolation
+miri: export PROPTEST_CASES = 2
+miri:                   ## the core under miri (needs `rustup toolchain install nightly --component miri`)
+	cargo +nightly miri test -p rlfast-core --lib --locked --target-dir target/miri $(CARGO_ARGS)
+
 clean:                  ## everything that was built; .venv stays
 	rm -rf target dist build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks $(VENV)/.built
 	find python tests bench -name __pycache__ -prune -exec rm -rf {} +
