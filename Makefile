@@ -94,7 +94,7 @@ asan: export RUSTFLAGS = -Zsanitizer=address
 asan: env               ## the core under AddressSanitizer
 	cargo test -p rlfast-core --lib --tests --locked --target $(TARGET) --target-dir target/asan $(CARGO_ARGS)
 
-valgrind: export CARGO_TARGET_$(shell echo $(TARGET) | tr a-z- A-Z_)_RUNNER = valgrind --quiet --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite
+valgrind: export CARGO_TARGET_$(shell echo $(TARGET) | tr a-z- A-Z_)_RUNNER = valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
 valgrind: export PROPTEST_CASES = 8
 valgrind: env           ## the core under valgrind
 	cargo test -p rlfast-core --lib --tests --locked --target $(TARGET) --target-dir target/valgrind $(CARGO_ARGS)
