@@ -1,0 +1,110 @@
+"""The engine under test, spoken to as random programs speak: flat rows in, flat rows out."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.replay import Fields, Path
+from property.programs import Config
+from rlfast import _core
+
+Index = NDArray[np.int64]
+
+
+class Nested:
+    """What stands for a ``Batch`` here: attributes over a dict that is not copied."""
+
+    def __init__(self, leaves: dict[str, Any]) -> None:
+        self.__dict__ = leaves
+
+
+def nest(fields: Fields) -> dict[str, Any]:
+    """Flat leaves as nested dicts."""
+    result: dict[str, Any] = {}
+    for path, value in fields.items():
+        place = result
+        for key in path[:-1]:
+            place = place.setdefault(key, {})
+        place[path[-1]] = value
+    return result
+
+
+def flatten(batch: Any, above: Path = ()) -> Fields:
+    """Nested leaves as flat ones."""
+    if isinstance(batch, np.ndarray):
+        return {above: batch}
+    children = batch if isinstance(batch, Mapping) else batch.__dict__
+    return {path: leaf for key, child in children.items() for path, leaf in flatten(child, (*above, key)).items()}
+
+
+class Engine:
+    """``rlfast._core.Replay`` behind the operations of a program."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.replay = self._make()
+
+    def _make(self) -> _core.Replay:
+        config = self.config
+        return _core.Replay(
+            list(config.capacities),
+            wrap=Nested,
+            save_obs_next=config.save_obs_next,
+            stack_num=config.stack_num,
+            sample_avail=config.sample_avail,
+            alpha=config.alpha,
+            beta=config.beta,
+            weight_norm=config.weight_norm,
+            seed=3,
+        )
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+    def _complete(self, fields: Fields) -> Fields:
+        """The row with every column the engine has, and the engine with every column the row has."""
+        if not self.config.save_obs_next:
+            fields = {path: value for path, value in fields.items() if path[0] != "obs_next"}
+        known = {path: (dtype, shape) for path, dtype, shape in self.replay.columns()}
+        new = [(path, value.dtype, value.shape) for path, value in fields.items() if path not in known]
+        if new:
+            self.replay.define(new)
+        missing = {path: np.zeros(*reversed(column)) for path, column in known.items() if path not in fields}
+        return {path: value for path, value in (fields | missing).items() if path != ("done",)}
+
+    def add(self, rings: Sequence[int], rows: Sequence[Fields], *, vector: bool) -> tuple[NDArray[Any], ...]:
+        complete = [self._complete(row) for row in rows]
+        if not vector and rings[0] == 0:
+            return self.replay.add(nest(complete[0]))
+        batch = {path: np.stack([row[path] for row in complete]) for path in complete[0]}
+        return self.replay.add(nest(batch), np.array(rings))
+
+    def reset(self, ring: int | None, keep_statistics: bool) -> None:
+        self.replay.reset(ring, keep_statistics)
+
+    def close_episode(self, ring: int) -> None:
+        self.replay.close_episode(ring)
+
+    def update_priority(self, index: Index, priority: NDArray[np.float64]) -> int:
+        return self.replay.update_priority(index, priority)
+
+    def persist(self, how: str) -> None:
+        """The same state in a new object."""
+        old, self.replay = self.replay, self._make()
+        if how == "memory":
+            self.replay.restore(old.dump())
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            file = str(FilePath(folder) / "replay")
+            old.save(file)
+            self.replay.open(file)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+    def take(self, index: Index, depth: int | None = None) -> Fields:
+        return flatten(self.replay.take(index, stack_num=depth))
+
+    def sample(self, size: int) -> tuple[Fields, Index]:
+        batch, index = self.replay.sample(size)
+        return flatten(batch), index

@@ -1,0 +1,178 @@
+"""Random programs: what to build, and what to do with it step by step. Plain data, so that they print and shrink."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from oracle.replay import Path
+from property.observations import ACTIONS, ADVANCE, ENDS, FOLLOW, LATE, OBSERVATIONS, Step
+
+
+@dataclass(frozen=True)
+class Config:
+    """How a buffer is made and what its rows look like."""
+
+    capacities: tuple[int, ...]
+    stack_num: int = 1
+    save_obs_next: bool = True
+    sample_avail: bool = False
+    alpha: float | None = None
+    beta: float = 1.0
+    weight_norm: bool = True
+    obs: str = "vector"
+    act: str = "discrete"
+    agents: int = 0
+    n_step: int = 3
+    gamma: float = 0.9
+
+
+@dataclass(frozen=True)
+class Add:
+    """One row (``vector`` False) or one row for each of several rings at once."""
+
+    steps: tuple[Step, ...]
+    vector: bool = True
+
+
+@dataclass(frozen=True)
+class Reset:
+    ring: int | None = None
+    keep_statistics: bool = False
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A sample whose indices are kept for a later update."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Update:
+    """New priorities for the indices of one of the last samples, or for rows named by bare integers."""
+
+    ticket: int
+    seed: int
+    bare: bool = False
+
+
+@dataclass(frozen=True)
+class Late:
+    """Rows have one more key from now on."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Rows lack a key that came late from now on."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Close:
+    """Ends the running episode of a ring."""
+
+    ring: int
+
+
+@dataclass(frozen=True)
+class Persist:
+    """Saves, makes a new buffer and loads."""
+
+    how: str
+
+
+@dataclass(frozen=True)
+class Beta:
+    beta: float
+
+
+@dataclass(frozen=True)
+class Bad:
+    """Input that must be refused and change nothing."""
+
+    what: str
+
+
+Operation = Add | Reset | Draw | Update | Late | Drop | Close | Persist | Beta | Bad
+BAD = ("nan priority", "infinite priority", "negative priority", "shape", "dtype", "missing key", "ring", "index")
+PERSIST = ("memory", "file")
+
+
+@dataclass(frozen=True)
+class Program:
+    config: Config
+    operations: tuple[Operation, ...]
+
+
+def random_config(random: Random) -> Config:
+    # Small rings wrap often, and one in four is large enough for long episodes.
+    capacities = [random.randint(1, random.choice((4, 8, 12, 40))) for _ in range(random.choice((1, 1, 2, 3, 5)))]
+    return Config(
+        capacities=tuple(capacities),
+        stack_num=random.choice((1, 1, 2, 3, 4)),
+        save_obs_next=random.random() < 0.8,
+        sample_avail=random.random() < 0.3,
+        alpha=random.choice((None, None, 0.6, 1.0)),
+        beta=random.choice((0.0, 0.4, 1.0)),
+        weight_norm=random.random() < 0.5,
+        obs=random.choice(sorted(OBSERVATIONS)),
+        act=random.choice(sorted(ACTIONS)),
+        agents=random.choice((0, 0, 0, 2)),
+        n_step=random.randint(1, 6),
+        gamma=random.choice((0.5, 0.9, 1.0)),
+    )
+
+
+def random_step(random: Random, ring: int) -> Step:
+    choice = random.choice
+    return Step(ring, random.getrandbits(32), choice(FOLLOW), choice(ADVANCE), choice(ENDS))
+
+
+def random_operation(random: Random, rings: int) -> Operation:
+    kind = random.random()
+    if kind < 0.35:
+        return Add((random_step(random, random.randrange(rings)),), vector=False)
+    if kind < 0.65:
+        chosen = random.sample(range(rings), random.randint(1, rings))
+        return Add(tuple(random_step(random, ring) for ring in chosen))
+    if kind < 0.75:
+        return Draw(random.randint(1, 9))
+    if kind < 0.84:
+        return Update(random.randrange(4), random.getrandbits(32), bare=random.random() < 0.3)
+    if kind < 0.86:
+        return Reset(random.choice((None, random.randrange(rings))), random.random() < 0.5)
+    if kind < 0.88:
+        return Late(random.choice(sorted(LATE)))
+    if kind < 0.89:
+        return Drop(random.choice(sorted(LATE)))
+    if kind < 0.91:
+        return Close(random.randrange(rings))
+    if kind < 0.94:
+        return Persist(random.choice(PERSIST))
+    if kind < 0.95:
+        return Beta(random.choice((0.0, 0.5, 1.0)))
+    return Bad(random.choice(BAD))
+
+
+def random_program(random: Random, length: int) -> Program:
+    config = random_config(random)
+    return Program(config, tuple(random_operation(random, len(config.capacities)) for _ in range(length)))
+
+
+def shorter(program: Program) -> Sequence[Program]:
+    """Programs with a piece less, the largest pieces first."""
+    config, operations = program.config, program.operations
+    result, size = [], len(operations) // 2
+    while size:
+        starts = range(0, len(operations), size)
+        result += [Program(config, operations[:start] + operations[start + size :]) for start in starts]
+        size //= 2
+    for place, operation in enumerate(operations):
+        if isinstance(operation, Add) and len(operation.steps) > 1:
+            for step in operation.steps:
+                less = Add(tuple(other for other in operation.steps if other is not step))
+                result.append(Program(config, (*operations[:place], less, *operations[place + 1 :])))
+    return result
