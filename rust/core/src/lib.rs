@@ -1,3 +1,5 @@
 //! The engine under `rlfast`: replay storage, sampling and returns, with no Python in it.
 
+pub mod prefetch;
 pub mod rng;
+pub mod segment_tree;

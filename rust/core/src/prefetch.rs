@@ -1,0 +1,23 @@
+//! Asking the cache for memory ahead of its use.
+
+/// Starts loading `slice[index]` into the cache where the processor can be asked to; a hint without any other effect, also
+/// when `index` lies outside.
+#[inline(always)]
+pub fn prefetch<T>(slice: &[T], index: usize) {
+    let address = slice.as_ptr().wrapping_add(index);
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: every x86-64 processor has SSE; a prefetch never faults and reads nothing the program can see.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        // SAFETY: `prfm` is a hint: it never faults, touches no register or flag, and reads nothing the program can see.
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly))
+        };
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = address;
+}
