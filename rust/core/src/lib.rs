@@ -1,5 +1,6 @@
 //! The engine under `rlfast`: replay storage, sampling and returns, with no Python in it.
 
+pub mod pool;
 pub mod prefetch;
 pub mod rng;
 pub mod segment_tree;

@@ -72,15 +72,34 @@ impl Fold for MinPositive {
         let positive = node
             .0
             .map(|value| if value > 0.0 { value } else { f64::INFINITY });
-        positive.into_iter().fold(f64::INFINITY, f64::min)
+        halve(
+            positive,
+            |left, right| if right < left { right } else { left },
+        )
     }
 }
 
 impl Fold for Max {
     #[inline(always)]
     fn fold(node: &Node) -> f64 {
-        node.0.into_iter().fold(0.0, f64::max)
+        halve(
+            node.0,
+            |left, right| if right > left { right } else { left },
+        )
     }
+}
+
+/// Pairs across the halves, then across the quarters: vector instructions instead of a chain.
+#[inline(always)]
+fn halve(mut values: [f64; WIDTH], choose: impl Fn(f64, f64) -> f64) -> f64 {
+    let mut half = WIDTH / 2;
+    while half > 0 {
+        for i in 0..half {
+            values[i] = choose(values[i], values[i + half]);
+        }
+        half /= 2;
+    }
+    values[0]
 }
 
 /// The levels above the leaves: slot `i` of a level is the fold of node `i` of the level below.
