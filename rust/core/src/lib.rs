@@ -2,5 +2,6 @@
 
 pub mod pool;
 pub mod prefetch;
+pub mod returns;
 pub mod rng;
 pub mod segment_tree;
