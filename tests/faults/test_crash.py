@@ -73,13 +73,9 @@ def save_within_limits(path, limits):
     before = contents(states[1])
     for limit in limits:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-        try:
+        with pytest.raises(OSError, match=r"\w{4,}") as refused:
             states[1].save(path)
-        except OSError as error:
-            if error.errno != errno.EFBIG:
-                raise
-        else:
-            raise AssertionError(f"saved in {limit} bytes")
+        assert refused.value.errno == errno.EFBIG, refused.value
         assert contents(states[1]) == before
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
@@ -112,12 +108,9 @@ def on_a_full_disk(folder):
     small, large = add(engine([64, 64]), 40, width=WIDTH), add(engine([512, 512]), 900, width=WIDTH)
     small.save(file)
     for attempt in (lambda: large.save(file), lambda: add(engine([4096], storage=f"{folder}/rows"), 1, width=WIDTH)):
-        try:
+        with pytest.raises(OSError, match=r"\w{4,}") as refused:
             attempt()
-        except OSError as error:
-            assert error.errno == errno.ENOSPC, error
-        else:
-            raise AssertionError("there was room")
+        assert refused.value.errno == errno.ENOSPC, refused.value
     survivor = engine([64, 64])
     survivor.open(file)
     assert contents(survivor) == contents(small)

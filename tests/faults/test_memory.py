@@ -62,7 +62,8 @@ LIMITED = """
     replay = add(engine([1000]), 10)
     before = contents(replay)
     resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
-    for attempt in (lambda: add(engine([40_000_000]), 1, width=200), lambda: replay.define([(("late",), np.dtype("f8"), (10**7,))])):
+    late = [(("late",), np.dtype("f8"), (10**7,))]
+    for attempt in (lambda: add(engine([40_000_000]), 1, width=200), lambda: replay.define(late)):
         try:
             attempt()
         except MemoryError as error:

@@ -31,8 +31,7 @@ def advantage_of(ends, v_next, *, v=None, rew=None, gamma=0.9, gae_lambda=0.8, v
 
 
 def nstep_of(buffer, n_step, gamma):
-    """``(return, last)`` of each slot: its n-step return, where what follows slot ``i`` is worth ``1000 + i``, and the slot
-    it bootstraps from."""
+    """Each slot's n-step return, what follows slot ``i`` being worth ``1000 + i``, and the slot it bootstraps from."""
     asked = []
 
     def target_q(_, last):
