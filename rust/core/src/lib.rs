@@ -5,3 +5,4 @@ pub mod prefetch;
 pub mod returns;
 pub mod rng;
 pub mod segment_tree;
+pub mod simd;
