@@ -1,6 +1,9 @@
 //! The engine under `rlfast`: replay storage, sampling and returns, with no Python in it.
 
+pub mod error;
+pub mod memory;
 pub mod pool;
 pub mod prefetch;
+pub mod replay;
 pub mod rng;
 pub mod segment_tree;
