@@ -52,7 +52,7 @@ def take(tree: Any, ids: Ids | None) -> Any:
 
 
 def put(tree: Any, ids: Ids | None, rows: Any, length: int) -> Any:
-    """``tree`` with ``rows`` at ``ids``, at all when that is None. Without a tree, the others of ``length`` rows are zero."""
+    """``tree`` with ``rows`` at ``ids`` (None: everywhere). Without a tree, the others of ``length`` rows are zero."""
     if ids is None or rows is None:
         return rows
 

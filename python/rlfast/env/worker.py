@@ -133,8 +133,11 @@ class DummyEnvWorker(EnvWorker):
         return result
 
     @staticmethod
-    def wait(workers: Sequence[EnvWorker], wait_num: int, timeout: float | None = None) -> Sequence[EnvWorker]:  #
-    noqa: ARG004
+    def wait(
+        workers: Sequence[EnvWorker],
+        wait_num: int,  # noqa: ARG004
+        timeout: float | None = None,  # noqa: ARG004
+    ) -> Sequence[EnvWorker]:
         """All of ``workers``: in this process every answer is ready."""
         return workers
 

@@ -146,8 +146,8 @@ class BaseTrainer(ABC):
             or self.train_collector.policy is not self.policy
         ):
             warnings.warn(
-                "test_in_train is switched off: it needs a test_collector, and a train_collector that acts with the
-                policy", stacklevel=4,
+                "test_in_train is switched off: it needs a test_collector, and a train_collector with the same policy",
+                stacklevel=4,
             )
             self.test_in_train = False
 

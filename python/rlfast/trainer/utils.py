@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from rlfast.utils.logger import BaseLogger
 
 
-def test_episode(  # noqa: PT028 (no test, but Tianshou's name)
+def test_episode(
     policy: ActingPolicy,
     collector: Collector,
     test_fn: Callable[[int, int | None], None] | None,
     epoch: int,
     n_episode: int,
-    logger: BaseLogger | None = None,
-    global_step: int | None = None,
-    reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
+    logger: BaseLogger | None = None,  # noqa: PT028 (Tianshou's name; no test)
+    global_step: int | None = None,  # noqa: PT028 (Tianshou's name; no test)
+    reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None = None,  # noqa: PT028 (Tianshou's name; no test)
 ) -> CollectStats:
     """Plays new episodes with ``policy`` in evaluation mode, where it is left; their mean return is unbiased.
 

@@ -21,7 +21,7 @@ _SAVE = "save"
 
 
 class _RowLogger(BaseLogger):
-    """Makes a flat row of each entry: ``scope``, ``axis``, ``step``, ``time`` in seconds since the start, and figures."""
+    """Makes a flat row of each entry: ``scope``, ``axis``, ``step``, ``time`` (seconds since the start), figures."""
 
     def __init__(
         self,
