@@ -14,7 +14,8 @@ def same(what: str, got: Any, want: NDArray[Any]) -> None:
     assert (got.dtype, got.shape) == (want.dtype, want.shape), (
         f"{what}: {got.dtype}{got.shape} {want.dtype}{want.shape}"
     )
-    assert got.tobytes() == want.tobytes(), f"{what}: got\n{got}\nwant\n{want}"
+    equal = got.tolist() == want.tolist() if want.dtype == object else got.tobytes() == want.tobytes()
+    assert equal, f"{what}: got\n{got}\nwant\n{want}"
 
 
 def same_fields(what: str, got: Fields, want: Fields) -> None:

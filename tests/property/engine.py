@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.replay import Fields, Path, Replay
-from property.programs import Config, Operation
+from property.observations import LATE
+from property.programs import Config, Late, Operation
 from property.questions import compare
 from rlfast import _core
 
@@ -73,7 +74,8 @@ class Engine:
         )
 
     def supports(self, operation: Operation) -> bool:
-        return True
+        """Objects are kept beside the engine."""
+        return not (isinstance(operation, Late) and LATE[operation.path][0] == "O")
 
     def compare(self, model: Replay, random: Random) -> None:
         compare(self, model, random)
@@ -115,7 +117,7 @@ class Engine:
     def persist(self, how: str) -> bool:
         """The same state in a new object."""
         old, self.replay = self.replay, self._make()
-        if how == "memory":
+        if how in ("memory", "copy"):
             self.replay.restore(old.dump())
         else:
             with tempfile.TemporaryDirectory() as folder:
