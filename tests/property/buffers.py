@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from oracle.replay import Fields, Replay, Row
 from property.compare import places, rows_at, same, same_fields
 from property.engine import flatten, must_raise, nest
-from property.programs import Beta, Close, Config, Operation, Reset
+from property.programs import Beta, Close, Config, Operation
 from rlfast.data import (
     Batch,
     PrioritizedReplayBuffer,
@@ -143,7 +143,7 @@ class Buffers:
         }
         same_fields("buffer[grid]", read(index.reshape(shape)), grid)
         key, depth = random.choice(("obs", "rew", "obs_next", "info", "act")), random.randint(1, 4)
-        if key in ("obs", "info") or depth == 1 and (key != "obs_next" or model.save_obs_next):
+        if key in ("obs", "info") or (depth == 1 and (key != "obs_next" or model.save_obs_next)):
             want = {path: value for path, value in model.take(rows, depth).items() if path[0] == key}
             same_fields(f"get({key}, {depth})", flatten(self.buffer.get(index, key, Batch(), depth), (key,)), want)
             column = flatten(getattr(self.buffer, key), (key,))

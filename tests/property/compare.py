@@ -14,7 +14,7 @@ def same(what: str, got: Any, want: NDArray[Any]) -> None:
     assert (got.dtype, got.shape) == (want.dtype, want.shape), (
         f"{what}: {got.dtype}{got.shape} {want.dtype}{want.shape}"
     )
-    equal = got.tolist() == want.tolist() if want.dtype == object else got.tobytes() == want.tobytes()
+    equal = got.tolist() == want.tolist() if want.dtype.kind == "O" else got.tobytes() == want.tobytes()
     assert equal, f"{what}: got\n{got}\nwant\n{want}"
 
 
