@@ -1,6 +1,7 @@
 """B: what a stored observation, a stack of them and the next one must be."""
 
 import hashlib
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -22,15 +23,15 @@ def digest(batch):
     return total.hexdigest()
 
 
-# -- B1, B2, B3: stacks --------------------------------------------------------------------------------------------------
+# -- B1, B2, B3: stacks ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.pitfall("B1")
 def test_a_stack_begins_with_the_first_frame_of_its_episode():
     buffer = fill(ReplayBuffer(10, stack_num=3), "..T.T...T.")
-    want = [[int(digit) for digit in stack] for stack in "000 001 012 333 334 555 556 567 678 999".split()]
-    assert buffer[SLOTS].obs.tolist() == want
-    assert buffer.get(SLOTS, "obs").tolist() == want
+    want = "000 001 012 333 334 555 556 567 678 999"
+    for stacks in (buffer[SLOTS].obs, buffer.get(SLOTS, "obs")):
+        assert " ".join("".join(str(frame) for frame in stack) for stack in stacks) == want
 
 
 @pytest.mark.pitfall("B1")
@@ -66,7 +67,7 @@ def test_a_stack_does_not_reach_across_the_write_head():
     assert buffer[[3, 4, 0, 1]].obs.tolist() == [[2, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]]
 
 
-# -- B4, B5: nothing stored twice, and yet the true next observation -----------------------------------------------------
+# -- B4, B5: nothing stored twice, and yet the true next observation -------------------------------------------------
 
 
 def episodes(buffer, make, lengths):
@@ -147,7 +148,7 @@ def test_the_newest_row_of_every_environment_has_its_true_next_observation():
     assert buffer[buffer.unfinished_index()].obs_next.tolist() == [6, 51, 501]
 
 
-# -- B6: samples and inputs are nobody else's memory ---------------------------------------------------------------------
+# -- B6: samples and inputs are nobody else's memory -----------------------------------------------------------------
 
 
 @pytest.mark.pitfall("B6")
@@ -184,7 +185,7 @@ def test_the_environment_may_reuse_its_arrays():
     assert buffer[:].obs_next[:, 0].tolist() == [1, 2, 3, 4]
 
 
-# -- B7, B8: bits ----------------------------------------------------------------------------------------------------------
+# -- B7, B8: bits ----------------------------------------------------------------------------------------------------
 
 DTYPES = ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8", "c16", "?"]
 
@@ -221,7 +222,7 @@ def test_every_float_is_stored_bit_for_bit(dtype, bits):
     special = np.array([0, 1, top, top >> 1, top - (top >> 2), top ^ (top >> 1)], dtype)
     rows = np.where(random.random((40, 6)) < 0.5, special, random.integers(0, top, (40, 6), dtype, endpoint=True))
     buffer = ReplayBuffer(30)
-    for now, after in zip(rows[:-1], rows[1:], strict=True):
+    for now, after in pairwise(rows):
         buffer.add(transition(now.view(bits), obs_next=after.view(bits)))
     batch = buffer[:]
     assert batch.obs.view(dtype).tolist() == rows[9:39].tolist()

@@ -98,7 +98,7 @@ class Bad:
 
 Operation = Add | Reset | Draw | Update | Late | Drop | Close | Persist | Beta | Bad
 BAD = ("nan priority", "infinite priority", "negative priority", "shape", "dtype", "missing key", "ring", "index")
-PERSIST = ("memory", "file")
+PERSIST = ("memory", "file", "copy", "hdf5")
 
 
 @dataclass(frozen=True)

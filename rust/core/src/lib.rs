@@ -5,5 +5,6 @@ pub mod memory;
 pub mod pool;
 pub mod prefetch;
 pub mod replay;
+pub mod returns;
 pub mod rng;
 pub mod segment_tree;

@@ -109,8 +109,7 @@ impl Job {
     fn new<'a>(chunks: usize, work: &'a (dyn Fn(usize) + Sync + 'a)) -> Self {
         // SAFETY: this only forgets the lifetime 'a. `run` keeps the closure alive until every claimed chunk has finished, and
         // `Job::work` calls it for claimed chunks alone.
-        let work: *const (dyn Fn(usize) + Sync + 'static) =
-            unsafe { std::mem::transmute(ptr::from_ref(work)) };
+        let work: *const (dyn Fn(usize) + Sync + 'static) = unsafe { std::mem::transmute(ptr::from_ref(work)) };
         Self {
             chunks,
             next: AtomicUsize::new(0),
@@ -154,10 +153,7 @@ impl Job {
         }
         let mut gate = lock(&self.gate);
         while !self.is_finished() {
-            gate = self
-                .all_finished
-                .wait(gate)
-                .unwrap_or_else(PoisonError::into_inner);
+            gate = self.all_finished.wait(gate).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -183,9 +179,8 @@ impl Pool {
         let mut current = POOL.load(Ordering::Acquire);
         loop {
             // SAFETY: POOL holds null or a pool leaked below, which lives for ever; `process` is never written again.
-            if let Some(pool) = unsafe { current.as_ref() }
-                && pool.process == process
-            {
+            let pool = unsafe { current.as_ref() };
+            if let Some(pool) = pool.filter(|pool| pool.process == process) {
                 return pool;
             }
             let fresh = Box::into_raw(Box::new(Pool::new(process)));
@@ -201,14 +196,7 @@ impl Pool {
     }
 
     fn new(process: u32) -> Self {
-        Self {
-            process,
-            queue: Mutex::new(Queue {
-                jobs: Vec::new(),
-                helpers: 0,
-            }),
-            work_waits: Condvar::new(),
-        }
+        Self { process, queue: Mutex::new(Queue { jobs: Vec::new(), helpers: 0 }), work_waits: Condvar::new() }
     }
 
     /// Offers `job` to as many as `helpers` helpers, spawning those that do not exist yet.
@@ -216,9 +204,7 @@ impl Pool {
         let mut queue = lock(&self.queue);
         queue.jobs.push(Arc::clone(job));
         while queue.helpers < helpers {
-            let spawned = thread::Builder::new()
-                .name("rlfast-pool".to_owned())
-                .spawn(|| self.help());
+            let spawned = thread::Builder::new().name("rlfast-pool".to_owned()).spawn(|| self.help());
             // A process at its thread limit works on with the helpers it has: the caller finishes alone if need be.
             let Ok(_detached) = spawned else { break };
             queue.helpers += 1;
@@ -231,24 +217,16 @@ impl Pool {
 
     /// Stops offering `job`.
     fn withdraw(&self, job: &Arc<Job>) {
-        lock(&self.queue)
-            .jobs
-            .retain(|other| !Arc::ptr_eq(other, job));
+        lock(&self.queue).jobs.retain(|other| !Arc::ptr_eq(other, job));
     }
 
     /// The life of a helper.
     fn help(&self) {
         let mut queue = lock(&self.queue);
         loop {
-            let claimed = queue
-                .jobs
-                .iter()
-                .find_map(|job| job.claim().map(|chunk| (Arc::clone(job), chunk)));
+            let claimed = queue.jobs.iter().find_map(|job| job.claim().map(|chunk| (Arc::clone(job), chunk)));
             let Some((job, chunk)) = claimed else {
-                queue = self
-                    .work_waits
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
+                queue = self.work_waits.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             drop(queue);

@@ -332,6 +332,53 @@ impl Replay {
             .ok_or_else(|| Error::Index(format!("ring {r} is not there; the buffer has rings 0 to {}", self.rings.len() - 1)))
     }
 
+    /// Values in one reward.
+    #[must_use]
+    pub fn agents(&self) -> usize {
+        self.table.as_ref().map_or(1, Table::agents)
+    }
+
+    /// Whether a reward is one number, and not one for each agent.
+    #[must_use]
+    pub fn scalar_reward(&self) -> bool {
+        let reward = |table: &Table| table.layout.reward.map(|leaf| table.layout.leaves[leaf].shape.is_empty());
+        self.table.as_ref().and_then(reward).unwrap_or(true)
+    }
+
+    /// See [`Rings::prev`].
+    #[must_use]
+    pub fn prev(&self, index: usize) -> usize {
+        self.table.as_ref().map_or(index, |table| self.rings.prev(table, index))
+    }
+
+    /// See [`Rings::next`].
+    #[must_use]
+    pub fn next(&self, index: usize) -> usize {
+        self.table.as_ref().map_or(index, |table| self.rings.next(table, index))
+    }
+
+    /// See [`Rings::bounds`].
+    #[must_use]
+    pub fn bounds(&self, index: usize) -> (usize, usize) {
+        self.table.as_ref().map_or((index, index), |table| self.rings.bounds(table, index))
+    }
+
+    /// All live rows of a ring, or of all rings one after the other, oldest first; under `sample_avail` only those whose
+    /// stack is whole.
+    #[must_use]
+    pub fn chronological(&self, ring: Option<usize>) -> Vec<i64> {
+        let partial = self.config.sample_avail && self.config.stack_num > 1;
+        self.live(ring).filter(|&i| !partial || self.whole(i)).map(|i| i as i64).collect()
+    }
+
+    /// Makes those who look at another buffer's priorities look at these.
+    pub fn keep_tree_of(&mut self, other: &Self) {
+        if let (Some(new), Some(old)) = (&mut self.priorities, &other.priorities) {
+            std::mem::swap(&mut *new.tree.lock(), &mut *old.tree.lock());
+            new.tree = old.tree.clone();
+        }
+    }
+
     /// Starts all random streams anew.
     pub fn reseed(&mut self, seed: u64) {
         self.config.seed = seed;

@@ -25,9 +25,7 @@ fn split_mix(state: &mut u64) -> u64 {
 
 /// FNV-1a over the bytes of `name`: short, and the same on every platform for ever.
 fn hash_name(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// A Xoshiro256++ stream (Blackman and Vigna, 2021): 256 bits of state, about a nanosecond a word.
@@ -49,9 +47,7 @@ impl Stream {
     /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
         let mut mix = seed;
-        Self {
-            state: std::array::from_fn(|_| split_mix(&mut mix)),
-        }
+        Self { state: std::array::from_fn(|_| split_mix(&mut mix)) }
     }
 
     /// The stream called `name` below `root_seed`. Different names give unrelated streams.
@@ -154,22 +150,15 @@ mod tests {
     fn named_streams_are_frozen() {
         // Stored snapshots and published runs depend on these bits.
         assert_eq!(Stream::named(0, "sampler").next_u64(), 9544728759919862901);
-        assert_eq!(
-            Stream::named(0, "hindsight").next_u64(),
-            12777365997450131529
-        );
-        assert_ne!(
-            Stream::named(1, "sampler").next_u64(),
-            Stream::named(0, "sampler").next_u64()
-        );
+        assert_eq!(Stream::named(0, "hindsight").next_u64(), 12777365997450131529);
+        assert_ne!(Stream::named(1, "sampler").next_u64(), Stream::named(0, "sampler").next_u64());
     }
 
     #[test]
     fn state_round_trips() {
         let mut stream = Stream::named(3, "a");
         stream.next_u64();
-        let mut copy =
-            Stream::from_state(stream.state()).expect("a running stream is never all zero");
+        let mut copy = Stream::from_state(stream.state()).expect("a running stream is never all zero");
         assert_eq!(stream.next_u64(), copy.next_u64());
         assert_eq!(Stream::from_state([0; 4]), None);
     }
@@ -182,10 +171,7 @@ mod tests {
             counts[stream.below(7) as usize] += 1.0;
         }
         let chi_square: f64 = counts.iter().map(|n| (n - 1e4).powi(2) / 1e4).sum();
-        assert!(
-            chi_square < 22.5,
-            "6 degrees of freedom, p = 0.001: {chi_square}"
-        );
+        assert!(chi_square < 22.5, "6 degrees of freedom, p = 0.001: {chi_square}");
     }
 
     #[test]

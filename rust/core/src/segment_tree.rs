@@ -69,23 +69,15 @@ impl Fold for MinPositive {
     /// Infinity if no child is positive.
     #[inline(always)]
     fn fold(node: &Node) -> f64 {
-        let positive = node
-            .0
-            .map(|value| if value > 0.0 { value } else { f64::INFINITY });
-        halve(
-            positive,
-            |left, right| if right < left { right } else { left },
-        )
+        let positive = node.0.map(|value| if value > 0.0 { value } else { f64::INFINITY });
+        halve(positive, |left, right| if right < left { right } else { left })
     }
 }
 
 impl Fold for Max {
     #[inline(always)]
     fn fold(node: &Node) -> f64 {
-        halve(
-            node.0,
-            |left, right| if right > left { right } else { left },
-        )
+        halve(node.0, |left, right| if right > left { right } else { left })
     }
 }
 
@@ -115,19 +107,13 @@ impl<F: Fold> Summary<F> {
         while let Some(nodes) = levels.last().map(Vec::len).filter(|&nodes| nodes > 1) {
             levels.push(vec![Node::ZERO; nodes.div_ceil(WIDTH)]);
         }
-        let mut summary = Self {
-            levels,
-            fold: std::marker::PhantomData,
-        };
+        let mut summary = Self { levels, fold: std::marker::PhantomData };
         summary.refresh_range(leaves, 0..leaves.len() * WIDTH);
         summary
     }
 
     fn root(&self) -> f64 {
-        let top = self
-            .levels
-            .last()
-            .expect("invariant: there is a root level");
+        let top = self.levels.last().expect("invariant: there is a root level");
         F::fold(&top[0])
     }
 
@@ -203,13 +189,7 @@ impl SumTree {
     /// A tree of `len` zeros.
     pub fn new(len: usize) -> Self {
         let leaves = vec![Node::ZERO; len.div_ceil(WIDTH).max(1)];
-        Self {
-            len,
-            sums: Summary::new(&leaves),
-            leaves,
-            mins: None,
-            maxs: None,
-        }
+        Self { len, sums: Summary::new(&leaves), leaves, mins: None, maxs: None }
     }
 
     /// Whether `values` may become leaves.
@@ -224,10 +204,7 @@ impl SumTree {
         }
         let position = values.iter().position(|&value| !legal(value));
         let position = position.expect("invariant: some value is illegal");
-        Err(BadValue {
-            position,
-            value: values[position],
-        })
+        Err(BadValue { position, value: values[position] })
     }
 
     /// Number of leaves.
@@ -270,9 +247,7 @@ impl SumTree {
 
     /// The greatest leaf, 0 if there is none. Costs what [`SumTree::min_positive`] costs.
     pub fn max(&mut self) -> f64 {
-        self.maxs
-            .get_or_insert_with(|| Summary::new(&self.leaves))
-            .root()
+        self.maxs.get_or_insert_with(|| Summary::new(&self.leaves)).root()
     }
 
     /// Sets one leaf.
@@ -340,11 +315,7 @@ impl SumTree {
     /// # Panics
     /// If `range` reaches outside the tree.
     pub fn sum(&self, range: Range<usize>) -> f64 {
-        assert!(
-            range.end <= self.len,
-            "{range:?} reaches outside a tree of {}",
-            self.len
-        );
+        assert!(range.end <= self.len, "{range:?} reaches outside a tree of {}", self.len);
         if range == (0..self.len) {
             return self.total();
         }
@@ -357,10 +328,7 @@ impl SumTree {
             if whole.is_empty() {
                 return sum + (start..end).map(slot).sum::<f64>();
             }
-            sum += (start..whole.start)
-                .chain(whole.end..end)
-                .map(slot)
-                .sum::<f64>();
+            sum += (start..whole.start).chain(whole.end..end).map(slot).sum::<f64>();
             (start, end) = (whole.start / WIDTH, whole.end / WIDTH);
         }
         sum
@@ -380,10 +348,7 @@ impl SumTree {
     /// If the total is zero or the lengths differ.
     pub fn find_many(&self, masses: &[f64], leaves: &mut [usize]) {
         assert_eq!(masses.len(), leaves.len(), "one place for each mass");
-        assert!(
-            self.total() > 0.0 || masses.is_empty(),
-            "no leaf is positive"
-        );
+        assert!(self.total() > 0.0 || masses.is_empty(), "no leaf is positive");
         for (masses, found) in masses.chunks(BLOCK).zip(leaves.chunks_mut(BLOCK)) {
             let mut rest = [0.0; BLOCK];
             rest[..masses.len()].copy_from_slice(masses);
@@ -396,11 +361,7 @@ impl SumTree {
         found.fill(0);
         let levels = &self.sums.levels;
         for height in (0..levels.len()).rev() {
-            let below = if height > 0 {
-                &levels[height - 1]
-            } else {
-                &self.leaves
-            };
+            let below = if height > 0 { &levels[height - 1] } else { &self.leaves };
             for (mass, node) in masses.iter_mut().zip(found.iter_mut()) {
                 *node = *node * WIDTH + levels[height][*node].descend(mass);
                 prefetch(below, *node);

@@ -43,14 +43,8 @@ impl Rings {
 
     /// Live rows of all rings.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn live(&self) -> usize {
         self.rings.iter().map(|r| r.len).sum()
-    }
-
-    /// Whether there is no live row.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.rings.iter().all(|r| r.len == 0)
     }
 
     /// The number of the ring that owns a slot.

@@ -15,7 +15,7 @@ impl Replay {
         if out.is_empty() {
             return Ok(());
         }
-        let live = ring.map_or_else(|| self.rings.len(), |r| self.rings[r].len);
+        let live = ring.map_or_else(|| self.rings.live(), |r| self.rings[r].len);
         if live == 0 {
             return value_error!(
                 "cannot draw {} rows from an empty buffer (0 of {} rows filled): add transitions first",
@@ -48,7 +48,7 @@ impl Replay {
         let rings = &self.rings;
         let only = match ring {
             Some(r) => Some(r),
-            None if rings.iter().count() == 1 => Some(0),
+            None if rings.len() == 1 => Some(0),
             None => None,
         };
         if let Some(r) = only {
@@ -57,7 +57,7 @@ impl Replay {
                 let seq = ring.oldest() + self.sampler.below(ring.len as u64);
                 *i = ring.index(seq) as i64;
             }
-        } else if rings.len() == rings.total() {
+        } else if rings.live() == rings.total() {
             for i in out.iter_mut() {
                 *i = self.sampler.below(rings.total() as u64) as i64;
             }
@@ -151,11 +151,11 @@ impl Replay {
         Ok(())
     }
 
-    fn whole(&self, index: usize) -> bool {
+    pub(super) fn whole(&self, index: usize) -> bool {
         self.table.as_ref().is_some_and(|table| self.rings.has_stack(table, index, self.config.stack_num))
     }
 
-    fn live(&self, ring: Option<usize>) -> Box<dyn Iterator<Item = usize> + '_> {
+    pub(super) fn live(&self, ring: Option<usize>) -> Box<dyn Iterator<Item = usize> + '_> {
         match ring {
             None => Box::new(self.rings.chronological()),
             Some(r) => {

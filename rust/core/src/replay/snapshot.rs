@@ -373,7 +373,7 @@ impl Replay {
                 read_rows(reader, &mut fresh, &rings, r)?;
             }
             table = Some(fresh);
-        } else if !rings.is_empty() {
+        } else if rings.live() > 0 {
             return value_error!("the snapshot is damaged: rows without columns");
         }
         let priorities = match scalars {
@@ -383,13 +383,7 @@ impl Replay {
         reader.section(END)?.end()?;
         let [sampler, hindsight] = streams;
         config.alpha = priorities.as_ref().map(|p| p.alpha);
-        if let (Some(old), Some(new)) = (&self.priorities, priorities) {
-            // Those who look at the tree keep looking at the same one.
-            let Priorities { tree, alpha, max, stale } = new;
-            *old.tree.lock() = std::sync::Arc::into_inner(tree).expect("invariant: nobody else has it").into_inner();
-            let tree = old.tree.clone();
-            self.priorities = Some(Priorities { tree, alpha, max, stale });
-        }
+        self.priorities = priorities;
         (self.config, self.rings, self.table) = (config, rings, table);
         (self.sampler, self.hindsight) = (sampler, hindsight);
         Ok(header.extra)

@@ -17,17 +17,11 @@ struct Hash {
 
 impl Hash {
     fn mix_in() -> Self {
-        Self {
-            constant: 0x43b0_d7e5,
-            multiplier: 0x931e_8875,
-        }
+        Self { constant: 0x43b0_d7e5, multiplier: 0x931e_8875 }
     }
 
     fn draw_out() -> Self {
-        Self {
-            constant: 0x8b51_f9dd,
-            multiplier: 0x58f3_8ded,
-        }
+        Self { constant: 0x8b51_f9dd, multiplier: 0x58f3_8ded }
     }
 
     fn word(&mut self, word: u32) -> u32 {
@@ -42,11 +36,7 @@ fn fold(word: u32) -> u32 {
 }
 
 fn mix(left: u32, right: u32) -> u32 {
-    fold(
-        MIX_LEFT
-            .wrapping_mul(left)
-            .wrapping_sub(MIX_RIGHT.wrapping_mul(right)),
-    )
+    fold(MIX_LEFT.wrapping_mul(left).wrapping_sub(MIX_RIGHT.wrapping_mul(right)))
 }
 
 /// `np.random.SeedSequence(entropy)` for an entropy below 2^128 (O'Neill's `seed_seq_fe128`).
@@ -59,8 +49,7 @@ impl SeedSequence {
     /// The sequence of an integer seed.
     pub fn new(entropy: u128) -> Self {
         let mut hash = Hash::mix_in();
-        let mut pool: [u32; POOL_WORDS] =
-            std::array::from_fn(|i| hash.word((entropy >> (32 * i)) as u32));
+        let mut pool: [u32; POOL_WORDS] = std::array::from_fn(|i| hash.word((entropy >> (32 * i)) as u32));
         for source in 0..POOL_WORDS {
             for target in (0..POOL_WORDS).filter(|&target| target != source) {
                 pool[target] = mix(pool[target], hash.word(pool[source]));
@@ -72,11 +61,7 @@ impl SeedSequence {
     /// `generate_state(N, np.uint64)`.
     pub fn generate<const N: usize>(&self) -> [u64; N] {
         let mut hash = Hash::draw_out();
-        let mut words = self
-            .pool
-            .iter()
-            .cycle()
-            .map(|&word| u64::from(hash.word(word)));
+        let mut words = self.pool.iter().cycle().map(|&word| u64::from(hash.word(word)));
         std::array::from_fn(|_| {
             let low = words.next().expect("invariant: a cycle does not end");
             let high = words.next().expect("invariant: a cycle does not end");
@@ -104,10 +89,7 @@ impl Generator {
         let words: [u64; 4] = SeedSequence::new(seed).generate();
         let wide = |high: u64, low: u64| (u128::from(high) << 64) | u128::from(low);
         let increment = (wide(words[2], words[3]) << 1) | 1;
-        let mut generator = Self {
-            state: increment.wrapping_add(wide(words[0], words[1])),
-            increment,
-        };
+        let mut generator = Self { state: increment.wrapping_add(wide(words[0], words[1])), increment };
         generator.step();
         generator
     }
@@ -123,10 +105,7 @@ impl Generator {
     }
 
     fn step(&mut self) {
-        self.state = self
-            .state
-            .wrapping_mul(PCG_MULTIPLIER)
-            .wrapping_add(self.increment);
+        self.state = self.state.wrapping_mul(PCG_MULTIPLIER).wrapping_add(self.increment);
     }
 
     /// `bit_generator.random_raw()`: PCG XSL-RR 128/64 (O'Neill, 2014).
@@ -157,42 +136,22 @@ mod tests {
     const REFERENCE: [(u128, [u64; 4], [u64; 3]); 4] = [
         (
             0x0,
-            [
-                0xdb2cd7e7b0f478be,
-                0xabf4641a2c71ba49,
-                0x20c6ed6d9d7b8d41,
-                0x2c4099de223c39d4,
-            ],
+            [0xdb2cd7e7b0f478be, 0xabf4641a2c71ba49, 0x20c6ed6d9d7b8d41, 0x2c4099de223c39d4],
             [0xa30febcfd9c2825f, 0x4510bdf882d9d721, 0xa7d3da94ecde8b8],
         ),
         (
             0x7b,
-            [
-                0xb1383ed0295844f6,
-                0xa250632e171d58af,
-                0x86a7247f7443199d,
-                0x136de7e3c11fce1d,
-            ],
+            [0xb1383ed0295844f6, 0xa250632e171d58af, 0x86a7247f7443199d, 0x136de7e3c11fce1d],
             [0xaeae9c9903f3e9cd, 0xdc736db97cb6d23, 0x3869812ee8b9ea96],
         ),
         (
             0x100000007,
-            [
-                0x5c15e68f16073898,
-                0x473d7918d1803233,
-                0xf3e9cae3c4907c0f,
-                0xdd958930099c820f,
-            ],
+            [0x5c15e68f16073898, 0x473d7918d1803233, 0xf3e9cae3c4907c0f, 0xdd958930099c820f],
             [0xc527f515dec95ccd, 0x1ca7438de0381dec, 0x3068b5844246d312],
         ),
         (
             0x8000000000000000ab54a98ceb1f0ad2,
-            [
-                0xdae2fb3fc7a98642,
-                0xabe56ad3dd41f60,
-                0x26fb2e8697336178,
-                0xde7183028db17b95,
-            ],
+            [0xdae2fb3fc7a98642, 0xabe56ad3dd41f60, 0x26fb2e8697336178, 0xde7183028db17b95],
             [0x5975e6aa10238186, 0xda608bc281a77dbc, 0x83a24a353e4dd705],
         ),
     ];
@@ -209,17 +168,9 @@ mod tests {
     #[test]
     fn doubles_are_numpys() {
         let mut generator = Generator::new(123);
-        let random = [
-            0.6823518632481435,
-            0.053821018802222675,
-            0.22035987277261138,
-        ];
+        let random = [0.6823518632481435, 0.053821018802222675, 0.22035987277261138];
         assert_eq!(random.map(|_| generator.random()), random);
-        let uniform = [
-            -0.03156281893013303,
-            -0.03240940989149697,
-            0.03120945066557737,
-        ];
+        let uniform = [-0.03156281893013303, -0.03240940989149697, 0.03120945066557737];
         assert_eq!(uniform.map(|_| generator.uniform(-0.05, 0.05)), uniform);
     }
 
@@ -227,8 +178,7 @@ mod tests {
     fn words_are_those_of_the_reference_generator() {
         let words: [u64; 4] = SeedSequence::new(77).generate();
         let wide = |high: u64, low: u64| (u128::from(high) << 64) | u128::from(low);
-        let mut reference =
-            rand_pcg::Pcg64::new(wide(words[0], words[1]), wide(words[2], words[3]));
+        let mut reference = rand_pcg::Pcg64::new(wide(words[0], words[1]), wide(words[2], words[3]));
         let mut generator = Generator::new(77);
         for _ in 0..1000 {
             assert_eq!(generator.next_u64(), reference.next_u64());
@@ -237,10 +187,7 @@ mod tests {
 
     #[test]
     fn state_is_numpys_and_round_trips() {
-        let state = (
-            0x786df8ae32b3fe645bee00f1ac1e7b4d,
-            0xd4e48fee886333a26dbcfc7823f9c3b,
-        );
+        let state = (0x786df8ae32b3fe645bee00f1ac1e7b4d, 0xd4e48fee886333a26dbcfc7823f9c3b);
         let mut generator = Generator::new(123);
         assert_eq!(generator.state(), state);
         let mut copy = Generator::from_state(state).expect("the increment is odd");

@@ -1,0 +1,139 @@
+"""Saving dies at any moment, or runs out of room at any byte: the file that was there is still there, whole."""
+
+import errno
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from faults.engines import add, contents, engine
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals and limits")
+
+WIDTH = 300  # rows wide enough that saving takes a while
+
+
+def saved_states(path):
+    """Two states that the saving process alternates between."""
+    states = [add(engine([64, 64]), rows, width=WIDTH) for rows in (50, 110)]
+    states[0].save(str(path))
+    return states
+
+
+SAVER = """
+    import sys
+    sys.path[:0] = {path!r}
+    from faults.test_crash import saved_states
+    states = saved_states({file!r})
+    print("ready", flush=True)
+    while True:
+        for state in states:
+            state.save({file!r})
+"""
+
+
+def script(text, **values):
+    return [sys.executable, "-c", textwrap.dedent(text.format(path=sys.path, **values))]
+
+
+@pytest.mark.pitfall("D6")
+@pytest.mark.parametrize("kills", [25, pytest.param(1000, marks=pytest.mark.long)], ids=["quick", "long"])
+def test_killed_while_saving(tmp_path, kills):
+    file, chance = tmp_path / "replay", random.Random(0)
+    whole = [contents(state) for state in saved_states(file)]
+    for _ in range(kills):
+        with subprocess.Popen(script(SAVER, file=str(file)), stdout=subprocess.PIPE) as saver:
+            assert saver.stdout.readline() == b"ready\n"
+            time.sleep(chance.random() * 0.02)
+            saver.send_signal(signal.SIGKILL)
+        survivor = engine([64, 64])
+        survivor.open(str(file))
+        assert contents(survivor) in whole
+    survivor.save(str(file))  # what a dead process left behind is in nobody's way
+    assert contents(survivor) in whole
+
+
+LIMITED = """
+    import resource, sys
+    sys.path[:0] = {path!r}
+    from faults.test_crash import save_within_limits
+    save_within_limits({file!r}, {limits!r})
+"""
+
+
+def save_within_limits(path, limits):
+    """Saves with the size of files limited to each of ``limits``; every one is too small."""
+    states = saved_states(path)
+    before = contents(states[1])
+    for limit in limits:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        with pytest.raises(OSError, match=r"\w{4,}") as refused:
+            states[1].save(path)
+        assert refused.value.errno == errno.EFBIG, refused.value
+        assert contents(states[1]) == before
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@pytest.mark.pitfall("D6")
+def test_no_room_for_the_new_file_at_any_block(tmp_path):
+    file = tmp_path / "replay"
+    first, second = saved_states(file)
+    size = len(contents(second))
+    limits = [1, *range(512, size, 4096), size - 1]
+    done = subprocess.run(script(LIMITED, file=str(file), limits=limits), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [left.name for left in tmp_path.iterdir()] == ["replay"]
+    survivor = engine([64, 64])
+    survivor.open(str(file))
+    assert contents(survivor) == contents(first)
+
+
+ON_A_SMALL_DISK = """
+    import errno, sys
+    sys.path[:0] = {path!r}
+    from faults.test_crash import on_a_full_disk
+    on_a_full_disk({folder!r})
+"""
+
+
+def on_a_full_disk(folder):
+    """In a file system of 256 KiB: the second save does not fit beside the first."""
+    file = f"{folder}/replay"
+    small, large = add(engine([64, 64]), 40, width=WIDTH), add(engine([512, 512]), 900, width=WIDTH)
+    small.save(file)
+    for attempt in (lambda: large.save(file), lambda: add(engine([4096], storage=f"{folder}/rows"), 1, width=WIDTH)):
+        with pytest.raises(OSError, match=r"\w{4,}") as refused:
+            attempt()
+        assert refused.value.errno == errno.ENOSPC, refused.value
+    survivor = engine([64, 64])
+    survivor.open(file)
+    assert contents(survivor) == contents(small)
+
+
+@pytest.mark.pitfall("D6")
+def test_a_full_disk(tmp_path):
+    """A small tmpfs in a mount namespace of its own, for which Linux asks no privilege where user namespaces are on."""
+    shell = 'mount -t tmpfs -o size=256k tmpfs "$0" && exec "$@"'
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", shell, str(tmp_path)]
+    try:
+        allowed = subprocess.run([*inside, "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        allowed = False
+    if not allowed:
+        pytest.skip("no user namespaces here")
+    command = inside + script(ON_A_SMALL_DISK, folder=str(tmp_path))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_folder_that_may_not_be_written(tmp_path):
+    replay = add(engine(), 5)
+    with pytest.raises(OSError, match=r"\w{4,}"):
+        replay.save("/proc/replay" if sys.platform == "linux" else os.devnull + "/replay")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,349 @@
+"""C: prioritized replay, from the tree under it to the weights that come out."""
+
+import numpy as np
+import pytest
+import torch
+
+from oracle.chi_square import is_plausible
+from pitfalls.rows import fill, transition, vector_step
+from rlfast.data import (
+    PrioritizedReplayBuffer,
+    PrioritizedVectorReplayBuffer,
+    ReplayBuffer,
+    SegmentTree,
+    VectorReplayBuffer,
+)
+from rlfast.policy import BasePolicy
+
+
+def tree_of(leaves):
+    tree = SegmentTree(len(leaves))
+    tree[np.arange(len(leaves))] = np.asarray(leaves, float)
+    return tree
+
+
+def prioritized(priorities, *, alpha=1.0, beta=1.0, weight_norm=True):
+    """A full buffer whose rows have these priorities."""
+    buffer = PrioritizedReplayBuffer(len(priorities), alpha, beta, weight_norm=weight_norm)
+    fill(buffer, "." * len(priorities))
+    buffer.update_weight(np.arange(len(priorities)), np.asarray(priorities, float))
+    return buffer
+
+
+def find(tree, masses):
+    return np.asarray(tree.get_prefix_sum_idx(np.asarray(masses, float))).tolist()
+
+
+# -- C1, C2, C3: which leaf a mass belongs to -------------------------------------------------------------------------
+
+
+@pytest.mark.pitfall("C1")
+@pytest.mark.parametrize("first", range(1, 1026, 128))
+def test_every_capacity_finds_every_leaf(first):
+    for size in range(first, min(first + 128, 1026)):
+        assert find(tree_of(np.ones(size)), np.arange(size) + 0.5) == list(range(size)), f"capacity {size}"
+
+
+@pytest.mark.pitfall("C2")
+def test_masses_on_the_boundaries_find_leaves_that_have_mass():
+    tree, total = tree_of([0, 1, 0, 1]), 2.0
+    assert find(tree, [0.0, np.nextafter(1.0, 0), 1.0, np.nextafter(total, 0)]) == [1, 1, 3, 3]
+
+
+@pytest.mark.pitfall("C2")
+@pytest.mark.parametrize("mass", [2.0, np.nextafter(2.0, 3)])
+def test_a_mass_that_rounding_carried_to_the_total_finds_the_last_leaf_that_has_any(mass):
+    assert find(tree_of([0, 1, 0, 1, 0]), [mass]) == [3]
+
+
+@pytest.mark.pitfall("C2")
+@pytest.mark.parametrize("size", [2, 9, 64, 65, 513])
+def test_every_boundary_of_a_tree_with_gaps(size):
+    leaves = np.arange(size) % 3 * 1.0
+    tree, upper = tree_of(leaves), np.cumsum(leaves)
+    live = np.flatnonzero(leaves)
+    assert find(tree, upper[live] - leaves[live]) == live.tolist()
+    assert find(tree, np.nextafter(upper[live], 0)) == live.tolist()
+
+
+@pytest.mark.pitfall("C3")
+def test_no_draw_falls_behind_the_live_leaves():
+    random, tree = np.random.default_rng(0), SegmentTree(500)
+    for _ in range(1000):
+        tree[random.permutation(100)] = random.random(100) * 10.0 ** random.integers(-8, 8, 100)
+        draws = np.asarray(tree.get_prefix_sum_idx(random.random(1000) * tree.reduce()))
+        assert draws.max() < 100
+
+
+# -- C4: drift --------------------------------------------------------------------------------------------------------
+
+
+def churn(tree, leaves, updates, random):
+    for _ in range(updates // 100_000):
+        index = random.integers(0, len(leaves), 100_000)
+        values = random.random(100_000) * 10.0 ** random.integers(-6, 6, 100_000)
+        values[random.random(100_000) < 0.2] = 0.0
+        tree[index] = values
+        leaves[index] = values  # the last of a duplicate wins in NumPy too
+
+
+def drawn_without_mass(tree, leaves, draws, random):
+    found = 0
+    for _ in range(draws // 1_000_000):
+        index = np.asarray(tree.get_prefix_sum_idx(random.random(1_000_000) * tree.reduce()))
+        found += int((leaves[index] == 0).sum())
+    return found
+
+
+@pytest.mark.pitfall("C4")
+@pytest.mark.parametrize(
+    ("updates", "draws"),
+    [(2_000_000, 2_000_000), pytest.param(10_000_000, 100_000_000, marks=pytest.mark.long)],
+    ids=["quick", "long"],
+)
+def test_the_root_does_not_drift_and_empty_leaves_are_not_drawn(updates, draws):
+    random = np.random.default_rng(0)
+    tree, leaves = SegmentTree(1_000_000), np.zeros(1_000_000)
+    churn(tree, leaves, updates, random)
+    assert abs(tree.reduce() - leaves.sum()) <= 1e-12 * leaves.sum()
+    assert drawn_without_mass(tree, leaves, draws, random) == 0
+
+
+# -- C5, C6, C7: updates ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.pitfall("C5")
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_bad_priority_is_refused_with_its_place_and_changes_nothing(bad):
+    buffer = prioritized([1.0, 2.0, 3.0, 4.0])
+    before = np.array(buffer.weight[np.arange(4)])
+    with pytest.raises(ValueError, match="2"):
+        buffer.update_weight(np.array([3, 1, 0]), np.array([9.0, 9.0, bad]))
+    assert np.array(buffer.weight[np.arange(4)]).tolist() == before.tolist()
+    assert set(buffer.sample_indices(200).tolist()) == {0, 1, 2, 3}
+
+
+@pytest.mark.pitfall("C5")
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -1.0])
+def test_a_bad_leaf_is_refused_with_its_place_and_changes_nothing(bad):
+    tree = tree_of([1, 2, 3, 4])
+    with pytest.raises(ValueError, match="1"):
+        tree[np.array([0, 2])] = np.array([7.0, bad])
+    assert np.array(tree[np.arange(4)]).tolist() == [1, 2, 3, 4]
+    assert tree.reduce() == 10
+
+
+@pytest.mark.pitfall("C5")
+def test_a_tree_without_mass_says_so():
+    for tree in (SegmentTree(4), tree_of([0, 0, 0])):
+        with pytest.raises(ValueError, match=r"empty|zero|positive|mass"):
+            tree.get_prefix_sum_idx(0.0)
+
+
+@pytest.mark.pitfall("C6")
+@pytest.mark.parametrize("vector", [False, True])
+def test_an_update_for_an_overwritten_slot_is_refused(vector):
+    make = (lambda: PrioritizedVectorReplayBuffer(4, 1, 1.0, 1.0)) if vector else (lambda: prioritized([1.0] * 4))
+    buffer = make()
+    if vector:
+        for number in range(4):
+            buffer.add(vector_step([number], "."), buffer_ids=[0])
+    _, index = buffer.sample(400)
+    assert set(index.tolist()) == {0, 1, 2, 3}
+    newcomer = transition(9)
+    _ = buffer.add(vector_step([9], "."), buffer_ids=[0]) if vector else buffer.add(newcomer)
+    initial = float(buffer.weight[0])
+    buffer.update_weight(index, np.full(400, 100.0))
+    assert float(buffer.weight[0]) == initial
+    np.testing.assert_allclose(np.array(buffer.weight[np.arange(1, 4)]), 100.0, rtol=1e-6)
+    assert buffer.stale_updates == (index == 0).sum()
+
+
+@pytest.mark.pitfall("C6")
+def test_an_update_after_a_whole_turn_of_the_ring_is_refused():
+    buffer = prioritized([1.0] * 4)
+    _, index = buffer.sample(50)
+    fill(buffer, "....")
+    buffer.update_weight(index, np.full(50, 100.0))
+    assert buffer.stale_updates == 50
+    assert max(np.array(buffer.weight[np.arange(4)])) < 2
+
+
+@pytest.mark.pitfall("C6")
+def test_an_update_after_a_reset_is_refused():
+    buffer = prioritized([1.0] * 4)
+    _, index = buffer.sample(50)
+    buffer.reset()
+    fill(buffer, "....")
+    buffer.update_weight(index, np.full(50, 100.0))
+    assert buffer.stale_updates == 50
+
+
+@pytest.mark.pitfall("C6")
+def test_a_part_of_the_sampled_indices_still_knows_what_was_overwritten():
+    buffer = prioritized([1.0] * 4)
+    _, index = buffer.sample(64)
+    fill(buffer, "....")
+    for part in (index[:32], index[32:], index[::2]):
+        buffer.update_weight(part, np.full(32, 100.0))
+    assert buffer.stale_updates == 96
+
+
+@pytest.mark.pitfall("C6")
+def test_sampled_indices_are_plain_integers_to_everyone_else():
+    _, index = prioritized([1.0] * 4).sample(8)
+    assert isinstance(index, np.ndarray)
+    assert index.dtype == np.int64
+    assert np.arange(4)[index].tolist() == index.tolist()
+    assert (index + 1).tolist() == [slot + 1 for slot in index.tolist()]
+
+
+@pytest.mark.pitfall("C6")
+def test_bare_integers_are_taken_as_they_are():
+    buffer = prioritized([1.0] * 4)
+    buffer.update_weight(np.array([2]), np.array([100.0]))
+    np.testing.assert_allclose(float(buffer.weight[2]), 100.0, rtol=1e-6)
+    assert buffer.stale_updates == 0
+
+
+@pytest.mark.pitfall("C7")
+def test_the_last_of_a_duplicated_update_wins():
+    tree = tree_of(np.zeros(8))
+    tree[np.array([5, 5])] = np.array([1.0, 9.0])
+    assert (float(tree[5]), tree.reduce()) == (9.0, 9.0)
+    buffer = prioritized([1.0] * 8)
+    buffer.update_weight(np.array([5, 5]), np.array([1.0, 9.0]))
+    np.testing.assert_allclose(float(buffer.weight[5]), 9.0, rtol=1e-6)
+    np.testing.assert_allclose(buffer.weight.reduce(), 16.0, rtol=1e-6)
+
+
+# -- C8, C9, C10: priorities and weights ------------------------------------------------------------------------------
+
+
+@pytest.mark.pitfall("C8")
+def test_a_new_row_has_the_exact_running_maximum():
+    buffer = prioritized([1.0, 2.0, 3.14159, 0.5])
+    highest = float(buffer.weight[2])
+    fill(buffer, "...")  # overwrites slots 0, 1 and then the maximum itself
+    assert np.array(buffer.weight[np.arange(3)]).tolist() == [highest] * 3
+    assert 3.14159 < highest < 3.14160
+
+
+@pytest.mark.pitfall("C8")
+def test_the_size_of_an_error_counts_and_not_its_sign():
+    buffer = prioritized([1.0, 1.0])
+    buffer.update_weight(np.array([0, 1]), np.array([-5.0, 5.0]))
+    assert float(buffer.weight[0]) == float(buffer.weight[1]) == pytest.approx(5.0)
+
+
+@pytest.mark.pitfall("C9")
+def test_alpha_is_applied_once():
+    buffer = prioritized([4.0, 9.0], alpha=0.5)
+    np.testing.assert_allclose(np.array(buffer.weight[np.arange(2)]), [2.0, 3.0], rtol=1e-6)
+    fill(buffer, ".")
+    np.testing.assert_allclose(float(buffer.weight[0]), 3.0, rtol=1e-6)
+
+
+@pytest.mark.pitfall("C10")
+def test_weights_without_norm_are_relative_to_the_smallest_priority_of_the_buffer():
+    buffer = prioritized([1.0, 2.0, 3.0, 4.0], weight_norm=False)
+    np.testing.assert_allclose(buffer[[0, 1, 2, 3]].weight, [1, 1 / 2, 1 / 3, 1 / 4], rtol=1e-5)
+    np.testing.assert_allclose(buffer[[1, 2]].weight, [1 / 2, 1 / 3], rtol=1e-5)
+
+
+@pytest.mark.pitfall("C10")
+def test_weights_with_norm_are_relative_to_the_largest_weight_of_the_batch():
+    buffer = prioritized([1.0, 2.0, 3.0, 4.0], weight_norm=True)
+    np.testing.assert_allclose(buffer[[0, 1, 2, 3]].weight, [1, 1 / 2, 1 / 3, 1 / 4], rtol=1e-5)
+    np.testing.assert_allclose(buffer[[1, 2]].weight, [1, 2 / 3], rtol=1e-5)
+
+
+@pytest.mark.pitfall("C10")
+@pytest.mark.parametrize("weight_norm", [False, True])
+def test_the_exponent_is_applied_to_both_sides_of_the_ratio(weight_norm):
+    """Tianshou divides ``p^alpha`` by a plain smallest ``p``, which never rises again either."""
+    buffer = prioritized([0.01, 4.0, 16.0], alpha=0.5, beta=0.5, weight_norm=weight_norm)
+    buffer.update_weight(np.array([0]), np.array([1.0]))
+    np.testing.assert_allclose(buffer[[0, 1, 2]].weight, [1, 2**-0.5, 4**-0.5], rtol=1e-5)
+
+
+# -- C11: what is drawn -----------------------------------------------------------------------------------------------
+
+SHAPES = {
+    "equal": np.ones(50),
+    "rising": np.arange(1.0, 51.0),
+    "one high": np.where(np.arange(50) == 7, 1000.0, 1.0),
+    "many orders": 10.0 ** (-np.arange(50.0) / 20),
+    "newest high": np.where(np.arange(50) == 49, 25.0, 1.0),
+}
+
+
+@pytest.mark.pitfall("C11")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_are_drawn_in_proportion_to_their_priorities(shape):
+    priorities = SHAPES[shape]
+    buffer = PrioritizedReplayBuffer(64, 0.7, 0.4, seed=11)  # not full: the last slots must not be drawn
+    fill(buffer, "." * 50)
+    buffer.update_weight(np.arange(50), priorities)
+    counts = np.bincount(np.concatenate([buffer.sample_indices(10_000) for _ in range(100)]), minlength=64)
+    assert counts[49] > 0
+    assert is_plausible(counts, np.pad(priorities**0.7, (0, 14)))
+
+
+@pytest.mark.pitfall("C11")
+@pytest.mark.parametrize("sizes", [(30,), (7, 1, 22), (16, 16)])
+def test_rows_are_drawn_evenly_whatever_ring_they_are_in(sizes):
+    """Rings filled to different heights: a row of a short one is no more likely than any other."""
+    buffer = VectorReplayBuffer(32 * len(sizes), len(sizes), seed=5)
+    for ring, size in enumerate(sizes):
+        for number in range(size):
+            buffer.add(vector_step([number], "."), buffer_ids=[ring])
+    counts = np.bincount(np.concatenate([buffer.sample_indices(10_000) for _ in range(100)]), minlength=buffer.maxsize)
+    live = np.zeros(buffer.maxsize)
+    live[buffer.sample_indices(0)] = 1
+    assert live.sum() == sum(sizes)
+    assert is_plausible(counts, live)
+
+
+@pytest.mark.pitfall("C11")
+def test_the_newest_row_is_drawn_when_the_ring_is_full():
+    buffer = fill(ReplayBuffer(5, seed=0), "." * 8)
+    counts = np.bincount(buffer.sample_indices(100_000), minlength=5)
+    assert is_plausible(counts, np.ones(5))
+
+
+# -- C12, C13 ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.pitfall("C12")
+def test_the_head_of_a_running_episode_has_the_shorter_return_and_not_the_oldest_row():
+    buffer = PrioritizedReplayBuffer(6, 1.0, 1.0)
+    fill(buffer, "........", 10.0 ** np.arange(8))  # slots hold rows 6 7 2 3 4 5
+    _, index = buffer.sample(300)
+    assert {0, 1} <= set(index.tolist())
+    batch = BasePolicy.compute_nstep_return(
+        buffer[index], buffer, index, lambda *_: torch.zeros(300, dtype=torch.float64), gamma=1.0, n_step=3
+    )
+    want = {1: 1e7, 0: 1.1e7, 5: 1.11e7, 4: 1.11e6, 3: 1.11e5, 2: 1.11e4}
+    assert batch.returns.flatten().tolist() == [want[slot] for slot in index.tolist()]
+
+
+@pytest.mark.pitfall("C13")
+def test_tensors_may_be_indices_and_priorities():
+    buffer = prioritized([1.0] * 4)
+    buffer.update_weight(torch.tensor([1, 2]), torch.tensor([4.0, 9.0], requires_grad=True))
+    np.testing.assert_allclose(np.array(buffer.weight[np.arange(4)]), [1, 4, 9, 1], rtol=1e-6)
+    assert buffer[torch.tensor([1, 2])].obs.tolist() == [1, 2]
+
+
+@pytest.mark.pitfall("C13")
+def test_a_tensor_without_memory_of_its_own_is_refused():
+    buffer = prioritized([1.0] * 4)
+    nowhere = torch.empty(2, dtype=torch.int64, device="meta")
+    with pytest.raises((TypeError, ValueError, NotImplementedError)):
+        buffer.update_weight(nowhere, np.ones(2))
+    with pytest.raises((TypeError, ValueError, NotImplementedError)):
+        buffer.update_weight(np.array([0, 1]), nowhere)
+    with pytest.raises((TypeError, ValueError, NotImplementedError, IndexError)):
+        buffer[nowhere]
+    np.testing.assert_allclose(np.array(buffer.weight[np.arange(4)]), 1.0, rtol=1e-6)
