@@ -1,4 +1,4 @@
-"""Hindsight in every combination with rings, stacks, priorities and n-step, against the rows that goals may come from."""
+"""Hindsight with rings, stacks, priorities and n-step, against the rows that goals may come from."""
 
 import numpy as np
 import pytest
