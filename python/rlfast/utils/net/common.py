@@ -42,11 +42,9 @@ def _construct(kind: ModuleType, first: tuple[int, ...], args: tuple[Any, ...] |
     return kind(*first, *(args or ()))
 
 
-def _per_layer(name: str, value: Any, layers: int, *, split: type | tuple[type, ...]) -> list[Any]:
+def _per_layer(name: str, value: Any, layers: int, *, split: type | tuple[type, ...]) -> Any:
     """Spread one option over all layers, or check that there is one for each."""
-    if not isinstance(value, split):
-        return [value] * layers
-    options = list(value)
+    options: Any = value if isinstance(value, split) else [value] * layers
     if len(options) != layers:
         raise ValueError(
             f"{name} has {len(options)} entries for {layers} hidden layers; give one for each, or a single one"
@@ -95,7 +93,7 @@ class MLP(nn.Module):
         super().__init__()
         sizes = [input_dim, *hidden_sizes]
         layers: list[nn.Module] = []
-        for block in zip(
+        for input_size, output_size, norm, norm_arg, act, act_arg in zip(
             sizes[:-1],
             sizes[1:],
             _per_layer("norm_layer", norm_layer, len(hidden_sizes), split=(list, tuple)),
@@ -104,7 +102,7 @@ class MLP(nn.Module):
             _per_layer("act_args", act_args, len(hidden_sizes), split=list),
             strict=True,
         ):
-            layers += miniblock(*block, linear_layer=linear_layer)
+            layers += miniblock(input_size, output_size, norm, norm_arg, act, act_arg, linear_layer)
         if output_dim > 0:
             layers.append(linear_layer(sizes[-1], output_dim))
         self.output_dim = output_dim or sizes[-1]
@@ -227,7 +225,7 @@ class Net(NetBase):
         return (torch.softmax(logits, dim=-1) if self.softmax else logits), state
 
     def _atoms(self, logits: torch.Tensor) -> torch.Tensor:
-        return logits.unflatten(1, (-1, self.num_atoms)) if self.num_atoms > 1 else logits
+        return logits.view(len(logits), -1, self.num_atoms) if self.num_atoms > 1 else logits
 
 
 def _size(shape: int | np.int64 | Sequence[int]) -> int:
