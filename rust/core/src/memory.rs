@@ -44,12 +44,8 @@ impl Storage {
         let context = || format!("cannot make a column file in {}", folder.display());
         std::fs::create_dir_all(folder).map_err(Error::io(context()))?;
         let name = folder.join(format!("columns-{}-{:x}.tmp", std::process::id(), unique()));
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&name)
-            .map_err(Error::io(context()))?;
+        let file =
+            OpenOptions::new().read(true).write(true).create_new(true).open(&name).map_err(Error::io(context()))?;
         std::fs::remove_file(&name).map_err(Error::io(context()))?;
         Ok(Self::File(Arc::new(Scratch { file, folder: folder.to_path_buf(), end: AtomicU64::new(0) })))
     }
@@ -60,7 +56,11 @@ impl Storage {
     /// [`Error::Memory`] with the bytes needed and the bytes there are.
     pub fn check(&self, what: &str, needed: u128) -> Result<()> {
         let (limit, where_, hint) = match self {
-            Self::Ram => (memory_limit(), "of memory are available to this process", ", or storage=<folder> to keep the rows on disk"),
+            Self::Ram => (
+                memory_limit(),
+                "of memory are available to this process",
+                ", or storage=<folder> to keep the rows on disk",
+            ),
             Self::File(scratch) => (scratch.free(), "are free in the storage folder", ""),
         };
         if needed > u128::from(limit) {
@@ -72,9 +72,7 @@ impl Storage {
 
 fn unique() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let nanos = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |d| d.subsec_nanos());
+    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
     (u64::from(nanos) << 32) | NEXT.fetch_add(1, Ordering::Relaxed)
 }
 

@@ -248,7 +248,8 @@ impl Replay {
             table.clear(&self.rings[r], r);
         }
         if let Some(priorities) = &mut self.priorities {
-            let slots: Vec<usize> = (self.rings[r].oldest()..self.rings[r].head).map(|seq| self.rings[r].index(seq)).collect();
+            let slots: Vec<usize> =
+                (self.rings[r].oldest()..self.rings[r].head).map(|seq| self.rings[r].index(seq)).collect();
             priorities.tree.lock().set_many(&slots, &vec![0.0; slots.len()]);
         }
         self.rings[r].clear(cursor);
@@ -270,7 +271,12 @@ impl Replay {
     ) -> Result<()> {
         self.laid_out()?;
         if sizes.len() != self.rings.len() || cursors.len() != self.rings.len() {
-            return value_error!("{} rings need as many sizes and cursors, got {} and {}", self.rings.len(), sizes.len(), cursors.len());
+            return value_error!(
+                "{} rings need as many sizes and cursors, got {} and {}",
+                self.rings.len(),
+                sizes.len(),
+                cursors.len()
+            );
         }
         for (r, ring) in self.rings.iter().enumerate() {
             if sizes[r] > ring.capacity || cursors[r] > ring.capacity.saturating_sub(1) {
@@ -327,9 +333,9 @@ impl Replay {
     }
 
     fn ring(&self, r: usize) -> Result<&ring::Ring> {
-        self.rings
-            .get(r)
-            .ok_or_else(|| Error::Index(format!("ring {r} is not there; the buffer has rings 0 to {}", self.rings.len() - 1)))
+        self.rings.get(r).ok_or_else(|| {
+            Error::Index(format!("ring {r} is not there; the buffer has rings 0 to {}", self.rings.len() - 1))
+        })
     }
 
     /// Values in one reward.
@@ -422,7 +428,11 @@ impl Replay {
     /// is changed then.
     pub fn update_priorities(&mut self, index: &[i64], generations: Option<&[u64]>, priorities: &[f64]) -> Result<u64> {
         if index.len() != priorities.len() {
-            return value_error!("one priority for each index: got {} indices and {} priorities", index.len(), priorities.len());
+            return value_error!(
+                "one priority for each index: got {} indices and {} priorities",
+                index.len(),
+                priorities.len()
+            );
         }
         self.rings.check(index)?;
         Priorities::check(priorities)?;

@@ -142,7 +142,8 @@ impl Columns {
         }
         let has = |name: &str| all.columns.iter().any(|c| c.leaf.path == [name]);
         if has("terminated") && !has("done") {
-            let column = Column::new(py, &PyTuple::new(py, ["done"])?, &numpy::dtype::<bool>(py).into_any(), Vec::new())?;
+            let column =
+                Column::new(py, &PyTuple::new(py, ["done"])?, &numpy::dtype::<bool>(py).into_any(), Vec::new())?;
             root.insert(&column.leaf.path, Some(all.columns.len()));
             all.columns.push(column);
         }
@@ -162,7 +163,13 @@ impl Columns {
     ///
     /// # Errors
     /// `SchemaMismatch` when something is not exactly what the columns hold.
-    pub fn find(&self, py: Python<'_>, fields: &Bound<'_, PyDict>, rows: Option<usize>, out: &mut Rows) -> PyResult<()> {
+    pub fn find(
+        &self,
+        py: Python<'_>,
+        fields: &Bound<'_, PyDict>,
+        rows: Option<usize>,
+        out: &mut Rows,
+    ) -> PyResult<()> {
         out.start(self.columns.len(), rows.unwrap_or(1));
         self.find_in(py, &self.root, fields, rows, out, true)
     }
@@ -296,9 +303,8 @@ impl Columns {
             Use::Truncated if same_dtype => read_flags(source, &mut out.truncated),
             Use::Reward if !same_dtype => {
                 // SAFETY: a live dtype.
-                let number = unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()) }
-                    .cast_into::<PyArrayDescr>()?
-                    .num();
+                let number =
+                    unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()) }.cast_into::<PyArrayDescr>()?.num();
                 let width = column.dims.iter().product::<npy_intp>() as usize;
                 let Some(values) = as_doubles(number, source, rows.unwrap_or(1), width) else {
                     return mismatch!("rew is not of a dtype that is read directly");

@@ -139,7 +139,8 @@ impl State {
         };
         // SAFETY: `find` made a source for each column, good for all rows while the rows are kept alive by the caller.
         unsafe { self.engine.add(rings, &rows.sources, &rows.terminated, &rows.truncated, &mut added) }.python()?;
-        let returns = if self.engine.scalar_reward() { returns.into_any() } else { returns.reshape([n, agents])?.into_any() };
+        let returns =
+            if self.engine.scalar_reward() { returns.into_any() } else { returns.reshape([n, agents])?.into_any() };
         Ok((index, returns, length, start))
     }
 }
@@ -319,8 +320,14 @@ impl Replay {
             return mismatch!("nothing is laid out yet");
         }
         let mut rows = std::mem::take(&mut state.rows);
-        let values = [("obs", Some(obs)), ("act", Some(act)), ("rew", Some(rew)), ("terminated", Some(terminated)),
-            ("truncated", Some(truncated)), ("obs_next", obs_next)];
+        let values = [
+            ("obs", Some(obs)),
+            ("act", Some(act)),
+            ("rew", Some(rew)),
+            ("terminated", Some(terminated)),
+            ("truncated", Some(truncated)),
+            ("obs_next", obs_next),
+        ];
         let added = state.columns.find_named(py, &values, &mut rows).and_then(|()| {
             let (mut at, mut length, mut start) = ([0_i64], [0_i64], [0_i64]);
             let mut returns = vec![0.0; state.engine.agents()];
@@ -331,7 +338,8 @@ impl Replay {
                 episode_start: &mut start,
             };
             // SAFETY: `find_named` made a source for each column, alive as long as the values are.
-            unsafe { state.engine.add(&[ring], &rows.sources, &rows.terminated, &rows.truncated, &mut added) }.python()?;
+            unsafe { state.engine.add(&[ring], &rows.sources, &rows.terminated, &rows.truncated, &mut added) }
+                .python()?;
             Ok(at[0] as usize)
         });
         rows.release();
@@ -348,13 +356,7 @@ impl Replay {
         self.lock(py).engine.reset(ring, keep_statistics).python()
     }
 
-    fn load(
-        &self,
-        py: Python<'_>,
-        fields: &Bound<'_, PyDict>,
-        sizes: Vec<usize>,
-        cursors: Vec<usize>,
-    ) -> PyResult<()> {
+    fn load(&self, py: Python<'_>, fields: &Bound<'_, PyDict>, sizes: Vec<usize>, cursors: Vec<usize>) -> PyResult<()> {
         let mut state = self.lock(py);
         let state = &mut *state;
         let mut rows = Rows::default();
@@ -770,8 +772,9 @@ fn ring_numbers(rings: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     rings
         .iter()
         .map(|&r| {
-            usize::try_from(r)
-                .map_err(|_| pyo3::exceptions::PyIndexError::new_err(format!("ring {r} is not there; rings count from 0")))
+            usize::try_from(r).map_err(|_| {
+                pyo3::exceptions::PyIndexError::new_err(format!("ring {r} is not there; rings count from 0"))
+            })
         })
         .collect()
 }

@@ -135,7 +135,10 @@ impl Plan {
                 let entries = nodes
                     .iter()
                     .filter(keep)
-                    .map(|node| Entry { name: node.name.clone_ref(py), content: self.content(py, &node.kind, stack, what) })
+                    .map(|node| Entry {
+                        name: node.name.clone_ref(py),
+                        content: self.content(py, &node.kind, stack, what),
+                    })
                     .collect();
                 Content::Group(entries)
             }
@@ -160,7 +163,8 @@ impl Plan {
             let column = &columns.columns[self.items[obs].column];
             let stack = self.items[obs].stack;
             let row = reader.row_bytes(What::Block(twin), stack);
-            let (block, frames, frame) = Block::new(column.descr.bind(py), &column.leaf.shape, stack, index.len(), row)?;
+            let (block, frames, frame) =
+                Block::new(column.descr.bind(py), &column.leaf.shape, stack, index.len(), row)?;
             outputs.push(Output { what: What::Block(twin), stack, dst: block.data });
             bytes += row * index.len();
             arrays[obs] = Some(block.view(column.descr.bind(py), 0, &frames, frame)?);
@@ -191,7 +195,11 @@ impl Plan {
         }
         // SAFETY: the caller checked the index; each output was made with room for its rows.
         let gather = || unsafe { reader.gather(index, &outputs) };
-        if bytes > DETACH { py.detach(gather) } else { gather() }
+        if bytes > DETACH {
+            py.detach(gather)
+        } else {
+            gather()
+        }
         Ok(Filled { plan: self.clone(), arrays: arrays.into_iter().flatten().collect() })
     }
 

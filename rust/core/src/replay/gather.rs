@@ -310,7 +310,5 @@ unsafe fn copy_fixed_list<const N: usize>(sources: &[*const u8], dst: *mut u8) {
 #[inline]
 unsafe fn put(src: *const u8, dst: *mut u8, bytes: usize) {
     // SAFETY: as `copy_list`.
-    unsafe {
-        if src.is_null() { memory::zero(dst, bytes) } else { memory::copy(src, dst, bytes) }
-    }
+    unsafe { if src.is_null() { memory::zero(dst, bytes) } else { memory::copy(src, dst, bytes) } }
 }

@@ -95,7 +95,10 @@ impl<R: Read> Reader<R> {
         let bytes = self.take(length, &format!("section {:?}", String::from_utf8_lossy(&tag)))?;
         let found = u32::from_le_bytes(self.take(4, "a checksum")?.try_into().expect("invariant: 4 bytes"));
         if crc32c::crc32c_append(crc32c::crc32c(&head), &bytes) != found {
-            return value_error!("the snapshot is damaged: checksum of section {:?} is wrong", String::from_utf8_lossy(&tag));
+            return value_error!(
+                "the snapshot is damaged: checksum of section {:?} is wrong",
+                String::from_utf8_lossy(&tag)
+            );
         }
         Ok((tag, bytes))
     }
@@ -252,7 +255,8 @@ impl Replay {
 
     fn options(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let flags = [self.config.save_obs_next, self.config.sample_avail, self.config.weight_norm, self.table.is_some()];
+        let flags =
+            [self.config.save_obs_next, self.config.sample_avail, self.config.weight_norm, self.table.is_some()];
         flags.iter().for_each(|&flag| put(&mut out, u64::from(flag)));
         put(&mut out, self.config.stack_num as u64);
         put(&mut out, self.config.beta.to_bits());
@@ -294,15 +298,16 @@ impl Replay {
         let ring = &self.rings[r];
         let rows = || (ring.oldest()..ring.head).map(|seq| ring.index(seq));
         let mut buffer = Vec::new();
-        let mut stream = |writer: &mut Writer<_>, tag, length: usize, at: &dyn Fn(usize) -> *const u8| -> io::Result<()> {
-            writer.begin(tag, (length * ring.len) as u64)?;
-            for index in rows() {
-                buffer.clear();
-                copied(at(index), length, &mut buffer);
-                writer.bytes(&buffer)?;
-            }
-            writer.finish()
-        };
+        let mut stream =
+            |writer: &mut Writer<_>, tag, length: usize, at: &dyn Fn(usize) -> *const u8| -> io::Result<()> {
+                writer.begin(tag, (length * ring.len) as u64)?;
+                for index in rows() {
+                    buffer.clear();
+                    copied(at(index), length, &mut buffer);
+                    writer.bytes(&buffer)?;
+                }
+                writer.finish()
+            };
         stream(writer, *b"ROWS", table.layout.stride, &|index| table.record(index).cast_const())?;
         for (column, &length) in table.layout.columns.iter().enumerate() {
             stream(writer, *b"COLU", length, &|index| table.cell(column, index).cast_const())?;
@@ -359,7 +364,9 @@ impl Replay {
         let streams = [read_stream(&mut options)?, read_stream(&mut options)?];
         let prioritized = options.u64()? == 1;
         if prioritized != self.priorities.is_some() {
-            return value_error!("the snapshot and this buffer do not draw rows in the same way (uniformly, by priority)");
+            return value_error!(
+                "the snapshot and this buffer do not draw rows in the same way (uniformly, by priority)"
+            );
         }
         let scalars = if prioritized { Some((options.f64()?, options.f64()?, options.u64()?)) } else { None };
         options.end()?;
@@ -459,7 +466,8 @@ fn read_options(fields: &mut Fields, config: &mut Config) -> Result<bool> {
 
 fn read_stream(fields: &mut Fields) -> Result<Stream> {
     let state = [fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?];
-    Stream::from_state(state).ok_or_else(|| Error::Value("the snapshot is damaged: a random stream is empty".to_owned()))
+    Stream::from_state(state)
+        .ok_or_else(|| Error::Value("the snapshot is damaged: a random stream is empty".to_owned()))
 }
 
 fn read_rings(fields: &mut Fields, capacities: &[usize]) -> Result<Rings> {

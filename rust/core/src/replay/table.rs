@@ -84,7 +84,8 @@ impl Table {
         let fresh = &layout.columns[self.columns.len()..];
         let needed = self.total as u128 * fresh.iter().sum::<usize>() as u128;
         self.storage.check(&format!("{} more columns of {} rows", fresh.len(), self.total), needed)?;
-        let fresh: Vec<_> = fresh.iter().map(|n| Region::zeroed(self.total * n, &self.storage)).collect::<Result<_>>()?;
+        let fresh: Vec<_> =
+            fresh.iter().map(|n| Region::zeroed(self.total * n, &self.storage)).collect::<Result<_>>()?;
         self.columns.extend(fresh);
         self.layout = layout;
         Ok(())

@@ -26,7 +26,15 @@ impl Units<'_> {
     /// n-step returns (Sutton and Barto, 2018, eq. 7.1, without the bootstrap): for each row the discounted sum of the
     /// `k <= n` rewards that its episode still has, the factor of the bootstrap value (`gamma^k`, or 0 when the last of
     /// those rows terminated), and that last row.
-    pub fn nstep(&self, index: &[i64], n: usize, gamma: f64, sums: &mut [f64], discounts: &mut [f64], last: &mut [i64]) {
+    pub fn nstep(
+        &self,
+        index: &[i64],
+        n: usize,
+        gamma: f64,
+        sums: &mut [f64],
+        discounts: &mut [f64],
+        last: &mut [i64],
+    ) {
         let agents = self.table.agents();
         sums.fill(0.0);
         for &i in index {
