@@ -118,7 +118,7 @@ class Replay:
         return self.rings[row.ring].offset + row.slot
 
     def at(self, index: int) -> Row:
-        ring = max((ring for ring in self.rings if ring.offset <= index), key=lambda ring: ring.offset)
+        ring = next(ring for ring in self.rings if ring.offset <= index < ring.offset + ring.capacity)
         return ring.slots[index - ring.offset]
 
     def alive(self, row: Row) -> bool:

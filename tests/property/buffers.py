@@ -4,6 +4,7 @@ import copy
 import pickle
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path as FilePath
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from property.engine import flatten, must_raise, nest
 from property.programs import Beta, Close, Config, Operation
 from rlfast.data import (
     Batch,
+    CachedReplayBuffer,
     PrioritizedReplayBuffer,
     PrioritizedReplayBufferManager,
     PrioritizedVectorReplayBuffer,
@@ -56,6 +58,9 @@ class Buffers:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.buffer = make(config)
+
+    def model(self) -> Replay:
+        return Replay(self.config.capacities, **self.config.options())
 
     @property
     def one_ring(self) -> bool:
@@ -169,7 +174,7 @@ class Buffers:
     def _same_children(self, model: Replay, random: Random) -> None:
         if self.one_ring:
             return
-        ring = random.randrange(len(self.config.capacities))
+        ring = random.randrange(len(model.rings))
         child, offset = self.buffer.buffers[ring], model.rings[ring].offset
         rows = model.live(ring)
         local = places(model, rows) - offset
@@ -217,7 +222,7 @@ class Buffers:
                     bad = np.array([1.0, np.nan if what == "nan priority" else -np.inf])
                     must_raise(ValueError, lambda: self.buffer.update_weight(place, bad))
             case "index":
-                total = sum(self.config.capacities)
+                total = sum(ring.capacity for ring in model.rings)
                 must_raise(IndexError, lambda: self.buffer[[0, total]])
                 must_raise(IndexError, lambda: self.buffer[-total - 1])
             case _:
@@ -240,6 +245,35 @@ class Buffers:
                 ring, error = len(self.config.capacities), IndexError
         stacked = batch_of({path: np.asarray(value)[None] for path, value in fields.items()})
         must_raise(error, lambda: self.buffer.add(stacked, buffer_ids=np.array([ring])))
+
+
+class CachedReplay(Replay):
+    """Rings 1, 2, ... hold the running episode of each environment; when it ends, its rows go to ring 0."""
+
+    def add(self, ring_id: int, fields: Fields) -> tuple[int, float | NDArray, int, int]:
+        index, episode_return, length, start = super().add(ring_id + 1, fields)
+        if not length:
+            return index, episode_return, length, start
+        moved = [-1]
+        if self.rings[0].capacity:
+            moved = [super(CachedReplay, self).add(0, row.fields)[0] for row in self.live(ring_id + 1)]
+        self.reset(ring_id + 1)
+        return moved[-1], episode_return, length, moved[0]
+
+
+class Cached(Buffers):
+    """A ``CachedReplayBuffer`` with a cache for each ring of the program."""
+
+    one_ring = False
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.capacities = [sum(config.capacities) // 2] + [config.capacities[0]] * len(config.capacities)
+        main = make(replace(config, capacities=(self.capacities[0],)))
+        self.buffer = CachedReplayBuffer(main, len(config.capacities), config.capacities[0], seed=3)
+
+    def model(self) -> Replay:
+        return CachedReplay(self.capacities, **self.config.options())
 
 
 def batch_of(fields: Fields) -> Batch:

@@ -60,18 +60,10 @@ class Engine:
         self.replay = self._make()
 
     def _make(self) -> _core.Replay:
-        config = self.config
-        return _core.Replay(
-            list(config.capacities),
-            wrap=Nested,
-            save_obs_next=config.save_obs_next,
-            stack_num=config.stack_num,
-            sample_avail=config.sample_avail,
-            alpha=config.alpha,
-            beta=config.beta,
-            weight_norm=config.weight_norm,
-            seed=3,
-        )
+        return _core.Replay(list(self.config.capacities), wrap=Nested, seed=3, **self.config.options())
+
+    def model(self) -> Replay:
+        return Replay(self.config.capacities, **self.config.options())
 
     def supports(self, operation: Operation) -> bool:
         """Objects are kept beside the engine."""

@@ -29,22 +29,11 @@ from property.programs import (
 )
 
 
-def model_of(config: Config) -> Replay:
-    return Replay(
-        config.capacities,
-        stack_num=config.stack_num,
-        save_obs_next=config.save_obs_next,
-        sample_avail=config.sample_avail,
-        alpha=config.alpha,
-        beta=config.beta,
-        weight_norm=config.weight_norm,
-    )
-
-
 class Subject(Protocol):
     """What is tested. ``update_priority`` gives how many updates were refused as stale."""
 
     def __init__(self, config: Config) -> None: ...
+    def model(self) -> Replay: ...
     def supports(self, operation: Operation) -> bool: ...
     def add(self, rings: list[int], rows: list[Fields], *, vector: bool) -> tuple[NDArray[Any], ...]: ...
     def reset(self, ring: int | None, keep_statistics: bool) -> None: ...
@@ -67,7 +56,7 @@ class Machine:
 
     def __init__(self, subject: Subject, config: Config) -> None:
         self.config = config
-        self.subject, self.model = subject, model_of(config)
+        self.subject, self.model = subject, subject.model()
         self.late: set[Path] = set()
         self.previous: dict[int, Fields] = {}  # the next observation that a ring's newest row ended in
         self.tickets: deque[tuple[Any, list[Row]]] = deque(maxlen=4)
