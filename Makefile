@@ -52,11 +52,11 @@ demo: build             ## train DQN on CartPole-v1 and write runs/demo
 	rm -rf runs/demo
 	$(BIN)/rlfast train dqn --env CartPole-v1 --run-dir runs/demo
 
-bench: build            ## every benchmark against its peers (hours)
-	$(run) pytest bench -m '' --benchmark-only $(PYTEST_ARGS)
+bench: build            ## every figure beside the peers, recorded in bench/results (an hour)
+	$(run) pytest bench --record $(PYTEST_ARGS)
 
-bench-quick: build      ## the table of the README (minutes)
-	$(run) pytest bench -m 'quick' --benchmark-only $(PYTEST_ARGS)
+bench-quick: build      ## a first look at the same figures (minutes)
+	$(run) pytest bench --quick $(PYTEST_ARGS)
 
 # -- prove it ------------------------------------------------------------------------------------------------------------
 

@@ -118,7 +118,7 @@ class Replay:
         return self.rings[row.ring].offset + row.slot
 
     def at(self, index: int) -> Row:
-        ring = max((ring for ring in self.rings if ring.offset <= index), key=lambda ring: ring.offset)
+        ring = next(ring for ring in self.rings if ring.offset <= index < ring.offset + ring.capacity)
         return ring.slots[index - ring.offset]
 
     def alive(self, row: Row) -> bool:
@@ -179,9 +179,9 @@ class Replay:
 
     # -- contents ----------------------------------------------------------------------------------------------------
     def value(self, row: Row, path: Path) -> NDArray:
-        """A leaf of a row; zero where the key came later or was not given."""
+        """A leaf of a row; zero (None among objects) where the key came later or was not given."""
         dtype, shape = self.columns[path]
-        return row.fields.get(path, np.zeros(shape, dtype))
+        return row.fields.get(path, np.full(shape, None if dtype.kind == "O" else 0, dtype))
 
     def _frames(self, row: Row, path: Path, depth: int) -> list[NDArray]:
         """The ``depth`` values that a frame stack of this leaf shows at ``row``, oldest first."""

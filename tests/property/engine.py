@@ -1,15 +1,18 @@
 """The engine under test, spoken to as random programs speak: flat rows in, flat rows out."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as FilePath
+from random import Random
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.replay import Fields, Path
-from property.programs import Config
+from oracle.replay import Fields, Path, Replay
+from property.observations import LATE
+from property.programs import Config, Late, Operation
+from property.questions import compare
 from rlfast import _core
 
 Index = NDArray[np.int64]
@@ -41,6 +44,14 @@ def flatten(batch: Any, above: Path = ()) -> Fields:
     return {path: leaf for key, child in children.items() for path, leaf in flatten(child, (*above, key)).items()}
 
 
+def must_raise(kind: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object]) -> None:
+    try:
+        call()
+    except kind:
+        return
+    raise AssertionError(f"nothing was raised, wanted {kind}")
+
+
 class Engine:
     """``rlfast._core.Replay`` behind the operations of a program."""
 
@@ -49,18 +60,17 @@ class Engine:
         self.replay = self._make()
 
     def _make(self) -> _core.Replay:
-        config = self.config
-        return _core.Replay(
-            list(config.capacities),
-            wrap=Nested,
-            save_obs_next=config.save_obs_next,
-            stack_num=config.stack_num,
-            sample_avail=config.sample_avail,
-            alpha=config.alpha,
-            beta=config.beta,
-            weight_norm=config.weight_norm,
-            seed=3,
-        )
+        return _core.Replay(list(self.config.capacities), wrap=Nested, seed=3, **self.config.options())
+
+    def model(self) -> Replay:
+        return Replay(self.config.capacities, **self.config.options())
+
+    def supports(self, operation: Operation) -> bool:
+        """Objects are kept beside the engine."""
+        return not (isinstance(operation, Late) and LATE[operation.path][0] == "O")
+
+    def compare(self, model: Replay, random: Random) -> None:
+        compare(self, model, random)
 
     # -- writing -----------------------------------------------------------------------------------------------------
     def _complete(self, fields: Fields) -> Fields:
@@ -90,16 +100,24 @@ class Engine:
     def update_priority(self, index: Index, priority: NDArray[np.float64]) -> int:
         return self.replay.update_priority(index, priority)
 
-    def persist(self, how: str) -> None:
+    def draw(self, size: int) -> Index:
+        return self.replay.draw(size)
+
+    def set_beta(self, beta: float) -> None:
+        self.replay.beta = beta
+
+    def persist(self, how: str) -> bool:
         """The same state in a new object."""
         old, self.replay = self.replay, self._make()
-        if how == "memory":
+        if how in ("memory", "copy"):
             self.replay.restore(old.dump())
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            file = str(FilePath(folder) / "replay")
-            old.save(file)
-            self.replay.open(file)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                file = str(FilePath(folder) / "replay")
+                old.save(file)
+                self.replay.open(file)
+        self.replay.beta = old.beta
+        return True
 
     # -- reading -----------------------------------------------------------------------------------------------------
     def take(self, index: Index, depth: int | None = None) -> Fields:
@@ -108,3 +126,36 @@ class Engine:
     def sample(self, size: int) -> tuple[Fields, Index]:
         batch, index = self.replay.sample(size)
         return flatten(batch), index
+
+    # -- bad input ---------------------------------------------------------------------------------------------------
+    def refuse(self, what: str, model: Replay) -> None:
+        """Input that must raise; the comparison that follows sees that nothing changed."""
+        live, total = model.live(), sum(self.config.capacities)
+        if not live:
+            return
+        match what:
+            case "nan priority" | "infinite priority" | "negative priority":
+                if self.config.alpha is not None:
+                    place = np.repeat([model.index(live[-1])], 2)
+                    values = np.array([1.0, {"nan": np.nan, "inf": np.inf, "neg": -1.0}[what[:3]]])
+                    must_raise(ValueError, lambda: self.replay.update_priority(place, values))
+            case "index":
+                must_raise(IndexError, lambda: self.replay.take(np.array([total])))
+                must_raise(IndexError, lambda: self.replay.take(np.array([-total - 1])))
+            case _:
+                self._refuse_row(what, {path: model.value(live[-1], path) for path in model.columns})
+
+    def _refuse_row(self, what: str, fields: Fields) -> None:
+        if not self.config.save_obs_next:
+            fields = {path: value for path, value in fields.items() if path[0] != "obs_next"}
+        match what:
+            case "shape":
+                fields["act",] = np.zeros(11)
+            case "dtype":
+                fields["rew",] = np.asarray("much")
+            case "missing key":
+                del fields["truncated",]
+        ring = len(self.config.capacities) if what == "ring" else 0
+        batch = nest({path: np.asarray(value)[None] for path, value in fields.items()})
+        wanted = (_core.SchemaMismatch, IndexError, ValueError, KeyError, TypeError)
+        must_raise(wanted, lambda: self.replay.add(batch, np.array([ring])))

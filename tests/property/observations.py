@@ -38,8 +38,10 @@ LATE: Kind = {
     ("policy", "hidden", "cell"): ("f4", (2,)),
     ("logp",): ("f8", ()),
     ("info", "time", "left"): ("f4", (1,)),
+    ("info", "label"): ("O", ()),
 }
 
+LABELS = ("won", "lost", None)
 FOLLOW = ("follow", "follow", "follow", "fresh", "near", "repeat", "mixed")
 ADVANCE = ("shift", "shift", "fresh", "same", "near shift", "mixed")
 ENDS = ("", "", "", "", "terminated", "truncated", "both")
@@ -58,6 +60,8 @@ class Step:
 
 def value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """Mostly one of few values, so that rows are often equal by chance; sometimes any bits at all (NaN payloads)."""
+    if dtype == "O":
+        return np.array(LABELS[rng.integers(3)], object)
     if dtype != "?" and rng.random() < 0.15:
         return np.frombuffer(rng.bytes(int(np.prod(shape)) * np.dtype(dtype).itemsize), dtype).reshape(shape).copy()
     return np.asarray(rng.integers(0, 3, shape) * (rng.random() < 0.9)).astype(dtype)

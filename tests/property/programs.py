@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from oracle.replay import Path
 from property.observations import ACTIONS, ADVANCE, ENDS, FOLLOW, LATE, OBSERVATIONS, Step
@@ -24,6 +25,11 @@ class Config:
     agents: int = 0
     n_step: int = 3
     gamma: float = 0.9
+
+    def options(self) -> dict[str, Any]:
+        """What the model is made of, beside its capacities."""
+        names = ("stack_num", "save_obs_next", "sample_avail", "alpha", "beta", "weight_norm")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ class Bad:
 
 Operation = Add | Reset | Draw | Update | Late | Drop | Close | Persist | Beta | Bad
 BAD = ("nan priority", "infinite priority", "negative priority", "shape", "dtype", "missing key", "ring", "index")
-PERSIST = ("memory", "file")
+PERSIST = ("memory", "file", "copy", "hdf5")
 
 
 @dataclass(frozen=True)

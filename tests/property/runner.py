@@ -1,15 +1,14 @@
-"""Runs a program on the engine and on its model, and makes a failing one small."""
+"""Runs a program on what is tested and on its model, and makes a failing one small."""
 
 from collections import deque
-from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracle.replay import Fields, Path, Replay, Row
-from property.compare import compare, rows_at
-from property.engine import Engine, nest
+from property.compare import rows_at
 from property.observations import ACTIONS, LATE, OBSERVATIONS, transition
 from property.programs import (
     Add,
@@ -25,29 +24,39 @@ from property.programs import (
     Program,
     Reset,
     Update,
+    random_program,
     shorter,
 )
-from rlfast import _core
 
 
-def model_of(config: Config) -> Replay:
-    return Replay(
-        config.capacities,
-        stack_num=config.stack_num,
-        save_obs_next=config.save_obs_next,
-        sample_avail=config.sample_avail,
-        alpha=config.alpha,
-        beta=config.beta,
-        weight_norm=config.weight_norm,
-    )
+class Subject(Protocol):
+    """What is tested. ``update_priority`` gives how many updates were refused as stale."""
+
+    def __init__(self, config: Config) -> None: ...
+    def model(self) -> Replay: ...
+    def supports(self, operation: Operation) -> bool: ...
+    def add(self, rings: list[int], rows: list[Fields], *, vector: bool) -> tuple[NDArray[Any], ...]: ...
+    def reset(self, ring: int | None, keep_statistics: bool) -> None: ...
+    def close_episode(self, ring: int) -> None: ...
+    def draw(self, size: int) -> NDArray[np.int64]: ...
+    def update_priority(self, index: NDArray[np.int64], priority: NDArray[np.float64]) -> int: ...
+    def set_beta(self, beta: float) -> None: ...
+    def persist(self, how: str) -> bool:
+        """Saves and loads; whether index arrays drawn before still know their rows."""
+
+    def refuse(self, what: str, model: Replay) -> None:
+        """Gives it input that must raise."""
+
+    def compare(self, model: Replay, random: Random) -> None:
+        """Raises where it differs from its model."""
 
 
 class Machine:
-    """One engine, its model, and what a program remembers between steps."""
+    """What is tested, its model, and what a program remembers between steps."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, subject: Subject, config: Config) -> None:
         self.config = config
-        self.engine, self.model = Engine(config), model_of(config)
+        self.subject, self.model = subject, subject.model()
         self.late: set[Path] = set()
         self.previous: dict[int, Fields] = {}  # the next observation that a ring's newest row ended in
         self.tickets: deque[tuple[Any, list[Row]]] = deque(maxlen=4)
@@ -57,7 +66,7 @@ class Machine:
             case Add():
                 self.add(operation)
             case Reset(ring, keep_statistics):
-                self.engine.reset(ring, keep_statistics)
+                self.subject.reset(ring, keep_statistics)
                 self.model.reset(ring, keep_statistics)
             case Draw(size):
                 self.draw(size)
@@ -68,15 +77,16 @@ class Machine:
             case Drop(path):
                 self.late.discard(path)
             case Close(ring):
-                self.engine.close_episode(ring)
+                self.subject.close_episode(ring)
                 self.model.close_episode(ring)
             case Persist(how):
-                self.engine.persist(how)
-                self.engine.replay.beta = self.model.beta
+                if not self.subject.persist(how):
+                    self.tickets.clear()
             case Beta(beta):
-                self.engine.replay.beta = self.model.beta = beta
+                self.model.beta = beta
+                self.subject.set_beta(beta)
             case Bad(what):
-                self.refuse(what)
+                self.subject.refuse(what, self.model)
 
     def add(self, operation: Add) -> None:
         kind, rest = OBSERVATIONS[self.config.obs], ACTIONS[self.config.act] | {path: LATE[path] for path in self.late}
@@ -86,7 +96,7 @@ class Machine:
             self.previous[step.ring] = later
             rows.append(fields)
             wants.append(self.model.add(step.ring, fields))
-        got = self.engine.add(rings, rows, vector=operation.vector)
+        got = self.subject.add(rings, rows, vector=operation.vector)
         names = ("index", "return", "length", "start")
         for name, column, want in zip(names, got, zip(*wants, strict=True), strict=True):
             assert len(column) == len(rows), f"add gave {len(column)} of {name}"
@@ -94,7 +104,7 @@ class Machine:
 
     def draw(self, size: int) -> None:
         if self.model.candidates():
-            index = self.engine.replay.draw(size)
+            index = self.subject.draw(size)
             self.tickets.append((index, rows_at(self.model, index)))
 
     def update(self, operation: Update) -> None:
@@ -109,66 +119,28 @@ class Machine:
         else:
             return
         priority = random.integers(0, 20, len(rows)) / 4.0
-        refused = self.engine.update_priority(index, priority)
+        refused = self.subject.update_priority(index, priority)
         assert refused == self.model.update_priority(rows, priority), f"{refused} stale updates refused"
 
-    def refuse(self, what: str) -> None:
-        """Input that must raise; the comparison that follows sees that nothing changed."""
-        replay, live = self.engine.replay, self.model.live()
-        if not live:
-            return
-        place = np.array([self.model.index(live[-1])])
-        fields = {path: self.model.value(live[-1], path) for path in self.model.columns}
-        if not self.config.save_obs_next:
-            fields = {path: value for path, value in fields.items() if path[0] != "obs_next"}
-        priorities = {"nan priority": np.nan, "infinite priority": np.inf, "negative priority": -1.0}
-        if what in priorities:
-            if self.config.alpha is not None:
-                values = np.array([1.0, priorities[what]])
-                must_raise(ValueError, lambda: replay.update_priority(np.repeat(place, 2), values))
-            return
-        match what:
-            case "shape":
-                fields["act",] = np.zeros(11)
-            case "dtype":
-                fields["rew",] = np.asarray("much")
-            case "missing key":
-                del fields["truncated",]
-            case "index":
-                total = sum(self.config.capacities)
-                must_raise(IndexError, lambda: replay.take(np.array([total])))
-                must_raise(IndexError, lambda: replay.take(np.array([-total - 1])))
-                return
-        ring = len(self.config.capacities) if what == "ring" else 0
-        batch = {path: np.asarray(value)[None] for path, value in fields.items()}
-        wanted = (_core.SchemaMismatch, IndexError, ValueError, KeyError, TypeError)
-        must_raise(wanted, lambda: self.engine.replay.add(nest(batch), np.array([ring])))
 
-
-def must_raise(kind: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object]) -> None:
-    try:
-        call()
-    except kind:
-        return
-    raise AssertionError(f"nothing was raised, wanted {kind}")
-
-
-def run(program: Program) -> int:
+def run(program: Program, target: type[Subject]) -> int:
     """Runs a program, comparing everything after each operation; gives the number of operations."""
-    machine = Machine(program.config)
+    machine = Machine(target(program.config), program.config)
     for number, operation in enumerate(program.operations):
+        if not machine.subject.supports(operation):
+            continue
         try:
             machine.do(operation)
-            compare(machine.engine, machine.model, Random(number))
+            machine.subject.compare(machine.model, Random(number))
         except BaseException as error:
             error.add_note(f"at operation {number}: {operation}")
             raise
     return len(program.operations)
 
 
-def failure(program: Program) -> BaseException | None:
+def failure(program: Program, target: type[Subject]) -> BaseException | None:
     try:
-        run(program)
+        run(program, target)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a panic of the engine is no Exception
@@ -176,14 +148,25 @@ def failure(program: Program) -> BaseException | None:
     return None
 
 
-def shrink(program: Program) -> Program:
+def shrink(program: Program, target: type[Subject]) -> Program:
     """A smaller program that fails with the same type of error."""
-    kind = type(failure(program))
+    kind = type(failure(program, target))
     smaller = True
     while smaller:
         smaller = False
         for candidate in shorter(program):
-            if type(failure(candidate)) is kind:
+            if type(failure(candidate, target)) is kind:
                 program, smaller = candidate, True
                 break
     return program
+
+
+def run_seed(seed: int, target: type[Subject]) -> int:
+    """Runs the program of a seed; a failure carries the smallest program that still fails."""
+    random = Random(seed)
+    program = random_program(random, random.randint(10, 150))
+    try:
+        return run(program, target)
+    except BaseException as error:
+        error.add_note(f"seed {seed}, shrunk to:\nrun({shrink(program, target)!r}, {target.__name__})")
+        raise

@@ -1,7 +1,10 @@
 //! The engine under `rlfast`: replay storage, sampling and returns, with no Python in it.
 
+pub mod error;
+pub mod memory;
 pub mod pool;
 pub mod prefetch;
+pub mod replay;
 pub mod returns;
 pub mod rng;
 pub mod segment_tree;

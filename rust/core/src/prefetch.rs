@@ -1,10 +1,14 @@
 //! Asking the cache for memory ahead of its use.
 
-/// Starts loading `slice[index]` into the cache where the processor can be asked to; a hint without any other effect, also
-/// when `index` lies outside.
+/// Starts loading `slice[index]` into the cache; a hint without any other effect, also when `index` lies outside.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
-    let address = slice.as_ptr().wrapping_add(index);
+    prefetch_at(slice.as_ptr().wrapping_add(index).cast());
+}
+
+/// Starts loading the cache line at `address` where the processor can be asked to; a hint, whatever the address.
+#[inline(always)]
+pub fn prefetch_at(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -1,0 +1,33 @@
+"""rlfast: deep reinforcement learning on Rust replay buffers, under the names of Tianshou 1.0.
+
+The packages are imported when they are first asked for, so that ``import rlfast`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlfast import data as data
+    from rlfast import env as env
+    from rlfast import exploration as exploration
+    from rlfast import functional as functional
+    from rlfast import policy as policy
+    from rlfast import trainer as trainer
+    from rlfast import utils as utils
+    from rlfast._core import __version__ as __version__
+
+__all__ = ["__version__", "data", "env", "exploration", "functional", "policy", "trainer", "utils"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("rlfast._core").__version__
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

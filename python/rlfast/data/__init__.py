@@ -1,0 +1,62 @@
+"""Batches, replay buffers, collectors and their statistics, under the names of Tianshou 1.0.
+
+Each name is imported when it is first asked for, so that buffers need neither torch nor an environment library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlfast.data.batch import Batch as Batch
+    from rlfast.data.buffer.base import ReplayBuffer as ReplayBuffer
+    from rlfast.data.buffer.cached import CachedReplayBuffer as CachedReplayBuffer
+    from rlfast.data.buffer.hindsight import HERReplayBuffer as HERReplayBuffer
+    from rlfast.data.buffer.manager import HERReplayBufferManager as HERReplayBufferManager
+    from rlfast.data.buffer.manager import PrioritizedReplayBufferManager as PrioritizedReplayBufferManager
+    from rlfast.data.buffer.manager import ReplayBufferManager as ReplayBufferManager
+    from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer as PrioritizedReplayBuffer
+    from rlfast.data.buffer.vector import HERVectorReplayBuffer as HERVectorReplayBuffer
+    from rlfast.data.buffer.vector import PrioritizedVectorReplayBuffer as PrioritizedVectorReplayBuffer
+    from rlfast.data.buffer.vector import VectorReplayBuffer as VectorReplayBuffer
+    from rlfast.data.collector import Collector as Collector
+    from rlfast.data.converter import to_numpy as to_numpy
+    from rlfast.data.converter import to_torch as to_torch
+    from rlfast.data.converter import to_torch_as as to_torch_as
+    from rlfast.data.segment_tree import SegmentTree as SegmentTree
+    from rlfast.data.stats import CollectStats as CollectStats
+    from rlfast.data.stats import CollectStatsBase as CollectStatsBase
+    from rlfast.data.stats import EpochStats as EpochStats
+    from rlfast.data.stats import InfoStats as InfoStats
+    from rlfast.data.stats import SequenceSummaryStats as SequenceSummaryStats
+    from rlfast.data.stats import TimingStats as TimingStats
+
+_HOMES = {
+    "batch": ("Batch",),
+    "buffer.base": ("ReplayBuffer",),
+    "buffer.cached": ("CachedReplayBuffer",),
+    "buffer.hindsight": ("HERReplayBuffer",),
+    "buffer.manager": ("HERReplayBufferManager", "PrioritizedReplayBufferManager", "ReplayBufferManager"),
+    "buffer.prioritized": ("PrioritizedReplayBuffer",),
+    "buffer.vector": ("HERVectorReplayBuffer", "PrioritizedVectorReplayBuffer", "VectorReplayBuffer"),
+    "collector": ("Collector",),
+    "converter": ("to_numpy", "to_torch", "to_torch_as"),
+    "segment_tree": ("SegmentTree",),
+    "stats": ("CollectStats", "CollectStatsBase", "EpochStats", "InfoStats", "SequenceSummaryStats", "TimingStats"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value  # from now on found without coming here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,126 @@
+"""Rows of nested values: arrays, tensors, and dicts, tuples, lists and ``Batch`` of them.
+
+Every leaf has one row for each environment. Nothing is changed in place: what was handed out before stays as it was.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlfast.data.batch import Batch, wrap
+from rlfast.env.worker import stack
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ids = NDArray[np.int64]
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")  # who holds a tensor has imported torch
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def map_leaves(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """``fn`` of each leaf of ``tree`` and the leaves at the same place of ``others``, in the structure of ``tree``.
+
+    :raises TypeError: a leaf is neither array nor tensor.
+    """
+    if isinstance(tree, np.ndarray) or _is_tensor(tree):
+        return fn(tree, *others)
+    if tree is None:
+        return None
+    if isinstance(tree, Batch):
+        return wrap(map_leaves(fn, tree.__dict__, *(other.__dict__ for other in others)))
+    if isinstance(tree, Mapping):
+        return {key: map_leaves(fn, value, *(other[key] for other in others)) for key, value in tree.items()}
+    if isinstance(tree, tuple | list):
+        entries = [map_leaves(fn, *entry) for entry in zip(tree, *others, strict=True)]
+        return type(tree)(*entries) if hasattr(tree, "_fields") else type(tree)(entries)
+    raise TypeError(
+        f"expected arrays or tensors with one row per environment, or dicts, tuples or lists of them, got {type(tree)}"
+    )
+
+
+def take(tree: Any, ids: Ids | None) -> Any:
+    """The rows ``ids``, or, when it is None, all of them as they are."""
+    return tree if ids is None else map_leaves(lambda leaf: leaf[ids], tree)
+
+
+def put(tree: Any, ids: Ids | None, rows: Any, length: int) -> Any:
+    """``tree`` with ``rows`` at ``ids`` (None: everywhere). Without a tree, the others of ``length`` rows are zero."""
+    if ids is None or rows is None:
+        return rows
+
+    def replaced(row: Any, leaf: Any = None) -> Any:
+        if leaf is None:
+            full = np.zeros((length, *row.shape[1:]), row.dtype) if isinstance(row, np.ndarray) else None
+            leaf = row.new_zeros((length, *row.shape[1:])) if full is None else full
+        else:
+            leaf = leaf.copy() if isinstance(leaf, np.ndarray) else leaf.clone()
+        leaf[ids] = row
+        return leaf
+
+    return map_leaves(replaced, rows, *(() if tree is None else (tree,)))
+
+
+def clear(tree: Any, ids: Ids) -> Any:
+    """``tree`` with zeros (None in object arrays) at ``ids``."""
+
+    def cleared(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray):
+            leaf = leaf.copy()
+            leaf[ids] = None if leaf.dtype == object else 0
+        else:
+            leaf = leaf.clone()
+            leaf[ids] = 0
+        return leaf
+
+    return map_leaves(cleared, tree)
+
+
+def storable(tree: Any) -> Any:
+    """Nested dicts of NumPy arrays; entry ``i`` of a tuple or list goes under the name ``str(i)``."""
+    if isinstance(tree, np.ndarray):
+        return tree
+    if _is_tensor(tree):
+        return tree.detach().cpu().numpy()
+    if isinstance(tree, Batch | Mapping):
+        return {key: storable(value) for key, value in (tree.__dict__ if isinstance(tree, Batch) else tree).items()}
+    if isinstance(tree, tuple | list):
+        return {str(i): storable(entry) for i, entry in enumerate(tree)}
+    raise TypeError(f"expected arrays or tensors with one row per environment, got {type(tree)}")
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One dict of columns of many dicts; where a dict lacks a key, the column has zero, or None if it holds objects.
+
+    >>> columns([{"lives": 3}, {"lives": 2, "name": "a"}])
+    {'lives': array([3, 2]), 'name': array([None, 'a'], dtype=object)}
+    """
+    keys = rows[0].keys()
+    if all(row.keys() == keys for row in rows):
+        return {key: _column([row[key] for row in rows]) for key in keys}
+    union = dict.fromkeys(key for row in rows for key in row)
+    return {key: _column([row.get(key, _MISSING) for row in rows]) for key in union}
+
+
+_MISSING = object()
+
+
+def _column(values: list[Any]) -> Any:
+    present = [value for value in values if value is not _MISSING]
+    if isinstance(present[0], Mapping) and all(isinstance(value, Mapping) for value in present):
+        return columns([{} if value is _MISSING else value for value in values])
+    column = stack(present)
+    if len(present) == len(values):
+        return column
+    full = np.zeros((len(values), *column.shape[1:]), column.dtype)
+    if column.dtype == object:
+        full[:] = None
+    full[[i for i, value in enumerate(values) if value is not _MISSING]] = column
+    return full

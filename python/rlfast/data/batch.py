@@ -1,0 +1,499 @@
+"""``Batch``: named arrays, tensors and batches of them, that are indexed, combined and converted as one."""
+
+from __future__ import annotations
+
+import operator
+import pprint
+import warnings
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Self, overload
+
+import numpy as np
+from numpy import asanyarray, ndarray
+from numpy.typing import NDArray
+
+from rlfast.data._values import PLAIN_DTYPES, SCALAR_TYPES, as_array, is_number, is_numeric, is_tensor, to_tensor
+from rlfast.data.types import BatchProtocol, IndexType, TBatch, arr_type
+
+if TYPE_CHECKING:
+    import torch
+
+    from rlfast.data._batch_ops import alloc_by_keys_diff, create_value
+
+__all__ = [
+    "Batch",
+    "BatchProtocol",
+    "IndexType",
+    "TBatch",
+    "alloc_by_keys_diff",
+    "arr_type",
+    "create_value",
+    "wrap",
+]
+
+
+class Batch:
+    """A dict of arrays, tensors and nested batches whose rows are read and written together.
+
+    Numbers become zero-dimensional arrays, lists become arrays, a dict becomes a ``Batch``, and a list or object array of
+    dicts becomes the ``Batch`` of their stacked values; arrays, tensors and batches are kept, not copied. The fields live in
+    the instance's ``__dict__``.
+
+    :param batch_dict: a dict, a ``Batch``, or a list, tuple or object array of them, which are stacked.
+    :param copy: keep deep copies of all values.
+    :param kwargs: fields by name; they win over those of ``batch_dict``.
+    :raises AssertionError: a key is not a string.
+    :raises TypeError: ``batch_dict`` is something else, or a value is a list of tensors that do not stack.
+
+    >>> data = Batch(obs=Batch(pos=[[0.0, 1.0], [2.0, 3.0]]), act=[4, 5], info={})
+    >>> data[0]
+    Batch(
+        obs: Batch(
+                 pos: array([0., 1.]),
+             ),
+        act: ...4...,
+        info: Batch(),
+    )
+    >>> data[1] = {"act": 6}  # what is not given is set to zero
+    >>> data.act, data.obs.pos[1]
+    (array([4, 6]), array([0., 0.]))
+    >>> len(data), data.shape, [len(part) for part in data.split(1)]
+    (2, [], [1, 1])
+    """
+
+    def __init__(
+        self,
+        batch_dict: dict[str, Any] | Batch | Sequence[dict[str, Any] | Batch] | NDArray[np.object_] | None = None,
+        copy: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if copy:
+            batch_dict, kwargs = deepcopy((batch_dict, kwargs))
+        for key, value in kwargs.items():
+            kind = type(value)
+            if kind in SCALAR_TYPES:
+                kwargs[key] = asanyarray(value)
+            elif kind is not ndarray or value.dtype not in PLAIN_DTYPES:
+                kwargs[key] = wrap({}) if kind is dict and not value else parse(value)
+        if batch_dict is not None:
+            kwargs = _fields_of(batch_dict) | kwargs
+        _set_fields(self, kwargs)
+
+    # -- a dict of fields ----------------------------------------------------------------------------------------------
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        self.__dict__[key] = parse(value)
+
+    def __getattr__(self, key: str) -> Any:
+        # Reached only when there is no such field: the remaining methods of a dict, as in Tianshou.
+        if hasattr(dict, key):
+            return getattr(self.__dict__, key)
+        raise AttributeError(f"Batch has no field {key!r}", name=key, obj=self)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.__dict__
+
+    def keys(self) -> KeysView[str]:
+        """The names of the fields."""
+        return self.__dict__.keys()
+
+    def get_keys(self) -> KeysView[str]:
+        """The names of the fields, also for a batch with a field named "keys"."""
+        return self.__dict__.keys()
+
+    def values(self) -> ValuesView[Any]:
+        """The fields."""
+        return self.__dict__.values()
+
+    def items(self) -> ItemsView[str, Any]:
+        """Pairs of name and field."""
+        return self.__dict__.items()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The field, or ``default``."""
+        return self.__dict__.get(key, default)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """Takes a field out. :raises KeyError: it is not there and no default is given."""
+        return self.__dict__.pop(key, *default)
+
+    def update(self, batch: dict[str, Any] | Batch | None = None, **kwargs: Any) -> None:
+        """Sets the fields of a dict or ``Batch`` and those given by name; nothing is set when one of them is refused.
+
+        :raises AssertionError: a key is not a string.
+        """
+        given = {} if batch is None else batch.__dict__ if isinstance(batch, Batch) else batch
+        self.__dict__.update(_parse_fields({**given, **kwargs}))
+
+    def to_dict(self, recursive: bool = True) -> dict[str, Any]:
+        """The fields as a plain dict, nested batches as nested dicts unless ``recursive`` is False."""
+        return {k: v.to_dict() if recursive and isinstance(v, Batch) else v for k, v in self.__dict__.items()}
+
+    def to_list_of_dicts(self) -> list[dict[str, Any]]:
+        """One plain dict for each row."""
+        return [row.to_dict() for row in self]
+
+    # -- copies --------------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v.__getstate__() if isinstance(v, Batch) else v for k, v in self.__dict__.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        _set_fields(self, _parse_fields(state))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = object.__new__(type(self))
+        memo[id(self)] = new
+        _set_fields(new, deepcopy(self.__dict__, memo))
+        return new
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    @overload
+    def __getitem__(self, index: str) -> Any: ...
+    @overload
+    def __getitem__(self, index: Any) -> Batch: ...
+    def __getitem__(self, index: Any) -> Any:
+        """The field of that name, or the rows at ``index`` of every field; empty nested batches stay empty.
+
+        :raises KeyError: no field has that name. :raises IndexError: there are no fields, or no such row.
+        """
+        fields = self.__dict__
+        if isinstance(index, str):
+            return fields[index]
+        if not fields:
+            raise IndexError("a Batch without fields has no rows")
+        return wrap({k: wrap({}) if _is_empty_batch(v) else v[index] for k, v in fields.items()})
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Sets the field of that name, or the rows at ``index`` of every field to those of a ``Batch`` or dict.
+
+        What ``value`` does not hold is set to 0, None or empty.
+
+        :raises ValueError: ``value`` is neither ``Batch`` nor dict, or holds a field that is not here.
+        """
+        value = parse(value)
+        fields = self.__dict__
+        if isinstance(index, str):
+            fields[index] = value
+            return
+        if not isinstance(value, Batch):
+            raise ValueError(f"rows of a Batch are set to a Batch or a dict, got {type(value).__name__}")
+        given = value.__dict__
+        if not given.keys() <= fields.keys():
+            raise ValueError(f"unknown fields {sorted(given.keys() - fields.keys())}; this Batch has {list(fields)}")
+        for key, field in fields.items():
+            if key in given:
+                field[index] = given[key]
+            elif isinstance(field, Batch):
+                field[index] = wrap({})
+            else:
+                field[index] = 0 if is_numeric(field) or is_tensor(field) else None
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The rows, as many as the shortest field has; none for a single row."""
+        if not self.is_empty(recurse=True):
+            row = 0
+            while True:
+                try:
+                    item = self[row]
+                except IndexError:
+                    return
+                yield item
+                row += 1
+
+    def __len__(self) -> int:
+        """Rows of the shortest field, apart from empty nested batches. :raises TypeError: there is none, or one has no rows."""
+        lengths = []
+        for key, value in self.__dict__.items():
+            if isinstance(value, Batch):
+                if not value.is_empty(recurse=True):
+                    lengths.append(len(value))
+            elif getattr(value, "ndim", 0) > 0:
+                lengths.append(len(value))
+            else:
+                raise TypeError(f"a Batch has no length when a field is a single value: {key} = {value!r}")
+        if not lengths:
+            raise TypeError("a Batch without fields has no length")
+        return min(lengths)
+
+    @property
+    def shape(self) -> list[int]:
+        """The smallest of the fields' sizes along each axis that all of them have."""
+        shapes = [list(getattr(value, "shape", ())) for value in self.__dict__.values()]
+        return [min(sizes) for sizes in zip(*shapes, strict=False)]
+
+    def is_empty(self, recurse: bool = False) -> bool:
+        """Whether there are no fields or, with ``recurse``, none but nested batches that are empty in the same sense.
+
+        >>> Batch(a=Batch()).is_empty(), Batch(a=Batch()).is_empty(recurse=True)
+        (False, True)
+        """
+        if not recurse:
+            return not self.__dict__
+        return all(isinstance(value, Batch) and value.is_empty(recurse=True) for value in self.__dict__.values())
+
+    def split(self, size: int, shuffle: bool = True, merge_last: bool = False) -> Iterator[Batch]:
+        """Yields mini-batches.
+
+        :param size: rows of each; the last may be smaller. -1 means all rows.
+        :param shuffle: in random order (``numpy.random.permutation``), else as they are.
+        :param merge_last: rather add the rows left over to the last whole mini-batch.
+        :raises AssertionError: ``size`` is 0 or below -1.
+        """
+        length = len(self)
+        if size == -1:
+            size = max(length, 1)
+        if size < 1:
+            raise AssertionError(f"a mini-batch has at least 1 row, or -1 for all of them, got size={size}")
+        order = np.random.permutation(length) if shuffle else np.arange(length)
+        starts = list(range(0, length, size))
+        if merge_last and length % size and len(starts) > 1:
+            starts.pop()
+        for start, stop in zip(starts, [*starts[1:], length], strict=True):
+            yield self[order[start:stop]]
+
+    # -- arithmetic ----------------------------------------------------------------------------------------------------
+
+    def __iadd__(self, other: Batch | float) -> Self:
+        """Adds a number to every field, or the field of the same name of another ``Batch``.
+
+        :raises ValueError: the two have different fields. :raises TypeError: ``other`` is neither.
+        """
+        if isinstance(other, Batch):
+            if other.__dict__.keys() != self.__dict__.keys():
+                raise ValueError(
+                    f"cannot add batches of different fields: {list(self.__dict__)} and {list(other.__dict__)}"
+                )
+            return self._inplace(operator.iadd, other.__dict__.__getitem__)
+        if is_number(other):
+            return self._inplace(operator.iadd, lambda _: other)
+        raise TypeError(f"only a Batch or a number can be added to a Batch, got {type(other).__name__}")
+
+    def __add__(self, other: Batch | float) -> Self:
+        return deepcopy(self).__iadd__(other)
+
+    def __imul__(self, value: float) -> Self:
+        """Multiplies every field by a number. :raises AssertionError: it is none."""
+        if not is_number(value):
+            raise AssertionError(f"a Batch can only be multiplied by a number, got {type(value).__name__}")
+        return self._inplace(operator.imul, lambda _: value)
+
+    def __mul__(self, value: float) -> Self:
+        return deepcopy(self).__imul__(value)
+
+    def __itruediv__(self, value: float) -> Self:
+        """Divides every field by a number. :raises AssertionError: it is none."""
+        if not is_number(value):
+            raise AssertionError(f"a Batch can only be divided by a number, got {type(value).__name__}")
+        return self._inplace(operator.itruediv, lambda _: value)
+
+    def __truediv__(self, value: float) -> Self:
+        return deepcopy(self).__itruediv__(value)
+
+    def _inplace(self, operation: Callable[[Any, Any], Any], operand: Callable[[str], Any]) -> Self:
+        fields = self.__dict__
+        for key, value in fields.items():
+            if not _is_empty_batch(value):
+                fields[key] = operation(value, operand(key))
+        return self
+
+    # -- conversions ---------------------------------------------------------------------------------------------------
+
+    def to_numpy(self) -> None:
+        """Turns all tensors into arrays, in place; those on the CPU keep their memory."""
+        self._convert(lambda value: value.detach().cpu().numpy() if is_tensor(value) else value)
+
+    def to_torch(self, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> None:
+        """Turns all arrays into tensors, in place; on the CPU they keep the memory of writable arrays of the same dtype.
+
+        :param dtype: of all tensors; None keeps each field's own. :param device: of all tensors.
+        :raises TypeError: a field has no numbers; then nothing is converted.
+        """
+        self._convert(lambda value: to_tensor(value, dtype, device))
+
+    to_numpy_ = to_numpy
+    to_torch_ = to_torch
+
+    def _convert(self, convert: Callable[[Any], Any]) -> None:
+        """Replaces every value at any depth, or none if one cannot be converted."""
+        for fields, key, value in [(fields, key, convert(value)) for fields, key, value in _leaves(self)]:
+            fields[key] = value
+
+    # -- many batches --------------------------------------------------------------------------------------------------
+
+    def cat_(self, batches: Batch | dict[str, Any] | Sequence[Batch | dict[str, Any]]) -> None:
+        """Appends the rows of one or more batches, as :meth:`cat` does, in place."""
+        from rlfast.data._batch_ops import cat
+
+        self.__dict__.update(cat(batches, head=self))
+
+    @staticmethod
+    def cat(batches: Sequence[dict[str, Any] | TBatch]) -> TBatch:
+        """The rows of all batches, one after the other. Empty batches are left out; a field that is missing in some is filled
+        with zeros (None for objects) there.
+
+        :raises ValueError: an entry is neither ``Batch`` nor dict, a field is a single value, or shapes do not fit.
+
+        >>> Batch.cat([Batch(a=[1, 2]), Batch(a=[3], b=[0.5])])
+        Batch(
+            a: array([1, 2, 3]),
+            b: array([0. , 0. , 0.5]),
+        )
+        """
+        batch = Batch()
+        batch.cat_(batches)  # type: ignore[arg-type]
+        return batch  # type: ignore[return-value]
+
+    def stack_(self, batches: Sequence[Batch | dict[str, Any]], axis: int = 0) -> None:
+        """Stacks this batch, unless it is empty, and others, as :meth:`stack` does, in place."""
+        from rlfast.data._batch_ops import stack
+
+        self.__dict__.update(stack(batches, axis, head=self))
+
+    @staticmethod
+    def stack(batches: Sequence[dict[str, Any] | TBatch], axis: int = 0) -> TBatch:
+        """The batches along a new axis. Empty batches are left out; a field that is missing in some is filled with zeros (None
+        for objects) there, for ``axis=0`` only; arrays of different shapes become an object array, with a warning.
+
+        :raises ValueError: an entry is neither ``Batch`` nor dict, or a field is missing in some and ``axis`` is not 0.
+
+        >>> Batch.stack([Batch(a=1), Batch(a=2, b={"c": 0.5})])
+        Batch(
+            a: array([1, 2]),
+            b: Batch(
+                   c: array([0. , 0.5]),
+               ),
+        )
+        """
+        batch = Batch()
+        batch.stack_(batches, axis)  # type: ignore[arg-type]
+        return batch  # type: ignore[return-value]
+
+    def empty_(self, index: Any = None) -> Self:
+        """Sets the rows at ``index``, or everything, to 0, None for objects; in place.
+
+        >>> Batch(a=[1.0, 2.0], b=["x", "y"]).empty_(0)
+        Batch(
+            a: array([0., 2.]),
+            b: array([None, 'y'], dtype=object),
+        )
+        """
+        fields = self.__dict__
+        for key, value in fields.items():
+            if isinstance(value, Batch):
+                value.empty_(index)
+            elif isinstance(value, np.ndarray) or is_tensor(value):
+                value[index] = None if value.dtype == object else 0
+            elif value is not None:
+                warnings.warn(f"Batch.empty_ replaces the single value of field {key!r}, not a row of it", stacklevel=2)
+                fields[key] = type(value)(0) if is_number(value) else None
+        return self
+
+    @staticmethod
+    def empty(batch: TBatch, index: Any = None) -> TBatch:
+        """A copy with the rows at ``index``, or everything, set to 0 or None."""
+        return deepcopy(batch).empty_(index)
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        lines = [
+            f"    {key}: {pprint.pformat(value)}".replace("\n", "\n" + " " * (6 + len(key))) + ",\n"
+            for key, value in self.__dict__.items()
+        ]
+        return f"{name}(\n{''.join(lines)})" if lines else f"{name}()"
+
+
+_new = object.__new__
+# The setter of `__dict__` itself; an assignment would go through `__setattr__` and make a field of that name.
+_set_fields: Callable[[Batch, dict[str, Any]], None] = vars(Batch)["__dict__"].__set__
+
+
+def wrap(fields: dict[str, Any]) -> Batch:
+    """A ``Batch`` around a dict of values that are valid already; neither the dict nor they are copied or looked at."""
+    batch: Batch = _new(Batch)
+    _set_fields(batch, fields)
+    return batch
+
+
+def parse(value: Any) -> Any:
+    """What a field set to ``value`` holds: an array, a tensor, a ``Batch``, or the object itself.
+
+    :raises TypeError: a list of tensors that do not stack, or tensors inside an object array.
+    """
+    kind = type(value)
+    if kind is Batch or value is None or is_numeric(value):
+        return value
+    if kind in SCALAR_TYPES:
+        return np.asanyarray(value)
+    if isinstance(value, dict):
+        return wrap(_parse_fields(value))
+    if isinstance(value, Batch) or is_tensor(value):
+        return value
+    if is_number(value):
+        return np.asanyarray(value)
+    if _is_batch_set(value):
+        return Batch(value)
+    if isinstance(value, list | tuple) and any(map(is_tensor, value)):
+        return _stack_tensors(value)
+    return as_array(value)
+
+
+def _fields_of(batch_dict: Any) -> dict[str, Any]:
+    if isinstance(batch_dict, dict | Batch):
+        return _parse_fields(batch_dict.__dict__ if isinstance(batch_dict, Batch) else batch_dict)
+    if _is_batch_set(batch_dict) or (isinstance(batch_dict, list | tuple) and not batch_dict):
+        from rlfast.data._batch_ops import stack
+
+        return stack(batch_dict)
+    raise TypeError(f"a Batch is made of a dict, a Batch, or a list or array of them, got {type(batch_dict).__name__}")
+
+
+def _parse_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    if not all(isinstance(key, str) for key in fields):
+        raise AssertionError(f"the keys of a Batch are strings, got {list(fields)}")
+    return {key: parse(value) for key, value in fields.items()}
+
+
+def _stack_tensors(values: Sequence[Any]) -> torch.Tensor:
+    import torch
+
+    if not all(map(is_tensor, values)):
+        raise TypeError("a list of tensors and other values cannot be a field of a Batch; make all of them tensors")
+    try:
+        return torch.stack(list(values))
+    except RuntimeError as error:
+        shapes = [tuple(value.shape) for value in values]
+        raise TypeError(f"a list of tensors must stack to be a field of a Batch, got shapes {shapes}") from error
+
+
+def _is_batch_set(value: Any) -> bool:
+    """Whether the value is a list of dicts or batches, which is a batch itself."""
+    if isinstance(value, np.ndarray):
+        return value.dtype == object and value.ndim > 0 and all(isinstance(entry, dict | Batch) for entry in value)
+    return (
+        isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(entry, dict | Batch) for entry in value)
+    )
+
+
+def _is_empty_batch(value: Any) -> bool:
+    return isinstance(value, Batch) and not value.__dict__
+
+
+def _leaves(batch: Batch) -> Iterator[tuple[dict[str, Any], str, Any]]:
+    """The dict, key and value of each field that is no ``Batch``, at any depth."""
+    fields = batch.__dict__
+    for key, value in fields.items():
+        if isinstance(value, Batch):
+            yield from _leaves(value)
+        else:
+            yield fields, key, value
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"alloc_by_keys_diff", "create_value"}:  # they stand on Batch, and scripts look for them here
+        from rlfast.data import _batch_ops
+
+        return getattr(_batch_ops, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,69 @@
+"""Anything to NumPy arrays or to torch tensors, as deep as it is nested."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlfast.data._values import as_array, is_number, is_tensor, to_tensor
+from rlfast.data.batch import Batch, parse
+
+if TYPE_CHECKING:
+    import torch
+
+
+def to_numpy(x: Any) -> Any:
+    """Without tensors: a tensor or number as an array, a dict or ``Batch`` as a new ``Batch`` of arrays.
+
+    Arrays and tensors on the CPU keep their memory, those inside a ``Batch`` are copied; None becomes an array of None.
+
+    >>> to_numpy({"a": 1.0, "b": [1, 2]})
+    Batch(
+        a: array(1.),
+        b: array([1, 2]),
+    )
+    """
+    if is_tensor(x):
+        return x.detach().cpu().numpy()
+    if isinstance(x, np.ndarray):
+        return x
+    if x is None:
+        return np.array(None, dtype=object)
+    if isinstance(x, dict | Batch):
+        batch = Batch(x) if isinstance(x, dict) else deepcopy(x)
+        batch.to_numpy()
+        return batch
+    if isinstance(x, list | tuple):
+        return to_numpy(parse(x))
+    return np.asanyarray(as_array(x))
+
+
+def to_torch(x: Any, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> Any:
+    """Without arrays: an array or number as a tensor, a dict or ``Batch`` as a new ``Batch`` of tensors.
+
+    A writable array outside a ``Batch`` keeps its memory if neither dtype nor device changes.
+
+    :param dtype: of all tensors; None keeps each one's own. :param device: of all tensors.
+    :raises TypeError: there is something that holds no numbers.
+
+    >>> to_torch(np.arange(3.0, dtype="f4"))
+    tensor([0., 1., 2.])
+    """
+    if isinstance(x, np.ndarray) or is_tensor(x) or is_number(x):
+        return to_tensor(x, dtype, device)
+    if isinstance(x, dict | Batch):
+        batch = Batch(x, copy=True)
+        batch.to_torch(dtype, device)
+        return batch
+    if isinstance(x, list | tuple):
+        return to_torch(parse(x), dtype, device)
+    raise TypeError(f"cannot make a tensor of {x!r}; wanted numbers, arrays of numbers, or a dict or Batch of them")
+
+
+def to_torch_as(x: Any, y: torch.Tensor) -> Any:
+    """``to_torch`` with the dtype and the device of ``y``. :raises AssertionError: ``y`` is no tensor."""
+    if not is_tensor(y):
+        raise AssertionError(f"to_torch_as takes dtype and device from a tensor, got {type(y).__name__}")
+    return to_torch(x, dtype=y.dtype, device=y.device)

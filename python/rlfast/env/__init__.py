@@ -1,0 +1,16 @@
+"""Environments that step together."""
+
+from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
+from rlfast.env.worker import DummyEnvWorker, EnvWorker
+from rlfast.env.wrappers import ContinuousToDiscrete, MultiDiscreteToDiscrete, TruncatedAsTerminated, VectorEnvWrapper
+
+__all__ = [
+    "BaseVectorEnv",
+    "ContinuousToDiscrete",
+    "DummyEnvWorker",
+    "DummyVectorEnv",
+    "EnvWorker",
+    "MultiDiscreteToDiscrete",
+    "TruncatedAsTerminated",
+    "VectorEnvWrapper",
+]

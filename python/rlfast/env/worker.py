@@ -1,0 +1,178 @@
+"""One worker drives one environment: ``send`` a request, ``recv`` its answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
+"""``(obs, rew, terminated, truncated, info)`` of one environment."""
+ResetResult: TypeAlias = tuple[Any, dict[str, Any]]
+"""``(obs, info)`` of one environment."""
+
+
+class EnvWorker(ABC):
+    """What :class:`~rlfast.env.BaseVectorEnv` asks of whatever holds an environment.
+
+    :param env_fn: makes the environment. Called once, where the environment is to live.
+    """
+
+    def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
+        self._env_fn = env_fn
+        self.is_closed = False
+        self.action_space: gym.Space[Any] = self.get_env_attr("action_space")
+
+    @abstractmethod
+    def get_env_attr(self, key: str) -> Any:
+        """The environment's attribute ``key``, looked up through its wrappers."""
+
+    @abstractmethod
+    def set_env_attr(self, key: str, value: Any) -> None:
+        """Sets attribute ``key`` of the innermost environment."""
+
+    @abstractmethod
+    def send(self, action: Any, **kwargs: Any) -> None:
+        """Begins a step with ``action``, or, when it is None, a reset with ``kwargs``."""
+
+    @abstractmethod
+    def recv(self) -> StepResult | ResetResult:
+        """Waits for the answer to the last ``send``."""
+
+    def reset(self, **kwargs: Any) -> ResetResult:
+        """``send(None, **kwargs)`` and ``recv()``."""
+        self.send(None, **kwargs)
+        return self.recv()  # type: ignore[return-value]
+
+    def step(self, action: Any) -> StepResult:
+        """``send(action)`` and ``recv()``."""
+        self.send(action)
+        return self.recv()  # type: ignore[return-value]
+
+    @staticmethod
+    @abstractmethod
+    def wait(workers: Sequence[EnvWorker], wait_num: int, timeout: float | None = None) -> Sequence[EnvWorker]:
+        """Those of ``workers`` that have answered: ``wait_num`` or more, or what is there after ``timeout`` seconds."""
+
+    def seed(self, seed: int | None = None) -> list[int | None] | None:
+        """Seeds the action space; subclasses seed the environment as well."""
+        self.action_space.seed(seed)
+        return [seed]
+
+    @abstractmethod
+    def render(self, **kwargs: Any) -> Any:
+        """Renders the environment."""
+
+    @abstractmethod
+    def close_env(self) -> None:
+        """Releases the environment. Called once, by :meth:`close`."""
+
+    def close(self) -> None:
+        """Releases the environment; later calls do nothing."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.close_env()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class DummyEnvWorker(EnvWorker):
+    """Holds its environment in this process: ``send`` does the work, so every answer is ready at once."""
+
+    def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
+        self.env = env_fn()
+        self._result: StepResult | ResetResult | None = None
+        super().__init__(env_fn)
+
+    def get_env_attr(self, key: str) -> Any:
+        """The environment's attribute ``key``, looked up through its wrappers."""
+        try:
+            return getattr(self.env, key)
+        except AttributeError:
+            if isinstance(self.env, gym.Wrapper):
+                return self.env.get_wrapper_attr(key)
+            raise
+
+    def set_env_attr(self, key: str, value: Any) -> None:
+        """Sets attribute ``key`` of the innermost environment."""
+        setattr(self.env.unwrapped, key, value)
+
+    def send(self, action: Any, **kwargs: Any) -> None:
+        """Steps with ``action`` or, when it is None, resets with ``kwargs``; a ``seed`` also seeds the action space.
+
+        :raises RuntimeError: the previous answer has not been received.
+        """
+        if self._result is not None:
+            raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
+        if action is None:
+            if kwargs.get("seed") is not None:
+                self.action_space.seed(kwargs["seed"])
+            self._result = self.env.reset(**kwargs)
+        else:
+            self._result = self.env.step(action)
+
+    def recv(self) -> StepResult | ResetResult:
+        """The answer to the last ``send``.
+
+        :raises RuntimeError: nothing was sent.
+        """
+        result, self._result = self._result, None
+        if result is None:
+            raise RuntimeError("recv() without an answer to wait for: call send() first")
+        return result
+
+    @staticmethod
+    def wait(
+        workers: Sequence[EnvWorker],
+        wait_num: int,  # noqa: ARG004
+        timeout: float | None = None,  # noqa: ARG004
+    ) -> Sequence[EnvWorker]:
+        """All of ``workers``: in this process every answer is ready."""
+        return workers
+
+    def seed(self, seed: int | None = None) -> list[int | None] | None:
+        """Seeds the action space and the environment, which is reset by it."""
+        super().seed(seed)
+        self.env.reset(seed=seed)
+        return [seed]
+
+    def render(self, **kwargs: Any) -> Any:
+        """Renders the environment."""
+        return self.env.render(**kwargs)
+
+    def close_env(self) -> None:
+        """Closes the environment."""
+        self.env.close()
+
+
+def stack(rows: Sequence[Any]) -> NDArray[Any]:
+    """One array of one entry per environment; an object array where the entries are of different shapes or no arrays.
+
+    Always a fresh array: an environment that reuses its own observation buffer cannot change what was returned.
+    """
+    first = rows[0]
+    if isinstance(first, np.ndarray) and first.ndim > 0:
+        shape, dtype = first.shape, first.dtype
+        if all(isinstance(row, np.ndarray) and row.shape == shape and row.dtype == dtype for row in rows):
+            return np.concatenate(rows).reshape(len(rows), *shape)
+    elif isinstance(first, int | float | np.number | np.bool_):
+        return np.array(rows)
+    if all(isinstance(row, np.ndarray | list | int | float | np.generic) for row in rows):
+        arrays = [np.asarray(row) for row in rows]
+        if all(array.shape == arrays[0].shape for array in arrays):
+            return np.stack(arrays)
+    objects = np.empty(len(rows), dtype=object)
+    for i, row in enumerate(rows):
+        objects[i] = row
+    return objects

@@ -1,0 +1,116 @@
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast.utils.seeding import SeededMixin
+
+
+def _require_non_negative(**values: float) -> None:
+    for name, value in values.items():
+        if not value >= 0:  # also false for NaN
+            raise ValueError(f"{name} must be 0 or more, got {value}")
+
+
+class BaseNoise(SeededMixin, ABC):
+    """A random process over actions, with a random stream of its own (see :meth:`seed`)."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Return to the state the process starts in; the random stream goes on."""
+
+    @abstractmethod
+    def __call__(self, size: Sequence[int]) -> NDArray[np.float64]:
+        """Draw the next noise.
+
+        :param size: shape of the actions, usually ``(envs, action_dim)``.
+        """
+
+
+class GaussianNoise(BaseNoise):
+    """Independent normal noise, the usual choice for DDPG and TD3.
+
+    :param mu: mean.
+    :param sigma: standard deviation, 0 or more.
+    :param seed: starts the random stream; with None it is seeded from NumPy's global generator at its first use.
+    :raises ValueError: if ``sigma`` is negative or NaN.
+
+    >>> GaussianNoise(sigma=0.1, seed=0)((2, 3)).shape
+    (2, 3)
+    """
+
+    def __init__(self, mu: float = 0.0, sigma: float = 1.0, *, seed: int | None = None) -> None:
+        _require_non_negative(sigma=sigma)
+        self._mu = mu
+        self._sigma = sigma
+        if seed is not None:
+            self.seed(seed)
+
+    def reset(self) -> None:
+        """Do nothing: the process has no memory."""
+
+    def __call__(self, size: Sequence[int]) -> NDArray[np.float64]:
+        return self.rng.normal(self._mu, self._sigma, size)
+
+
+class OUNoise(BaseNoise):
+    r"""Noise that drifts back to its mean: the Ornstein-Uhlenbeck process, as used by DDPG (arXiv:1509.02971, section
+    7).
+
+    .. math::
+        x_{t+1} = x_t + \theta\,(\mu - x_t)\,\Delta t + \sigma \sqrt{\Delta t}\;\epsilon_t,
+        \qquad \epsilon_t \sim N(0, 1)
+
+    (Euler-Maruyama steps of :math:`dx = \theta (\mu - x) dt + \sigma dW`; Uhlenbeck and Ornstein 1930.)
+
+    :param mu: the mean it returns to.
+    :param sigma: strength of the noise, 0 or more.
+    :param theta: strength of the pull.
+    :param dt: length of a step, 0 or more.
+    :param x0: where it starts after :meth:`reset`, 0 when None.
+    :param seed: starts the random stream; with None it is seeded from NumPy's global generator at its first use.
+    :raises ValueError: if ``sigma`` or ``dt`` is negative or NaN.
+
+    >>> noise = OUNoise(sigma=0.0, theta=0.5, dt=1.0, x0=8.0)
+    >>> noise((1,)).item(), noise((1,)).item()
+    (4.0, 2.0)
+    >>> noise.reset(); noise((1,)).item()
+    4.0
+    """
+
+    def __init__(
+        self,
+        mu: float = 0.0,
+        sigma: float = 0.3,
+        theta: float = 0.15,
+        dt: float = 1e-2,
+        x0: float | NDArray[np.floating] | None = None,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        _require_non_negative(sigma=sigma, dt=dt)
+        self._mu = mu
+        self._pull = theta * dt
+        self._spread = sigma * math.sqrt(dt)
+        self._x0 = 0.0 if x0 is None else x0
+        if seed is not None:
+            self.seed(seed)
+        self.reset()
+
+    def reset(self) -> None:
+        self._x: float | NDArray[np.floating] = self._x0
+
+    def __call__(self, size: Sequence[int], mu: float | None = None) -> NDArray[np.float64]:
+        """Draw the next noise; a change of ``size`` restarts the process.
+
+        :param size: shape of the actions.
+        :param mu: the mean for this step, if it differs.
+        """
+        if isinstance(self._x, np.ndarray) and self._x.shape != tuple(size):
+            self.reset()
+        drift = self._pull * ((self._mu if mu is None else mu) - self._x)
+        noise: NDArray[np.float64] = self._x + drift + self._spread * self.rng.normal(size=size)
+        self._x = noise
+        return noise.copy()

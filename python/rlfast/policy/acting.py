@@ -1,0 +1,151 @@
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from numpy.typing import NDArray
+from torch import nn
+
+from rlfast.data import Batch, to_numpy
+from rlfast.utils.seeding import SeededMixin
+
+if TYPE_CHECKING:
+    from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, arr_type
+
+_BOUND_METHODS = ("clip", "tanh", None)
+_ONE = 1 - float(np.finfo(np.float32).eps)  # the largest action whose inverse tanh is finite in float32
+
+
+class ActingPolicy(SeededMixin, nn.Module, ABC):
+    """What chooses actions: all that collectors and evaluators need of a policy.
+
+    Actions have two forms. The policy's own form is what :meth:`forward` gives, buffers store and learning sees;
+    :meth:`map_action` makes of it what the environment takes. For a Box, the policy's form is bounded to [-1, 1] first
+    and then, with ``action_scaling``, stretched to the Box. For discrete spaces the policy counts from 0, the
+    environment from the space's ``start``.
+
+    Random choices draw from :attr:`rng`; see :meth:`seed`.
+
+    :param action_space: of one environment: Box, Discrete, MultiDiscrete or MultiBinary.
+    :param observation_space: of one environment, kept for reference. Default: None.
+    :param action_scaling: whether actions in [-1, 1] are stretched to the bounds of the Box. Default: False.
+    :param action_bound_method: how actions are brought into [-1, 1]: ``"clip"`` (default), ``"tanh"``, or None to leave
+        them. Concerns a Box only.
+    :raises ValueError: for another kind of space, another bound method, or scaling to anything but a Box with finite
+        bounds.
+    """
+
+    def __init__(
+        self,
+        *,
+        action_space: gym.Space[Any],
+        observation_space: gym.Space[Any] | None = None,
+        action_scaling: bool = False,
+        action_bound_method: Literal["clip", "tanh"] | None = "clip",
+    ) -> None:
+        if action_bound_method not in _BOUND_METHODS:
+            raise ValueError(f"action_bound_method must be one of {_BOUND_METHODS}, got {action_bound_method!r}")
+        if not isinstance(action_space, Box | Discrete | MultiDiscrete | MultiBinary):
+            raise ValueError(f"action_space must be a Box, Discrete, MultiDiscrete or MultiBinary, got {action_space}")
+        if action_scaling and not (isinstance(action_space, Box) and _has_finite_width(action_space)):
+            raise ValueError(f"action_scaling needs a Box with finite bounds, got {action_space}; leave it False")
+        super().__init__()
+        self.action_space = action_space
+        self.observation_space = observation_space
+        self.action_scaling = action_scaling
+        self.action_bound_method = action_bound_method
+        self.action_type: Literal["continuous", "discrete"] = (
+            "continuous" if isinstance(action_space, Box) else "discrete"
+        )
+
+    @abstractmethod
+    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":
+        """Choose actions.
+
+        :param batch: has ``obs``, ``[B, ...]``, and ``info``.
+        :param state: hidden state of a recurrent policy, None at the start.
+        :return: a ``Batch`` with ``act``, ``[B, ...]`` in the policy's form, and, where there is one, the next hidden
+            ``state``. What it has under ``policy`` is stored with the transition.
+        """
+
+    def exploration_noise(
+        self,
+        act: NDArray[Any],
+        batch: "ObsBatchProtocol",  # noqa: ARG002 (for those who explore by what they see)
+    ) -> NDArray[Any]:
+        """Add noise to actions while data are collected; none here.
+
+        :param act: actions in the policy's form, ``[B, ...]``; not changed.
+        :param batch: what they were chosen for.
+        """
+        return act
+
+    def map_action(self, act: "arr_type") -> NDArray[Any]:
+        """Make what the environment takes of actions in the policy's form.
+
+        :param act: ``[..., *action_space.shape]``; not changed.
+        :raises ValueError: if an action to be scaled is outside [-1, 1] and ``action_bound_method`` is None.
+        """
+        array = _as_array(act)
+        space = self.action_space
+        if isinstance(space, Discrete | MultiDiscrete):
+            return array + space.start if np.any(space.start) else array
+        if not isinstance(space, Box):
+            return array
+        if self.action_bound_method == "clip":
+            array = np.clip(array, -1.0, 1.0)
+        elif self.action_bound_method == "tanh":
+            array = np.tanh(array)
+        if self.action_scaling:
+            if not (np.abs(array) <= 1).all():
+                raise ValueError(
+                    f"can only scale actions in [-1, 1], got {array.min()} to {array.max()}; set action_bound_method"
+                )
+            array = space.low + (space.high - space.low) * (array + 1.0) / 2.0
+        return array
+
+    def map_action_inverse(self, act: "arr_type") -> NDArray[Any]:
+        """Bring the environment's actions into the policy's form, so that ``map_action`` would give them.
+
+        :param act: ``[..., *action_space.shape]``, such as samples of the action space; not changed.
+        """
+        array = _as_array(act)
+        space = self.action_space
+        if isinstance(space, Discrete | MultiDiscrete):
+            return array - space.start if np.any(space.start) else array
+        if not isinstance(space, Box):
+            return array
+        if self.action_scaling:
+            width = np.maximum(space.high - space.low, np.finfo(np.float32).eps)  # an axis may have one point only
+            array = (array - space.low) * 2.0 / width - 1.0
+        if self.action_bound_method == "tanh":
+            array = np.arctanh(np.clip(array, -_ONE, _ONE))
+        return array
+
+    @torch.no_grad()
+    def compute_action(self, obs: Any, info: Mapping[str, Any] | None = None, state: Any = None) -> NDArray[Any] | int:
+        """Choose the action for one observation of one environment.
+
+        :param obs: as the environment gives it: a number, an array or a dict.
+        :param info: as the environment gives it.
+        :param state: hidden state for a batch of one.
+        :return: what the environment's ``step`` takes: an int for Discrete, else an array of the space's shape.
+        """
+        batch: Any = Batch(obs=[obs], info=[info] if info else {})
+        act = self.map_action(self(batch, state).act)[0]
+        return int(act) if isinstance(self.action_space, Discrete) else act
+
+
+def _has_finite_width(box: Box[Any]) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(box.high - box.low).all())
+
+
+def _as_array(act: "arr_type") -> NDArray[Any]:
+    array = to_numpy(act)
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"actions must be an array or a tensor, got {type(act).__name__}")
+    return array

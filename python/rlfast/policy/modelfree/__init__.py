@@ -1,0 +1,1 @@
+"""Algorithms that learn without a model of the environment, one a file."""

@@ -1,0 +1,231 @@
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
+
+from rlfast.data import Batch
+from rlfast.functional.losses import double_q_value, huber_loss, max_value, squared_loss, td_error
+from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
+from rlfast.policy.random import action_mask, random_legal
+from rlfast.utils.optim import OptimizerFactory, make_optimizer, optim_step
+
+if TYPE_CHECKING:
+    from rlfast.data import ReplayBuffer
+    from rlfast.data.types import (
+        BatchWithReturnsProtocol,
+        ModelOutputBatchProtocol,
+        ObsBatchProtocol,
+        RolloutBatchProtocol,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQNTrainingStats(TrainingStats):
+    """What one gradient step of DQN tells."""
+
+    loss: float
+    """The loss before the step."""
+
+
+class DQNPolicy(BasePolicy):
+    r"""Deep Q-learning (Mnih et al. 2015, doi:10.1038/nature14236), by default in its double form (arXiv:1509.06461).
+
+    .. math::
+        G_t &= \sum_{i=0}^{k-1} \gamma^i r_{t+i}
+            + \gamma^k\, Q^-\bigl(s_{t+k}, \arg\max_a Q(s_{t+k}, a)\bigr) \\
+        L &= \frac1B \sum w\, \ell\bigl(G_t - Q(s_t, a_t)\bigr), \qquad Q^- \leftarrow Q \text{ every } C \text{ steps}
+
+    with :math:`\ell` the square or Huber's function and w the weights of prioritized replay (arXiv:1511.05952), 1
+    without it. A dueling network (arXiv:1511.06581) is a matter of the model alone.
+
+    :param model: called as ``model(obs, state=None, info={})``; gives action values ``[B, actions]`` and the next
+        hidden state.
+    :param optim: optimizes ``model``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`, called with
+        its parameters.
+    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param estimation_step: n, the most steps to sum rewards over. Default: 1.
+    :param target_update_freq: C, gradient steps between copies to the target network; 0 for no target network. Default:
+        0.
+    :param reward_normalization: must be False.
+    :param is_double: whether the trained network chooses the action that the target network rates. Default: True.
+    :param clip_loss_grad: whether to use Huber's function, whose gradient is at most 1, for the square. Default: False.
+    :param action_space: of one environment.
+    :param observation_space: of one environment, kept for reference. Default: None.
+    :param lr_scheduler: takes a step after each update. Default: None.
+    :raises ValueError: for a value out of range.
+
+    >>> from rlfast.utils.net.common import Net
+    >>> from rlfast.utils.optim import adam
+    >>> policy = DQNPolicy(model=Net(4, 2, [64]), optim=adam(1e-3), action_space=Discrete(2), target_update_freq=100)
+    >>> policy(Batch(obs=np.zeros((3, 4), np.float32), info={})).act.shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        *,
+        model: torch.nn.Module,
+        optim: torch.optim.Optimizer | OptimizerFactory,
+        action_space: Discrete,
+        discount_factor: float = 0.99,
+        estimation_step: int = 1,
+        target_update_freq: int = 0,
+        reward_normalization: bool = False,
+        is_double: bool = True,
+        clip_loss_grad: bool = False,
+        observation_space: gym.Space[Any] | None = None,
+        lr_scheduler: TLearningRateScheduler | None = None,
+    ) -> None:
+        if not isinstance(action_space, Discrete):
+            raise ValueError(f"DQN needs a Discrete action space, got {action_space}")
+        if not 0 <= discount_factor <= 1:
+            raise ValueError(f"discount_factor must be in [0, 1], got {discount_factor}")
+        if estimation_step < 1:
+            raise ValueError(f"estimation_step must be 1 or more, got {estimation_step}")
+        if target_update_freq < 0:
+            raise ValueError(f"target_update_freq must be 0 (no target network) or more, got {target_update_freq}")
+        if reward_normalization:
+            raise ValueError(
+                "reward_normalization must be False: normalized rewards have no Q-values; scale the rewards instead"
+            )
+        super().__init__(
+            action_space=action_space,
+            observation_space=observation_space,
+            action_bound_method=None,
+            lr_scheduler=lr_scheduler,
+        )
+        self.model = model
+        self.optim = make_optimizer(optim, model.parameters())
+        self.model_old = self.lagged_copy(model) if target_update_freq else None
+        self.gamma = discount_factor
+        self.n_step = estimation_step
+        self.freq = target_update_freq
+        self.is_double = is_double
+        self.clip_loss_grad = clip_loss_grad
+        self.eps = 0.0
+        self.max_action_num = int(action_space.n)
+        self._iter = 0
+
+    def set_eps(self, eps: float) -> None:
+        """Set how often exploration takes a random action.
+
+        :param eps: probability, in [0, 1].
+        """
+        if not 0 <= eps <= 1:
+            raise ValueError(f"eps must be in [0, 1], got {eps}")
+        self.eps = eps
+
+    def sync_weight(self) -> None:
+        """Copy the trained network, its buffers included, to the target network."""
+        if self.model_old is not None:
+            self.model_old.load_state_dict(self.model.state_dict())
+
+    def forward(
+        self,
+        batch: "ObsBatchProtocol",
+        state: Any = None,
+        model: Literal["model", "model_old"] = "model",
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> "ModelOutputBatchProtocol":
+        """Choose the actions of the greatest value.
+
+        :param batch: has ``obs`` and ``info``. If ``obs`` has parts of its own, the model sees ``obs.obs`` where there
+            is one, and ``obs.mask``, ``[B, actions]``, is True for legal actions.
+        :param state: hidden state of the model.
+        :param model: which network to ask, the trained one or its target.
+        :return: ``act``, int64 ``[B]``; ``logits``, what the model gave; ``state``, the next hidden state.
+        :raises ValueError: if the model gives another number of values than there are actions, or there is no target
+            network.
+        """
+        network = self.model if model == "model" else self.model_old
+        if network is None:
+            raise ValueError("there is no target network to ask; set target_update_freq")
+        logits, hidden = self._ask(network, batch.obs, batch.info, state)
+        act = self.compute_q_value(logits, action_mask(batch.obs)).argmax(dim=1)
+        return cast("ModelOutputBatchProtocol", Batch(logits=logits, act=act.cpu().numpy(), state=hidden))
+
+    def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | None) -> torch.Tensor:
+        """Make action values of the model's output.
+
+        :param logits: ``[B, actions]``.
+        :param mask: ``[B, actions]``, true for legal actions; None if all are.
+        :return: ``[B, actions]``, minus infinity for illegal actions.
+        """
+        if logits.shape[1] != self.max_action_num:
+            raise ValueError(f"the model gives {logits.shape[1]} values, but there are {self.max_action_num} actions")
+        if mask is None:
+            return logits
+        return logits.masked_fill(~torch.as_tensor(mask, dtype=torch.bool, device=logits.device), -torch.inf)
+
+    def process_fn(
+        self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index
+    ) -> "BatchWithReturnsProtocol":
+        """Add n-step returns, ``[B, 1]``; see :meth:`BasePolicy.compute_nstep_return`."""
+
+        def target_q(buffer: "ReplayBuffer", last: Index) -> torch.Tensor:
+            return self._next_value(batch.obs_next if self.n_step == 1 else buffer.get(last, "obs_next"))
+
+        return self.compute_nstep_return(batch, buffer, indices, target_q, self.gamma, self.n_step)
+
+    def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> DQNTrainingStats:  # noqa: ARG002
+        """Do one gradient step.
+
+        :param batch: a sample with ``returns``; ``td_error``, ``[B]``, is added to it.
+        """
+        if self.freq and self._iter % self.freq == 0:
+            self.sync_weight()
+        q_BA, _ = self._ask(self.model, batch.obs, batch.info)
+        act_B = torch.as_tensor(batch.act, dtype=torch.int64, device=q_BA.device)
+        returns_B = torch.as_tensor(batch.returns, dtype=q_BA.dtype, device=q_BA.device).flatten()
+        weight = torch.as_tensor(batch.weight, dtype=q_BA.dtype, device=q_BA.device) if "weight" in batch else None
+        error_B = td_error(q_BA, act_B, returns_B)
+        loss = huber_loss(error_B, weight) if self.clip_loss_grad else squared_loss(error_B, weight)
+        optim_step(loss, self.optim)
+        self._iter += 1
+        batch.td_error = error_B.detach()
+        return DQNTrainingStats(loss=loss.item())
+
+    def exploration_noise(self, act: NDArray[Any], batch: "ObsBatchProtocol") -> NDArray[Any]:
+        """Replace each action, with probability :attr:`eps`, by one that is drawn uniformly among the legal ones.
+
+        :param act: ``[B]``; not changed.
+        :param batch: what they were chosen for, with ``obs.mask`` where actions may be illegal.
+        """
+        if self.eps == 0:
+            return act
+        explore = self.rng.random(len(act)) < self.eps
+        mask = action_mask(batch.obs)
+        random = self.rng.integers(self.max_action_num, size=len(act)) if mask is None else random_legal(self.rng, mask)
+        return np.where(explore, random, act)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        return {**super().get_extra_state(), "gradient_step": self._iter}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        super().set_extra_state(state)
+        self._iter = state["gradient_step"]
+
+    @torch.no_grad()
+    def _next_value(self, obs_next: Any) -> torch.Tensor:
+        """Rate the observation after the last reward, ``[B]``."""
+        mask = action_mask(obs_next)
+
+        def q_values(network: torch.nn.Module) -> torch.Tensor:
+            return self.compute_q_value(self._ask(network, obs_next, {})[0], mask)
+
+        if self.model_old is None:
+            return max_value(q_values(self.model))
+        if self.is_double:
+            return double_q_value(q_values(self.model), q_values(self.model_old))
+        return max_value(q_values(self.model_old))
+
+    @staticmethod
+    def _ask(network: torch.nn.Module, obs: Any, info: Any, state: Any = None) -> tuple[torch.Tensor, Any]:
+        inner = obs.obs if isinstance(obs, Batch) and "obs" in obs else obs
+        logits: torch.Tensor
+        logits, hidden = network(inner, state=state, info=info)
+        return logits, hidden

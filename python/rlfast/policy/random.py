@@ -1,0 +1,68 @@
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
+
+from rlfast.data import Batch
+from rlfast.policy.base import BasePolicy, TrainingStats
+
+if TYPE_CHECKING:
+    from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomTrainingStats(TrainingStats):
+    """Nothing was learned, so there is nothing to tell."""
+
+
+class RandomPolicy(BasePolicy):
+    """Chooses uniformly among the actions, or among the legal ones where ``obs.mask``, bool ``[B, actions]``, marks
+    them.
+
+    >>> policy = RandomPolicy(action_space=Discrete(3))
+    >>> policy(Batch(obs=Batch(obs=np.zeros((2, 4)), mask=np.array([[False, True, False]] * 2)), info={})).act.tolist()
+    [1, 1]
+    """
+
+    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":  # noqa: ARG002
+        mask = action_mask(batch.obs)
+        if mask is not None:
+            act = random_legal(self.rng, mask)
+        elif isinstance(self.action_space, Discrete):
+            act = self.rng.integers(self.action_space.n, size=len(batch.obs))
+        else:
+            act = self.map_action_inverse(self._sample(len(batch.obs)))
+        return cast("ActBatchProtocol", Batch(act=act, state=state))
+
+    def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> RandomTrainingStats:  # noqa: ARG002
+        """Learn nothing."""
+        return RandomTrainingStats()
+
+    def _sample(self, size: int) -> NDArray[Any]:
+        space = deepcopy(self.action_space)  # the environment may own the stream of the original
+        space.seed(int(self.rng.integers(2**31)))
+        return np.stack([space.sample() for _ in range(size)])
+
+
+def action_mask(obs: Any) -> NDArray[np.bool_] | None:
+    """Find which actions are legal.
+
+    :param obs: observations; a ``Batch`` may have ``mask``, ``[B, actions]`` with True for legal actions.
+    """
+    return obs.mask.astype(bool, copy=False) if isinstance(obs, Batch) and "mask" in obs else None
+
+
+def random_legal(rng: np.random.Generator, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Choose uniformly among legal actions.
+
+    :param mask: ``[B, actions]``, True for legal actions.
+    :return: ``[B]``.
+
+    >>> random_legal(np.random.default_rng(0), np.array([[False, True], [True, False]])).tolist()
+    [1, 0]
+    """
+    choice: NDArray[np.int64] = np.where(mask, rng.random(mask.shape), -1.0).argmax(axis=-1)
+    return choice

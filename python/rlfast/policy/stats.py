@@ -1,0 +1,35 @@
+from dataclasses import dataclass, field, fields
+
+from rlfast.data.stats import SequenceSummaryStats
+from rlfast.utils.print import DataclassPPrintMixin
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingStats(DataclassPPrintMixin):
+    """What one update of a policy tells; algorithms add their losses as fields (in frozen dataclasses, like this one).
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class ActorCriticStats(TrainingStats):
+    ...     actor_loss: float
+    ...     alpha: float | None = None
+    >>> ActorCriticStats(actor_loss=0.5, train_time=2.0).get_loss_stats_dict()
+    {'actor_loss': 0.5}
+    """
+
+    train_time: float = 0.0
+    """Seconds the update took, sampling included."""
+    smoothed_loss: dict[str, float] = field(default_factory=dict)
+    """Moving averages of the losses, where a trainer keeps them."""
+
+    def get_loss_stats_dict(self) -> dict[str, float]:
+        """Give the losses for logging.
+
+        :return: every field of the subclass that is not None; a summary of several values by its mean.
+        """
+        losses = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"train_time", "smoothed_loss"}}
+        return {
+            name: value.mean if isinstance(value, SequenceSummaryStats) else value
+            for name, value in losses.items()
+            if value is not None
+        }

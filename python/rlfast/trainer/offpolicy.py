@@ -1,0 +1,56 @@
+"""Learning from a replay buffer while it is being filled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlfast.trainer.base import BaseTrainer
+
+if TYPE_CHECKING:
+    from rlfast.data.stats import CollectStatsBase
+    from rlfast.policy import TrainingStats
+
+
+class OffpolicyTrainer(BaseTrainer):
+    """Collects, then makes ``update_per_step`` gradient steps for each environment step, each on a new sample of the
+    buffer.
+
+    The arguments are those of :class:`BaseTrainer`. The number of gradient steps after a collect is rounded to the
+    nearest integer; only the last collect before ``max_step`` may be too short for one.
+
+    :raises ValueError: there is no ``train_collector``, not exactly one of ``step_per_collect`` and
+        ``episode_per_collect``, or so few updates per step that a collect is followed by none.
+    """
+
+    def _check(self) -> None:
+        super()._check()
+        if self.train_collector is None:
+            raise ValueError("off-policy training needs a train_collector")
+        if (self.step_per_collect is None) == (self.episode_per_collect is None):
+            raise ValueError(
+                "give one of step_per_collect and episode_per_collect, "
+                f"got {self.step_per_collect} and {self.episode_per_collect}"
+            )
+        if self.step_per_collect is not None:
+            env_num = self.train_collector.env_num
+            self._n_update(-(-self.step_per_collect // env_num) * env_num)
+
+    def policy_update_fn(self, collect_stats: CollectStatsBase) -> TrainingStats | None:
+        """Makes ``update_per_step * n_collected_steps`` gradient steps.
+
+        :param collect_stats: what was collected.
+        :return: the updates, averaged.
+        """
+        assert self.train_collector is not None  # noqa: S101 (checked at construction)
+        last = self.max_step is not None and self.env_step >= self.max_step
+        times = self._n_update(collect_stats.n_collected_steps, may_be_none=last)
+        return self._sample_and_update(self.train_collector.buffer, times) if times else None
+
+    def _n_update(self, steps: int, *, may_be_none: bool = False) -> int:
+        times = round(self.update_per_step * steps)
+        if times <= 0 and not may_be_none:
+            raise ValueError(
+                f"update_per_step={self.update_per_step} makes no update after a collect of {steps} steps: "
+                "raise it, or collect more at a time"
+            )
+        return times

@@ -1,0 +1,103 @@
+"""Steps that all trainers share, usable on their own."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from rlfast.data.stats import InfoStats, SequenceSummaryStats, TimingStats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from rlfast.data.collector import Collector
+    from rlfast.data.stats import CollectStats
+    from rlfast.policy import ActingPolicy
+    from rlfast.utils.logger import BaseLogger
+
+
+def test_episode(
+    policy: ActingPolicy,
+    collector: Collector,
+    test_fn: Callable[[int, int | None], None] | None,
+    epoch: int,
+    n_episode: int,
+    logger: BaseLogger | None = None,  # noqa: PT028 (Tianshou's name; no test)
+    global_step: int | None = None,  # noqa: PT028 (Tianshou's name; no test)
+    reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None = None,  # noqa: PT028 (Tianshou's name; no test)
+) -> CollectStats:
+    """Plays new episodes with ``policy`` in evaluation mode, where it is left; their mean return is unbiased.
+
+    :param policy: the policy of ``collector``.
+    :param collector: plays; its buffer is emptied first.
+    :param test_fn: called before with ``epoch`` and ``global_step``.
+    :param epoch: for ``test_fn``.
+    :param n_episode: how many episodes.
+    :param logger: takes the result, if there is a ``global_step``.
+    :param global_step: environment step of the training.
+    :param reward_metric: makes of returns ``[episodes, agents]`` one number for each episode.
+    """
+    collector.reset_buffer()
+    policy.eval()
+    if test_fn is not None:
+        test_fn(epoch, global_step)
+    result = scalarised(collector.evaluate(n_episode), reward_metric)
+    if logger is not None and global_step is not None:
+        logger.log_test_data(asdict(result), global_step)
+    return result
+
+
+test_episode.__test__ = False  # type: ignore[attr-defined]  # Tianshou's name; no test for pytest to collect
+
+
+def scalarised(stats: CollectStats, reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None) -> CollectStats:
+    """The statistics with one return for each episode, where there is a ``reward_metric`` and an episode ended."""
+    if reward_metric is None or not stats.n_collected_episodes:
+        return stats
+    returns = reward_metric(stats.returns)
+    return replace(stats, returns=returns, returns_stat=SequenceSummaryStats.from_sequence(returns))
+
+
+def gather_info(
+    start_time: float,
+    policy_update_time: float,
+    gradient_step: int,
+    best_reward: float,
+    best_reward_std: float,
+    train_collector: Collector | None = None,
+    test_collector: Collector | None = None,
+) -> InfoStats:
+    """Totals and timing of a run.
+
+    :param start_time: when it began, by ``time.time()``.
+    :param policy_update_time: seconds spent updating.
+    :param gradient_step: gradient steps so far.
+    :param best_reward: best mean return of a test.
+    :param best_reward_std: standard deviation of the returns in it.
+    :param train_collector: counts steps, episodes and seconds of training.
+    :param test_collector: counts those of testing.
+    """
+    duration = max(0.0, time.time() - start_time)
+    test_time = 0.0 if test_collector is None else test_collector.collect_time
+    train_time = max(duration - test_time, 0.0)
+    train_step = 0 if train_collector is None else train_collector.collect_step
+    return InfoStats(
+        gradient_step=gradient_step,
+        best_reward=best_reward,
+        best_reward_std=best_reward_std,
+        train_step=train_step,
+        train_episode=0 if train_collector is None else train_collector.collect_episode,
+        test_step=0 if test_collector is None else test_collector.collect_step,
+        test_episode=0 if test_collector is None else test_collector.collect_episode,
+        timing=TimingStats(
+            total_time=duration,
+            train_time=train_time,
+            train_time_collect=0.0 if train_collector is None else train_collector.collect_time,
+            train_time_update=policy_update_time,
+            test_time=test_time,
+            update_speed=train_step / train_time if train_time > 0 else 0.0,
+        ),
+    )

@@ -1,0 +1,198 @@
+"""What a trainer tells a logger, under the names of Tianshou 1.0."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from numbers import Number
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    SaveCheckpointFn: TypeAlias = Callable[[int, int, int], str]
+    """``(epoch, env_step, gradient_step) -> path``."""
+
+LogValue: TypeAlias = int | float | np.number[Any] | np.ndarray[Any, Any]
+
+
+class DataScope(Enum):
+    """What a figure is about, and the first part of its name."""
+
+    TRAIN = "train"
+    TEST = "test"
+    UPDATE = "update"
+    INFO = "info"
+
+
+class BaseLogger(ABC):
+    """Takes the figures of a run; :meth:`write` says where they go.
+
+    Each kind of figure has an axis of its own, and nothing is written within one interval of what was written last.
+
+    :param train_interval: environment steps between two entries of collecting.
+    :param test_interval: environment steps between two entries of testing.
+    :param update_interval: gradient steps between two entries of updating.
+    :param info_interval: epochs between two entries of timing and totals.
+    """
+
+    def __init__(
+        self, train_interval: int = 1000, test_interval: int = 1, update_interval: int = 1000, info_interval: int = 1
+    ) -> None:
+        self.train_interval = train_interval
+        self.test_interval = test_interval
+        self.update_interval = update_interval
+        self.info_interval = info_interval
+        self.last_log_train_step = -1
+        self.last_log_test_step = -1
+        self.last_log_update_step = -1
+        self.last_log_info_step = -1
+
+    @abstractmethod
+    def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
+        """Writes one entry.
+
+        :param step_type: kind and axis, such as ``train/env_step``.
+        :param step: position on that axis.
+        :param data: figures by name.
+        """
+
+    @staticmethod
+    def prepare_dict_for_logging(
+        input_dict: Mapping[str, Any], parent_key: str = "", delimiter: str = "/", exclude_arrays: bool = True
+    ) -> dict[str, LogValue]:
+        """Flattens nested dicts and keeps the numbers.
+
+        :param input_dict: figures, nested or not.
+        :param parent_key: put before every name.
+        :param delimiter: stands between the names of the levels.
+        :param exclude_arrays: whether arrays are left out.
+
+        >>> BaseLogger.prepare_dict_for_logging({"loss": {"actor": 1.0, "note": "-"}, "lr": 2}, "update")
+        {'update/loss/actor': 1.0, 'update/lr': 2}
+        """
+        flat: dict[str, LogValue] = {}
+        for key, value in input_dict.items():
+            name = f"{parent_key}{delimiter}{key}" if parent_key else key
+            if isinstance(value, dict):
+                flat |= BaseLogger.prepare_dict_for_logging(value, name, delimiter, exclude_arrays)
+            elif isinstance(value, Number) or (isinstance(value, np.ndarray) and not exclude_arrays):
+                flat[name] = value  # type: ignore[assignment]
+        return flat
+
+    def log_train_data(self, log_data: dict[str, Any], step: int) -> None:
+        """Takes what a training collect gave, at environment step ``step``."""
+        if step - self.last_log_train_step >= self.train_interval:
+            self._write(DataScope.TRAIN, "env_step", step, log_data)
+            self.last_log_train_step = step
+
+    def log_test_data(self, log_data: dict[str, Any], step: int) -> None:
+        """Takes what a test gave, at environment step ``step``."""
+        if step - self.last_log_test_step >= self.test_interval:
+            self._write(DataScope.TEST, "env_step", step, log_data)
+            self.last_log_test_step = step
+
+    def log_update_data(self, log_data: dict[str, Any], step: int) -> None:
+        """Takes what the updates after a collect gave, at gradient step ``step``."""
+        if step - self.last_log_update_step >= self.update_interval:
+            self._write(DataScope.UPDATE, "gradient_step", step, log_data)
+            self.last_log_update_step = step
+
+    def log_info_data(self, log_data: dict[str, Any], step: int) -> None:
+        """Takes totals and timing at the end of epoch ``step``."""
+        if step - self.last_log_info_step >= self.info_interval:
+            self._write(DataScope.INFO, "epoch", step, log_data)
+            self.last_log_info_step = step
+
+    def _write(self, scope: DataScope, axis: str, step: int, data: dict[str, Any]) -> None:
+        self.write(f"{scope.value}/{axis}", step, self.prepare_dict_for_logging(data, parent_key=scope.value))
+
+    @abstractmethod
+    def save_data(
+        self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
+    ) -> None:
+        """Lets ``save_checkpoint_fn`` save the run, and remembers where it stood."""
+
+    @abstractmethod
+    def restore_data(self) -> tuple[int, int, int]:
+        """Gives epoch, environment step and gradient step of the last :meth:`save_data`; zeros when there is none."""
+
+    def close(self) -> None:  # noqa: B027 (few have something to release)
+        """Writes what is held back and releases files."""
+
+
+class LazyLogger(BaseLogger):
+    """Writes nothing."""
+
+    def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
+        """Writes nothing."""
+
+    def save_data(
+        self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
+    ) -> None:
+        """Calls ``save_checkpoint_fn``."""
+        if save_checkpoint_fn is not None:
+            save_checkpoint_fn(epoch, env_step, gradient_step)
+
+    def restore_data(self) -> tuple[int, int, int]:
+        """Gives zeros."""
+        return 0, 0, 0
+
+
+class LoggerGroup(BaseLogger):
+    """Several loggers as one; each keeps its own intervals.
+
+    :param loggers: take everything; the first of them saves and restores.
+    :raises ValueError: there is none.
+    """
+
+    def __init__(self, loggers: Sequence[BaseLogger]) -> None:
+        super().__init__()
+        if not loggers:
+            raise ValueError("a LoggerGroup needs at least one logger; LazyLogger writes nothing")
+        self.loggers = list(loggers)
+
+    def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
+        """Writes to all of them, whatever their intervals."""
+        for logger in self.loggers:
+            logger.write(step_type, step, data)
+
+    def log_train_data(self, log_data: dict[str, Any], step: int) -> None:
+        """Passes on to all."""
+        for logger in self.loggers:
+            logger.log_train_data(log_data, step)
+
+    def log_test_data(self, log_data: dict[str, Any], step: int) -> None:
+        """Passes on to all."""
+        for logger in self.loggers:
+            logger.log_test_data(log_data, step)
+
+    def log_update_data(self, log_data: dict[str, Any], step: int) -> None:
+        """Passes on to all."""
+        for logger in self.loggers:
+            logger.log_update_data(log_data, step)
+
+    def log_info_data(self, log_data: dict[str, Any], step: int) -> None:
+        """Passes on to all."""
+        for logger in self.loggers:
+            logger.log_info_data(log_data, step)
+
+    def save_data(
+        self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
+    ) -> None:
+        """Saves through the first; the others only note where the run stood."""
+        for logger in self.loggers:
+            logger.save_data(epoch, env_step, gradient_step, save_checkpoint_fn)
+            save_checkpoint_fn = save_checkpoint_fn and (lambda *_: "")
+
+    def restore_data(self) -> tuple[int, int, int]:
+        """Asks all, so that each continues its axis, and gives the answer of the first."""
+        first, *_ = [logger.restore_data() for logger in self.loggers]
+        return first
+
+    def close(self) -> None:
+        """Closes all."""
+        for logger in self.loggers:
+            logger.close()

@@ -1,0 +1,154 @@
+"""Figures as plain files: one row, or one line of JSON, for each entry."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import time
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlfast.utils.logger.base import BaseLogger, LogValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rlfast.utils.logger.base import SaveCheckpointFn
+
+_SAVE = "save"
+
+
+class _RowLogger(BaseLogger):
+    """Makes a flat row of each entry: ``scope``, ``axis``, ``step``, ``time`` (seconds since the start), figures."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        train_interval: int = 1000,
+        test_interval: int = 1,
+        update_interval: int = 1000,
+        info_interval: int = 1,
+        save_interval: int = 1,
+    ) -> None:
+        """Opens the file; what it holds already is kept.
+
+        :param path: the file; its folder must exist.
+        :param train_interval: see :class:`BaseLogger`, as are the next three.
+        :param save_interval: epochs between two checkpoints.
+        """
+        super().__init__(train_interval, test_interval, update_interval, info_interval)
+        self.path = Path(path)
+        self.save_interval = save_interval
+        self.last_save_step = -1
+        self._start = time.perf_counter()
+
+    def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
+        """Appends one row, at once on disk for whoever reads along."""
+        scope, _, axis = step_type.partition("/")
+        seconds = round(time.perf_counter() - self._start, 3)
+        self._append(
+            {"scope": scope, "axis": axis, "step": step, "time": seconds} | {k: _plain(v) for k, v in data.items()}
+        )
+
+    def save_data(
+        self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
+    ) -> None:
+        """Calls ``save_checkpoint_fn`` when it is due, then appends where the run stood."""
+        if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
+            self.last_save_step = epoch
+            save_checkpoint_fn(epoch, env_step, gradient_step)
+            marks = {"save/epoch": epoch, "save/env_step": env_step, "save/gradient_step": gradient_step}
+            self.write(f"{_SAVE}/epoch", epoch, dict(marks))
+
+    def restore_data(self) -> tuple[int, int, int]:
+        """Gives epoch, environment step and gradient step of the last saving; zeros when there is none."""
+        saved = [row for row in self.rows() if row["scope"] == _SAVE]
+        if not saved:
+            return 0, 0, 0
+        epoch, env_step, gradient_step = (
+            int(saved[-1][f"save/{key}"]) for key in ("epoch", "env_step", "gradient_step")
+        )
+        self.last_save_step = self.last_log_info_step = epoch
+        self.last_log_train_step = self.last_log_test_step = env_step
+        self.last_log_update_step = gradient_step
+        return epoch, env_step, gradient_step
+
+    @abstractmethod
+    def rows(self) -> Iterable[dict[str, Any]]:
+        """All rows of the file."""
+
+    @abstractmethod
+    def _append(self, row: dict[str, Any]) -> None: ...
+
+
+class CSVLogger(_RowLogger):
+    """Writes ``metrics.csv``: one row for each entry, empty where an entry has no such figure.
+
+    When a new figure appears, the file is written anew with one more column, and replaced at once.
+
+    >>> import tempfile; path = Path(tempfile.mkdtemp()) / "metrics.csv"
+    >>> logger = CSVLogger(path)
+    >>> logger.write("test/env_step", 100, {"test/return": 20.5})
+    >>> logger.write("update/gradient_step", 50, {"update/loss": 0.25})
+    >>> [(row["scope"], row["step"], row["test/return"], row["update/loss"]) for row in logger.rows()]
+    [('test', '100', '20.5', ''), ('update', '50', '', '0.25')]
+    """
+
+    def rows(self) -> list[dict[str, str]]:
+        """All rows of the file, as text."""
+        if not self.path.exists():
+            return []
+        with self.path.open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    def _append(self, row: dict[str, Any]) -> None:
+        names = self._names()
+        if new := [name for name in row if name not in names]:
+            names += new
+            self._rewrite(names)
+        with self.path.open("a", newline="") as file:
+            csv.DictWriter(file, names).writerow(row)
+
+    def _names(self) -> list[str]:
+        if not self.path.exists():
+            return []
+        with self.path.open(newline="") as file:
+            return next(csv.reader(file), [])
+
+    def _rewrite(self, names: list[str]) -> None:
+        rows = self.rows()
+        temporary = self.path.with_name(self.path.name + ".tmp")
+        with temporary.open("w", newline="") as file:
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows(rows)
+        temporary.replace(self.path)
+
+
+class JSONLLogger(_RowLogger):
+    """Writes one JSON object on a line for each entry.
+
+    >>> import tempfile; path = Path(tempfile.mkdtemp()) / "metrics.jsonl"
+    >>> logger = JSONLLogger(path)
+    >>> logger.write("test/env_step", 100, {"test/return": 20.5})
+    >>> logger.rows()[0]["test/return"]
+    20.5
+    """
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows of the file."""
+        if not self.path.exists():
+            return []
+        with self.path.open() as file:
+            return [json.loads(line) for line in file]
+
+    def _append(self, row: dict[str, Any]) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as Python's own."""
+    return value.tolist() if hasattr(value, "tolist") else value

@@ -1,0 +1,76 @@
+"""Figures for TensorBoard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlfast.utils.logger.base import BaseLogger, LogValue
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+    from rlfast.utils.logger.base import SaveCheckpointFn
+
+
+class TensorboardLogger(BaseLogger):
+    """Writes scalars to a ``SummaryWriter``.
+
+    :param writer: where to.
+    :param train_interval: see :class:`BaseLogger`, as are the next three.
+    :param save_interval: epochs between two checkpoints.
+    :param write_flush: whether every entry is on disk at once.
+    """
+
+    def __init__(
+        self,
+        writer: SummaryWriter,
+        train_interval: int = 1000,
+        test_interval: int = 1,
+        update_interval: int = 1000,
+        info_interval: int = 1,
+        save_interval: int = 1,
+        write_flush: bool = True,
+    ) -> None:
+        super().__init__(train_interval, test_interval, update_interval, info_interval)
+        self.writer = writer
+        self.save_interval = save_interval
+        self.write_flush = write_flush
+        self.last_save_step = -1
+
+    def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:  # noqa: ARG002
+        """Writes each figure as a scalar of its name."""
+        for name, value in data.items():
+            self.writer.add_scalar(name, value, global_step=step)
+        if self.write_flush:
+            self.writer.flush()
+
+    def save_data(
+        self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
+    ) -> None:
+        """Calls ``save_checkpoint_fn`` when it is due, then writes where the run stood."""
+        if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
+            self.last_save_step = epoch
+            save_checkpoint_fn(epoch, env_step, gradient_step)
+            for name, step in (("epoch", epoch), ("env_step", env_step), ("gradient_step", gradient_step)):
+                self.write(f"save/{name}", step, {f"save/{name}": step})
+
+    def restore_data(self) -> tuple[int, int, int]:
+        """Gives epoch, environment step and gradient step of the last saving in the writer's folder, or zeros."""
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        events = EventAccumulator(self.writer.log_dir)
+        events.Reload()
+
+        def last(name: str) -> int:
+            return int(events.Scalars(name)[-1].step) if name in events.Tags()["scalars"] else 0
+
+        epoch, env_step, gradient_step = last("save/epoch"), last("save/env_step"), last("save/gradient_step")
+        if epoch:
+            self.last_save_step = self.last_log_info_step = epoch
+            self.last_log_train_step = self.last_log_test_step = env_step
+            self.last_log_update_step = gradient_step
+        return epoch, env_step, gradient_step
+
+    def close(self) -> None:
+        """Closes the writer."""
+        self.writer.close()

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch.optim.lr_scheduler import LRScheduler
+
+
+class MultipleLRSchedulers:
+    """Several learning rate schedulers that step together, for policies with several optimizers.
+
+    :param schedulers: in an order of your choice; their saved states come in the same order.
+
+    >>> import torch
+    >>> optims = [torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0) for _ in range(2)]
+    >>> both = MultipleLRSchedulers(*(torch.optim.lr_scheduler.ExponentialLR(o, gamma=0.5) for o in optims))
+    >>> for optim in optims: optim.step()
+    >>> both.step()
+    >>> [optim.param_groups[0]["lr"] for optim in optims]
+    [0.5, 0.5]
+    """
+
+    def __init__(self, *schedulers: LRScheduler) -> None:
+        self.schedulers = schedulers
+
+    def step(self) -> None:
+        """Step each scheduler once."""
+        for scheduler in self.schedulers:
+            scheduler.step()
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """Give the state of each scheduler."""
+        return [scheduler.state_dict() for scheduler in self.schedulers]
+
+    def load_state_dict(self, state_dict: Sequence[dict[str, Any]]) -> None:
+        """Take over what :meth:`state_dict` gave.
+
+        :param state_dict: one state for each scheduler, in the same order.
+        :raises ValueError: if their number differs; nothing is changed then.
+        """
+        if len(state_dict) != len(self.schedulers):
+            raise ValueError(f"got the states of {len(state_dict)} schedulers for {len(self.schedulers)}")
+        for scheduler, state in zip(self.schedulers, state_dict, strict=True):
+            scheduler.load_state_dict(state)

@@ -1,0 +1,81 @@
+"""The line that shows how a run is going."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tqdm import tqdm
+
+tqdm_config: dict[str, Any] = {"dynamic_ncols": True, "ascii": True}
+"""Options that look right on every terminal."""
+
+_REFRESH = 0.1
+"""Seconds between two writes of the figures: the text costs more than a step of a small environment."""
+
+
+class DummyTqdm:
+    """Counts like ``tqdm`` and shows nothing.
+
+    :param total: number of steps to come.
+    """
+
+    def __init__(self, total: int, **kwargs: Any) -> None:  # noqa: ARG002
+        self.total = total
+        self.n = 0
+
+    def set_postfix(self, **kwargs: Any) -> None:
+        """Shows nothing."""
+
+    def update(self, n: int = 1) -> None:
+        """Counts ``n`` steps."""
+        self.n += n
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Leaves nothing behind."""
+
+
+class ProgressBar:
+    """A bar with figures beside it, written to stderr at most ten times a second.
+
+    :param total: number of steps to come.
+    :param description: stands before the bar.
+    :param shown: False counts and shows nothing.
+    """
+
+    def __init__(self, total: int, description: str, *, shown: bool = True) -> None:
+        self.total = total
+        self.n = 0
+        self._figures: dict[str, str] = {}
+        self._written = 0.0
+        self._bar: tqdm[Any] | None = None
+        if shown:
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, desc=description, unit="step", file=sys.stderr, **tqdm_config)
+
+    def update(self, n: int, figures: Mapping[str, float]) -> None:
+        """Moves on by ``n`` steps and shows the ``figures``, or those there were so far where one is missing."""
+        self.n += n
+        if self._bar is None:
+            return
+        now = time.perf_counter()
+        if now - self._written >= _REFRESH or self.n >= self.total:
+            self._written = now
+            self._figures.update({name: f"{value:.4g}" for name, value in figures.items()})
+            self._bar.set_postfix(self._figures, refresh=False)
+        self._bar.update(min(n, self.total - self._bar.n))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._bar.close()

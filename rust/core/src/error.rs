@@ -1,0 +1,55 @@
+//! What can go wrong, one variant for each thing a caller can act on.
+
+use std::io;
+
+/// The engine's error. The Python crate maps each variant to the built-in exception named beside it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A value that no caller should pass (`ValueError`).
+    #[error("{0}")]
+    Value(String),
+    /// A row or ring that does not exist (`IndexError`).
+    #[error("{0}")]
+    Index(String),
+    /// What was given is not exactly what the columns hold (`SchemaMismatch`).
+    #[error("{0}")]
+    Schema(String),
+    /// The columns cannot fit (`MemoryError`).
+    #[error("{what} would take {needed} bytes, but only {limit} bytes {where_}; use a smaller capacity{hint}")]
+    Memory {
+        /// What was to be allocated.
+        what: String,
+        /// Bytes it would take.
+        needed: u128,
+        /// Bytes that there are.
+        limit: u64,
+        /// Where the limit comes from.
+        where_: &'static str,
+        /// What else the caller can do.
+        hint: &'static str,
+    },
+    /// The operating system refused (`OSError` and its subclasses).
+    #[error("{context}: {source}")]
+    Io {
+        /// What was being done.
+        context: String,
+        /// The system's own error.
+        source: io::Error,
+    },
+}
+
+/// The engine's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let context = context.into();
+        move |source| Self::Io { context, source }
+    }
+}
+
+/// `Err(Error::Value(..))` with a formatted message.
+macro_rules! value_error {
+    ($($arg:tt)*) => { Err($crate::error::Error::Value(format!($($arg)*))) };
+}
+pub(crate) use value_error;

@@ -1,0 +1,242 @@
+//! Memory with a fixed address for life.
+//!
+//! A [`Region`] is mapped once, zeroed, and never moved or grown, so pointers into it (NumPy views among them) stay valid
+//! while any clone of its `Arc` lives. Pages cost nothing until they are written. Python may look at the same bytes, so no
+//! Rust reference is ever formed over them: rows move by the raw copies at the bottom of this file.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+
+use crate::error::{Error, Result};
+
+const HUGE_PAGE: usize = 2 << 20;
+const PAGE: u64 = 4096;
+
+/// Where columns live.
+#[derive(Clone, Debug, Default)]
+pub enum Storage {
+    /// Anonymous memory.
+    #[default]
+    Ram,
+    /// A scratch file, which is unlinked at once so that nothing is left behind however the process ends.
+    File(Arc<Scratch>),
+}
+
+/// The scratch file behind file-backed columns. Space is reserved before it is mapped, so that a full disk is an error
+/// here and never a fault later.
+#[derive(Debug)]
+pub struct Scratch {
+    file: File,
+    folder: PathBuf,
+    end: AtomicU64,
+}
+
+impl Storage {
+    /// Columns in a scratch file inside `folder`, which is created when missing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the folder or file cannot be made.
+    pub fn file(folder: &Path) -> Result<Self> {
+        let context = || format!("cannot make a column file in {}", folder.display());
+        std::fs::create_dir_all(folder).map_err(Error::io(context()))?;
+        let name = folder.join(format!("columns-{}-{:x}.tmp", std::process::id(), unique()));
+        let file =
+            OpenOptions::new().read(true).write(true).create_new(true).open(&name).map_err(Error::io(context()))?;
+        std::fs::remove_file(&name).map_err(Error::io(context()))?;
+        Ok(Self::File(Arc::new(Scratch { file, folder: folder.to_path_buf(), end: AtomicU64::new(0) })))
+    }
+
+    /// Checks that `needed` bytes could be held at all, before any of them is touched.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] with the bytes needed and the bytes there are.
+    pub fn check(&self, what: &str, needed: u128) -> Result<()> {
+        let (limit, where_, hint) = match self {
+            Self::Ram => (
+                memory_limit(),
+                "of memory are available to this process",
+                ", or storage=<folder> to keep the rows on disk",
+            ),
+            Self::File(scratch) => (scratch.free(), "are free in the storage folder", ""),
+        };
+        if needed > u128::from(limit) {
+            return Err(Error::Memory { what: what.to_owned(), needed, limit, where_, hint });
+        }
+        Ok(())
+    }
+}
+
+fn unique() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
+    (u64::from(nanos) << 32) | NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Scratch {
+    fn free(&self) -> u64 {
+        #[cfg(unix)]
+        if let Ok(stat) = rustix::fs::statvfs(&self.folder) {
+            return stat.f_bavail.saturating_mul(stat.f_frsize);
+        }
+        u64::MAX
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<u64> {
+        let bytes = bytes.next_multiple_of(PAGE);
+        let start = self.end.fetch_add(bytes, Ordering::Relaxed);
+        let context = format!("cannot reserve {bytes} bytes in {}", self.folder.display());
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::empty(), start, bytes)
+            .map_err(|e| Error::io(context)(e.into()))?;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        self.file.set_len(start + bytes).map_err(Error::io(context))?;
+        Ok(start)
+    }
+}
+
+/// Bytes of memory this process could use: physical memory, or less where a control group says so.
+fn memory_limit() -> u64 {
+    let mut limit = physical_memory();
+    for file in ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"] {
+        if let Some(max) = std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()) {
+            limit = limit.min(max);
+        }
+    }
+    limit
+}
+
+#[cfg(target_os = "linux")]
+fn physical_memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    #[allow(clippy::useless_conversion, reason = "the field's type differs between targets")]
+    u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn physical_memory() -> u64 {
+    u64::MAX
+}
+
+/// A mapped, zeroed range of bytes with a fixed address.
+#[derive(Debug)]
+pub struct Region {
+    map: MmapRaw,
+    start: usize,
+    len: usize,
+}
+
+impl Region {
+    /// `len` zero bytes.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] or [`Error::Io`] when the system refuses.
+    pub fn zeroed(len: usize, storage: &Storage) -> Result<Arc<Self>> {
+        storage.check("this column", len as u128)?;
+        match storage {
+            Storage::Ram => Self::anonymous(len),
+            Storage::File(scratch) => Self::scratch(len, scratch),
+        }
+    }
+
+    fn anonymous(len: usize) -> Result<Arc<Self>> {
+        let huge = len >= HUGE_PAGE;
+        let slack = if huge { HUGE_PAGE } else { 0 };
+        let map = MmapOptions::new()
+            .len((len + slack).max(1))
+            .no_reserve_swap()
+            .map_anon()
+            .map_err(Error::io(format!("cannot map {len} bytes of memory")))?;
+        let start = if huge { map.as_ptr().align_offset(HUGE_PAGE) } else { 0 };
+        advise(&map, huge);
+        Ok(Arc::new(Self { map: map.into(), start, len }))
+    }
+
+    fn scratch(len: usize, scratch: &Scratch) -> Result<Arc<Self>> {
+        let offset = scratch.reserve(len.max(1) as u64)?;
+        let map = MmapOptions::new()
+            .offset(offset)
+            .len(len.max(1))
+            .map_raw(&scratch.file)
+            .map_err(Error::io(format!("cannot map {len} bytes of {}", scratch.folder.display())))?;
+        Ok(Arc::new(Self { map, start: 0, len }))
+    }
+
+    /// Bytes in the region.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The address of `offset`. It is inside the region, or one past its end.
+    ///
+    /// # Panics
+    /// When `offset` is beyond the end.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, offset: usize) -> *mut u8 {
+        assert!(offset <= self.len, "invariant: offset {offset} inside a region of {} bytes", self.len);
+        self.map.as_mut_ptr().wrapping_add(self.start + offset)
+    }
+
+    /// The first address.
+    #[must_use]
+    #[inline]
+    pub fn base(&self) -> *mut u8 {
+        self.map.as_mut_ptr().wrapping_add(self.start)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn advise(map: &MmapMut, huge: bool) {
+    if huge {
+        // Fewer page-table misses on random rows; a kernel without huge pages says no, and nothing is lost.
+        let _ = map.advise(Advice::HugePage);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise(_map: &MmapMut, _huge: bool) {}
+
+unsafe extern "C" {
+    fn memcmp(a: *const u8, b: *const u8, len: usize) -> i32;
+}
+
+/// Copies `len` bytes.
+///
+/// # Safety
+/// `src` is readable and `dst` writable for `len` bytes, and they do not overlap.
+#[inline]
+pub unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
+    // SAFETY: the caller's promise is exactly what copy_nonoverlapping asks.
+    unsafe { std::ptr::copy_nonoverlapping(src, dst, len) }
+}
+
+/// Whether two ranges of `len` bytes are the same, bit for bit (so a NaN equals itself).
+///
+/// # Safety
+/// Both are readable for `len` bytes.
+#[inline]
+pub unsafe fn equal(a: *const u8, b: *const u8, len: usize) -> bool {
+    // SAFETY: the caller promises both ranges; memcmp only reads them.
+    unsafe { memcmp(a, b, len) == 0 }
+}
+
+/// Writes `len` zero bytes.
+///
+/// # Safety
+/// `dst` is writable for `len` bytes.
+#[inline]
+pub unsafe fn zero(dst: *mut u8, len: usize) {
+    // SAFETY: the caller's promise is exactly what write_bytes asks.
+    unsafe { std::ptr::write_bytes(dst, 0, len) }
+}

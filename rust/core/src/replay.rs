@@ -1,0 +1,482 @@
+//! The replay engine: one [`Replay`] made of four orthogonal parts.
+//!
+//! * **rows**: [`table`] holds the bytes ([`layout`] says where, [`frames`] and [`side`] keep each observation once), and
+//!   [`rings`] knows which rows are live, in which order, and to which episode they belong;
+//! * **sampler**: uniform over live rows, or by [`priorities`]; it only gives row numbers;
+//! * **unit**: what a row number expands into ([`units`]: n-step, windows; [`gather`]: frame stacks and plain rows);
+//! * **relabelling**: goals for the batch, never for the store.
+//!
+//! A row number is `ring offset + slot`. A row's *generation* is its sequence number, see [`ring`].
+
+pub mod frames;
+pub mod gather;
+pub mod layout;
+pub mod priorities;
+pub mod ring;
+pub mod rings;
+mod sampler;
+pub mod side;
+pub mod snapshot;
+pub mod table;
+pub mod units;
+
+use crate::error::{Error, Result, value_error};
+use crate::memory::Storage;
+use crate::replay::gather::Reader;
+use crate::replay::layout::{Layout, Leaf};
+use crate::replay::priorities::Priorities;
+use crate::replay::ring::Running;
+use crate::replay::rings::Rings;
+use crate::replay::table::{Source, Table};
+use crate::replay::units::Units;
+use crate::rng::Stream;
+
+/// How a buffer is to be made.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Slots of each ring.
+    pub capacities: Vec<usize>,
+    /// Whether `obs_next` is kept; if not, it is the next row's `obs`.
+    pub save_obs_next: bool,
+    /// Rows that are stacked on reading.
+    pub stack_num: usize,
+    /// Whether only rows with a whole stack are drawn.
+    pub sample_avail: bool,
+    /// The priority exponent; None draws uniformly.
+    pub alpha: Option<f64>,
+    /// The importance exponent.
+    pub beta: f64,
+    /// Whether weights are divided by the largest of the batch.
+    pub weight_norm: bool,
+    /// Root of the random streams.
+    pub seed: u64,
+    /// Where the columns live.
+    pub storage: Storage,
+}
+
+/// What `add` tells about each row. The slices have one place for each row, `episode_return` one for each row and agent.
+#[derive(Debug)]
+pub struct Added<'a> {
+    /// Where the row is.
+    pub index: &'a mut [i64],
+    /// Return of the episode that it ended, else 0.
+    pub episode_return: &'a mut [f64],
+    /// Length of the episode that it ended, else 0.
+    pub episode_length: &'a mut [i64],
+    /// Where its episode began.
+    pub episode_start: &'a mut [i64],
+}
+
+/// A replay buffer.
+pub struct Replay {
+    /// How it was made; the sampling options may be changed.
+    pub config: Config,
+    rings: Rings,
+    table: Option<Table>,
+    priorities: Option<Priorities>,
+    sampler: Stream,
+    hindsight: Stream,
+}
+
+impl Replay {
+    /// An empty buffer. Rows are laid out by `define`.
+    ///
+    /// # Errors
+    /// `Value` for capacities or exponents that make no sense; `Memory` when the priorities cannot fit.
+    pub fn new(config: Config) -> Result<Self> {
+        if config.stack_num == 0 {
+            return value_error!("stack_num must be at least 1, got 0");
+        }
+        let rings = Rings::new(&config.capacities)?;
+        let priorities = match config.alpha {
+            None => None,
+            Some(alpha) => {
+                let total = rings.total();
+                Storage::Ram.check(&format!("the priorities of {total} rows"), total as u128 * 10)?;
+                Some(Priorities::new(total, alpha)?)
+            }
+        };
+        let sampler = Stream::named(config.seed, "sampler");
+        let hindsight = Stream::named(config.seed, "hindsight");
+        Ok(Self { config, rings, table: None, priorities, sampler, hindsight })
+    }
+
+    /// Lays out the first row; later, adds columns of zeros.
+    ///
+    /// # Errors
+    /// `Value` for columns that contradict one another, `Memory` with the bytes needed; nothing is changed then.
+    pub fn define(&mut self, leaves: Vec<Leaf>) -> Result<()> {
+        match &mut self.table {
+            Some(table) => table.extend(leaves),
+            None => {
+                let layout = Layout::new(leaves, self.config.save_obs_next)?;
+                self.table = Some(Table::new(layout, &self.config.capacities, self.config.storage.clone())?);
+                Ok(())
+            }
+        }
+    }
+
+    /// The rings.
+    #[must_use]
+    pub fn rings(&self) -> &Rings {
+        &self.rings
+    }
+
+    /// The rows, once `define` laid them out.
+    #[must_use]
+    pub fn table(&self) -> Option<&Table> {
+        self.table.as_ref()
+    }
+
+    /// The priorities, if rows are drawn by them.
+    #[must_use]
+    pub fn priorities(&self) -> Option<&Priorities> {
+        self.priorities.as_ref()
+    }
+
+    /// The priorities, to be changed.
+    #[must_use]
+    pub fn priorities_mut(&mut self) -> Option<&mut Priorities> {
+        self.priorities.as_mut()
+    }
+
+    /// Reads rows.
+    ///
+    /// # Errors
+    /// `Value` before any row was laid out.
+    pub fn reader(&self) -> Result<Reader<'_>> {
+        Ok(Reader { rings: &self.rings, table: self.laid_out()? })
+    }
+
+    /// Expands rows.
+    ///
+    /// # Errors
+    /// `Value` before any row was laid out.
+    pub fn units(&self) -> Result<Units<'_>> {
+        Ok(Units { rings: &self.rings, table: self.laid_out()? })
+    }
+
+    fn laid_out(&self) -> Result<&Table> {
+        self.table.as_ref().ok_or_else(|| Error::Value("the buffer is empty: nothing was added yet".to_owned()))
+    }
+
+    /// Writes one row to each of `rings`, in order (a ring may come again).
+    ///
+    /// # Errors
+    /// `Index` for a ring that is not there or has no slot, `Value` before `define`, `Memory`/`Io` when there is no room;
+    /// nothing is changed then.
+    ///
+    /// # Safety
+    /// `sources` has one entry for each leaf, readable for `rings.len()` rows.
+    pub unsafe fn add(
+        &mut self,
+        rings: &[usize],
+        sources: &[Source],
+        terminated: &[bool],
+        truncated: &[bool],
+        added: &mut Added<'_>,
+    ) -> Result<()> {
+        if let Some(&bad) = rings.iter().find(|&&r| self.rings.get(r).is_none_or(|ring| ring.capacity == 0)) {
+            return Err(Error::Index(match self.rings.get(bad) {
+                Some(_) => format!("ring {bad} has no slot to write to"),
+                None => format!("ring {bad} is not there; the buffer has rings 0 to {}", self.rings.len() - 1),
+            }));
+        }
+        let Some(table) = &mut self.table else {
+            return value_error!("the columns are not laid out yet");
+        };
+        table.reserve(rings)?;
+        let agents = table.agents();
+        for (k, &r) in rings.iter().enumerate() {
+            let ring = &mut self.rings[r];
+            let (index, done) = (ring.offset + ring.cursor, terminated[k] || truncated[k]);
+            // SAFETY: the caller promises the sources.
+            unsafe { table.write(ring, r, sources, k, (terminated[k], truncated[k])) };
+            let number = ring.push(done);
+            table.set_episode(index, number);
+            added.index[k] = index as i64;
+            added.episode_start[k] = (ring.offset + ring.running.start) as i64;
+            account(ring.cursor, &mut ring.running, done, agents, |agent| table.reward(index, agent), added, k);
+        }
+        if let Some(priorities) = &mut self.priorities {
+            let slots: Vec<usize> = added.index.iter().map(|&i| i as usize).collect();
+            priorities.admit(&slots);
+        }
+        Ok(())
+    }
+
+    /// Ends the running episode of a ring as truncated at its newest row. Nothing happens when none is running.
+    ///
+    /// # Errors
+    /// `Index` for a ring that is not there.
+    pub fn close_episode(&mut self, r: usize) -> Result<()> {
+        self.ring(r)?;
+        let ring = &mut self.rings[r];
+        let (newest, cursor) = (ring.newest_slot(), ring.cursor);
+        if let (Some(episode), Some(table)) = (ring.episodes.back_mut().filter(|e| !e.done), &mut self.table) {
+            episode.done = true;
+            table.set_byte(newest, layout::TRUNCATED, 1);
+            table.set_byte(newest, layout::DONE, 1);
+            ring.running = Running { start: cursor, ..Running::default() };
+        }
+        Ok(())
+    }
+
+    /// Lets go of all rows of a ring, or of all rings. With `keep_statistics` the running episode's return and length go on.
+    ///
+    /// # Errors
+    /// `Index` for a ring that is not there.
+    pub fn reset(&mut self, ring: Option<usize>, keep_statistics: bool) -> Result<()> {
+        let which = match ring {
+            Some(r) => {
+                self.ring(r)?;
+                r..r + 1
+            }
+            None => 0..self.rings.len(),
+        };
+        for r in which {
+            self.clear(r, 0);
+            if !keep_statistics {
+                self.rings[r].running = Running::default();
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, r: usize, cursor: usize) {
+        if let Some(table) = &mut self.table {
+            table.clear(&self.rings[r], r);
+        }
+        if let Some(priorities) = &mut self.priorities {
+            let slots: Vec<usize> =
+                (self.rings[r].oldest()..self.rings[r].head).map(|seq| self.rings[r].index(seq)).collect();
+            priorities.tree.lock().set_many(&slots, &vec![0.0; slots.len()]);
+        }
+        self.rings[r].clear(cursor);
+    }
+
+    /// Replaces all rows by those of full-length columns, of which the `sizes[r]` before slot `cursors[r]` are live.
+    ///
+    /// # Errors
+    /// `Value` for sizes or cursors that do not fit; nothing is changed then.
+    ///
+    /// # Safety
+    /// `sources` has one entry for each leaf, readable for `total` rows.
+    pub unsafe fn load(
+        &mut self,
+        sources: &[Source],
+        flags: (&[bool], &[bool]),
+        sizes: &[usize],
+        cursors: &[usize],
+    ) -> Result<()> {
+        self.laid_out()?;
+        if sizes.len() != self.rings.len() || cursors.len() != self.rings.len() {
+            return value_error!(
+                "{} rings need as many sizes and cursors, got {} and {}",
+                self.rings.len(),
+                sizes.len(),
+                cursors.len()
+            );
+        }
+        for (r, ring) in self.rings.iter().enumerate() {
+            if sizes[r] > ring.capacity || cursors[r] > ring.capacity.saturating_sub(1) {
+                return value_error!(
+                    "ring {r} has {} slots, so size {} with cursor {} cannot be",
+                    ring.capacity,
+                    sizes[r],
+                    cursors[r]
+                );
+            }
+        }
+        for r in 0..self.rings.len() {
+            let (capacity, offset) = (self.rings[r].capacity, self.rings[r].offset);
+            if capacity == 0 {
+                continue;
+            }
+            let first = (cursors[r] + capacity - sizes[r]) % capacity;
+            self.clear(r, first);
+            self.rings[r].running = Running { start: cursors[r], ..Running::default() };
+            for k in 0..sizes[r] {
+                let index = offset + (first + k) % capacity;
+                let done = flags.0[index] || flags.1[index];
+                let table = self.table.as_mut().expect("invariant: laid out");
+                table.reserve(&[r])?;
+                // SAFETY: the caller promises the sources.
+                unsafe { table.write(&self.rings[r], r, sources, index, (flags.0[index], flags.1[index])) };
+                let number = self.rings[r].push(done);
+                table.set_episode(index, number);
+            }
+        }
+        if let Some(priorities) = &mut self.priorities {
+            let slots: Vec<usize> = self.rings.chronological().collect();
+            priorities.admit(&slots);
+        }
+        Ok(())
+    }
+
+    /// The running episode of a ring.
+    ///
+    /// # Errors
+    /// `Index` for a ring that is not there.
+    pub fn running(&self, r: usize) -> Result<&Running> {
+        Ok(&self.ring(r)?.running)
+    }
+
+    /// Sets the running episode's statistics.
+    ///
+    /// # Errors
+    /// `Index` for a ring that is not there.
+    pub fn set_running(&mut self, r: usize, running: Running) -> Result<()> {
+        self.ring(r)?;
+        self.rings[r].running = running;
+        Ok(())
+    }
+
+    fn ring(&self, r: usize) -> Result<&ring::Ring> {
+        self.rings.get(r).ok_or_else(|| {
+            Error::Index(format!("ring {r} is not there; the buffer has rings 0 to {}", self.rings.len() - 1))
+        })
+    }
+
+    /// Values in one reward.
+    #[must_use]
+    pub fn agents(&self) -> usize {
+        self.table.as_ref().map_or(1, Table::agents)
+    }
+
+    /// Whether a reward is one number, and not one for each agent.
+    #[must_use]
+    pub fn scalar_reward(&self) -> bool {
+        let reward = |table: &Table| table.layout.reward.map(|leaf| table.layout.leaves[leaf].shape.is_empty());
+        self.table.as_ref().and_then(reward).unwrap_or(true)
+    }
+
+    /// See [`Rings::prev`].
+    #[must_use]
+    pub fn prev(&self, index: usize) -> usize {
+        self.table.as_ref().map_or(index, |table| self.rings.prev(table, index))
+    }
+
+    /// See [`Rings::next`].
+    #[must_use]
+    pub fn next(&self, index: usize) -> usize {
+        self.table.as_ref().map_or(index, |table| self.rings.next(table, index))
+    }
+
+    /// See [`Rings::bounds`].
+    #[must_use]
+    pub fn bounds(&self, index: usize) -> (usize, usize) {
+        self.table.as_ref().map_or((index, index), |table| self.rings.bounds(table, index))
+    }
+
+    /// All live rows of a ring, or of all rings one after the other, oldest first; under `sample_avail` only those whose
+    /// stack is whole.
+    #[must_use]
+    pub fn chronological(&self, ring: Option<usize>) -> Vec<i64> {
+        let partial = self.config.sample_avail && self.config.stack_num > 1;
+        self.live(ring).filter(|&i| !partial || self.whole(i)).map(|i| i as i64).collect()
+    }
+
+    /// Makes those who look at another buffer's priorities look at these.
+    pub fn keep_tree_of(&mut self, other: &Self) {
+        if let (Some(new), Some(old)) = (&mut self.priorities, &other.priorities) {
+            std::mem::swap(&mut *new.tree.lock(), &mut *old.tree.lock());
+            new.tree = old.tree.clone();
+        }
+    }
+
+    /// Starts all random streams anew.
+    pub fn reseed(&mut self, seed: u64) {
+        self.config.seed = seed;
+        self.sampler = Stream::named(seed, "sampler");
+        self.hindsight = Stream::named(seed, "hindsight");
+    }
+
+    /// Draws hindsight goals for rows; see [`Units::hindsight`].
+    ///
+    /// # Errors
+    /// `Value` before any row was laid out, or for a `future_k` below 1.
+    pub fn hindsight(
+        &mut self,
+        index: &[i64],
+        future_k: f64,
+        horizon: usize,
+        relabel: &mut [bool],
+        goals: &mut [i64],
+    ) -> Result<()> {
+        if !(future_k >= 1.0) {
+            return value_error!("future_k must be at least 1, got {future_k}");
+        }
+        let mut random = self.hindsight.clone();
+        self.units()?.hindsight(index, future_k, horizon, &mut random, relabel, goals);
+        self.hindsight = random;
+        Ok(())
+    }
+
+    /// The generation of a slot: the sequence number of its row, or `u64::MAX` when it holds none.
+    #[must_use]
+    #[inline]
+    pub fn generation(&self, index: usize) -> u64 {
+        self.rings.ring_of(index).seq(index).unwrap_or(u64::MAX)
+    }
+
+    /// Sets priorities, except for rows that are gone: those whose generation is no longer `generations[k]`, and slots that
+    /// hold no row. Gives how many were refused.
+    ///
+    /// # Errors
+    /// `Value` when rows are not drawn by priority, or for a bad priority; `Index` for a slot that is not there; nothing
+    /// is changed then.
+    pub fn update_priorities(&mut self, index: &[i64], generations: Option<&[u64]>, priorities: &[f64]) -> Result<u64> {
+        if index.len() != priorities.len() {
+            return value_error!(
+                "one priority for each index: got {} indices and {} priorities",
+                index.len(),
+                priorities.len()
+            );
+        }
+        self.rings.check(index)?;
+        Priorities::check(priorities)?;
+        let Some(mut held) = self.priorities.take() else {
+            return value_error!("this buffer draws uniformly: it has no priorities to update");
+        };
+        let (mut slots, mut leaves) = (Vec::with_capacity(index.len()), Vec::with_capacity(index.len()));
+        for (k, &i) in index.iter().enumerate() {
+            let generation = self.generation(i as usize);
+            if generation != u64::MAX && generations.is_none_or(|g| g[k] == generation) {
+                let priority = priorities[k] + priorities::EPSILON;
+                held.max = held.max.max(priority);
+                slots.push(i as usize);
+                leaves.push(held.leaf(priority));
+            }
+        }
+        held.tree.lock().set_many(&slots, &leaves);
+        let refused = (index.len() - slots.len()) as u64;
+        held.stale += refused;
+        self.priorities = Some(held);
+        Ok(refused)
+    }
+}
+
+/// Adds a row to the running statistics, and reports and restarts them when it ended the episode.
+fn account(
+    cursor: usize,
+    running: &mut Running,
+    done: bool,
+    agents: usize,
+    reward: impl Fn(usize) -> f64,
+    added: &mut Added<'_>,
+    k: usize,
+) {
+    running.episode_return.resize(agents, 0.0);
+    for (agent, sum) in running.episode_return.iter_mut().enumerate() {
+        *sum += reward(agent);
+        added.episode_return[k * agents + agent] = if done { *sum } else { 0.0 };
+    }
+    running.length += 1;
+    added.episode_length[k] = if done { running.length as i64 } else { 0 };
+    if done {
+        running.episode_return.fill(0.0);
+        running.length = 0;
+        running.start = cursor;
+    }
+}

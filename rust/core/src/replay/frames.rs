@@ -1,0 +1,161 @@
+//! Frames of one ring, each kept once.
+//!
+//! Rows name their frames by number. Numbers are given in order and wrap at 2^32. Since a row only names frames of the row
+//! before it or new ones, the smallest number that a row names never falls from one row to the next, so frames die in the
+//! order in which they came and the store is a queue of chunks.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::memory::{self, Region, Storage};
+
+const CHUNK: usize = 4 << 20;
+
+/// The frames of one ring and one leaf.
+#[derive(Debug)]
+pub struct FrameStore {
+    frame: usize,
+    shift: u32,
+    /// Number of the oldest frame that a row may name.
+    tail: u32,
+    /// Number of the next frame.
+    head: u32,
+    /// Chunk number of `chunks[0]`.
+    first: u32,
+    chunks: VecDeque<Arc<Region>>,
+    spare: Vec<Arc<Region>>,
+    storage: Storage,
+}
+
+impl FrameStore {
+    /// No frames yet, of `frame` bytes each, for a ring of `capacity` rows.
+    #[must_use]
+    pub fn new(frame: usize, capacity: usize, storage: Storage) -> Self {
+        let wanted = (CHUNK / frame).min(capacity / 8).max(16);
+        Self {
+            frame,
+            shift: wanted.ilog2(),
+            tail: 0,
+            head: 0,
+            first: 0,
+            chunks: VecDeque::new(),
+            spare: Vec::new(),
+            storage,
+        }
+    }
+
+    /// Bytes of a frame.
+    #[must_use]
+    pub fn frame(&self) -> usize {
+        self.frame
+    }
+
+    /// Frames that are held.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.head.wrapping_sub(self.tail)
+    }
+
+    /// Number of the oldest frame.
+    #[must_use]
+    pub fn tail(&self) -> u32 {
+        self.tail
+    }
+
+    /// Bytes held in memory or on disk.
+    #[must_use]
+    pub fn nbytes(&self) -> usize {
+        (self.chunks.len() + self.spare.len()) * (self.frame << self.shift)
+    }
+
+    /// Makes sure that `count` more frames fit, so that `push` cannot fail halfway through a row.
+    ///
+    /// # Errors
+    /// When the system has no more room.
+    pub fn reserve(&mut self, count: u32) -> Result<()> {
+        if self.chunks.is_empty() {
+            self.first = self.head >> self.shift;
+        }
+        let last = self.head.wrapping_add(count).wrapping_sub(1);
+        while self.chunk_at(last) >= self.chunks.len() {
+            let chunk = match self.spare.pop() {
+                Some(chunk) => chunk,
+                None => Region::zeroed(self.frame << self.shift, &self.storage)?,
+            };
+            self.chunks.push_back(chunk);
+        }
+        Ok(())
+    }
+
+    /// Keeps a frame, for which `reserve` made room, and gives its number.
+    ///
+    /// # Safety
+    /// `src` is readable for a frame.
+    pub unsafe fn push(&mut self, src: *const u8) -> u32 {
+        let id = self.head;
+        // SAFETY: `at` gives a whole frame of a chunk that `reserve` made; the caller promises `src`.
+        unsafe { memory::copy(src, self.at(id), self.frame) };
+        self.head = id.wrapping_add(1);
+        id
+    }
+
+    /// The address of a frame.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, id: u32) -> *mut u8 {
+        let inside = (id & ((1 << self.shift) - 1)) as usize;
+        self.chunks[self.chunk_at(id)].at(inside * self.frame)
+    }
+
+    #[inline]
+    fn chunk_at(&self, id: u32) -> usize {
+        ((id >> self.shift).wrapping_sub(self.first) & (u32::MAX >> self.shift)) as usize
+    }
+
+    /// Lets go of all frames before `tail`.
+    pub fn release(&mut self, tail: u32) {
+        debug_assert!(tail.wrapping_sub(self.tail) <= self.count(), "invariant: frames die in order");
+        self.tail = tail;
+        let dead = self.chunk_at(tail).min(self.chunks.len());
+        for _ in 0..dead {
+            self.spare.extend(self.chunks.pop_front());
+            self.first = self.first.wrapping_add(1) & (u32::MAX >> self.shift);
+        }
+    }
+
+    /// Lets go of all frames; the next one has the number `start`.
+    pub fn restart(&mut self, start: u32) {
+        self.spare.extend(self.chunks.drain(..));
+        self.tail = start;
+        self.head = start;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_survive_the_wrap_of_their_numbers() {
+        let mut store = FrameStore::new(256, 64, Storage::Ram);
+        store.restart(u32::MAX - 30);
+        let mut live = VecDeque::new();
+        for k in 0..200_u8 {
+            store.reserve(2).unwrap();
+            let frame = [k; 256];
+            // SAFETY: `frame` is 256 bytes.
+            live.push_back((unsafe { store.push(frame.as_ptr()) }, k));
+            if live.len() > 20 {
+                live.pop_front();
+                store.release(live[0].0);
+            }
+            assert_eq!(store.count() as usize, live.len());
+            for &(id, value) in &live {
+                // SAFETY: a held frame of 256 bytes.
+                assert!(unsafe { memory::equal(store.at(id), [value; 256].as_ptr(), 256) });
+            }
+        }
+        assert!(store.nbytes() <= 4 * 16 * 256);
+    }
+}

@@ -1,0 +1,314 @@
+//! Copies rows out of the table.
+//!
+//! Small leaves go tile by tile: the records of a tile are prefetched, then each leaf is copied in a loop of its own, with
+//! the common sizes known to the compiler. Everything that needs thought for each row (obs_next, stacks, frames) is turned
+//! into a list of addresses first. Large gathers are shared with the thread pool.
+
+use crate::memory;
+use crate::pool;
+use crate::prefetch::prefetch_at;
+use crate::replay::layout::Place;
+use crate::replay::rings::Rings;
+use crate::replay::table::Table;
+
+/// Rows that are prefetched and copied together.
+const TILE: usize = 128;
+/// Bytes that are worth another thread.
+const PARALLEL: usize = 1 << 20;
+
+/// What one output array holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A leaf as it was given.
+    Leaf(usize),
+    /// `obs_next` of the `obs` leaf with this number, taken from the next row's `obs` because it is not kept itself.
+    ObsOfNext(usize),
+    /// `obs` and `obs_next` of the twin with this number in one: `stack + 1` frames of which the first and the last `stack` are the two.
+    Block(usize),
+}
+
+/// One output array: `stack` items for each row (1: no stacking), written one after the other at `dst`.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    /// Its content.
+    pub what: What,
+    /// Rows that are stacked into one.
+    pub stack: usize,
+    /// The first byte; it has room for all rows.
+    pub dst: *mut u8,
+}
+
+// SAFETY: outputs are disjoint, and threads write disjoint rows of them.
+unsafe impl Sync for Output {}
+// SAFETY: as above; nothing is tied to a thread.
+unsafe impl Send for Output {}
+
+/// Reads rows of one table.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// Which rows are where.
+    pub rings: &'a Rings,
+    /// Their bytes.
+    pub table: &'a Table,
+}
+
+impl Reader<'_> {
+    /// Bytes of one row of an output.
+    #[must_use]
+    pub fn row_bytes(&self, what: What, stack: usize) -> usize {
+        let layout = &self.table.layout;
+        match what {
+            What::Leaf(leaf) => layout.leaves[leaf].nbytes() * stack,
+            What::ObsOfNext(leaf) => layout.leaves[leaf].nbytes() * stack,
+            What::Block(twin) => {
+                let leaf = layout.obs[twin];
+                match layout.places[leaf] {
+                    Place::Frames { stack, .. } => layout.leaves[leaf].nbytes() / stack * (stack + 1),
+                    _ => layout.leaves[leaf].nbytes() * (stack + 1),
+                }
+            }
+        }
+    }
+
+    /// Copies the rows at `index` to the outputs.
+    ///
+    /// # Safety
+    /// Every index names a slot; each `dst` has room for `index.len()` rows of `row_bytes`.
+    pub unsafe fn gather(&self, index: &[i64], outputs: &[Output]) {
+        let row: usize = outputs.iter().map(|o| self.row_bytes(o.what, o.stack)).sum();
+        let bytes = row * index.len();
+        if bytes < PARALLEL || index.len() < 2 {
+            // SAFETY: as promised by the caller.
+            return unsafe { self.range(index, 0, outputs) };
+        }
+        let pieces = bytes.div_ceil(PARALLEL / 4).min(index.len());
+        let per_piece = index.len().div_ceil(pieces);
+        pool::run(pieces, |piece| {
+            let start = piece * per_piece;
+            let end = (start + per_piece).min(index.len());
+            if start < end {
+                // SAFETY: as promised by the caller; pieces are disjoint rows.
+                unsafe { self.range(&index[start..end], start, outputs) }
+            }
+        });
+    }
+
+    /// Copies some rows to their places in the outputs, the first of which is row `start`.
+    unsafe fn range(&self, index: &[i64], start: usize, outputs: &[Output]) {
+        let stride = self.table.layout.stride;
+        let lines = stride.div_ceil(64).min(8);
+        let mut sources = Vec::new();
+        for (tile, rows) in index.chunks(TILE).enumerate() {
+            for &i in rows {
+                let record = self.table.record(i as usize);
+                (0..=lines).for_each(|line| prefetch_at(record.wrapping_add(64 * line)));
+            }
+            let first = start + tile * TILE;
+            for output in outputs {
+                let bytes = self.row_bytes(output.what, output.stack);
+                let dst = output.dst.wrapping_add(first * bytes);
+                // SAFETY: as promised by the caller.
+                unsafe { self.leaf(rows, output, dst, bytes, &mut sources) }
+            }
+        }
+    }
+
+    unsafe fn leaf(&self, rows: &[i64], output: &Output, dst: *mut u8, bytes: usize, sources: &mut Vec<*const u8>) {
+        let places = &self.table.layout.places;
+        // SAFETY: rows are slots, so their addresses are inside the table; `dst` has room for them.
+        unsafe {
+            match (output.what, output.stack) {
+                (What::Leaf(leaf), 1) if matches!(places[leaf], Place::Record { .. }) => {
+                    let Place::Record { offset } = places[leaf] else { unreachable!("invariant: just matched") };
+                    let (base, stride) = (self.table.records.base().wrapping_add(offset), self.table.layout.stride);
+                    copy_rows(rows, base, stride, dst, bytes);
+                }
+                (What::Leaf(leaf), 1) if matches!(places[leaf], Place::Column { .. }) => {
+                    let Place::Column { column } = places[leaf] else { unreachable!("invariant: just matched") };
+                    copy_rows(rows, self.table.columns[column].base(), bytes, dst, bytes);
+                }
+                (what, stack) => {
+                    sources.clear();
+                    for &i in rows {
+                        self.sources(i as usize, what, stack, sources);
+                    }
+                    let per_row = sources.len() / rows.len();
+                    copy_list(sources, dst, bytes / per_row);
+                }
+            }
+        }
+    }
+
+    /// The addresses of the pieces of one output row; null for zeros.
+    fn sources(&self, index: usize, what: What, stack: usize, out: &mut Vec<*const u8>) {
+        let layout = &self.table.layout;
+        match (what, stack) {
+            (What::Leaf(leaf), 1) => match layout.places[leaf] {
+                Place::Next { twin } => self.next(index, twin, out),
+                _ => self.own(index, leaf, out),
+            },
+            (What::Leaf(leaf), _) => match layout.places[leaf] {
+                Place::Next { twin } => self.next_stack(index, twin, stack, out),
+                _ => self.rings.stack(self.table, index, stack, |_, row, _| self.own(row, leaf, out)),
+            },
+            (What::ObsOfNext(leaf), _) => {
+                let next = self.rings.next(self.table, index);
+                self.rings.stack(self.table, next, stack, |_, row, _| self.own(row, leaf, out));
+            }
+            (What::Block(twin), _) => {
+                let leaf = layout.obs[twin];
+                if let Place::Frames { stack, .. } = layout.places[leaf] {
+                    self.own(index, leaf, out);
+                    let mark = out.len();
+                    self.next(index, twin, out);
+                    let newest = out[mark + stack - 1];
+                    out.truncate(mark);
+                    out.push(newest);
+                } else {
+                    self.rings.stack(self.table, index, stack, |_, row, _| self.own(row, leaf, out));
+                    self.next(index, twin, out);
+                }
+            }
+        }
+    }
+
+    /// The row's own leaf: one piece, or its frames.
+    #[inline]
+    fn own(&self, index: usize, leaf: usize, out: &mut Vec<*const u8>) {
+        let place = self.table.layout.places[leaf];
+        let r = self.rings.of(index);
+        match place {
+            Place::Frames { .. } if self.rings[r].seq(index).is_none() => self.no_frames(leaf, out),
+            Place::Frames { .. } => self.frames(r, leaf, self.table.own(index, place), out),
+            Place::Next { twin } => self.next(index, twin, out),
+            _ => out.push(self.table.own(index, place)),
+        }
+    }
+
+    /// The row's own `obs_next`: one piece, or its frames.
+    #[inline]
+    fn next(&self, index: usize, twin: usize, out: &mut Vec<*const u8>) {
+        let r = self.rings.of(index);
+        let ring = &self.rings[r];
+        let leaf = self.table.layout.obs[twin];
+        let place = self.table.layout.places[leaf];
+        let at = self.table.next_of(ring, index, twin);
+        match (place, at) {
+            (Place::Frames { .. }, Some(ids)) => self.frames(r, leaf, ids, out),
+            (Place::Frames { .. }, None) => self.no_frames(leaf, out),
+            (_, at) => out.push(at.unwrap_or(std::ptr::null())),
+        }
+    }
+
+    /// The stack of `obs_next`: what acting would see next, so before the episode's oldest row its `obs` repeats.
+    fn next_stack(&self, index: usize, twin: usize, stack: usize, out: &mut Vec<*const u8>) {
+        let leaf = self.table.layout.obs[twin];
+        self.rings.stack(self.table, index, stack, |_, row, padding| {
+            if padding { self.own(row, leaf, out) } else { self.next(row, twin, out) }
+        });
+    }
+
+    fn frames(&self, r: usize, leaf: usize, ids: *const u8, out: &mut Vec<*const u8>) {
+        if let Place::Frames { store, stack, .. } = self.table.layout.places[leaf] {
+            let store = &self.table.frames[r][store];
+            out.extend((0..stack).map(|j| store.at(Table::id(ids, j)).cast_const()));
+        }
+    }
+
+    fn no_frames(&self, leaf: usize, out: &mut Vec<*const u8>) {
+        if let Place::Frames { stack, .. } = self.table.layout.places[leaf] {
+            out.extend(std::iter::repeat_n(std::ptr::null(), stack));
+        }
+    }
+
+    /// Whether in each row the stack of `obs_next` is the stack of `obs`, one frame on, so that a block can hold both.
+    #[must_use]
+    pub fn shifts(&self, index: &[i64], twin: usize, stack: usize) -> bool {
+        let (mut obs, mut next) = (Vec::new(), Vec::new());
+        let leaf = self.table.layout.obs[twin];
+        index.iter().all(|&i| {
+            obs.clear();
+            next.clear();
+            self.sources(i as usize, What::Leaf(leaf), stack, &mut obs);
+            self.sources(i as usize, What::Leaf(self.table.layout.next[twin]), stack, &mut next);
+            obs[1..] == next[..next.len() - 1]
+        })
+    }
+}
+
+/// Copies rows of `bytes` that stand `stride` apart.
+unsafe fn copy_rows(rows: &[i64], base: *const u8, stride: usize, dst: *mut u8, bytes: usize) {
+    // SAFETY: the caller promises rows inside the column and room at `dst`.
+    unsafe {
+        match bytes {
+            1 => copy_fixed::<1>(rows, base, stride, dst),
+            2 => copy_fixed::<2>(rows, base, stride, dst),
+            4 => copy_fixed::<4>(rows, base, stride, dst),
+            8 => copy_fixed::<8>(rows, base, stride, dst),
+            12 => copy_fixed::<12>(rows, base, stride, dst),
+            16 => copy_fixed::<16>(rows, base, stride, dst),
+            24 => copy_fixed::<24>(rows, base, stride, dst),
+            32 => copy_fixed::<32>(rows, base, stride, dst),
+            64 => copy_fixed::<64>(rows, base, stride, dst),
+            _ => {
+                const AHEAD: usize = 4;
+                for (k, &i) in rows.iter().enumerate() {
+                    if let Some(&soon) = rows.get(k + AHEAD) {
+                        let soon = base.add(soon as usize * stride);
+                        (0..bytes.div_ceil(64).min(24)).for_each(|line| prefetch_at(soon.wrapping_add(64 * line)));
+                    }
+                    memory::copy(base.add(i as usize * stride), dst.add(k * bytes), bytes);
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+unsafe fn copy_fixed<const N: usize>(rows: &[i64], base: *const u8, stride: usize, dst: *mut u8) {
+    // SAFETY: as `copy_rows`.
+    unsafe {
+        for (k, &i) in rows.iter().enumerate() {
+            let row = base.add(i as usize * stride).cast::<[u8; N]>().read();
+            dst.add(k * N).cast::<[u8; N]>().write(row);
+        }
+    }
+}
+
+/// Copies pieces of `bytes` from a list of addresses.
+unsafe fn copy_list(sources: &[*const u8], dst: *mut u8, bytes: usize) {
+    // SAFETY: the caller promises whole pieces (or null) and room at `dst`.
+    unsafe {
+        match bytes {
+            4 => copy_fixed_list::<4>(sources, dst),
+            8 => copy_fixed_list::<8>(sources, dst),
+            16 => copy_fixed_list::<16>(sources, dst),
+            32 => copy_fixed_list::<32>(sources, dst),
+            _ => {
+                for (k, &src) in sources.iter().enumerate() {
+                    if let Some(&soon) = sources.get(k + 2) {
+                        (0..bytes.div_ceil(64).min(24)).for_each(|line| prefetch_at(soon.wrapping_add(64 * line)));
+                    }
+                    put(src, dst.add(k * bytes), bytes);
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+unsafe fn copy_fixed_list<const N: usize>(sources: &[*const u8], dst: *mut u8) {
+    // SAFETY: as `copy_list`.
+    unsafe {
+        for (k, &src) in sources.iter().enumerate() {
+            let piece = if src.is_null() { [0; N] } else { src.cast::<[u8; N]>().read() };
+            dst.add(k * N).cast::<[u8; N]>().write(piece);
+        }
+    }
+}
+
+#[inline]
+unsafe fn put(src: *const u8, dst: *mut u8, bytes: usize) {
+    // SAFETY: as `copy_list`.
+    unsafe { if src.is_null() { memory::zero(dst, bytes) } else { memory::copy(src, dst, bytes) } }
+}

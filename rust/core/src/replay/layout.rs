@@ -1,0 +1,353 @@
+//! Where each leaf of a transition is kept.
+//!
+//! The small leaves of a transition share one record, so that a cold row costs one or two cache misses instead of one for
+//! each field; a leaf above [`RECORD_LEAF`] bytes has a column of its own; and an observation that looks like a stack of
+//! frames is kept as frame numbers. `obs_next` has no place of its own when it has the structure of `obs`: see
+//! [`Place::Next`] and `table.rs`.
+//!
+//! ```text
+//! record: | episode u32 | terminated u8 | truncated u8 | done u8 | link u8 | obs ... | the rest |
+//! ```
+
+use crate::error::{Result, value_error};
+
+/// Leaves of at most this many bytes share the row record.
+pub const RECORD_LEAF: usize = 512;
+/// Bytes before the first leaf of a record.
+pub const HEADER: usize = 8;
+/// Offset of the episode number (u32).
+pub const EPISODE: usize = 0;
+/// Offset of the `terminated` flag.
+pub const TERMINATED: usize = 4;
+/// Offset of the `truncated` flag.
+pub const TRUNCATED: usize = 5;
+/// Offset of the `done` flag.
+pub const DONE: usize = 6;
+/// Offset of the link (see [`link`]).
+pub const LINK: usize = 7;
+
+/// What a row's `obs_next` is.
+pub mod link {
+    /// Not kept; or the row is not filled.
+    pub const NONE: u8 = 0;
+    /// The `obs` of the next row of the ring.
+    pub const NEXT: u8 = 1;
+    /// A side row of its own.
+    pub const SIDE: u8 = 2;
+}
+
+/// The largest first axis that is taken for a stack of frames.
+const MAX_STACK: usize = 16;
+/// The smallest frame that is worth a number.
+const MIN_FRAME: usize = 256;
+
+/// One leaf of a nested transition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Where it stands: `["obs", "agent", "position"]`.
+    pub path: Vec<String>,
+    /// NumPy's name of its dtype (`<f4`); opaque here.
+    pub dtype: String,
+    /// Bytes of one item.
+    pub itemsize: usize,
+    /// Shape of one row.
+    pub shape: Vec<usize>,
+}
+
+impl Leaf {
+    /// Bytes of one row.
+    #[must_use]
+    pub fn nbytes(&self) -> usize {
+        self.itemsize * self.shape.iter().product::<usize>()
+    }
+
+    /// The first key.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        self.path.first().map_or("", String::as_str)
+    }
+
+    /// Of how many frames a row is a stack, if it looks like one.
+    fn stack(&self) -> Option<usize> {
+        let &first = self.shape.first()?;
+        let fits = self.shape.len() >= 2 && (2..=MAX_STACK).contains(&first) && self.nbytes() / first >= MIN_FRAME;
+        fits.then_some(first)
+    }
+
+    fn same_rows(&self, other: &Self) -> bool {
+        self.dtype == other.dtype && self.shape == other.shape && self.path[1..] == other.path[1..]
+    }
+}
+
+/// Where a leaf is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the row record.
+    Record {
+        /// Bytes from the start of the record.
+        offset: usize,
+    },
+    /// In a column of its own.
+    Column {
+        /// Its number.
+        column: usize,
+    },
+    /// As `stack` frame numbers (u32) in the row record.
+    Frames {
+        /// Bytes from the start of the record.
+        offset: usize,
+        /// The frame store's number.
+        store: usize,
+        /// Frames of one row.
+        stack: usize,
+    },
+    /// An `obs_next` leaf, held as the `obs` leaf of the next row or of a side row.
+    Next {
+        /// The twin: its number in [`Layout::obs`].
+        twin: usize,
+    },
+}
+
+/// The places of all leaves.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The leaves, in the order in which they came.
+    pub leaves: Vec<Leaf>,
+    /// How many of them came with the first row.
+    pub first: usize,
+    /// Their places.
+    pub places: Vec<Place>,
+    /// The leaves of `obs` in the first row.
+    pub obs: Vec<usize>,
+    /// For each of `obs` its twin in `obs_next`; empty unless `obs_next` is kept by links.
+    pub next: Vec<usize>,
+    /// `rew`.
+    pub reward: Option<usize>,
+    /// Bytes of a record.
+    pub stride: usize,
+    /// The part of the record that holds `obs`, and that a side row begins with.
+    pub obs_part: std::ops::Range<usize>,
+    /// For each of `obs`: where its column's bytes stand in a side row.
+    pub side_column: Vec<usize>,
+    /// Bytes of a side row.
+    pub side_stride: usize,
+    /// Bytes of a row of each column.
+    pub columns: Vec<usize>,
+    /// Bytes of a frame of each frame store.
+    pub frames: Vec<usize>,
+}
+
+impl Layout {
+    /// Lays out the first row. With `save_obs_next`, an `obs_next` of the structure of `obs` is kept by links.
+    ///
+    /// # Errors
+    /// `Value` for a path that is empty or stands twice, a `rew` that is not f64, or a flag that is not one bool.
+    pub fn new(leaves: Vec<Leaf>, save_obs_next: bool) -> Result<Self> {
+        check(&leaves)?;
+        let obs: Vec<usize> = (0..leaves.len()).filter(|&i| leaves[i].root() == "obs").collect();
+        let next = if save_obs_next { twins(&leaves, &obs).unwrap_or_default() } else { Vec::new() };
+        let mut layout = Self {
+            first: leaves.len(),
+            places: vec![Place::Record { offset: 0 }; leaves.len()],
+            reward: leaves.iter().position(|l| l.path == ["rew"]),
+            leaves,
+            obs,
+            next,
+            stride: HEADER,
+            obs_part: HEADER..HEADER,
+            side_column: Vec::new(),
+            side_stride: 0,
+            columns: Vec::new(),
+            frames: Vec::new(),
+        };
+        let framed = layout.linked() || !save_obs_next;
+        for i in layout.obs.clone() {
+            layout.place(i, framed);
+        }
+        layout.obs_part = HEADER..layout.stride;
+        for i in 0..layout.leaves.len() {
+            match layout.leaves[i].root() {
+                "obs" => {}
+                "terminated" => layout.places[i] = Place::Record { offset: TERMINATED },
+                "truncated" => layout.places[i] = Place::Record { offset: TRUNCATED },
+                "done" => layout.places[i] = Place::Record { offset: DONE },
+                _ => match layout.next.iter().position(|&n| n == i) {
+                    Some(twin) => layout.places[i] = Place::Next { twin },
+                    None => layout.place(i, false),
+                },
+            }
+        }
+        layout.stride = layout.stride.next_multiple_of(8);
+        layout.lay_out_side();
+        Ok(layout)
+    }
+
+    /// Adds leaves that came later, each in a column of its own.
+    ///
+    /// # Errors
+    /// `Value` for a path that is there already.
+    pub fn extend(&mut self, leaves: Vec<Leaf>) -> Result<()> {
+        let mut all = self.leaves.clone();
+        all.extend(leaves.iter().cloned());
+        check(&all)?;
+        for leaf in leaves {
+            if leaf.path == ["rew"] {
+                self.reward = Some(self.leaves.len());
+            }
+            self.places.push(match leaf.root() {
+                "terminated" => Place::Record { offset: TERMINATED },
+                "truncated" => Place::Record { offset: TRUNCATED },
+                "done" => Place::Record { offset: DONE },
+                _ => {
+                    self.columns.push(leaf.nbytes());
+                    Place::Column { column: self.columns.len() - 1 }
+                }
+            });
+            self.leaves.push(leaf);
+        }
+        Ok(())
+    }
+
+    /// Whether `obs_next` is kept by links.
+    #[must_use]
+    pub fn linked(&self) -> bool {
+        !self.next.is_empty()
+    }
+
+    /// The number of the leaf at `path`.
+    #[must_use]
+    pub fn find(&self, path: &[String]) -> Option<usize> {
+        self.leaves.iter().position(|l| l.path == path)
+    }
+
+    /// Bytes that one row takes at the least.
+    #[must_use]
+    pub fn row_bytes(&self) -> usize {
+        self.stride + self.columns.iter().sum::<usize>() + self.frames.iter().sum::<usize>()
+    }
+
+    fn place(&mut self, i: usize, framed: bool) {
+        let (nbytes, itemsize) = (self.leaves[i].nbytes(), self.leaves[i].itemsize);
+        let stack = if framed { self.leaves[i].stack() } else { None };
+        self.places[i] = match stack {
+            Some(stack) => {
+                self.frames.push(nbytes / stack);
+                Place::Frames { offset: self.room(4 * stack, 4), store: self.frames.len() - 1, stack }
+            }
+            None if nbytes <= RECORD_LEAF => Place::Record { offset: self.room(nbytes, itemsize) },
+            None => {
+                self.columns.push(nbytes);
+                Place::Column { column: self.columns.len() - 1 }
+            }
+        };
+    }
+
+    /// Room for `nbytes` more in the record, aligned for items of `itemsize`.
+    fn room(&mut self, nbytes: usize, itemsize: usize) -> usize {
+        let align = match itemsize {
+            1 | 2 | 4 => itemsize,
+            n if n.is_multiple_of(8) => 8,
+            _ => 1,
+        };
+        let offset = self.stride.next_multiple_of(align);
+        self.stride = offset + nbytes;
+        offset
+    }
+
+    fn lay_out_side(&mut self) {
+        let mut end = self.obs_part.len();
+        for &i in &self.obs {
+            end = end.next_multiple_of(8);
+            self.side_column.push(end);
+            if let Place::Column { .. } = self.places[i] {
+                end += self.leaves[i].nbytes();
+            }
+        }
+        self.side_stride = end.next_multiple_of(8).max(8);
+    }
+}
+
+fn check(leaves: &[Leaf]) -> Result<()> {
+    for (i, leaf) in leaves.iter().enumerate() {
+        if leaf.path.is_empty() {
+            return value_error!("a column needs a name, got an empty path");
+        }
+        if leaves[..i].iter().any(|l| l.path == leaf.path) {
+            return value_error!("the column {:?} is there twice", leaf.path.join("."));
+        }
+        if leaf.path == ["rew"] && leaf.itemsize != 8 {
+            return value_error!("rew is kept as float64, got {}", leaf.dtype);
+        }
+        if matches!(leaf.root(), "terminated" | "truncated" | "done") && leaf.nbytes() != 1 {
+            return value_error!(
+                "{} is one bool for each row, got {} of shape {:?}",
+                leaf.root(),
+                leaf.dtype,
+                leaf.shape
+            );
+        }
+    }
+    Ok(())
+}
+
+/// For each leaf of `obs` its twin in `obs_next`; None unless both have the same structure.
+fn twins(leaves: &[Leaf], obs: &[usize]) -> Option<Vec<usize>> {
+    let next: Vec<usize> = (0..leaves.len()).filter(|&i| leaves[i].root() == "obs_next").collect();
+    if next.is_empty() || obs.len() != next.len() {
+        return None;
+    }
+    obs.iter().map(|&o| next.iter().copied().find(|&n| leaves[o].same_rows(&leaves[n]))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(path: &[&str], dtype: &str, itemsize: usize, shape: &[usize]) -> Leaf {
+        Leaf {
+            path: path.iter().map(|&p| p.to_owned()).collect(),
+            dtype: dtype.to_owned(),
+            itemsize,
+            shape: shape.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_half_cheetah_row_is_176_bytes() {
+        let leaves = vec![
+            leaf(&["obs"], "<f8", 8, &[17]),
+            leaf(&["act"], "<f4", 4, &[6]),
+            leaf(&["rew"], "<f8", 8, &[]),
+            leaf(&["terminated"], "|b1", 1, &[]),
+            leaf(&["obs_next"], "<f8", 8, &[17]),
+        ];
+        let layout = Layout::new(leaves, true).unwrap();
+        assert_eq!(layout.stride, 176);
+        assert!(layout.linked());
+        assert_eq!(layout.places[4], Place::Next { twin: 0 });
+    }
+
+    #[test]
+    fn a_stack_of_images_is_kept_as_frame_numbers() {
+        let stack = [4, 84, 84];
+        let leaves = vec![leaf(&["obs"], "|u1", 1, &stack), leaf(&["obs_next"], "|u1", 1, &stack)];
+        let layout = Layout::new(leaves, true).unwrap();
+        assert_eq!(layout.places[0], Place::Frames { offset: 8, store: 0, stack: 4 });
+        assert_eq!(layout.frames, [84 * 84]);
+    }
+
+    #[test]
+    fn an_obs_next_of_another_structure_has_places_of_its_own() {
+        let leaves = vec![leaf(&["obs"], "<f4", 4, &[4]), leaf(&["obs_next"], "<f8", 8, &[4])];
+        let layout = Layout::new(leaves, true).unwrap();
+        assert!(!layout.linked());
+        assert!(matches!(layout.places[1], Place::Record { .. }));
+    }
+
+    #[test]
+    fn bad_columns_are_refused() {
+        assert!(Layout::new(vec![leaf(&["a"], "<f4", 4, &[]); 2], true).is_err());
+        assert!(Layout::new(vec![leaf(&["rew"], "<f4", 4, &[])], true).is_err());
+        assert!(Layout::new(vec![leaf(&["done"], "<f4", 4, &[])], true).is_err());
+    }
+}

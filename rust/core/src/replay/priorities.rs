@@ -1,0 +1,131 @@
+//! Prioritized sampling (Schaul et al., 2016, arXiv:1511.05952).
+//!
+//! Leaf `i` of the sum tree is `p_i^alpha`; row `i` is drawn with probability `p_i^alpha / sum` (eq. 1) and its importance
+//! weight is `(N P(i))^-beta`, divided by the largest weight (section 3.4). A new row gets the largest priority ever seen,
+//! so that it is looked at once soon; that maximum does not fall when its row is overwritten.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::error::{Result, value_error};
+use crate::segment_tree::SumTree;
+
+/// Added to every |priority|, so that no row is forgotten for ever.
+pub const EPSILON: f64 = f32::EPSILON as f64;
+
+/// The priorities of all slots.
+pub struct Priorities {
+    /// The leaves `p^alpha`, shared with those who look at the tree.
+    pub tree: Arc<Mutex<SumTree>>,
+    /// The exponent.
+    pub alpha: f64,
+    /// The largest priority ever given, before the exponent.
+    pub max: f64,
+    /// Updates refused because their slot had been overwritten.
+    pub stale: u64,
+}
+
+impl Priorities {
+    /// No row has any priority yet.
+    ///
+    /// # Errors
+    /// `Value` when alpha is negative or not finite.
+    pub fn new(total: usize, alpha: f64) -> Result<Self> {
+        if !(alpha >= 0.0 && alpha.is_finite()) {
+            return value_error!("alpha must be a finite number >= 0, got {alpha}");
+        }
+        Ok(Self { tree: Arc::new(Mutex::new(SumTree::new(total))), alpha, max: 1.0, stale: 0 })
+    }
+
+    /// The leaf of a priority.
+    #[must_use]
+    pub fn leaf(&self, priority: f64) -> f64 {
+        power(priority, self.alpha)
+    }
+
+    /// Gives new rows the largest priority.
+    pub fn admit(&mut self, slots: &[usize]) {
+        let leaf = self.leaf(self.max);
+        let mut tree = self.tree.lock();
+        match slots {
+            [slot] => tree.set(*slot, leaf),
+            _ => tree.set_many(slots, &vec![leaf; slots.len()]),
+        }
+    }
+
+    /// Checks priorities before any is set.
+    ///
+    /// # Errors
+    /// `Value` naming the first that is NaN, infinite or negative.
+    pub fn check(priorities: &[f64]) -> Result<()> {
+        match priorities.iter().position(|p| !(*p >= 0.0 && p.is_finite())) {
+            None => Ok(()),
+            Some(at) => value_error!(
+                "a priority must be a finite number >= 0, got {} at position {at}; no priority was changed",
+                priorities[at]
+            ),
+        }
+    }
+
+    /// Importance weights of the rows at `slots`: `(p^alpha / least)^-beta`, where `least` is the least leaf of the batch
+    /// (`normalize`, so that the largest weight is 1) or of the whole tree.
+    pub fn weights(&self, slots: &[usize], beta: f64, normalize: bool, out: &mut [f64]) {
+        let mut tree = self.tree.lock();
+        for (w, &slot) in out.iter_mut().zip(slots) {
+            *w = tree.leaf(slot);
+        }
+        let positive = |least: f64, &leaf: &f64| if leaf > 0.0 { least.min(leaf) } else { least };
+        let least =
+            if normalize { out.iter().fold(f64::INFINITY, positive) } else { tree.min_positive().unwrap_or(1.0) };
+        for w in out.iter_mut() {
+            // A row without priority was not drawn by it; it counts as the rarest.
+            *w = if *w > 0.0 { power(*w / least, -beta) } else { 1.0 };
+        }
+    }
+}
+
+/// `x^y`, quick for the exponents that are common.
+fn power(x: f64, y: f64) -> f64 {
+    if y == 1.0 {
+        x
+    } else if y == 0.5 {
+        x.sqrt()
+    } else if y == -1.0 {
+        x.recip()
+    } else if y == -0.5 {
+        x.sqrt().recip()
+    } else {
+        x.powf(y)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c9_alpha_is_applied_once() {
+        let priorities = Priorities::new(4, 0.5).unwrap();
+        assert!((priorities.leaf(4.0) - 2.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn c10_weights_are_those_of_the_paper() {
+        let priorities = Priorities::new(4, 1.0).unwrap();
+        priorities.tree.lock().set_many(&[0, 1, 2, 3], &[1.0, 2.0, 3.0, 4.0]);
+        let mut out = [0.0; 4];
+        priorities.weights(&[0, 1, 2, 3], 1.0, false, &mut out);
+        assert_eq!(out, [1.0, 0.5, 1.0 / 3.0, 0.25]);
+        priorities.weights(&[1, 2], 1.0, true, &mut out[..2]);
+        assert_eq!(out[..2], [1.0, 1.0 / 1.5]);
+    }
+
+    #[test]
+    fn c5_bad_priorities_are_named() {
+        for bad in [f64::NAN, f64::INFINITY, -1.0] {
+            let error = Priorities::check(&[1.0, bad]).unwrap_err().to_string();
+            assert!(error.contains("position 1"), "{error}");
+        }
+    }
+}

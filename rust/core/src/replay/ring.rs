@@ -1,0 +1,212 @@
+//! One ring of rows and its episode table.
+//!
+//! Every row ever written to a ring has a sequence number, `u64`, that never comes again. A slot is a sequence number modulo
+//! the capacity, so the order of rows, which of them are live, and whether a slot still holds the row that somebody saw
+//! (its *generation*) are comparisons of sequence numbers, and no seam needs care.
+
+use std::collections::VecDeque;
+
+/// A stretch of consecutive rows that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Episode {
+    /// Sequence number of its first row.
+    pub start: u64,
+    /// Sequence number of its newest row.
+    pub last: u64,
+    /// Whether it is over.
+    pub done: bool,
+}
+
+/// The return and length of the running episode.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Running {
+    /// Return so far, one value for each agent; empty means zero.
+    pub episode_return: Vec<f64>,
+    /// Steps so far.
+    pub length: u64,
+    /// Ring-local slot of its first row.
+    pub start: usize,
+}
+
+/// The rows of one environment.
+#[derive(Clone, Debug)]
+pub struct Ring {
+    /// Global index of its first slot.
+    pub offset: usize,
+    /// Its slots.
+    pub capacity: usize,
+    /// Sequence number of the next row.
+    pub head: u64,
+    /// Slot of the next row: `head` modulo `capacity`.
+    pub cursor: usize,
+    /// Live rows.
+    pub len: usize,
+    /// The episodes that have live rows, oldest first.
+    pub episodes: VecDeque<Episode>,
+    /// Number of `episodes[0]`; rows carry these numbers, which wrap.
+    pub first_episode: u32,
+    /// The running episode's statistics.
+    pub running: Running,
+}
+
+impl Ring {
+    /// An empty ring at `offset`.
+    #[must_use]
+    pub fn new(offset: usize, capacity: usize) -> Self {
+        Self {
+            offset,
+            capacity,
+            head: 0,
+            cursor: 0,
+            len: 0,
+            episodes: VecDeque::new(),
+            first_episode: 0,
+            running: Running::default(),
+        }
+    }
+
+    /// Sequence number of the oldest live row.
+    #[must_use]
+    #[inline]
+    pub fn oldest(&self) -> u64 {
+        self.head - self.len as u64
+    }
+
+    /// Global index of a live row.
+    #[must_use]
+    #[inline]
+    pub fn index(&self, seq: u64) -> usize {
+        let age = (self.head - seq) as usize;
+        let slot = if age <= self.cursor { self.cursor - age } else { self.cursor + self.capacity - age };
+        self.offset + slot
+    }
+
+    /// Sequence number of the row at a global index of this ring; None when no live row is there.
+    #[must_use]
+    #[inline]
+    pub fn seq(&self, index: usize) -> Option<u64> {
+        let slot = index - self.offset;
+        let age = if slot < self.cursor { self.cursor - slot } else { self.cursor + self.capacity - slot };
+        (age <= self.len).then(|| self.head - age as u64)
+    }
+
+    /// The global index after `index`, around the end.
+    #[must_use]
+    #[inline]
+    pub fn after(&self, index: usize) -> usize {
+        if index + 1 == self.offset + self.capacity { self.offset } else { index + 1 }
+    }
+
+    /// The global index of the newest row's slot (of the last slot when the ring was never written).
+    #[must_use]
+    pub fn newest_slot(&self) -> usize {
+        self.offset + if self.cursor == 0 { self.capacity - 1 } else { self.cursor - 1 }
+    }
+
+    /// The episode with the number `number`.
+    #[must_use]
+    #[inline]
+    pub fn episode(&self, number: u32) -> Episode {
+        self.episodes[number.wrapping_sub(self.first_episode) as usize]
+    }
+
+    /// The live rows of the episode with the number `number`, as first and last sequence number.
+    #[must_use]
+    #[inline]
+    pub fn span(&self, number: u32) -> (u64, u64) {
+        let episode = self.episode(number);
+        (episode.start.max(self.oldest()), episode.last)
+    }
+
+    /// Whether an episode is running.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.episodes.back().is_some_and(|e| !e.done)
+    }
+
+    /// Advances over the slot at the cursor, which now holds a new row; gives the row's episode number.
+    pub fn push(&mut self, done: bool) -> u32 {
+        let seq = self.head;
+        self.head += 1;
+        self.len = (self.len + 1).min(self.capacity);
+        self.cursor = if self.cursor + 1 == self.capacity { 0 } else { self.cursor + 1 };
+        match self.episodes.back_mut() {
+            Some(episode) if !episode.done => {
+                episode.last = seq;
+                episode.done = done;
+            }
+            _ => self.episodes.push_back(Episode { start: seq, last: seq, done }),
+        }
+        let oldest = self.oldest();
+        while self.episodes.front().is_some_and(|e| e.last < oldest) {
+            self.episodes.pop_front();
+            self.first_episode = self.first_episode.wrapping_add(1);
+        }
+        self.first_episode.wrapping_add(self.episodes.len() as u32 - 1)
+    }
+
+    /// Lets go of all rows; the next one goes to slot `cursor`. Sequence numbers go on, so rows seen before are stale.
+    pub fn clear(&mut self, cursor: usize) {
+        let turn = self.head.div_ceil(self.capacity as u64);
+        self.head = turn * self.capacity as u64 + cursor as u64;
+        self.cursor = cursor;
+        self.len = 0;
+        self.first_episode = self.first_episode.wrapping_add(self.episodes.len() as u32);
+        self.episodes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d1_exactly_full_is_full_and_one_less_is_not() {
+        let mut ring = Ring::new(0, 4);
+        for _ in 0..3 {
+            ring.push(false);
+        }
+        assert_eq!((ring.len, ring.cursor), (3, 3));
+        ring.push(false);
+        assert_eq!((ring.len, ring.cursor), (4, 0));
+        ring.push(false);
+        assert_eq!((ring.len, ring.cursor), (4, 1));
+    }
+
+    #[test]
+    fn d8_sequence_numbers_pass_two_to_the_32() {
+        for start in [(1_u64 << 31) - 5, (1 << 32) - 5] {
+            let mut ring = Ring::new(10, 7);
+            ring.head = start;
+            ring.cursor = (start % 7) as usize;
+            for k in 0..30 {
+                ring.push(k % 5 == 4);
+                let newest = ring.head - 1;
+                assert_eq!(ring.index(newest), 10 + (newest % 7) as usize);
+                assert_eq!(ring.seq(ring.index(newest)), Some(newest));
+                assert_eq!(ring.seq(ring.index(ring.oldest())), Some(ring.oldest()));
+            }
+        }
+    }
+
+    #[test]
+    fn episode_numbers_wrap() {
+        let mut ring = Ring::new(0, 3);
+        ring.first_episode = u32::MAX - 1;
+        for _ in 0..10 {
+            let number = ring.push(true);
+            assert_eq!(ring.episode(number).last, ring.head - 1);
+        }
+    }
+
+    #[test]
+    fn clearing_makes_old_rows_stale() {
+        let mut ring = Ring::new(0, 3);
+        ring.push(false);
+        let seen = ring.seq(0).unwrap();
+        ring.clear(0);
+        assert_eq!(ring.seq(0), None);
+        ring.push(false);
+        assert_ne!(ring.seq(0), Some(seen));
+    }
+}

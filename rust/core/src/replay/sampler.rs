@@ -1,0 +1,167 @@
+//! Draws row numbers: uniformly over live rows, or by priority.
+
+use crate::error::{Error, Result, value_error};
+use crate::replay::Replay;
+
+/// Rounds of drawing again for rows without a whole stack, before all rows are looked through.
+const ROUNDS: usize = 8;
+
+impl Replay {
+    /// Draws rows with replacement, from one ring or from all; under `sample_avail` only rows whose stack is whole.
+    ///
+    /// # Errors
+    /// `Value` when there is no row that could be drawn.
+    pub fn draw(&mut self, out: &mut [i64], ring: Option<usize>) -> Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let live = ring.map_or_else(|| self.rings.live(), |r| self.rings[r].len);
+        if live == 0 {
+            return value_error!(
+                "cannot draw {} rows from an empty buffer (0 of {} rows filled): add transitions first",
+                out.len(),
+                self.rings.total()
+            );
+        }
+        self.draw_any(out, ring)?;
+        if self.config.sample_avail && self.config.stack_num > 1 {
+            self.replace_partial_stacks(out, ring)?;
+        }
+        Ok(())
+    }
+
+    fn draw_any(&mut self, out: &mut [i64], ring: Option<usize>) -> Result<()> {
+        match (&self.priorities, ring) {
+            (Some(_), None) => self.draw_by_priority(out),
+            (Some(_), Some(r)) => {
+                let rows: Vec<i64> = self.live(Some(r)).map(|i| i as i64).collect();
+                self.draw_among(&rows, out)
+            }
+            (None, _) => {
+                self.draw_uniform(out, ring);
+                Ok(())
+            }
+        }
+    }
+
+    fn draw_uniform(&mut self, out: &mut [i64], ring: Option<usize>) {
+        let rings = &self.rings;
+        let only = match ring {
+            Some(r) => Some(r),
+            None if rings.len() == 1 => Some(0),
+            None => None,
+        };
+        if let Some(r) = only {
+            let ring = &rings[r];
+            for i in out.iter_mut() {
+                let seq = ring.oldest() + self.sampler.below(ring.len as u64);
+                *i = ring.index(seq) as i64;
+            }
+        } else if rings.live() == rings.total() {
+            for i in out.iter_mut() {
+                *i = self.sampler.below(rings.total() as u64) as i64;
+            }
+        } else {
+            let ends: Vec<u64> = rings
+                .iter()
+                .scan(0, |sum, ring| {
+                    *sum += ring.len as u64;
+                    Some(*sum)
+                })
+                .collect();
+            let total = ends[ends.len() - 1];
+            for i in out.iter_mut() {
+                let draw = self.sampler.below(total);
+                let r = ends.partition_point(|&end| end <= draw);
+                *i = rings[r].index(rings[r].head - (ends[r] - draw)) as i64;
+            }
+        }
+    }
+
+    fn draw_by_priority(&mut self, out: &mut [i64]) -> Result<()> {
+        let priorities = self.priorities.as_ref().expect("invariant: drawn by priority");
+        let tree = priorities.tree.lock();
+        let total = tree.total();
+        if !(total > 0.0) {
+            return value_error!("cannot draw by priority: the priorities of all rows are zero");
+        }
+        let masses: Vec<f64> = out.iter().map(|_| self.sampler.uniform() * total).collect();
+        let mut slots = vec![0_usize; out.len()];
+        tree.find_many(&masses, &mut slots);
+        for (i, slot) in out.iter_mut().zip(slots) {
+            *i = slot as i64;
+        }
+        Ok(())
+    }
+
+    /// Draws again for rows whose stack is not whole, and at last among all rows whose stack is.
+    fn replace_partial_stacks(&mut self, out: &mut [i64], ring: Option<usize>) -> Result<()> {
+        for _ in 0..ROUNDS {
+            let bad: Vec<usize> = (0..out.len()).filter(|&k| !self.whole(out[k] as usize)).collect();
+            if bad.is_empty() {
+                return Ok(());
+            }
+            let mut again = vec![0; bad.len()];
+            self.draw_any(&mut again, ring)?;
+            for (&k, i) in bad.iter().zip(again) {
+                out[k] = i;
+            }
+        }
+        let bad: Vec<usize> = (0..out.len()).filter(|&k| !self.whole(out[k] as usize)).collect();
+        let rows: Vec<i64> = self.live(ring).filter(|&i| self.whole(i)).map(|i| i as i64).collect();
+        if rows.is_empty() {
+            return Err(Error::Value(format!(
+                "cannot draw under sample_avail: no row has a whole stack of {} rows inside its episode yet",
+                self.config.stack_num
+            )));
+        }
+        let mut again = vec![0; bad.len()];
+        self.draw_among(&rows, &mut again)?;
+        for (&k, i) in bad.iter().zip(again) {
+            out[k] = i;
+        }
+        Ok(())
+    }
+
+    /// Draws among some rows, by their priorities if there are any.
+    fn draw_among(&mut self, rows: &[i64], out: &mut [i64]) -> Result<()> {
+        let Some(priorities) = &self.priorities else {
+            for i in out.iter_mut() {
+                *i = rows[self.sampler.below(rows.len() as u64) as usize];
+            }
+            return Ok(());
+        };
+        let tree = priorities.tree.lock();
+        let mut sum = 0.0;
+        let ends: Vec<f64> = rows
+            .iter()
+            .map(|&i| {
+                sum += tree.leaf(i as usize);
+                sum
+            })
+            .collect();
+        if !(sum > 0.0) {
+            return value_error!("cannot draw by priority: the priorities of all rows that could be drawn are zero");
+        }
+        let last = rows.len() - 1;
+        for i in out.iter_mut() {
+            let mass = self.sampler.uniform() * sum;
+            *i = rows[ends.partition_point(|&end| end <= mass).min(last)];
+        }
+        Ok(())
+    }
+
+    pub(super) fn whole(&self, index: usize) -> bool {
+        self.table.as_ref().is_some_and(|table| self.rings.has_stack(table, index, self.config.stack_num))
+    }
+
+    pub(super) fn live(&self, ring: Option<usize>) -> Box<dyn Iterator<Item = usize> + '_> {
+        match ring {
+            None => Box::new(self.rings.chronological()),
+            Some(r) => {
+                let ring = &self.rings[r];
+                Box::new((ring.oldest()..ring.head).map(|seq| ring.index(seq)))
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Side rows: the `obs_next` of rows whose next row does not begin with it (the newest row of each ring, the ends of
+//! episodes, and odd data). They are few, so their store grows by chunks as they come.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::memory::{Region, Storage};
+
+const CHUNK: usize = 64 << 10;
+
+/// A pool of side rows.
+#[derive(Debug)]
+pub struct SideStore {
+    stride: usize,
+    shift: u32,
+    chunks: Vec<Arc<Region>>,
+    free: Vec<u32>,
+    next: u32,
+    storage: Storage,
+}
+
+impl SideStore {
+    /// An empty pool of rows of `stride` bytes.
+    #[must_use]
+    pub fn new(stride: usize, storage: Storage) -> Self {
+        let shift = (CHUNK / stride).max(16).ilog2();
+        Self { stride, shift, chunks: Vec::new(), free: Vec::new(), next: 0, storage }
+    }
+
+    /// Makes sure that `count` more rows fit.
+    ///
+    /// # Errors
+    /// When the system has no more room.
+    pub fn reserve(&mut self, count: usize) -> Result<()> {
+        let fresh = count.saturating_sub(self.free.len());
+        while (self.next as usize + fresh) > self.chunks.len() << self.shift {
+            self.chunks.push(Region::zeroed(self.stride << self.shift, &self.storage)?);
+        }
+        Ok(())
+    }
+
+    /// A row, for which `reserve` made room. The last one given back comes first, because it is warm.
+    pub fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+
+    /// Gives a row back.
+    pub fn put(&mut self, id: u32) {
+        self.free.push(id);
+    }
+
+    /// The address of a row.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, id: u32) -> *mut u8 {
+        let inside = (id & ((1 << self.shift) - 1)) as usize;
+        self.chunks[(id >> self.shift) as usize].at(inside * self.stride)
+    }
+
+    /// Bytes held in memory or on disk.
+    #[must_use]
+    pub fn nbytes(&self) -> usize {
+        self.chunks.len() * (self.stride << self.shift)
+    }
+}

@@ -1,0 +1,481 @@
+//! The bytes of all rows.
+//!
+//! **Nothing is stored twice.** A row's `obs_next` first goes to a side row. When the next row of the ring arrives, its
+//! `obs` is compared with that side row, bit for bit: if they are the same, the side row is given back and the row says
+//! [`link::NEXT`]; if not (an episode ended, or the data is odd), the side row stays. Stacks of frames are compared frame by
+//! frame in the same way, and only new frames are kept. So saving memory is lossless, needs no flag, and costs in the worst
+//! case what two columns cost.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::memory::{self, Region, Storage};
+use crate::replay::frames::FrameStore;
+use crate::replay::layout::{DONE, EPISODE, LINK, Layout, Leaf, Place, TERMINATED, TRUNCATED, link};
+use crate::replay::ring::Ring;
+use crate::replay::side::SideStore;
+
+/// Where the rows of one leaf are read from: row `k` stands at `ptr + k * stride`; null means zeros.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// The first row.
+    pub ptr: *const u8,
+    /// Bytes from one row to the next.
+    pub stride: isize,
+}
+
+impl Source {
+    /// Zeros.
+    pub const ZEROS: Self = Self { ptr: std::ptr::null(), stride: 0 };
+
+    /// The bytes of row `k`.
+    #[inline]
+    pub(crate) fn row(self, k: usize) -> *const u8 {
+        if self.ptr.is_null() { self.ptr } else { self.ptr.wrapping_offset(self.stride * k as isize) }
+    }
+}
+
+/// Columns over all rings.
+#[derive(Debug)]
+pub struct Table {
+    /// The places of the leaves.
+    pub layout: Layout,
+    /// The row records.
+    pub records: Arc<Region>,
+    /// The columns of their own.
+    pub columns: Vec<Arc<Region>>,
+    /// For each row its side row (u32), if its link says so.
+    side_of: Option<Arc<Region>>,
+    side: SideStore,
+    /// `frames[ring][store]`.
+    pub frames: Vec<Vec<FrameStore>>,
+    total: usize,
+    storage: Storage,
+}
+
+impl Table {
+    /// Zero rows of `layout` for the rings.
+    ///
+    /// # Errors
+    /// `Memory` with the bytes it would take, before any is touched.
+    pub fn new(layout: Layout, capacities: &[usize], storage: Storage) -> Result<Self> {
+        let total: usize = capacities.iter().sum();
+        let sides = if layout.linked() { 4 } else { 0 };
+        let needed = total as u128 * (layout.row_bytes() + sides) as u128;
+        storage.check(&format!("{total} rows of {} bytes", layout.row_bytes() + sides), needed)?;
+        let records = Region::zeroed(total * layout.stride, &storage)?;
+        let columns = layout.columns.iter().map(|n| Region::zeroed(total * n, &storage)).collect::<Result<_>>()?;
+        let side_of = if layout.linked() { Some(Region::zeroed(total * 4, &storage)?) } else { None };
+        let stores = |&capacity: &usize| -> Vec<FrameStore> {
+            layout.frames.iter().map(|&bytes| FrameStore::new(bytes, capacity, storage.clone())).collect()
+        };
+        let frames = capacities.iter().map(stores).collect();
+        let side = SideStore::new(layout.side_stride, storage.clone());
+        Ok(Self { layout, records, columns, side_of, side, frames, total, storage })
+    }
+
+    /// Adds zero columns.
+    ///
+    /// # Errors
+    /// As [`Layout::extend`], and `Memory`.
+    pub fn extend(&mut self, leaves: Vec<Leaf>) -> Result<()> {
+        let mut layout = self.layout.clone();
+        layout.extend(leaves)?;
+        let fresh = &layout.columns[self.columns.len()..];
+        let needed = self.total as u128 * fresh.iter().sum::<usize>() as u128;
+        self.storage.check(&format!("{} more columns of {} rows", fresh.len(), self.total), needed)?;
+        let fresh: Vec<_> =
+            fresh.iter().map(|n| Region::zeroed(self.total * n, &self.storage)).collect::<Result<_>>()?;
+        self.columns.extend(fresh);
+        self.layout = layout;
+        Ok(())
+    }
+
+    /// Bytes held for rows: what was written, not what is reserved, except that frames and side rows count whole chunks.
+    #[must_use]
+    pub fn nbytes(&self, written: usize) -> usize {
+        let frames: usize = self.frames.iter().flatten().map(FrameStore::nbytes).sum();
+        let fixed = self.layout.stride + self.layout.columns.iter().sum::<usize>();
+        written * (fixed + if self.side_of.is_some() { 4 } else { 0 }) + frames + self.side.nbytes()
+    }
+
+    /// Makes sure that a row for each of `rings` can be written without asking the system for more.
+    ///
+    /// # Errors
+    /// When there is no more room; nothing is changed then.
+    pub fn reserve(&mut self, rings: &[usize]) -> Result<()> {
+        if self.layout.linked() {
+            self.side.reserve(rings.len())?;
+        }
+        if self.layout.frames.is_empty() {
+            return Ok(());
+        }
+        let per_row = if self.layout.linked() { 2 } else { 1 };
+        for &r in rings {
+            let times = rings.iter().filter(|&&other| other == r).count() as u32;
+            for place in &self.layout.places {
+                if let Place::Frames { store, stack, .. } = *place {
+                    self.frames[r][store].reserve(times * per_row * stack as u32)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn record(&self, index: usize) -> *mut u8 {
+        debug_assert!(index < self.total, "invariant: a row inside the table");
+        self.records.base().wrapping_add(index * self.layout.stride)
+    }
+
+    #[inline]
+    pub(crate) fn cell(&self, column: usize, index: usize) -> *mut u8 {
+        debug_assert!(index < self.total, "invariant: a row inside the table");
+        self.columns[column].base().wrapping_add(index * self.layout.columns[column])
+    }
+
+    /// The row's episode number.
+    #[inline]
+    pub(crate) fn episode(&self, index: usize) -> u32 {
+        // SAFETY: a record starts with the aligned header (regions are page-aligned, strides are multiples of 8).
+        unsafe { self.record(index).add(EPISODE).cast::<u32>().read() }
+    }
+
+    #[inline]
+    pub(crate) fn flag(&self, index: usize, offset: usize) -> bool {
+        self.byte(index, offset) != 0
+    }
+
+    #[inline]
+    pub(crate) fn byte(&self, index: usize, offset: usize) -> u8 {
+        debug_assert!(offset < self.layout.stride, "invariant: inside the record");
+        // SAFETY: one byte inside the record.
+        unsafe { self.record(index).add(offset).read() }
+    }
+
+    pub(crate) fn set_byte(&mut self, index: usize, offset: usize, value: u8) {
+        assert!(index < self.total && offset < self.layout.stride, "invariant: inside the record");
+        // SAFETY: one byte inside the record, just checked.
+        unsafe { self.record(index).add(offset).write(value) }
+    }
+
+    /// Component `agent` of the row's reward.
+    #[inline]
+    pub(crate) fn reward(&self, index: usize, agent: usize) -> f64 {
+        let base = match self.layout.reward.map(|leaf| self.layout.places[leaf]) {
+            Some(Place::Record { offset }) => self.record(index).wrapping_add(offset),
+            Some(Place::Column { column }) => self.cell(column, index),
+            _ => return 0.0,
+        };
+        // SAFETY: `rew` is a leaf of f64 items with at least `agent + 1` of them (callers loop over its shape).
+        unsafe { base.cast::<f64>().add(agent).read_unaligned() }
+    }
+
+    /// Values in one reward.
+    pub(crate) fn agents(&self) -> usize {
+        self.layout.reward.map_or(1, |leaf| self.layout.leaves[leaf].nbytes() / 8)
+    }
+
+    /// The side row of a row whose link is `SIDE`.
+    #[inline]
+    fn side_row(&self, index: usize) -> u32 {
+        let side_of = self.side_of.as_ref().expect("invariant: links need side rows");
+        // SAFETY: one u32 for each row of the table, page-aligned.
+        unsafe { side_of.base().cast::<u32>().add(index).read() }
+    }
+
+    fn set_side_row(&mut self, index: usize, id: u32) {
+        let side_of = self.side_of.as_ref().expect("invariant: links need side rows");
+        assert!(index < self.total, "invariant: a row inside the table");
+        // SAFETY: one u32 for each row of the table, page-aligned, checked just above.
+        unsafe { side_of.base().cast::<u32>().add(index).write(id) }
+    }
+
+    /// The address of the side row of a row whose link is `SIDE`.
+    pub(crate) fn side_at(&self, index: usize) -> *const u8 {
+        self.side.at(self.side_row(index))
+    }
+
+    /// A fresh side row for a row whose link is `SIDE`.
+    pub(crate) fn new_side(&mut self, index: usize) -> Result<*mut u8> {
+        self.side.reserve(1)?;
+        let id = self.side.take();
+        self.set_side_row(index, id);
+        Ok(self.side.at(id))
+    }
+
+    /// One of the frame numbers at `ids`.
+    #[inline]
+    pub(crate) fn id(ids: *const u8, j: usize) -> u32 {
+        // SAFETY: callers pass the frame numbers inside a record or side row, of which there are more than `j`.
+        unsafe { ids.cast::<u32>().add(j).read_unaligned() }
+    }
+
+    /// Where the row's `obs_next` of the `obs` leaf `twin` stands: its bytes, or its frame numbers. None: it has none.
+    #[inline]
+    pub(crate) fn next_of(&self, ring: &Ring, index: usize, twin: usize) -> Option<*const u8> {
+        let place = self.layout.places[self.layout.obs[twin]];
+        match self.byte(index, LINK) {
+            link::NEXT => Some(self.own(ring.after(index), place)),
+            link::SIDE => Some(self.in_side(self.side_row(index), twin, place)),
+            _ => None,
+        }
+    }
+
+    /// Where the bytes (or frame numbers) of a leaf stand in its own row.
+    #[inline]
+    pub(crate) fn own(&self, index: usize, place: Place) -> *const u8 {
+        match place {
+            Place::Record { offset } | Place::Frames { offset, .. } => self.record(index).wrapping_add(offset),
+            Place::Column { column } => self.cell(column, index),
+            Place::Next { .. } => unreachable!("invariant: obs_next has no place of its own"),
+        }
+    }
+
+    fn in_side(&self, id: u32, twin: usize, place: Place) -> *mut u8 {
+        let row = self.side.at(id);
+        match place {
+            Place::Record { offset } | Place::Frames { offset, .. } => {
+                row.wrapping_add(offset - self.layout.obs_part.start)
+            }
+            Place::Column { .. } => row.wrapping_add(self.layout.side_column[twin]),
+            Place::Next { .. } => unreachable!("invariant: a leaf of obs"),
+        }
+    }
+
+    /// Writes row `k` of the sources into the slot at the ring's cursor. `reserve` made room.
+    ///
+    /// # Safety
+    /// Each source, one for each leaf, is readable for row `k`.
+    pub unsafe fn write(&mut self, ring: &Ring, r: usize, sources: &[Source], k: usize, flags: (bool, bool)) {
+        let index = ring.offset + ring.cursor;
+        let before = (ring.len > 0 && ring.capacity > 1).then(|| ring.newest_slot());
+        // SAFETY: the caller promises the sources; every target is inside this table.
+        unsafe {
+            let linked = before.is_some_and(|previous| self.resolve(r, previous, sources, k));
+            if ring.len == ring.capacity {
+                self.evict(ring, r, index);
+            }
+            let framed = !self.layout.frames.is_empty();
+            if framed {
+                self.write_frames(ring, r, index, before, linked, sources, k);
+            }
+            if let (true, Some(previous)) = (linked, before) {
+                self.side.put(self.side_row(previous));
+                self.set_byte(previous, LINK, link::NEXT);
+            }
+            for (leaf, place) in self.layout.places.iter().enumerate() {
+                let target = match *place {
+                    Place::Record { offset } if offset >= crate::replay::layout::HEADER => {
+                        self.record(index).wrapping_add(offset)
+                    }
+                    Place::Column { column } => self.cell(column, index),
+                    _ => continue,
+                };
+                put(sources[leaf].row(k), target, self.layout.leaves[leaf].nbytes());
+            }
+            let (terminated, truncated) = flags;
+            self.set_byte(index, TERMINATED, u8::from(terminated));
+            self.set_byte(index, TRUNCATED, u8::from(truncated));
+            self.set_byte(index, DONE, u8::from(terminated || truncated));
+            self.set_byte(index, LINK, link::NONE);
+            if self.layout.linked() {
+                self.write_side(r, index, sources, k);
+            }
+        }
+    }
+
+    /// Lets go of the side rows and frames of all live rows of a ring, whose rows are then zero or stale.
+    pub(crate) fn clear(&mut self, ring: &Ring, r: usize) {
+        for seq in ring.oldest()..ring.head {
+            let index = ring.index(seq);
+            if self.byte(index, LINK) == link::SIDE {
+                self.side.put(self.side_row(index));
+            }
+            self.set_byte(index, LINK, link::NONE);
+        }
+        for store in &mut self.frames[r] {
+            store.restart(0);
+        }
+    }
+
+    pub(crate) fn set_episode(&mut self, index: usize, number: u32) {
+        assert!(index < self.total, "invariant: a row inside the table");
+        // SAFETY: a record starts with the aligned header.
+        unsafe { self.record(index).add(EPISODE).cast::<u32>().write(number) }
+    }
+
+    /// Compares the incoming `obs` with the previous row's `obs_next`; if they are the same, links the rows.
+    unsafe fn resolve(&mut self, r: usize, previous: usize, sources: &[Source], k: usize) -> bool {
+        if self.byte(previous, LINK) != link::SIDE {
+            return false;
+        }
+        let id = self.side_row(previous);
+        for (twin, &leaf) in self.layout.obs.iter().enumerate() {
+            let place = self.layout.places[leaf];
+            let (new, kept) = (sources[leaf].row(k), self.in_side(id, twin, place));
+            // SAFETY: the caller promises the sources; the side row holds this leaf, or its frame numbers.
+            let same = unsafe {
+                match place {
+                    Place::Frames { store, stack, .. } => {
+                        let store = &self.frames[r][store];
+                        (0..stack).all(|j| {
+                            !new.is_null()
+                                && memory::equal(new.add(j * store.frame()), store.at(Self::id(kept, j)), store.frame())
+                        })
+                    }
+                    _ => !new.is_null() && memory::equal(new, kept, self.layout.leaves[leaf].nbytes()),
+                }
+            };
+            if !same {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Makes the slot of the oldest row free for another.
+    fn evict(&mut self, ring: &Ring, r: usize, index: usize) {
+        if self.byte(index, LINK) == link::SIDE {
+            self.side.put(self.side_row(index));
+            self.set_byte(index, LINK, link::NONE);
+        }
+        if !self.layout.frames.is_empty() && ring.capacity > 1 {
+            self.release_frames(r, ring.after(index));
+        }
+    }
+
+    /// Lets go of the frames that no row from `oldest` on names.
+    fn release_frames(&mut self, r: usize, oldest: usize) {
+        for i in 0..self.layout.obs.len() {
+            if let Place::Frames { offset, store, stack } = self.layout.places[self.layout.obs[i]] {
+                let ids = self.record(oldest).wrapping_add(offset);
+                let store = &mut self.frames[r][store];
+                let tail = store.tail();
+                let lowest = (0..stack).map(|j| Self::id(ids, j).wrapping_sub(tail)).min().unwrap_or(0);
+                store.release(tail.wrapping_add(lowest));
+            }
+        }
+    }
+
+    /// Writes the frame numbers of `obs`, keeping the frames that are new.
+    #[allow(clippy::too_many_arguments, reason = "the state of one row being written")]
+    unsafe fn write_frames(
+        &mut self,
+        ring: &Ring,
+        r: usize,
+        index: usize,
+        before: Option<usize>,
+        linked: bool,
+        sources: &[Source],
+        k: usize,
+    ) {
+        for twin in 0..self.layout.obs.len() {
+            let leaf = self.layout.obs[twin];
+            let Place::Frames { offset, store, stack } = self.layout.places[leaf] else { continue };
+            let known = before.map(|previous| {
+                if linked {
+                    Known::Same(self.in_side(self.side_row(previous), twin, self.layout.places[leaf]))
+                } else {
+                    Known::Shifted(self.record(previous).wrapping_add(offset))
+                }
+            });
+            let restart = ring.capacity == 1;
+            let target = self.record(index).wrapping_add(offset);
+            let store = &mut self.frames[r][store];
+            if restart {
+                store.release(store.tail().wrapping_add(store.count()));
+            }
+            // SAFETY: the caller promises the source; `target` is the room for the numbers inside the record.
+            unsafe { intern(store, sources[leaf].row(k), stack, known, target) };
+        }
+    }
+
+    /// Writes `obs_next` into a side row.
+    unsafe fn write_side(&mut self, r: usize, index: usize, sources: &[Source], k: usize) {
+        let id = self.side.take();
+        for twin in 0..self.layout.obs.len() {
+            let (obs, next) = (self.layout.obs[twin], self.layout.next[twin]);
+            let place = self.layout.places[obs];
+            let target = self.in_side(id, twin, place);
+            let new = sources[next].row(k);
+            // SAFETY: the caller promises the sources; `target` has room for this leaf, or its frame numbers.
+            unsafe {
+                if let Place::Frames { store, stack, .. } = place {
+                    let own = Known::Input(sources[obs].row(k), self.own(index, place));
+                    intern(&mut self.frames[r][store], new, stack, Some(own), target);
+                } else {
+                    put(new, target, self.layout.leaves[obs].nbytes());
+                }
+            }
+        }
+        self.set_side_row(index, id);
+        self.set_byte(index, LINK, link::SIDE);
+    }
+}
+
+/// The frames that the stack being written may share.
+#[derive(Clone, Copy)]
+enum Known {
+    /// The numbers of a stack that was found to be the same.
+    Same(*const u8),
+    /// The numbers of the stack one step before.
+    Shifted(*const u8),
+    /// The bytes and the numbers of the stack one step before.
+    Input(*const u8, *const u8),
+}
+
+/// Writes the numbers of a stack to `target`, keeping each frame that is not known yet. A frame is looked for where it
+/// stood one step before, and beside itself (the first stack of an episode often repeats its first frame).
+///
+/// # Safety
+/// `new` is null (zeros) or readable for `stack` frames, `known` likewise, and `target` has room for `stack` numbers.
+unsafe fn intern(store: &mut FrameStore, new: *const u8, stack: usize, known: Option<Known>, target: *mut u8) {
+    let frame = store.frame();
+    let zeros;
+    let at = |j: usize| new.wrapping_add(j * frame);
+    // SAFETY: the caller promises `new`, `known` and `target`; the store's frames are whole.
+    unsafe {
+        if let Some(Known::Same(ids)) = known {
+            return memory::copy(ids, target, 4 * stack);
+        }
+        if new.is_null() {
+            zeros = vec![0_u8; frame];
+            let id = store.push(zeros.as_ptr());
+            (0..stack).for_each(|j| target.cast::<u32>().add(j).write_unaligned(id));
+            return;
+        }
+        for j in 0..stack {
+            let shifted = (j + 1 < stack).then(|| match known? {
+                Known::Same(_) => None,
+                Known::Shifted(ids) => {
+                    let id = Table::id(ids, j + 1);
+                    memory::equal(at(j), store.at(id), frame).then_some(id)
+                }
+                Known::Input(bytes, ids) => {
+                    let same = !bytes.is_null() && memory::equal(at(j), bytes.add((j + 1) * frame), frame);
+                    same.then(|| Table::id(ids, j + 1))
+                }
+            });
+            let id = match shifted.flatten() {
+                Some(id) => id,
+                None if j > 0 && memory::equal(at(j), at(j - 1), frame) => Table::id(target, j - 1),
+                None => store.push(at(j)),
+            };
+            target.cast::<u32>().add(j).write_unaligned(id);
+        }
+    }
+}
+
+/// Copies `len` bytes, or zeros when there is no source.
+#[inline]
+unsafe fn put(src: *const u8, dst: *mut u8, len: usize) {
+    // SAFETY: the caller promises both; a null source stands for zeros.
+    unsafe {
+        if src.is_null() {
+            memory::zero(dst, len);
+        } else {
+            memory::copy(src, dst, len);
+        }
+    }
+}

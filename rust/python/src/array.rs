@@ -1,0 +1,205 @@
+//! NumPy arrays: making them, reading them, and lending them memory of ours.
+
+use std::os::raw::{c_int, c_void};
+use std::sync::Arc;
+
+use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO};
+use numpy::npyffi::objects::{PyArray_Descr, PyArrayObject};
+use numpy::npyffi::types::npy_intp;
+use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object};
+use numpy::{PyArray1, PyArrayDescr, PyArrayMethods as _};
+use parking_lot::Mutex;
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use rlfast_core::memory::{Region, Storage};
+
+/// Outputs of at least this size get memory that is used again when their last view dies: page faults of a fresh block cost
+/// as much as filling it.
+const RECYCLED: usize = 8 << 20;
+/// Blocks that are kept for use again.
+const KEPT: usize = 4;
+
+/// Whether `object` is exactly an `ndarray`.
+#[inline]
+pub fn is_array(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
+    // SAFETY: callers pass live objects; the type object is NumPy's own.
+    unsafe { ffi::Py_TYPE(object) == get_type_object(py, NpyTypes::PyArray_Type) }
+}
+
+/// The fields of an array.
+///
+/// # Safety
+/// `object` is an `ndarray` that outlives the reference.
+#[inline]
+pub unsafe fn fields<'a>(object: *mut ffi::PyObject) -> &'a PyArrayObject {
+    // SAFETY: as promised.
+    unsafe { &*object.cast::<PyArrayObject>() }
+}
+
+/// The dimensions and strides of an array.
+///
+/// # Safety
+/// As `fields`.
+#[inline]
+pub unsafe fn axes(array: &PyArrayObject) -> (&[npy_intp], &[npy_intp]) {
+    let nd = array.nd as usize;
+    if nd == 0 {
+        return (&[], &[]);
+    }
+    // SAFETY: NumPy keeps `nd` dimensions and strides.
+    unsafe { (std::slice::from_raw_parts(array.dimensions, nd), std::slice::from_raw_parts(array.strides, nd)) }
+}
+
+/// Whether an array's bytes stand in C order without gaps.
+#[inline]
+pub fn is_contiguous(array: &PyArrayObject) -> bool {
+    array.flags & NPY_ARRAY_C_CONTIGUOUS != 0
+}
+
+/// A fresh, unfilled array and its first byte.
+pub fn empty<'py>(
+    descr: &Bound<'py, PyArrayDescr>,
+    dims: &mut [npy_intp],
+    bytes: usize,
+) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
+    let py = descr.py();
+    if bytes >= RECYCLED {
+        let block = recycled(bytes).map_err(crate::error::to_python)?;
+        let data = block.base();
+        let keeper = Bound::new(py, Recycled { block: Some(block) })?.into_any();
+        return Ok((over(descr, dims, None, data, true, keeper)?, data));
+    }
+    // SAFETY: NumPy steals the reference to the dtype, so it gets one of its own; `dims` has `dims.len()` entries.
+    unsafe {
+        let subtype = get_type_object(py, NpyTypes::PyArray_Type);
+        let descr = descr.clone().into_ptr().cast::<PyArray_Descr>();
+        let (nd, null) = (dims.len() as c_int, std::ptr::null_mut());
+        let made = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            subtype,
+            descr,
+            nd,
+            dims.as_mut_ptr(),
+            null,
+            std::ptr::null_mut(),
+            0,
+            std::ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, made)?;
+        let data = fields(array.as_ptr()).data.cast();
+        Ok((array, data))
+    }
+}
+
+/// An array over memory that `keeper` keeps alive.
+pub fn over<'py>(
+    descr: &Bound<'py, PyArrayDescr>,
+    dims: &mut [npy_intp],
+    strides: Option<&mut [npy_intp]>,
+    data: *mut u8,
+    writable: bool,
+    keeper: Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = descr.py();
+    let flags = if writable { NPY_ARRAY_CARRAY } else { NPY_ARRAY_CARRAY_RO };
+    // SAFETY: as in `empty`; `keeper` becomes the array's base, so the memory outlives it.
+    unsafe {
+        let subtype = get_type_object(py, NpyTypes::PyArray_Type);
+        let descr = descr.clone().into_ptr().cast::<PyArray_Descr>();
+        let strides = strides.map_or(std::ptr::null_mut(), <[npy_intp]>::as_mut_ptr);
+        let made = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            subtype,
+            descr,
+            dims.len() as c_int,
+            dims.as_mut_ptr(),
+            strides,
+            data.cast::<c_void>(),
+            flags,
+            std::ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, made)?;
+        let set = PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), keeper.into_ptr());
+        if set < 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
+    }
+}
+
+/// A 1-d array of values.
+pub fn vector<'py, T: numpy::Element + Copy>(py: Python<'py>, values: &[T]) -> Bound<'py, PyArray1<T>> {
+    PyArray1::from_slice(py, values)
+}
+
+/// The integers of an index of any shape, and the shape.
+pub fn integers(index: &Bound<'_, PyAny>) -> PyResult<(Vec<i64>, Vec<npy_intp>)> {
+    let py = index.py();
+    if is_array(py, index.as_ptr()) {
+        // SAFETY: an array, alive as long as `index`.
+        let array = unsafe { fields(index.as_ptr()) };
+        let int64 = numpy::dtype::<i64>(py);
+        if is_contiguous(array) && array.descr.cast() == int64.as_ptr() {
+            // SAFETY: a contiguous array of i64.
+            let (dims, _) = unsafe { axes(array) };
+            let count = dims.iter().product::<npy_intp>() as usize;
+            let mut values = vec![0_i64; count];
+            // SAFETY: `count` integers on both sides; while attached nobody else writes them.
+            unsafe { std::ptr::copy_nonoverlapping(array.data.cast::<i64>(), values.as_mut_ptr(), count) };
+            return Ok((values, dims.to_vec()));
+        }
+    }
+    let numpy = py.import("numpy")?;
+    let array = numpy.call_method1("asarray", (index,))?;
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let count: usize = array.getattr("size")?.extract()?;
+    if kind != "i" && kind != "u" && count > 0 {
+        return Err(PyTypeError::new_err(format!(
+            "an index is an array of integers, got dtype {}",
+            array.getattr("dtype")?
+        )));
+    }
+    let array = numpy.call_method1("ascontiguousarray", (array, "int64"))?;
+    let shape = array.getattr("shape")?.extract()?;
+    let flat = array.call_method0("ravel")?.cast_into::<PyArray1<i64>>()?;
+    Ok((flat.to_vec()?, shape))
+}
+
+/// Keeps a region alive for the views of it.
+#[pyclass(frozen, module = "rlfast._core")]
+pub struct RegionKeeper {
+    _region: Arc<Region>,
+}
+
+impl RegionKeeper {
+    /// A keeper for `region`.
+    pub fn new(region: Arc<Region>) -> Self {
+        Self { _region: region }
+    }
+}
+
+static FREE: Mutex<Vec<Arc<Region>>> = Mutex::new(Vec::new());
+
+/// Keeps the memory of a large output, and gives it back for the next one.
+#[pyclass(frozen, module = "rlfast._core")]
+pub struct Recycled {
+    block: Option<Arc<Region>>,
+}
+
+impl Drop for Recycled {
+    fn drop(&mut self) {
+        let mut free = FREE.lock();
+        free.extend(self.block.take());
+        if free.len() > KEPT {
+            free.remove(0);
+        }
+    }
+}
+
+/// A block of at least `bytes`, used before if there is one of a like size.
+fn recycled(bytes: usize) -> rlfast_core::error::Result<Arc<Region>> {
+    let mut free = FREE.lock();
+    if let Some(at) = free.iter().rposition(|block| block.len() >= bytes && block.len() <= bytes + bytes / 2) {
+        return Ok(free.remove(at));
+    }
+    drop(free);
+    Region::zeroed(bytes, &Storage::Ram)
+}

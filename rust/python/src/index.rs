@@ -1,0 +1,130 @@
+//! Index arrays that remember.
+//!
+//! The array that sampling returns is a plain `int64` array. The memory it stands on belongs to a [`Keeper`], which also
+//! knows the generation of each slot, and, after relabelling, the row that each goal came from. Slices still stand on that
+//! memory and so remember too; copies do not, and are taken as bare integers.
+
+use std::cell::UnsafeCell;
+
+use numpy::npyffi::types::npy_intp;
+use numpy::{PyArray1, PyArrayMethods as _};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::array;
+
+/// What an index array remembers.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The index as it was given out.
+    pub index: Vec<i64>,
+    /// The generation of each slot.
+    pub generations: Option<Vec<u64>>,
+    /// For each row the row of its goal, or -1.
+    pub goals: Option<Vec<i64>>,
+}
+
+/// The owner of an index array's memory.
+#[pyclass(frozen, module = "rlfast._core")]
+pub struct Keeper {
+    /// What NumPy shows; users may write to it, so nothing in Rust refers to it but by address.
+    shown: Box<[UnsafeCell<i64>]>,
+    memory: Memory,
+}
+
+// SAFETY: `shown` is only ever reached through the NumPy array over it, under Python's own rules; the rest never changes.
+unsafe impl Sync for Keeper {}
+
+/// An index array that remembers.
+pub fn remembering<'py>(py: Python<'py>, memory: Memory, shape: Option<Vec<npy_intp>>) -> PyResult<Bound<'py, PyAny>> {
+    let mut dims = shape.unwrap_or_else(|| vec![memory.index.len() as npy_intp]);
+    let shown: Box<[UnsafeCell<i64>]> = memory.index.iter().map(|&i| UnsafeCell::new(i)).collect();
+    let data = shown.as_ptr().cast::<u8>().cast_mut();
+    let keeper = Bound::new(py, Keeper { shown, memory })?.into_any();
+    array::over(&numpy::dtype::<i64>(py), &mut dims, None, data, true, keeper)
+}
+
+/// What the elements of `index` remember, in their order; None for an array that remembers nothing. An element that was
+/// changed since remembers nothing either: generation `u64::MAX - 1`, which no row has, is never given then, since the
+/// whole array is taken as bare integers.
+pub fn recall(index: &Bound<'_, PyAny>) -> Option<Memory> {
+    let py = index.py();
+    let mut owner = index.clone();
+    while array::is_array(py, owner.as_ptr()) {
+        // SAFETY: an array, alive through `owner`.
+        let base = unsafe { array::fields(owner.as_ptr()) }.base;
+        // SAFETY: a live object or null.
+        owner = unsafe { Bound::from_borrowed_ptr_or_opt(py, base) }?;
+    }
+    let keeper = owner.cast::<Keeper>().ok()?.get();
+    if !array::is_array(py, index.as_ptr()) {
+        return None;
+    }
+    // SAFETY: an array, alive through `index`.
+    let array = unsafe { array::fields(index.as_ptr()) };
+    // SAFETY: as above.
+    let (dims, strides) = unsafe { array::axes(array) };
+    if array.descr.cast() != numpy::dtype::<i64>(py).as_ptr() {
+        return None;
+    }
+    let first = (array.data as isize - keeper.shown.as_ptr() as isize) / 8;
+    let places = places(first, dims, strides);
+    let mut memory = Memory {
+        index: Vec::with_capacity(places.len()),
+        generations: keeper.memory.generations.as_ref().map(|_| Vec::with_capacity(places.len())),
+        goals: keeper.memory.goals.as_ref().map(|_| Vec::with_capacity(places.len())),
+    };
+    for place in places {
+        let k = usize::try_from(place).ok().filter(|&k| k < keeper.shown.len())?;
+        // SAFETY: an i64 inside the keeper's memory; attached, so nobody writes it at this moment.
+        let now = unsafe { keeper.shown[k].get().read() };
+        if now != keeper.memory.index[k] {
+            return None;
+        }
+        memory.index.push(now);
+        if let (Some(to), Some(from)) = (&mut memory.generations, &keeper.memory.generations) {
+            to.push(from[k]);
+        }
+        if let (Some(to), Some(from)) = (&mut memory.goals, &keeper.memory.goals) {
+            to.push(from[k]);
+        }
+    }
+    Some(memory)
+}
+
+/// The positions of an array's elements in the memory it stands on, in C order.
+fn places(first: isize, dims: &[npy_intp], strides: &[npy_intp]) -> Vec<isize> {
+    let mut out = vec![first];
+    for (&dim, &stride) in dims.iter().zip(strides) {
+        out = out.iter().flat_map(|&base| (0..dim).map(move |k| base + k * stride / 8)).collect();
+    }
+    out
+}
+
+/// The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal).
+#[pyfunction]
+pub fn carry<'py>(index: &Bound<'py, PyAny>, goals: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let (rows, shape) = array::integers(index)?;
+    let (goals, _) = array::integers(goals)?;
+    if rows.len() != goals.len() {
+        return Err(PyValueError::new_err(format!(
+            "one goal for each row: got {} rows and {} goals",
+            rows.len(),
+            goals.len()
+        )));
+    }
+    let generations = recall(index).and_then(|memory| memory.generations);
+    remembering(index.py(), Memory { index: rows, generations, goals: Some(goals) }, Some(shape))
+}
+
+/// The goals given to `carry` (also for slices of its result), or None.
+#[pyfunction]
+pub fn carried<'py>(index: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let Some(goals) = recall(index).and_then(|memory| memory.goals) else {
+        return Ok(None);
+    };
+    let flat = PyArray1::from_vec(index.py(), goals);
+    let (_, shape) = array::integers(index)?;
+    let shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
+    Ok(Some(flat.reshape(shape)?.into_any()))
+}

@@ -1,0 +1,337 @@
+//! From row numbers to a nested dict of fresh arrays.
+//!
+//! Done in three steps, so that no Python code runs while the engine is locked: [`Plan`] says which arrays there will be,
+//! [`Plan::fill`] makes and fills them, and [`Filled::nest`] puts them into dicts and batches.
+
+use std::sync::Arc;
+
+use numpy::npyffi::types::npy_intp;
+use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use rlfast_core::replay::gather::{Output, Reader, What};
+use rlfast_core::replay::layout::Place;
+
+use crate::array;
+use crate::columns::{Columns, Kind, Node};
+
+/// Keys that are stacked under `stack_num`.
+const STACKED: [&str; 4] = ["obs", "obs_next", "info", "policy"];
+/// Keys that a transition always has, empty if need be, in this order.
+const STANDARD: [&str; 9] = ["obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy"];
+/// Frames from this size on share one block between obs and obs_next.
+const SHARED_FRAME: usize = 1024;
+/// Copies of more bytes than this let other Python threads run.
+const DETACH: usize = 64 << 10;
+
+/// A key of the result.
+#[derive(Debug)]
+struct Entry {
+    name: Py<PyString>,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// The array with this number.
+    Array(usize),
+    Group(Vec<Entry>),
+}
+
+/// One array of the result.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    what: What,
+    stack: usize,
+    /// The column whose dtype and shape it has.
+    column: usize,
+    /// For obs and obs_next that may share a block: their twin, and whether it is obs_next.
+    twin: Option<(usize, bool)>,
+}
+
+/// Which arrays there will be, under which keys.
+#[derive(Debug)]
+pub struct Plan {
+    entries: Vec<Entry>,
+    items: Vec<Item>,
+}
+
+/// The arrays, filled.
+pub struct Filled<'py> {
+    plan: Arc<Plan>,
+    arrays: Vec<Bound<'py, PyAny>>,
+}
+
+impl Plan {
+    /// The arrays for `keys` (None: all), with obs, obs_next, info and policy stacked `stack` times.
+    pub fn new(
+        py: Python<'_>,
+        columns: &Columns,
+        reader: Reader<'_>,
+        keys: Option<&[String]>,
+        stack: usize,
+    ) -> PyResult<Self> {
+        let mut plan = Self { entries: Vec::new(), items: Vec::new() };
+        let layout = &reader.table.layout;
+        let stack_of = |key: &str| if STACKED.contains(&key) { stack } else { 1 };
+        let mut names: Vec<String> = match keys {
+            Some(keys) => keys.to_vec(),
+            None => STANDARD.iter().map(|&name| name.to_owned()).collect(),
+        };
+        if keys.is_none() {
+            for node in &columns.root {
+                let name = node.name.bind(py).to_str()?;
+                if !STANDARD.contains(&name) {
+                    names.push(name.to_owned());
+                }
+            }
+        }
+        for key in names {
+            let name = PyString::intern(py, &key).unbind();
+            let node = columns.root.iter().find(|node| node.name.bind(py) == key.as_str());
+            let content = match (node, key.as_str()) {
+                (Some(node), _) => plan.content(py, &node.kind, stack_of(&key), &|leaf| What::Leaf(leaf)),
+                (None, "obs_next") if !layout.linked() => {
+                    let obs = columns.root.iter().find(|node| node.name.bind(py) == "obs");
+                    let ignored = columns.ignores_obs_next();
+                    match obs {
+                        Some(obs) if ignored => plan.content(py, &obs.kind, stack, &|leaf| What::ObsOfNext(leaf)),
+                        _ => Content::Group(Vec::new()),
+                    }
+                }
+                (None, standard) if STANDARD.contains(&standard) => Content::Group(Vec::new()),
+                (None, unknown) => return Err(PyKeyError::new_err(unknown.to_owned())),
+            };
+            plan.entries.push(Entry { name, content });
+        }
+        for item in &mut plan.items {
+            let What::Leaf(leaf) = item.what else { continue };
+            let twin = match layout.places[leaf] {
+                Place::Next { twin } => Some((twin, true)),
+                _ => layout.obs.iter().position(|&o| o == leaf && layout.linked()).map(|twin| (twin, false)),
+            };
+            item.twin = twin.filter(|&(twin, _)| {
+                let obs = layout.obs[twin];
+                let (framed, frame) = match layout.places[obs] {
+                    Place::Frames { stack, .. } => (true, layout.leaves[obs].nbytes() / stack),
+                    _ => (false, layout.leaves[obs].nbytes()),
+                };
+                frame >= SHARED_FRAME && framed == (item.stack == 1)
+            });
+        }
+        Ok(plan)
+    }
+
+    fn content(&mut self, py: Python<'_>, kind: &Kind, stack: usize, what: &dyn Fn(usize) -> What) -> Content {
+        match kind {
+            Kind::Leaf(leaf) => {
+                self.items.push(Item { what: what(*leaf), stack, column: *leaf, twin: None });
+                Content::Array(self.items.len() - 1)
+            }
+            Kind::Foreign => Content::Group(Vec::new()),
+            Kind::Group(nodes) => {
+                let keep = |node: &&Node| !matches!(node.kind, Kind::Foreign);
+                let entries = nodes
+                    .iter()
+                    .filter(keep)
+                    .map(|node| Entry {
+                        name: node.name.clone_ref(py),
+                        content: self.content(py, &node.kind, stack, what),
+                    })
+                    .collect();
+                Content::Group(entries)
+            }
+        }
+    }
+
+    /// Makes the arrays for the rows at `index`, whose shape is `shape`, and fills them; `out` may give some of them.
+    pub fn fill<'py>(
+        self: &Arc<Self>,
+        py: Python<'py>,
+        columns: &Columns,
+        reader: Reader<'_>,
+        index: &[i64],
+        shape: &[npy_intp],
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Filled<'py>> {
+        let mut arrays: Vec<Option<Bound<'py, PyAny>>> = vec![None; self.items.len()];
+        let mut outputs = Vec::with_capacity(self.items.len());
+        let mut bytes = 0;
+        let blocks = if out.is_none() && shape.len() == 1 { self.blocks(reader, index) } else { Vec::new() };
+        for (obs, next, twin) in blocks {
+            let column = &columns.columns[self.items[obs].column];
+            let stack = self.items[obs].stack;
+            let row = reader.row_bytes(What::Block(twin), stack);
+            let (block, frames, frame) =
+                Block::new(column.descr.bind(py), &column.leaf.shape, stack, index.len(), row)?;
+            outputs.push(Output { what: What::Block(twin), stack, dst: block.data });
+            bytes += row * index.len();
+            arrays[obs] = Some(block.view(column.descr.bind(py), 0, &frames, frame)?);
+            arrays[next] = Some(block.view(column.descr.bind(py), 1, &frames, frame)?);
+        }
+        for (at, item) in self.items.iter().enumerate() {
+            if arrays[at].is_some() {
+                continue;
+            }
+            let column = &columns.columns[item.column];
+            let mut dims = shape.to_vec();
+            if item.stack > 1 {
+                dims.push(item.stack as npy_intp);
+            }
+            dims.extend(column.leaf.shape.iter().map(|&n| n as npy_intp));
+            let row = reader.row_bytes(item.what, item.stack);
+            let given = match out {
+                Some(out) => self.given(py, out, at)?,
+                None => None,
+            };
+            let (array, dst) = match given {
+                Some(array) => into(column.descr.bind(py), &dims, array)?,
+                None => array::empty(column.descr.bind(py), &mut dims, row * index.len())?,
+            };
+            outputs.push(Output { what: item.what, stack: item.stack, dst });
+            bytes += row * index.len();
+            arrays[at] = Some(array);
+        }
+        // SAFETY: the caller checked the index; each output was made with room for its rows.
+        let gather = || unsafe { reader.gather(index, &outputs) };
+        if bytes > DETACH {
+            py.detach(gather)
+        } else {
+            gather()
+        }
+        Ok(Filled { plan: self.clone(), arrays: arrays.into_iter().flatten().collect() })
+    }
+
+    /// The pairs of obs and obs_next that can share a block, with their twin.
+    fn blocks(&self, reader: Reader<'_>, index: &[i64]) -> Vec<(usize, usize, usize)> {
+        let mut pairs = Vec::new();
+        for (obs, item) in self.items.iter().enumerate() {
+            let Some((twin, false)) = item.twin else { continue };
+            let next = self.items.iter().position(|other| other.twin == Some((twin, true)));
+            if let Some(next) = next.filter(|_| !index.is_empty() && reader.shifts(index, twin, item.stack)) {
+                pairs.push((obs, next, twin));
+            }
+        }
+        pairs
+    }
+
+    /// The array that `out` gives for the item, if it does: by its top-level key.
+    fn given<'py>(&self, py: Python<'py>, out: &Bound<'py, PyAny>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let entry = self.entries.iter().find(|entry| matches!(entry.content, Content::Array(item) if item == at));
+        match entry {
+            Some(entry) if out.contains(&entry.name)? => Ok(Some(out.get_item(entry.name.bind(py))?)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Memory for obs and obs_next in one.
+struct Block<'py> {
+    array: Bound<'py, PyAny>,
+    data: *mut u8,
+    rows: usize,
+    row: usize,
+}
+
+impl<'py> Block<'py> {
+    /// Room for `rows` rows of `row` bytes; also gives the shape of a frame stack in it, and the bytes of a frame.
+    fn new(
+        descr: &Bound<'py, PyArrayDescr>,
+        shape: &[usize],
+        stack: usize,
+        rows: usize,
+        row: usize,
+    ) -> PyResult<(Self, Vec<npy_intp>, usize)> {
+        let mut frames: Vec<npy_intp> = if stack > 1 { vec![stack as npy_intp] } else { Vec::new() };
+        frames.extend(shape.iter().map(|&n| n as npy_intp));
+        let frame = row / (frames[0] as usize + 1);
+        let mut dims = vec![rows as npy_intp, frames[0] + 1];
+        dims.extend_from_slice(&frames[1..]);
+        let (array, data) = array::empty(descr, &mut dims, rows * row)?;
+        Ok((Self { array, data, rows, row }, frames, frame))
+    }
+
+    /// The stacks that begin with frame `first`.
+    fn view(
+        &self,
+        descr: &Bound<'py, PyArrayDescr>,
+        first: usize,
+        frames: &[npy_intp],
+        frame: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut strides = vec![descr.itemsize() as npy_intp; frames.len() + 1];
+        for axis in (1..frames.len()).rev() {
+            strides[axis] = strides[axis + 1] * frames[axis];
+        }
+        strides[0] = self.row as npy_intp;
+        let mut dims = vec![self.rows as npy_intp];
+        dims.extend_from_slice(frames);
+        let data = self.data.wrapping_add(first * frame);
+        array::over(descr, &mut dims, Some(&mut strides), data, true, self.array.clone())
+    }
+}
+
+/// Checks an array to be filled.
+fn into<'py>(
+    descr: &Bound<'py, PyArrayDescr>,
+    dims: &[npy_intp],
+    given: Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
+    let py = descr.py();
+    let bad = || {
+        let got = given.getattr("shape").map_or_else(|_| given.get_type().to_string(), |shape| shape.to_string());
+        PyValueError::new_err(format!(
+            "out needs writable C-contiguous arrays of dtype {descr} and shape {dims:?}, got {got}"
+        ))
+    };
+    if !array::is_array(py, given.as_ptr()) {
+        return Err(bad());
+    }
+    // SAFETY: an array, alive through `given`.
+    let array = unsafe { array::fields(given.as_ptr()) };
+    // SAFETY: as above.
+    let (shape, _) = unsafe { array::axes(array) };
+    let dtype = given.getattr("dtype")?.cast_into::<PyArrayDescr>()?;
+    let writable = array.flags & numpy::npyffi::flags::NPY_ARRAY_WRITEABLE != 0;
+    if shape != dims || !array::is_contiguous(array) || !writable || !dtype.is_equiv_to(descr) {
+        return Err(bad());
+    }
+    let data = array.data.cast();
+    Ok((given, data))
+}
+
+impl<'py> Filled<'py> {
+    /// The arrays in a dict, with `wrap` around the inner ones.
+    pub fn nest(self, py: Python<'py>, wrap: &Py<PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        let mut arrays = self.arrays.into_iter().map(Some).collect::<Vec<_>>();
+        nest(py, &self.plan.entries, &mut arrays, wrap)
+    }
+
+    /// The only array.
+    pub fn single(mut self) -> Option<Bound<'py, PyAny>> {
+        self.arrays.pop()
+    }
+}
+
+fn nest<'py>(
+    py: Python<'py>,
+    entries: &[Entry],
+    arrays: &mut [Option<Bound<'py, PyAny>>],
+    wrap: &Py<PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for entry in entries {
+        match &entry.content {
+            Content::Array(at) => dict.set_item(&entry.name, arrays[*at].take())?,
+            Content::Group(inner) => dict.set_item(&entry.name, wrap.call1(py, (nest(py, inner, arrays, wrap)?,))?)?,
+        }
+    }
+    Ok(dict)
+}
+
+/// The plan of one column alone.
+pub fn single(column: usize, what: What) -> Plan {
+    let item = Item { what, stack: 1, column, twin: None };
+    Plan { entries: Vec::new(), items: vec![item] }
+}

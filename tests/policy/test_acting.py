@@ -1,0 +1,181 @@
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+
+from rlfast.data import Batch
+from rlfast.policy import ActingPolicy
+
+BOX = Box(np.array([0.0, 0.0], np.float32), np.array([5.0, 1.0], np.float32))
+
+
+class Mirror(ActingPolicy):
+    """Acts as it sees."""
+
+    def forward(self, batch, state=None, **kwargs):
+        self.seen = batch
+        return Batch(act=batch.obs, state=state)
+
+
+def box(*bounds, shape=(2,)):
+    return Box(*bounds, shape=shape, dtype=np.float32)
+
+
+class TestConstruction:
+    @pytest.mark.parametrize(
+        ("space", "kind"),
+        [
+            (BOX, "continuous"),
+            (Discrete(2), "discrete"),
+            (MultiDiscrete([2, 3]), "discrete"),
+            (MultiBinary(2), "discrete"),
+        ],
+    )
+    def test_the_kind_of_action_follows_from_the_space(self, space, kind):
+        policy = Mirror(action_space=space, observation_space=BOX)
+        assert policy.action_type == kind
+        assert policy.observation_space is BOX
+
+    @pytest.mark.parametrize("method", ["", "none", "Clip", 1])
+    def test_another_bound_method_is_refused(self, method):
+        with pytest.raises(ValueError, match="action_bound_method must be one of"):
+            Mirror(action_space=BOX, action_bound_method=method)
+
+    @pytest.mark.parametrize("space", [Discrete(2), MultiDiscrete([2]), MultiBinary(2)])
+    def test_only_a_box_can_be_scaled_to(self, space):
+        with pytest.raises(ValueError, match="action_scaling needs a Box with finite bounds"):
+            Mirror(action_space=space, action_scaling=True)
+
+    @pytest.mark.pitfall("F3")
+    @pytest.mark.parametrize("space", [box(-np.inf, np.inf), box(0.0, np.inf), box(-3e38, 3e38)])
+    def test_scaling_to_a_box_without_bounds_is_refused(self, space):
+        with pytest.raises(ValueError, match="finite bounds"):
+            Mirror(action_space=space, action_scaling=True)
+        Mirror(action_space=space)
+
+    def test_other_spaces_are_refused(self):
+        with pytest.raises(ValueError, match="must be a Box"):
+            Mirror(action_space=Dict({"a": BOX}))
+
+
+@pytest.mark.pitfall("F3")
+class TestMapAction:
+    def test_bounds_are_hit(self):
+        policy = Mirror(action_space=BOX, action_scaling=True)
+        assert policy.map_action(np.array([-1.0, -1.0])).tolist() == [0.0, 0.0]
+        assert policy.map_action(np.array([1.0, 1.0])).tolist() == [5.0, 1.0]
+        assert policy.map_action(np.array([[0.0, 0.5]])).tolist() == [[2.5, 0.75]]
+
+    def test_noise_beyond_the_bounds_is_clipped_first(self):
+        policy = Mirror(action_space=BOX, action_scaling=True)
+        assert policy.map_action(np.array([-1.7, 3.0])).tolist() == [0.0, 1.0]
+
+    def test_tanh_bounds(self):
+        policy = Mirror(action_space=BOX, action_scaling=True, action_bound_method="tanh")
+        assert policy.map_action(np.array([0.0, 100.0])).tolist() == [2.5, 1.0]
+
+    def test_without_a_bound_actions_outside_are_refused(self):
+        policy = Mirror(action_space=BOX, action_scaling=True, action_bound_method=None)
+        assert policy.map_action(np.array([1.0, 0.0])).tolist() == [5.0, 0.5]
+        for bad in ([1.1, 0.0], [np.nan, 0.0]):
+            with pytest.raises(ValueError, match="can only scale actions in"):
+                policy.map_action(np.array(bad))
+
+    @pytest.mark.parametrize("method", ["clip", "tanh", None])
+    @pytest.mark.parametrize("space", [BOX, box(-0.4, 0.4), box(-3.0, 3.0), box(-1.0, 1.0)])
+    def test_map_undoes_its_inverse(self, space, method):
+        policy = Mirror(action_space=space, action_scaling=True, action_bound_method=method)
+        space.seed(0)
+        act = np.stack([space.low, space.high, *(space.sample() for _ in range(50))])
+        inner = policy.map_action_inverse(act)
+        assert np.isfinite(inner).all()
+        assert policy.map_action(inner) == pytest.approx(act, abs=1e-5)
+
+    def test_inverse_undoes_map(self):
+        act = np.random.default_rng(0).uniform(-1, 1, (50, 2))
+        policy = Mirror(action_space=BOX, action_scaling=True)
+        assert policy.map_action_inverse(policy.map_action(act)) == pytest.approx(act, abs=1e-6)
+        policy = Mirror(action_space=BOX, action_scaling=True, action_bound_method="tanh")
+        assert policy.map_action_inverse(policy.map_action(3 * act)) == pytest.approx(3 * act, abs=1e-3)
+
+    def test_an_axis_of_one_point(self):
+        space = Box(np.array([0.0, 2.0], np.float32), np.array([1.0, 2.0], np.float32))
+        policy = Mirror(action_space=space, action_scaling=True)
+        inner = policy.map_action_inverse(np.array([0.5, 2.0]))
+        assert np.isfinite(inner).all()
+        assert policy.map_action(inner).tolist() == [0.5, 2.0]
+
+    def test_what_is_given_stays_as_it_is(self):
+        policy = Mirror(action_space=BOX, action_scaling=True)
+        act = np.array([5.0, -5.0])
+        policy.map_action(act)
+        policy.map_action_inverse(act)
+        assert act.tolist() == [5.0, -5.0]
+
+    def test_tensors_are_brought_over(self):
+        policy = Mirror(action_space=BOX, action_scaling=True)
+        act = policy.map_action(torch.tensor([[1.0, -1.0]], requires_grad=True))
+        assert isinstance(act, np.ndarray)
+        assert act.tolist() == [[5.0, 0.0]]
+
+    @pytest.mark.parametrize(
+        ("space", "start"), [(Discrete(3, start=2), 2), (MultiDiscrete([3, 4], start=[1, -1]), [1, -1])]
+    )
+    def test_discrete_spaces_that_do_not_start_at_zero(self, space, start):
+        policy = Mirror(action_space=space)
+        act = np.zeros((5, *np.shape(start)), np.int64)
+        mapped = policy.map_action(act)
+        assert (mapped == start).all()
+        assert (policy.map_action_inverse(mapped) == 0).all()
+        assert space.contains(mapped[0])
+
+    @pytest.mark.parametrize("space", [Discrete(3), MultiDiscrete([3, 4]), MultiBinary(2)])
+    def test_other_discrete_actions_stay(self, space):
+        policy = Mirror(action_space=space)
+        act = np.array([[1, 0], [0, 1]])
+        assert np.array_equal(policy.map_action(act), act)
+        assert np.array_equal(policy.map_action_inverse(act), act)
+
+    def test_a_batch_is_no_action(self):
+        with pytest.raises(TypeError, match="actions must be an array or a tensor, got Batch"):
+            Mirror(action_space=BOX).map_action(Batch(a=np.zeros(2)))
+
+
+class TestComputeAction:
+    def test_a_number_for_discrete_actions(self):
+        act = Mirror(action_space=Discrete(5, start=1)).compute_action(np.int64(3))
+        assert act == 4
+        assert type(act) is int
+
+    @pytest.mark.parametrize("size", [1, 2])
+    def test_the_shape_of_the_space_for_a_box(self, size):
+        policy = Mirror(action_space=box(-2.0, 2.0, shape=(size,)), action_scaling=True)
+        act = policy.compute_action(np.full(size, 0.5))
+        assert act.tolist() == [1.0] * size
+
+    def test_observations_with_parts(self):
+        class PickPart(Mirror):
+            def forward(self, batch, state=None, **kwargs):
+                super().forward(batch, state)
+                return Batch(act=batch.obs.part, state=state)
+
+        policy = PickPart(action_space=Discrete(3))
+        assert policy.compute_action({"part": 2, "mask": np.array([True, False])}, info={"lives": 3}, state="kept") == 2
+        assert policy.seen.obs.mask.shape == (1, 2)
+        assert policy.seen.info.lives.tolist() == [3]
+
+    def test_no_gradient_is_recorded(self):
+        class Linear(Mirror):
+            def forward(self, batch, state=None, **kwargs):
+                self.out = self.layer(torch.as_tensor(batch.obs))
+                return Batch(act=self.out, state=state)
+
+        policy = Linear(action_space=BOX)
+        policy.layer = torch.nn.Linear(2, 2)
+        policy.compute_action(np.zeros(2, np.float32))
+        assert not policy.out.requires_grad
+
+
+def test_there_is_no_noise_unless_an_algorithm_adds_it():
+    act = np.array([1, 2])
+    assert Mirror(action_space=Discrete(3)).exploration_noise(act, Batch(obs=act, info={})) is act

@@ -1,0 +1,432 @@
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, dataclass
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Discrete
+from torch import nn
+from torch.optim.lr_scheduler import ExponentialLR
+
+from oracle.returns import gae
+from rlfast.data import Batch
+from rlfast.policy import BasePolicy, TrainingStats
+from rlfast.utils import MultipleLRSchedulers
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeStats(TrainingStats):
+    loss: float
+
+
+class Probe(BasePolicy):
+    """Writes down what is done with it."""
+
+    def __init__(self, leave=None, **options):
+        super().__init__(action_space=Discrete(2), **options)
+        self.calls = []
+        self.leave = leave or (lambda batch: None)
+
+    def forward(self, batch, state=None, **kwargs):
+        return Batch(act=np.zeros(len(batch.obs), np.int64), state=state)
+
+    def process_fn(self, batch, buffer, indices):
+        self.calls.append(("process", self.updating, len(indices)))
+        return batch
+
+    def learn(self, batch, *args, **kwargs):
+        self.calls.append(("learn", self.updating, kwargs))
+        self.leave(batch)
+        return ProbeStats(loss=1.5)
+
+    def post_process_fn(self, batch, buffer, indices):
+        self.calls.append(("post", self.updating, len(indices)))
+        super().post_process_fn(batch, buffer, indices)
+
+
+class TestUpdate:
+    def test_it_runs_sample_process_learn_post_process(self, make_buffer):
+        policy = Probe()
+        stats = policy.update(8, make_buffer(50), repeat=3)
+        assert policy.calls == [("process", True, 8), ("learn", True, {"repeat": 3}), ("post", True, 8)]
+        assert not policy.updating
+        assert stats.loss == 1.5
+        assert stats.train_time > 0
+
+    def test_zero_takes_all_rows_in_order(self, make_buffer):
+        seen = []
+        policy = Probe(leave=lambda batch: seen.append(batch.obs))
+        buffer = make_buffer(30, steps=40)
+        policy.update(0, buffer)
+        assert np.array_equal(seen[0], buffer.batch(buffer.all()).obs)
+
+    def test_a_failure_leaves_it_out_of_updating(self, make_buffer):
+        def fail(batch):
+            raise RuntimeError("no gradient today")
+
+        policy = Probe(leave=fail)
+        with pytest.raises(RuntimeError, match="no gradient today"):
+            policy.update(8, make_buffer(50))
+        assert not policy.updating
+
+    def test_the_learning_rate_follows(self, make_buffer):
+        optim = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        policy = Probe(leave=lambda batch: optim.step(), lr_scheduler=ExponentialLR(optim, 0.5))
+        for _ in range(3):
+            policy.update(8, make_buffer(50))
+        assert optim.param_groups[0]["lr"] == 0.125
+
+
+class TestPriorities:
+    ERRORS = torch.linspace(-2.0, 2.0, 8)
+
+    @pytest.mark.parametrize("field", ["td_error", "weight"])
+    def test_absolute_errors_become_priorities(self, make_buffer, field):
+        buffer = make_buffer(50, prioritized=True)
+        policy = Probe(leave=lambda batch: setattr(batch, field, self.ERRORS.clone().requires_grad_()))
+        policy.update(8, buffer)
+        assert buffer.priorities[0].tolist() == self.ERRORS.abs().tolist()
+
+    def test_importance_weights_are_never_taken_for_errors(self, make_buffer):
+        # a learner that knows nothing of priorities: in Tianshou 1.0 its rows' weights became their priorities
+        buffer = make_buffer(50, prioritized=True)
+        with pytest.warns(UserWarning, match=r"Probe.learn sets no batch.td_error"):
+            Probe().update(8, buffer)
+        assert buffer.priorities == []
+
+    def test_a_uniform_buffer_is_told_nothing(self, make_buffer):
+        buffer = make_buffer(50)
+        Probe(leave=lambda batch: setattr(batch, "td_error", self.ERRORS)).update(8, buffer)
+        assert buffer.priorities == []
+
+
+def test_names_that_scripts_use(make_buffer):
+    policy = Probe()
+    policy.set_agent_id(3)
+    assert policy.agent_id == 3
+    assert BasePolicy[ProbeStats] is BasePolicy
+    buffer = make_buffer(10)
+    assert policy.process_buffer(buffer) is buffer
+    assert isinstance(policy, nn.Module)
+
+
+class TestStats:
+    def test_losses_are_the_fields_of_the_subclass(self):
+        from rlfast.data.stats import SequenceSummaryStats
+
+        @dataclass(frozen=True, kw_only=True)
+        class Stats(ProbeStats):
+            alpha: float | None = None
+            grads: SequenceSummaryStats | None = None
+
+        summary = SequenceSummaryStats(mean=2.0, std=0.0, max=2.0, min=2.0)
+        stats = Stats(loss=1.0, grads=summary, train_time=3.0, smoothed_loss={"loss": 0.5})
+        assert stats.get_loss_stats_dict() == {"loss": 1.0, "grads": 2.0}
+        assert TrainingStats().get_loss_stats_dict() == {}
+
+    def test_they_cannot_be_changed(self):
+        with pytest.raises(FrozenInstanceError):
+            ProbeStats(loss=1.0).loss = 2.0
+
+
+def network(**options):
+    return nn.Sequential(nn.Linear(2, 2, **options), nn.BatchNorm1d(2), nn.Dropout(0.5))
+
+
+@pytest.mark.pitfall("F5")
+class TestLaggedNetworks:
+    def test_soft_update_by_hand(self):
+        target, source = nn.Linear(1, 1), nn.Linear(1, 1)
+        for value, module in ((1.0, target), (3.0, source)):
+            nn.init.constant_(module.weight, value)
+            nn.init.constant_(module.bias, value)
+        Probe().soft_update(target, source, 0.005)
+        assert target.weight.item() == target.bias.item() == pytest.approx(1.01)
+        assert source.weight.item() == 3.0
+        BasePolicy.soft_update(target, source, 1.0)
+        assert target.weight.item() == 3.0
+
+    def test_buffers_are_copied(self):
+        target, source = network(), network()
+        source.train()(torch.randn(16, 2) + 5)
+        BasePolicy.soft_update(target, source, 0.01)
+        assert torch.equal(target[1].running_mean, source[1].running_mean)
+        assert target[1].num_batches_tracked == 1
+
+    def test_sharing_a_parameter_is_noticed(self):
+        source = network()
+        target = copy.copy(source)
+        with pytest.raises(ValueError, match="share a parameter"):
+            BasePolicy.soft_update(target, source, 0.1)
+        with pytest.raises(ValueError, match="share a parameter"):
+            BasePolicy.soft_update(source, source, 0.1)
+
+    def test_different_networks_are_refused(self):
+        with pytest.raises(ValueError, match="argument 2"):
+            BasePolicy.soft_update(nn.Linear(1, 1), nn.Linear(1, 1, bias=False), 0.1)
+
+    @pytest.mark.parametrize("tau", [-0.1, 1.1, float("nan")])
+    def test_tau_out_of_range_is_refused(self, tau):
+        with pytest.raises(ValueError, match=r"tau must be in \[0, 1\]"):
+            BasePolicy.soft_update(nn.Linear(1, 1), nn.Linear(1, 1), tau)
+
+    @pytest.mark.pitfall("F8")
+    def test_a_target_stays_in_evaluation_mode_without_gradients(self):
+        policy = Probe()
+        policy.net = network()
+        policy.target = policy.lagged_copy(policy.net)
+        for carried in (policy, copy.deepcopy(policy), pickle_of(policy, leave=None)):
+            carried.eval()
+            carried.train()
+            assert carried.training
+            assert all(module.training for module in carried.net.modules())
+            assert not any(module.training for module in carried.target.modules())
+            assert not any(parameter.requires_grad for parameter in carried.target.parameters())
+            assert carried.target[0].weight.data_ptr() != carried.net[0].weight.data_ptr()
+
+
+def pickle_of(policy, **attributes):
+    for name, value in attributes.items():
+        setattr(policy, name, value)
+    return pickle.loads(pickle.dumps(policy))
+
+
+class Learner(Probe):
+    """Two optimizers, a scheduler, a random stream: all there is to resume."""
+
+    def __init__(self, seed):
+        torch.manual_seed(seed)
+        super().__init__()
+        self.net, self.head = nn.Linear(2, 2), nn.Linear(2, 1)
+        self.optim = torch.optim.Adam(self.net.parameters(), lr=0.1)
+        self.head_optim = torch.optim.SGD(self.head.parameters(), lr=0.1, momentum=0.9)
+        self.lr_scheduler = MultipleLRSchedulers(ExponentialLR(self.optim, 0.9), ExponentialLR(self.head_optim, 0.8))
+
+    def step(self):
+        data = torch.as_tensor(self.rng.normal(size=(4, 2)), dtype=torch.float32)
+        loss = self.head(self.net(data)).square().mean()
+        for optim in (self.optim, self.head_optim):
+            optim.zero_grad()
+        loss.backward()
+        for optim in (self.optim, self.head_optim):
+            optim.step()
+        self.lr_scheduler.step()
+        return loss.item()
+
+
+class TestState:
+    @pytest.mark.pitfall("F10")
+    def test_training_goes_on_bit_for_bit(self, tmp_path):
+        policy, other = Learner(0), Learner(1)
+        for _ in range(5):
+            policy.step()
+        torch.save(policy.state_dict(), tmp_path / "policy.pth")
+        expected = [policy.step() for _ in range(5)]
+        other.load_state_dict(torch.load(tmp_path / "policy.pth", weights_only=True))
+        assert [other.step() for _ in range(5)] == expected
+
+    def test_a_file_with_weights_alone_loads_with_a_warning(self):
+        policy, other = Learner(0), Learner(1)
+        weights = {name: value for name, value in policy.state_dict().items() if name != "_extra_state"}
+        with pytest.warns(UserWarning, match="only weights were loaded into Learner"):
+            other.load_state_dict(weights)
+        assert torch.equal(other.net.weight, policy.net.weight)
+
+    def test_missing_weights_are_still_missed(self):
+        weights = Learner(0).state_dict()
+        del weights["net.bias"]
+        with pytest.raises(RuntimeError, match=r"net\.bias"):
+            Learner(1).load_state_dict(weights)
+
+    def test_the_state_of_other_optimizers_is_refused(self):
+        state = Learner(0).get_extra_state()
+        state["optimizers"]["critic_optim"] = state["optimizers"].pop("head_optim")
+        with pytest.raises(ValueError, match=r"critic_optim.*head_optim"):
+            Learner(1).set_extra_state(state)
+
+    def test_a_scheduler_on_one_side_only_is_refused(self):
+        other = Learner(1)
+        other.lr_scheduler = None
+        with pytest.raises(ValueError, match="lr_scheduler"):
+            other.set_extra_state(Learner(0).get_extra_state())
+
+
+def test_value_mask_is_false_at_terminal_states_only(make_buffer):
+    buffer = make_buffer(50)
+    indices = buffer.all()
+    batch = buffer.batch(indices)
+    assert batch.terminated.any()
+    assert batch.truncated.any()
+    assert np.array_equal(BasePolicy.value_mask(buffer, indices), ~batch.terminated)
+
+
+class TestEpisodicReturn:
+    @pytest.mark.parametrize(("gamma", "gae_lambda"), [(0.9, 0.8), (0.99, 1.0), (0.5, 0.0), (1.0, 0.95)])
+    @pytest.mark.parametrize("capacities", [(50,), (20, 7, 30)])
+    def test_it_is_gae_over_each_episode(self, make_buffer, capacities, gamma, gae_lambda):
+        buffer = make_buffer(*capacities)
+        indices = buffer.all()
+        batch = buffer.batch(indices)
+        rng = np.random.default_rng(1)
+        v_s, v_s_ = rng.normal(size=(2, len(indices)))
+        cut = batch.truncated | np.isin(indices, buffer.unfinished_index())
+        expected = gae(batch.rew, v_s, v_s_, batch.terminated, cut, gamma, gae_lambda)
+        for kind in (np.asarray, lambda v: v[:, None], lambda v: torch.tensor(v, requires_grad=True)):
+            returns, advantage = BasePolicy.compute_episodic_return(
+                batch, buffer, indices, kind(v_s_), kind(v_s), gamma, gae_lambda
+            )
+            assert advantage == pytest.approx(expected, abs=1e-10)
+            assert returns == pytest.approx(expected + v_s, abs=1e-10)
+
+    @pytest.mark.pitfall("A1")
+    @pytest.mark.pitfall("A2")
+    @pytest.mark.parametrize(
+        ("terminated", "next_value", "expected"),
+        [(False, 10.0, [7.79, 9.5, 0.95]), (True, 1e9, [1.31, 0.5, 0.95]), (True, np.nan, [1.31, 0.5, 0.95])],
+    )
+    def test_truncation_bootstraps_and_termination_does_not(self, make_buffer, terminated, next_value, expected):
+        buffer = make_buffer(8, steps=0)
+        for t in range(3):
+            end = t == 1
+            buffer.add(
+                obs=t, act=0, rew=1.0, terminated=end and terminated, truncated=end and not terminated, obs_next=t
+            )
+        indices = buffer.all()
+        _, advantage = BasePolicy.compute_episodic_return(
+            buffer.batch(indices), buffer, indices, np.array([0.5, next_value, 0.5]), np.full(3, 0.5), 0.9, 0.8
+        )
+        assert advantage == pytest.approx(expected)
+
+    @pytest.mark.pitfall("A10")
+    def test_values_left_out_are_not_taken_from_another_episode(self, make_buffer):
+        buffer = make_buffer(20, 15)
+        indices = buffer.all()
+        batch = buffer.batch(indices)
+        v_s_ = np.random.default_rng(1).normal(size=len(indices))
+        end = batch.terminated | batch.truncated | np.isin(indices, buffer.unfinished_index())
+        v_s, start = np.zeros(len(indices)), True
+        for t in range(len(indices)):
+            v_s[t] = 0.0 if start else v_s_[t - 1]
+            start = end[t]
+        given = BasePolicy.compute_episodic_return(batch, buffer, indices, v_s_, v_s, 0.9, 0.8)
+        left_out = BasePolicy.compute_episodic_return(batch, buffer, indices, v_s_, None, 0.9, 0.8)
+        assert np.array_equal(given, left_out)
+
+    def test_without_values_it_is_the_discounted_reward_to_go(self, make_buffer):
+        buffer = make_buffer(8, steps=0)
+        for t, rew in enumerate([1.0, 2.0, 4.0, 8.0]):
+            buffer.add(obs=t, act=0, rew=rew, terminated=t == 1, truncated=False, obs_next=t)
+        indices = buffer.all()
+        returns, advantage = BasePolicy.compute_episodic_return(
+            buffer.batch(indices), buffer, indices, gamma=0.5, gae_lambda=1.0
+        )
+        assert returns.tolist() == advantage.tolist() == [2.0, 2.0, 8.0, 8.0]
+
+    def test_bad_arguments(self, make_buffer):
+        buffer = make_buffer(20)
+        indices = buffer.all()
+        with pytest.raises(ValueError, match=r"gae_lambda=0\.95 needs"):
+            BasePolicy.compute_episodic_return(buffer.batch(indices), buffer, indices)
+        with pytest.raises(ValueError, match="20 rows and 19 indices"):
+            BasePolicy.compute_episodic_return(buffer.batch(indices), buffer, indices[1:], gae_lambda=1.0)
+
+
+def by_index(shape=()):
+    """A target that says which row it was asked for."""
+    return lambda buffer, indices: torch.as_tensor(indices, dtype=torch.float32).reshape(-1, *shape) + 100
+
+
+class TestNStepReturn:
+    R = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+
+    def a5(self, make_buffer):
+        buffer = make_buffer(6, steps=0)
+        for t, rew in enumerate(self.R):
+            buffer.add(obs=t, act=0, rew=rew, terminated=t == 2, truncated=t == 4, obs_next=t)
+        return buffer
+
+    @pytest.mark.pitfall("A5")
+    @pytest.mark.pitfall("A6")
+    @pytest.mark.pitfall("A7")
+    def test_boundaries_and_the_seam(self, make_buffer):
+        buffer = self.a5(make_buffer)
+
+        def returns():
+            indices = np.arange(6)
+            batch = buffer.batch(indices)
+            result = BasePolicy.compute_nstep_return(batch, buffer, indices, by_index(), gamma=0.5, n_step=3)
+            assert result is batch
+            return batch.returns.flatten().tolist()
+
+        q = [100.0 + slot for slot in range(6)]
+        assert returns() == [3.0, 4.0, 4.0, 16 + q[4] / 4, 16 + q[4] / 2, 32 + q[5] / 2]
+        buffer.add(obs=0, act=0, rew=64.0, terminated=False, truncated=False, obs_next=0)
+        assert returns() == [64 + q[0] / 2, 4.0, 4.0, 16 + q[4] / 4, 16 + q[4] / 2, 64 + q[0] / 4]
+
+    @pytest.mark.pitfall("A8")
+    def test_a_part_filled_buffer_ends_at_its_newest_row(self, make_buffer):
+        buffer = make_buffer(10_000, steps=0)
+        for t in range(10):
+            buffer.add(obs=t, act=0, rew=1.0, terminated=False, truncated=False, obs_next=t)
+        batch = buffer.batch([8])
+        BasePolicy.compute_nstep_return(batch, buffer, np.array([8]), by_index(), gamma=0.5, n_step=5)
+        assert batch.returns.tolist() == [[1.5 + 0.25 * 109]]
+
+    @pytest.mark.pitfall("A2")
+    def test_the_value_after_a_terminal_state_does_not_matter(self, make_buffer):
+        buffer = self.a5(make_buffer)
+        batch = buffer.batch([1])
+        nan = lambda buffer, indices: torch.full((len(indices),), torch.nan)  # noqa: E731
+        BasePolicy.compute_nstep_return(batch, buffer, np.array([1]), nan, gamma=0.5, n_step=3)
+        assert batch.returns.tolist() == [[4.0]]
+
+    @pytest.mark.parametrize(("shape", "width"), [((), 1), ((1,), 1)])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_the_result_is_a_column_like_q(self, make_buffer, shape, width, dtype):
+        buffer = self.a5(make_buffer)
+        indices = np.array([0, 3])
+        batch = buffer.batch(indices)
+        target = by_index(shape)
+        BasePolicy.compute_nstep_return(batch, buffer, indices, lambda *args: target(*args).to(dtype), n_step=2)
+        assert batch.returns.shape == (2, width)
+        assert batch.returns.dtype == dtype
+
+    def test_several_values_share_their_rewards(self, make_buffer):
+        buffer = self.a5(make_buffer)
+        batch = buffer.batch([3])
+        atoms = lambda buffer, indices: torch.tensor([[0.0, 1.0, 2.0]])  # noqa: E731
+        BasePolicy.compute_nstep_return(batch, buffer, np.array([3]), atoms, gamma=0.5, n_step=1)
+        assert batch.returns.tolist() == [[8.0, 8.5, 9.0]]
+
+    def test_each_agent_keeps_its_rewards(self, make_buffer):
+        buffer = make_buffer(6, steps=0)
+        for t in range(3):
+            buffer.add(obs=t, act=0, rew=np.array([1.0, 10.0]), terminated=False, truncated=t == 1, obs_next=t)
+        batch = buffer.batch([0])
+        values = lambda buffer, indices: torch.tensor([[4.0, 8.0]])  # noqa: E731
+        BasePolicy.compute_nstep_return(batch, buffer, np.array([0]), values, gamma=0.5, n_step=2)
+        assert batch.returns.tolist() == [[2.5, 17.0]]
+
+    def test_no_gradient_reaches_the_target(self, make_buffer):
+        buffer = self.a5(make_buffer)
+        layer = nn.Linear(1, 1)
+        batch = buffer.batch([0, 3])
+        target = lambda buffer, indices: layer(torch.ones(len(indices), 1))  # noqa: E731
+        BasePolicy.compute_nstep_return(batch, buffer, np.array([0, 3]), target)
+        assert not batch.returns.requires_grad
+
+    def test_importance_weights_become_a_tensor(self, make_buffer):
+        buffer = make_buffer(20, prioritized=True)
+        batch = buffer.batch([0, 3])
+        expected = batch.weight.astype(np.float32).tolist()
+        BasePolicy.compute_nstep_return(batch, buffer, np.array([0, 3]), by_index())
+        assert batch.weight.dtype == torch.float32
+        assert batch.weight.tolist() == expected
+
+    def test_bad_arguments(self, make_buffer):
+        buffer = self.a5(make_buffer)
+        with pytest.raises(ValueError, match="rew_norm must be False"):
+            BasePolicy.compute_nstep_return(buffer.batch([0]), buffer, np.array([0]), by_index(), rew_norm=True)
+        with pytest.raises(ValueError, match="1 rows and 2 indices"):
+            BasePolicy.compute_nstep_return(buffer.batch([0]), buffer, np.array([0, 1]), by_index())

@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+
+from oracle.chi_square import is_plausible
+from rlfast.data import Batch
+from rlfast.policy import RandomPolicy
+
+BOX = Box(np.array([0.0, -1.0], np.float32), np.array([5.0, 1.0], np.float32))
+
+
+def observations(n, mask=None):
+    obs = np.zeros((n, 4), np.float32)
+    return Batch(obs=obs if mask is None else Batch(obs=obs, mask=mask), info={})
+
+
+def test_legal_actions_are_drawn_uniformly():
+    mask = np.tile([True, False, True, True, False], (30_000, 1))
+    policy = RandomPolicy(action_space=Discrete(5))
+    policy.seed(0)
+    assert is_plausible(np.bincount(policy(observations(30_000, mask)).act, minlength=5), mask[0].astype(float))
+
+
+def test_rows_have_masks_of_their_own_and_numbers_will_do():
+    mask = np.eye(4, dtype=np.int8)[[2, 0, 3]]
+    assert RandomPolicy(action_space=Discrete(4))(observations(3, mask)).act.tolist() == [2, 0, 3]
+
+
+def test_without_a_mask_all_actions_are_drawn():
+    policy = RandomPolicy(action_space=Discrete(3))
+    policy.seed(0)
+    assert is_plausible(np.bincount(policy(observations(30_000)).act, minlength=3), np.ones(3))
+
+
+@pytest.mark.parametrize("space", [BOX, Discrete(3, start=2), MultiDiscrete([2, 3]), MultiBinary(4)])
+def test_any_space(space):
+    scaling = {"action_scaling": True} if isinstance(space, Box) else {}
+    policy = RandomPolicy(action_space=space, **scaling)
+    result = policy(observations(50), state="kept")
+    mapped = policy.map_action(result.act)
+    assert all(space.contains(action.astype(space.dtype)) for action in mapped)
+    assert len(np.unique(mapped, axis=0)) > 1
+    assert result.state == "kept"
+
+
+@pytest.mark.pitfall("E9")
+@pytest.mark.parametrize("space", [BOX, Discrete(30)])
+def test_seeds_decide_and_the_environment_keeps_its_own_stream(space):
+    def draws(seed):
+        policy = RandomPolicy(action_space=space)
+        policy.seed(seed)
+        return policy(observations(20)).act.tolist()
+
+    space.seed(7)
+    expected = space.sample()
+    space.seed(7)
+    assert draws(1) == draws(1) != draws(2)
+    assert np.array_equal(space.sample(), expected)
+
+
+def test_it_learns_nothing(make_buffer):
+    assert RandomPolicy(action_space=Discrete(3)).update(8, make_buffer(50)).get_loss_stats_dict() == {}

@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rlfast.utils.net.common import MLP, Net, miniblock
+
+
+def kinds(module):
+    return [type(layer) for layer in module.model]
+
+
+class TestMLP:
+    def test_its_layers(self):
+        mlp = MLP(3, 2, hidden_sizes=[5, 4])
+        assert kinds(mlp) == [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU, nn.Linear]
+        assert [(layer.in_features, layer.out_features) for layer in mlp.model[::2]] == [(3, 5), (5, 4), (4, 2)]
+        assert mlp.output_dim == 2
+        assert MLP(3, hidden_sizes=[5, 4]).output_dim == 4
+        assert MLP(3).output_dim == 3
+
+    def test_one_option_for_all_layers_or_one_for_each(self):
+        mlp = MLP(
+            3,
+            hidden_sizes=[5, 4],
+            norm_layer=nn.LayerNorm,
+            norm_args={"eps": 0.5},
+            activation=[nn.LeakyReLU, nn.Tanh],
+            act_args=[(0.3,), {}],
+        )
+        assert kinds(mlp) == [nn.Linear, nn.LayerNorm, nn.LeakyReLU, nn.Linear, nn.LayerNorm, nn.Tanh]
+        assert mlp.model[4].normalized_shape == (4,)
+        assert mlp.model[4].eps == 0.5
+        assert mlp.model[2].negative_slope == 0.3
+        assert kinds(MLP(3, hidden_sizes=[5, 4], norm_layer=(None, nn.LayerNorm), activation=None)) == [
+            nn.Linear,
+            nn.Linear,
+            nn.LayerNorm,
+        ]
+
+    def test_an_option_for_each_layer_must_be_complete(self):
+        with pytest.raises(ValueError, match="activation has 1 entries for 2 hidden layers"):
+            MLP(3, hidden_sizes=[5, 4], activation=[nn.ReLU])
+
+    def test_another_linear_layer(self):
+        mlp = MLP(3, 2, hidden_sizes=[5], linear_layer=lambda i, o: nn.Linear(i, o, bias=False))
+        assert [name for name, _ in mlp.named_parameters()] == ["model.0.weight", "model.2.weight"]
+
+    @pytest.mark.parametrize("obs", [np.zeros((6, 2, 3), np.uint8), torch.zeros(6, 2, 3, dtype=torch.float64)])
+    def test_it_flattens_what_it_sees_and_computes_in_float32(self, obs):
+        out = MLP(6, 2)(obs)
+        assert out.shape == (6, 2)
+        assert out.dtype == torch.float32
+
+    def test_scalar_observations_and_inputs_that_stay_as_they_are(self):
+        assert MLP(1, 2)(np.arange(5)).shape == (5, 2)
+        assert MLP(3, 2, flatten_input=False)(np.zeros((5, 4, 3))).shape == (5, 4, 2)
+
+    def test_without_layers_it_passes_on(self):
+        assert MLP(3)(np.ones((2, 3))).tolist() == [[1.0] * 3] * 2
+
+    def test_the_input_follows_the_parameters(self):
+        mlp = MLP(3, 2, device="meta")
+        assert mlp(np.zeros((4, 3))).device.type == "meta"
+        mlp = MLP(3, 2).to("meta")
+        assert mlp(np.zeros((4, 3))).device.type == "meta"
+
+
+def test_miniblock():
+    assert [type(m) for m in miniblock(2, 3, nn.LayerNorm, (1e-3,), nn.LeakyReLU, {"negative_slope": 0.1})] == [
+        nn.Linear,
+        nn.LayerNorm,
+        nn.LeakyReLU,
+    ]
+
+
+class TestNet:
+    def test_values_for_each_action_and_the_state_passes_through(self):
+        net = Net((2, 3), 4, hidden_sizes=[8])
+        logits, state = net(np.zeros((5, 2, 3)), state="anything", info={})
+        assert logits.shape == (5, 4)
+        assert state == "anything"
+        assert net.output_dim == 4
+
+    def test_shapes_may_be_numbers(self):
+        assert Net(6, np.int64(4))(np.zeros((5, 6)))[0].shape == (5, 4)
+        assert Net((), (2, 2))(np.zeros(5))[0].shape == (5, 4)
+
+    def test_without_actions_it_gives_features(self):
+        net = Net(6, hidden_sizes=[8])
+        assert net(np.zeros((5, 6)))[0].shape == (5, 8)
+        assert net.output_dim == 8
+
+    def test_atoms_and_softmax(self):
+        net = Net(6, 4, hidden_sizes=[8], num_atoms=3, softmax=True)
+        logits, _ = net(np.random.rand(5, 6))
+        assert logits.shape == (5, 4, 3)
+        assert torch.allclose(logits.sum(-1), torch.ones(5, 4))
+
+    def test_concat_takes_the_action_in(self):
+        net = Net(6, 2, hidden_sizes=[8, 7], concat=True)
+        assert net(np.zeros((5, 8)))[0].shape == (5, 7)
+        assert net.output_dim == 7
+
+    @pytest.mark.parametrize("num_atoms", [1, 3])
+    def test_dueling_is_value_plus_centred_advantage(self, num_atoms):
+        q_param, v_param = {"hidden_sizes": [5]}, {"hidden_sizes": [4]}
+        net = Net(6, 2, hidden_sizes=[8], num_atoms=num_atoms, dueling_param=(q_param, v_param))
+        obs = np.random.rand(3, 6)
+        features = net.model(obs)
+        advantage = net.Q(features).view(3, 2, num_atoms)
+        value = net.V(features).view(3, 1, num_atoms)
+        expected = value + advantage - (advantage[:, :1] + advantage[:, 1:]) / 2
+        assert torch.allclose(net(obs)[0].reshape(3, 2, num_atoms), expected)
+        assert (q_param, v_param) == ({"hidden_sizes": [5]}, {"hidden_sizes": [4]})
+        assert net.output_dim == 2 * num_atoms
+
+    def test_dueling_with_concat_gives_features(self):
+        net = Net(6, 2, hidden_sizes=[8], concat=True, dueling_param=({"hidden_sizes": [5]}, {"hidden_sizes": [5]}))
+        assert net(np.zeros((3, 8)))[0].shape == (3, 5)
+
+    def test_names_of_parameters_are_those_of_saved_tianshou_networks(self):
+        net = Net(6, 2, hidden_sizes=[8], dueling_param=({}, {}))
+        assert [*net.state_dict()] == [
+            f"{part}.{kind}" for part in ("model.model.0", "Q.model.0", "V.model.0") for kind in ("weight", "bias")
+        ]
+
+    def test_the_whole_network_moves(self):
+        net = Net(6, 2, hidden_sizes=[8], dueling_param=({}, {}), device="meta")
+        assert {parameter.device.type for parameter in net.parameters()} == {"meta"}
+        assert net(np.zeros((3, 6)))[0].device.type == "meta"
