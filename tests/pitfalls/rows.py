@@ -4,7 +4,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rlfast.data import Batch, ReplayBuffer
+from rlfast.data import (
+    Batch,
+    PrioritizedReplayBuffer,
+    PrioritizedVectorReplayBuffer,
+    ReplayBuffer,
+    VectorReplayBuffer,
+)
 
 
 def transition(number=0, end="", *, rew=0.0, obs_next=None, act=0, **others):
@@ -39,6 +45,27 @@ def vector_step(numbers, ends, **others):
         terminated=np.array([end == "T" for end in ends]),
         truncated=np.array([end == "t" for end in ends]),
         obs_next=numbers + 1,
-        info=np.array([{} for _ in numbers]),
+        info={},
         **others,
     )
+
+
+KINDS = {
+    "ring": lambda: ReplayBuffer(50, seed=4),
+    "stacked": lambda: ReplayBuffer(50, stack_num=3, sample_avail=True, seed=4),
+    "vector": lambda: VectorReplayBuffer(60, 3, seed=4),
+    "prioritized": lambda: PrioritizedReplayBuffer(50, 0.6, 0.4, seed=4),
+    "prioritized vector": lambda: PrioritizedVectorReplayBuffer(60, 3, 0.6, 0.4, weight_norm=False, seed=4),
+}
+
+
+def partly_filled(make):
+    buffer = make()
+    for number in range(77):
+        ring = number % getattr(buffer, "buffer_num", 1)
+        buffer.add(vector_step([number], "T" if number % 9 == 4 else ".", rew=[number * 0.5]), buffer_ids=[ring])
+    if hasattr(buffer, "update_weight"):
+        _, index = buffer.sample(20)
+        buffer.update_weight(index, np.arange(20.0))
+    buffer.sample(5)
+    return buffer

@@ -23,7 +23,7 @@ def digest(batch):
     return total.hexdigest()
 
 
-# -- B1, B2, B3: stacks ----------------------------------------------------------------------------------------------
+# -- B1, B2, B3: stacks ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.pitfall("B1")
@@ -67,7 +67,7 @@ def test_a_stack_does_not_reach_across_the_write_head():
     assert buffer[[3, 4, 0, 1]].obs.tolist() == [[2, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]]
 
 
-# -- B4, B5: nothing stored twice, and yet the true next observation -------------------------------------------------
+# -- B4, B5: nothing stored twice, and yet the true next observation ------------------------------------------------
 
 
 def episodes(buffer, make, lengths):
@@ -148,7 +148,7 @@ def test_the_newest_row_of_every_environment_has_its_true_next_observation():
     assert buffer[buffer.unfinished_index()].obs_next.tolist() == [6, 51, 501]
 
 
-# -- B6: samples and inputs are nobody else's memory -----------------------------------------------------------------
+# -- B6: samples and inputs are nobody else's memory ----------------------------------------------------------------
 
 
 @pytest.mark.pitfall("B6")
@@ -185,7 +185,7 @@ def test_the_environment_may_reuse_its_arrays():
     assert buffer[:].obs_next[:, 0].tolist() == [1, 2, 3, 4]
 
 
-# -- B7, B8: bits ----------------------------------------------------------------------------------------------------
+# -- B7, B8: bits ---------------------------------------------------------------------------------------------------
 
 DTYPES = ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8", "c16", "?"]
 

@@ -43,7 +43,7 @@ def nstep_of(buffer, n_step, gamma):
     return list(zip(batch.returns.flatten().tolist(), asked[0].tolist(), strict=True))
 
 
-# -- A1, A2, A3: where an episode ends -------------------------------------------------------------------------------
+# -- A1, A2, A3: where an episode ends ------------------------------------------------------------------------------
 
 
 @pytest.mark.pitfall("A1")
@@ -103,7 +103,7 @@ def test_the_flag_belongs_to_the_step_that_it_came_with():
     np.testing.assert_allclose(answer(".T......"), [2, 1, 6, 5, 4, 3, 2, 1])
 
 
-# -- A4: where a roll-out is cut -------------------------------------------------------------------------------------
+# -- A4: where a roll-out is cut ------------------------------------------------------------------------------------
 
 
 @pytest.mark.pitfall("A4")
@@ -122,7 +122,7 @@ def test_environments_do_not_leak_into_each_other():
     np.testing.assert_allclose(advantage, [5, 4, 3, 2, 1] + [1000] * 5)
 
 
-# -- A5 to A8: n-step ------------------------------------------------------------------------------------------------
+# -- A5 to A8: n-step -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.pitfall("A5")
@@ -157,7 +157,7 @@ def test_nstep_stops_at_the_newest_row_of_a_buffer_that_is_not_full():
     assert nstep_of(buffer, 5, 0.5)[9] == (9 + 0.5 * 1009, 9)
 
 
-# -- A9, A10: batches of one, values that were not given -------------------------------------------------------------
+# -- A9, A10: batches of one, values that were not given ------------------------------------------------------------
 
 
 @pytest.mark.pitfall("A9")

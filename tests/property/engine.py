@@ -38,7 +38,7 @@ def nest(fields: Fields) -> dict[str, Any]:
 
 def flatten(batch: Any, above: Path = ()) -> Fields:
     """Nested leaves as flat ones."""
-    if isinstance(batch, np.ndarray):
+    if isinstance(batch, np.ndarray | np.generic):
         return {above: batch}
     children = batch if isinstance(batch, Mapping) else batch.__dict__
     return {path: leaf for key, child in children.items() for path, leaf in flatten(child, (*above, key)).items()}

@@ -67,9 +67,9 @@ def create_value(inst: Any, size: int, stack: bool = True) -> Any:
 
 
 def alloc_by_keys_diff(meta: Any, batch: Any, size: int, stack: bool = True) -> None:
-    """Adds to ``meta`` zeros for ``size`` rows of each field that ``batch`` has and ``meta`` lacks, or has an empty batch for."""
+    """Adds ``size`` zeros to ``meta`` for each field of ``batch`` that it lacks, or has an empty batch for."""
     for key, value in batch.items():
-        have = meta[key] if key in meta else _MISSING
+        have = meta.get(key, _MISSING)
         if isinstance(have, Batch) and isinstance(value, Batch):
             alloc_by_keys_diff(have, value, size, stack)
         elif have is _MISSING or (isinstance(have, Batch) and have.is_empty()):
@@ -117,10 +117,8 @@ def _stack_fields(batches: list[Batch], axis: int) -> dict[str, Any]:
         if all(isinstance(value, Batch) for value in present):
             fields[key] = wrap(_stack_fields([wrap({}) if v is _MISSING else v for v in values], axis))
         else:
-            if len(present) < len(values):
-                blank = create_value(present[0], 1)[0]
-                values = [blank if value is _MISSING else value for value in values]
-            fields[key] = _stack_values(values, axis)
+            blank = create_value(present[0], 1)[0] if len(present) < len(values) else None
+            fields[key] = _stack_values([blank if value is _MISSING else value for value in values], axis)
     return fields
 
 

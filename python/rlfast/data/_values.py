@@ -1,4 +1,4 @@
-"""What a single field of a batch may be: numbers become arrays, arrays and tensors stay, other objects are kept as they are."""
+"""What a single field of a batch may be: an array, a tensor, or any other object as it is."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-#: Dtypes that need no conversion; a look-up here is quicker than asking for the kind. Other byte orders take the long way.
+#: Dtypes that need no conversion. Quicker than asking for the kind, though not complete: other byte orders are missing.
 PLAIN_DTYPES = frozenset(np.dtype(code) for code in "?bhilqpBHILQPefdgFDG")
 #: Types whose instances become zero-dimensional arrays at once.
 SCALAR_TYPES = frozenset((bool, int, float))
 
 
 def is_tensor(value: Any) -> TypeGuard[torch.Tensor]:
-    """Whether ``value`` is a torch tensor; who holds one has imported torch, so torch is never imported for the question."""
+    """Whether ``value`` is a torch tensor; who holds one has imported torch, so it is not imported to ask."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import operator
-import pprint
 import warnings
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
-from numpy import asanyarray, ndarray
 from numpy.typing import NDArray
 
-from rlfast.data._values import PLAIN_DTYPES, SCALAR_TYPES, as_array, is_number, is_numeric, is_tensor, to_tensor
+from rlfast.data._fields import Fields, set_fields
+from rlfast.data._fields import parse as _parse
+from rlfast.data._values import is_number, is_numeric, is_tensor
 from rlfast.data.types import BatchProtocol, IndexType, TBatch, arr_type
 
 if TYPE_CHECKING:
-    import torch
-
     from rlfast.data._batch_ops import alloc_by_keys_diff, create_value
 
 __all__ = [
@@ -33,12 +31,12 @@ __all__ = [
 ]
 
 
-class Batch:
+class Batch(Fields):
     """A dict of arrays, tensors and nested batches whose rows are read and written together.
 
-    Numbers become zero-dimensional arrays, lists become arrays, a dict becomes a ``Batch``, and a list or object array of
-    dicts becomes the ``Batch`` of their stacked values; arrays, tensors and batches are kept, not copied. The fields live in
-    the instance's ``__dict__``.
+    Numbers become zero-dimensional arrays, lists become arrays, a dict becomes a ``Batch``, and a list or object array
+    of dicts becomes the ``Batch`` of their stacked values; arrays, tensors and batches are kept, not copied. The fields
+    live in the instance's ``__dict__``.
 
     :param batch_dict: a dict, a ``Batch``, or a list, tuple or object array of them, which are stacked.
     :param copy: keep deep copies of all values.
@@ -62,91 +60,14 @@ class Batch:
     (2, [], [1, 1])
     """
 
-    def __init__(
-        self,
-        batch_dict: dict[str, Any] | Batch | Sequence[dict[str, Any] | Batch] | NDArray[np.object_] | None = None,
-        copy: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        if copy:
-            batch_dict, kwargs = deepcopy((batch_dict, kwargs))
-        for key, value in kwargs.items():
-            kind = type(value)
-            if kind in SCALAR_TYPES:
-                kwargs[key] = asanyarray(value)
-            elif kind is not ndarray or value.dtype not in PLAIN_DTYPES:
-                kwargs[key] = wrap({}) if kind is dict and not value else parse(value)
-        if batch_dict is not None:
-            kwargs = _fields_of(batch_dict) | kwargs
-        _set_fields(self, kwargs)
+    if TYPE_CHECKING:
 
-    # -- a dict of fields ----------------------------------------------------------------------------------------------
-
-    def __setattr__(self, key: str, value: Any) -> None:
-        self.__dict__[key] = parse(value)
-
-    def __getattr__(self, key: str) -> Any:
-        # Reached only when there is no such field: the remaining methods of a dict, as in Tianshou.
-        if hasattr(dict, key):
-            return getattr(self.__dict__, key)
-        raise AttributeError(f"Batch has no field {key!r}", name=key, obj=self)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.__dict__
-
-    def keys(self) -> KeysView[str]:
-        """The names of the fields."""
-        return self.__dict__.keys()
-
-    def get_keys(self) -> KeysView[str]:
-        """The names of the fields, also for a batch with a field named "keys"."""
-        return self.__dict__.keys()
-
-    def values(self) -> ValuesView[Any]:
-        """The fields."""
-        return self.__dict__.values()
-
-    def items(self) -> ItemsView[str, Any]:
-        """Pairs of name and field."""
-        return self.__dict__.items()
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The field, or ``default``."""
-        return self.__dict__.get(key, default)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        """Takes a field out. :raises KeyError: it is not there and no default is given."""
-        return self.__dict__.pop(key, *default)
-
-    def update(self, batch: dict[str, Any] | Batch | None = None, **kwargs: Any) -> None:
-        """Sets the fields of a dict or ``Batch`` and those given by name; nothing is set when one of them is refused.
-
-        :raises AssertionError: a key is not a string.
-        """
-        given = {} if batch is None else batch.__dict__ if isinstance(batch, Batch) else batch
-        self.__dict__.update(_parse_fields({**given, **kwargs}))
-
-    def to_dict(self, recursive: bool = True) -> dict[str, Any]:
-        """The fields as a plain dict, nested batches as nested dicts unless ``recursive`` is False."""
-        return {k: v.to_dict() if recursive and isinstance(v, Batch) else v for k, v in self.__dict__.items()}
-
-    def to_list_of_dicts(self) -> list[dict[str, Any]]:
-        """One plain dict for each row."""
-        return [row.to_dict() for row in self]
-
-    # -- copies --------------------------------------------------------------------------------------------------------
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v.__getstate__() if isinstance(v, Batch) else v for k, v in self.__dict__.items()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        _set_fields(self, _parse_fields(state))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        new = object.__new__(type(self))
-        memo[id(self)] = new
-        _set_fields(new, deepcopy(self.__dict__, memo))
-        return new
+        def __init__(
+            self,
+            batch_dict: dict[str, Any] | Batch | Sequence[dict[str, Any] | Batch] | NDArray[np.object_] | None = None,
+            copy: bool = False,
+            **kwargs: Any,
+        ) -> None: ...
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
@@ -157,7 +78,8 @@ class Batch:
     def __getitem__(self, index: Any) -> Any:
         """The field of that name, or the rows at ``index`` of every field; empty nested batches stay empty.
 
-        :raises KeyError: no field has that name. :raises IndexError: there are no fields, or no such row.
+        :raises KeyError: no field has that name.
+        :raises IndexError: there are no fields, or no such row.
         """
         fields = self.__dict__
         if isinstance(index, str):
@@ -204,7 +126,10 @@ class Batch:
                 row += 1
 
     def __len__(self) -> int:
-        """Rows of the shortest field, apart from empty nested batches. :raises TypeError: there is none, or one has no rows."""
+        """Rows of the shortest field, apart from empty nested batches.
+
+        :raises TypeError: there is none, or one is a single value.
+        """
         lengths = []
         for key, value in self.__dict__.items():
             if isinstance(value, Batch):
@@ -223,16 +148,6 @@ class Batch:
         """The smallest of the fields' sizes along each axis that all of them have."""
         shapes = [list(getattr(value, "shape", ())) for value in self.__dict__.values()]
         return [min(sizes) for sizes in zip(*shapes, strict=False)]
-
-    def is_empty(self, recurse: bool = False) -> bool:
-        """Whether there are no fields or, with ``recurse``, none but nested batches that are empty in the same sense.
-
-        >>> Batch(a=Batch()).is_empty(), Batch(a=Batch()).is_empty(recurse=True)
-        (False, True)
-        """
-        if not recurse:
-            return not self.__dict__
-        return all(isinstance(value, Batch) and value.is_empty(recurse=True) for value in self.__dict__.values())
 
     def split(self, size: int, shuffle: bool = True, merge_last: bool = False) -> Iterator[Batch]:
         """Yields mini-batches.
@@ -259,7 +174,8 @@ class Batch:
     def __iadd__(self, other: Batch | float) -> Self:
         """Adds a number to every field, or the field of the same name of another ``Batch``.
 
-        :raises ValueError: the two have different fields. :raises TypeError: ``other`` is neither.
+        :raises ValueError: the two have different fields.
+        :raises TypeError: ``other`` is neither.
         """
         if isinstance(other, Batch):
             if other.__dict__.keys() != self.__dict__.keys():
@@ -275,7 +191,10 @@ class Batch:
         return deepcopy(self).__iadd__(other)
 
     def __imul__(self, value: float) -> Self:
-        """Multiplies every field by a number. :raises AssertionError: it is none."""
+        """Multiplies every field by a number.
+
+        :raises AssertionError: it is none.
+        """
         if not is_number(value):
             raise AssertionError(f"a Batch can only be multiplied by a number, got {type(value).__name__}")
         return self._inplace(operator.imul, lambda _: value)
@@ -284,7 +203,10 @@ class Batch:
         return deepcopy(self).__imul__(value)
 
     def __itruediv__(self, value: float) -> Self:
-        """Divides every field by a number. :raises AssertionError: it is none."""
+        """Divides every field by a number.
+
+        :raises AssertionError: it is none.
+        """
         if not is_number(value):
             raise AssertionError(f"a Batch can only be divided by a number, got {type(value).__name__}")
         return self._inplace(operator.itruediv, lambda _: value)
@@ -299,28 +221,6 @@ class Batch:
                 fields[key] = operation(value, operand(key))
         return self
 
-    # -- conversions ---------------------------------------------------------------------------------------------------
-
-    def to_numpy(self) -> None:
-        """Turns all tensors into arrays, in place; those on the CPU keep their memory."""
-        self._convert(lambda value: value.detach().cpu().numpy() if is_tensor(value) else value)
-
-    def to_torch(self, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> None:
-        """Turns all arrays into tensors, in place; on the CPU they keep the memory of writable arrays of the same dtype.
-
-        :param dtype: of all tensors; None keeps each field's own. :param device: of all tensors.
-        :raises TypeError: a field has no numbers; then nothing is converted.
-        """
-        self._convert(lambda value: to_tensor(value, dtype, device))
-
-    to_numpy_ = to_numpy
-    to_torch_ = to_torch
-
-    def _convert(self, convert: Callable[[Any], Any]) -> None:
-        """Replaces every value at any depth, or none if one cannot be converted."""
-        for fields, key, value in [(fields, key, convert(value)) for fields, key, value in _leaves(self)]:
-            fields[key] = value
-
     # -- many batches --------------------------------------------------------------------------------------------------
 
     def cat_(self, batches: Batch | dict[str, Any] | Sequence[Batch | dict[str, Any]]) -> None:
@@ -331,8 +231,9 @@ class Batch:
 
     @staticmethod
     def cat(batches: Sequence[dict[str, Any] | TBatch]) -> TBatch:
-        """The rows of all batches, one after the other. Empty batches are left out; a field that is missing in some is filled
-        with zeros (None for objects) there.
+        """The rows of all batches, one after the other.
+
+        Empty batches are left out; a field that is missing in some is filled with zeros (None for objects) there.
 
         :raises ValueError: an entry is neither ``Batch`` nor dict, a field is a single value, or shapes do not fit.
 
@@ -354,8 +255,10 @@ class Batch:
 
     @staticmethod
     def stack(batches: Sequence[dict[str, Any] | TBatch], axis: int = 0) -> TBatch:
-        """The batches along a new axis. Empty batches are left out; a field that is missing in some is filled with zeros (None
-        for objects) there, for ``axis=0`` only; arrays of different shapes become an object array, with a warning.
+        """The batches along a new axis.
+
+        Empty batches are left out; a field that is missing in some is filled with zeros (None for objects) there, for
+        ``axis=0`` only; values of different shapes become an array of objects, with a warning.
 
         :raises ValueError: an entry is neither ``Batch`` nor dict, or a field is missing in some and ``axis`` is not 0.
 
@@ -384,11 +287,13 @@ class Batch:
         for key, value in fields.items():
             if isinstance(value, Batch):
                 value.empty_(index)
-            elif isinstance(value, np.ndarray) or is_tensor(value):
-                value[index] = None if value.dtype == object else 0
+            elif is_tensor(value) or is_numeric(value):
+                value[index] = 0
+            elif isinstance(value, np.ndarray):
+                value[index] = None
             elif value is not None:
                 warnings.warn(f"Batch.empty_ replaces the single value of field {key!r}, not a row of it", stacklevel=2)
-                fields[key] = type(value)(0) if is_number(value) else None
+                fields[key] = value.__class__(0) if is_number(value) else None
         return self
 
     @staticmethod
@@ -396,99 +301,24 @@ class Batch:
         """A copy with the rows at ``index``, or everything, set to 0 or None."""
         return deepcopy(batch).empty_(index)
 
-    def __repr__(self) -> str:
-        name = type(self).__name__
-        lines = [
-            f"    {key}: {pprint.pformat(value)}".replace("\n", "\n" + " " * (6 + len(key))) + ",\n"
-            for key, value in self.__dict__.items()
-        ]
-        return f"{name}(\n{''.join(lines)})" if lines else f"{name}()"
-
 
 _new = object.__new__
-# The setter of `__dict__` itself; an assignment would go through `__setattr__` and make a field of that name.
-_set_fields: Callable[[Batch, dict[str, Any]], None] = vars(Batch)["__dict__"].__set__
 
 
 def wrap(fields: dict[str, Any]) -> Batch:
     """A ``Batch`` around a dict of values that are valid already; neither the dict nor they are copied or looked at."""
     batch: Batch = _new(Batch)
-    _set_fields(batch, fields)
+    set_fields(batch, fields)
     return batch
 
 
 def parse(value: Any) -> Any:
-    """What a field set to ``value`` holds: an array, a tensor, a ``Batch``, or the object itself.
-
-    :raises TypeError: a list of tensors that do not stack, or tensors inside an object array.
-    """
-    kind = type(value)
-    if kind is Batch or value is None or is_numeric(value):
-        return value
-    if kind in SCALAR_TYPES:
-        return np.asanyarray(value)
-    if isinstance(value, dict):
-        return wrap(_parse_fields(value))
-    if isinstance(value, Batch) or is_tensor(value):
-        return value
-    if is_number(value):
-        return np.asanyarray(value)
-    if _is_batch_set(value):
-        return Batch(value)
-    if isinstance(value, list | tuple) and any(map(is_tensor, value)):
-        return _stack_tensors(value)
-    return as_array(value)
-
-
-def _fields_of(batch_dict: Any) -> dict[str, Any]:
-    if isinstance(batch_dict, dict | Batch):
-        return _parse_fields(batch_dict.__dict__ if isinstance(batch_dict, Batch) else batch_dict)
-    if _is_batch_set(batch_dict) or (isinstance(batch_dict, list | tuple) and not batch_dict):
-        from rlfast.data._batch_ops import stack
-
-        return stack(batch_dict)
-    raise TypeError(f"a Batch is made of a dict, a Batch, or a list or array of them, got {type(batch_dict).__name__}")
-
-
-def _parse_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    if not all(isinstance(key, str) for key in fields):
-        raise AssertionError(f"the keys of a Batch are strings, got {list(fields)}")
-    return {key: parse(value) for key, value in fields.items()}
-
-
-def _stack_tensors(values: Sequence[Any]) -> torch.Tensor:
-    import torch
-
-    if not all(map(is_tensor, values)):
-        raise TypeError("a list of tensors and other values cannot be a field of a Batch; make all of them tensors")
-    try:
-        return torch.stack(list(values))
-    except RuntimeError as error:
-        shapes = [tuple(value.shape) for value in values]
-        raise TypeError(f"a list of tensors must stack to be a field of a Batch, got shapes {shapes}") from error
-
-
-def _is_batch_set(value: Any) -> bool:
-    """Whether the value is a list of dicts or batches, which is a batch itself."""
-    if isinstance(value, np.ndarray):
-        return value.dtype == object and value.ndim > 0 and all(isinstance(entry, dict | Batch) for entry in value)
-    return (
-        isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(entry, dict | Batch) for entry in value)
-    )
+    """What a field set to ``value`` holds: an array, a tensor, a ``Batch``, or the object itself."""
+    return _parse(value, Batch)
 
 
 def _is_empty_batch(value: Any) -> bool:
     return isinstance(value, Batch) and not value.__dict__
-
-
-def _leaves(batch: Batch) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """The dict, key and value of each field that is no ``Batch``, at any depth."""
-    fields = batch.__dict__
-    for key, value in fields.items():
-        if isinstance(value, Batch):
-            yield from _leaves(value)
-        else:
-            yield fields, key, value
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,8 @@
 """What a batch holds, for type checkers. All are Protocols; nothing in rlfast asks ``isinstance`` of them at run time.
 
-The letters of a policy's life: environment → ``ObsBatchProtocol`` → (buffer) ``RolloutBatchProtocol`` → (returns)
-``BatchWithReturnsProtocol`` → ``BatchWithAdvantagesProtocol`` → ``LogpOldProtocol``; and for what a policy's ``forward``
-gives, from ``ActBatchProtocol`` to ``DistLogProbBatchProtocol``.
+An ``ObsBatchProtocol`` of the environment becomes a ``RolloutBatchProtocol`` in the buffer, then, for learning, a
+``BatchWithReturnsProtocol``, a ``BatchWithAdvantagesProtocol`` and a ``LogpOldProtocol``. What ``forward`` of a policy
+gives runs from ``ActBatchProtocol`` to ``DistLogProbBatchProtocol``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, overload, runtime_checkable
 
-import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ TBatch = TypeVar("TBatch", bound="BatchProtocol")
 class BatchProtocol(Protocol):
     """The methods of :class:`rlfast.data.Batch`; the protocols below add the fields that a function expects or gives.
 
-    It can be asked with ``isinstance`` for the sake of Tianshou 1.0 scripts, which is slow; ask ``isinstance(x, Batch)``.
+    ``isinstance`` can be asked of it for the sake of Tianshou 1.0 scripts, but is slow: ask ``isinstance(x, Batch)``.
     """
 
     @property

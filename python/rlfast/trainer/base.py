@@ -161,6 +161,7 @@ class BaseTrainer(ABC):
         self.stop_fn_flag = False
         self.start_time = time.time()
         self._metrics = UpdateMetrics()
+        self._last_test: CollectStats | None = None
 
     # -- the whole run -----------------------------------------------------------------------------------------------
 
@@ -208,7 +209,7 @@ class BaseTrainer(ABC):
         """Trains to the end and gives totals and timing."""
         for _ in self:
             pass
-        return self._info()
+        return self.info()
 
     # -- one epoch ---------------------------------------------------------------------------------------------------
 
@@ -216,18 +217,18 @@ class BaseTrainer(ABC):
         """Collects and updates for ``step_per_epoch`` steps, then saves and tests."""
         self.epoch += 1
         self.policy.train()
+        self._last_test = None
         collect_stat, training_stat = self._train_epoch()
-        test_stat = None
         if not self.stop_fn_flag:
             self.logger.save_data(self.epoch, self.env_step, self.gradient_step, self.save_checkpoint_fn)
             if self.test_collector is not None:
-                test_stat = self.test_step()
-        info = self._info()
+                self.test_step()
+        info = self.info()
         self.logger.log_info_data(asdict(info), self.epoch)
         return EpochStats(
             epoch=self.epoch,
             train_collect_stat=collect_stat,
-            test_collect_stat=test_stat,
+            test_collect_stat=self._last_test,
             training_stat=training_stat,
             info_stat=info,
         )
@@ -310,7 +311,7 @@ class BaseTrainer(ABC):
     def _test(self) -> CollectStats:
         assert self.test_collector is not None  # noqa: S101 (asked by every caller)
         assert self.episode_per_test is not None  # noqa: S101 (checked at construction)
-        return test_episode(
+        self._last_test = test_episode(
             self.policy,
             self.test_collector,
             self.test_fn,
@@ -320,6 +321,7 @@ class BaseTrainer(ABC):
             self.env_step,
             self.reward_metric,
         )
+        return self._last_test
 
     @abstractmethod
     def policy_update_fn(self, collect_stats: CollectStatsBase) -> TrainingStats | None:
@@ -338,7 +340,8 @@ class BaseTrainer(ABC):
         self.logger.log_update_data(asdict(merged), self.gradient_step)
         return merged
 
-    def _info(self) -> InfoStats:
+    def info(self) -> InfoStats:
+        """Totals and timing so far."""
         return gather_info(
             start_time=self.start_time,
             policy_update_time=self.policy_update_time,

@@ -147,7 +147,7 @@ impl Ring {
 
     /// Lets go of all rows; the next one goes to slot `cursor`. Sequence numbers go on, so rows seen before are stale.
     pub fn clear(&mut self, cursor: usize) {
-        let turn = self.head.div_ceil(self.capacity as u64);
+        let turn = self.head.div_ceil(self.capacity.max(1) as u64); // a ring without slots (a main buffer of size 0) has none
         self.head = turn * self.capacity as u64 + cursor as u64;
         self.cursor = cursor;
         self.len = 0;

@@ -1,0 +1,1 @@
+"""Benchmarks of rlfast beside its peers; see README.md."""

@@ -1,0 +1,125 @@
+"""The libraries that are compared, where their interpreters are, and the process each works in."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RLFAST = "rlfast"
+
+
+@dataclass(frozen=True)
+class Library:
+    """Where a library is found and which driver speaks to it.
+
+    ``home`` names an environment, ``$RLFAST_PEERS/<home>/bin/python`` (or the interpreter ``$RLFAST_PEER_<HOME>``); an
+    empty one means the running interpreter. ``distribution`` and ``major`` tell whether that one has it already.
+    """
+
+    driver: str
+    home: str = ""
+    distribution: str = ""
+    major: str = ""
+    variant: str = ""
+
+
+LIBRARIES = {
+    RLFAST: Library(RLFAST),
+    "tianshou1": Library("tianshou", "tianshou1", "tianshou", "1."),
+    "tianshou2": Library("tianshou", "tianshou2", "tianshou", "2."),
+    "sb3": Library("sb3", "modern", "stable-baselines3"),
+    "torchrl": Library("torchrl", "modern", "torchrl"),
+    "cpprb": Library("cpprb", "modern", "cpprb"),
+    "rlox": Library("rlox", "rlox", "rlox"),
+    "take": Library("limits", variant="take"),
+    "gather": Library("limits", variant="gather"),
+}
+LIMITS = ("take", "gather")
+TIANSHOU = ("tianshou1", "tianshou2")
+REPLAY_PEERS = ("cpprb", "sb3", "torchrl", *TIANSHOU)
+
+
+class Unavailable(Exception):
+    """A library cannot take part, and why."""
+
+
+def interpreter(library: Library) -> str:
+    """:raises Unavailable: when nobody has said where the library is and this interpreter does not have it."""
+    if not library.home:
+        return sys.executable
+    named = os.environ.get(f"RLFAST_PEER_{library.home.upper()}")
+    folder = os.environ.get("RLFAST_PEERS")
+    candidates = [named] if named else [f"{folder}/{library.home}/bin/python"] if folder else []
+    for candidate in candidates:
+        if Path(candidate).is_file():
+            return candidate
+        raise Unavailable(f"{candidate} does not exist")
+    try:
+        if importlib.metadata.version(library.distribution).startswith(library.major):
+            return sys.executable
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    raise Unavailable(f"{library.distribution} {library.major}: set RLFAST_PEERS or RLFAST_PEER_{library.home.upper()}")
+
+
+class Process:
+    """A worker process of one library, which has ``threads`` cores; see :mod:`bench.peers.worker`."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        library = LIBRARIES[name]
+        python = interpreter(library)
+        ours, theirs = socket.socketpair()
+        counts = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+        environment = {**os.environ, **dict.fromkeys(counts, str(threads)), "PYTHONWARNINGS": "ignore"}
+        if library.home:  # rlfast's own search path is not for peers
+            environment.pop("PYTHONPATH", None)
+            environment.pop("VIRTUAL_ENV", None)
+        command = [
+            python,
+            "-m",
+            "bench.peers.worker",
+            library.driver,
+            library.variant,
+            str(theirs.fileno()),
+            str(threads),
+        ]
+        self.name, self.threads = name, threads
+        self.child = subprocess.Popen(
+            command, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=sys.stderr
+        )
+        theirs.close()
+        self.pipe = Connection(ours.detach())
+        self._versions: dict[str, str] | None = None
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Known once the library is imported, which this waits for."""
+        if self._versions is None:
+            self._versions = self._answer("start")
+        return self._versions
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        _ = self.versions
+        self.pipe.send((method, arguments))
+        return self._answer(method)
+
+    def _answer(self, method: str) -> Any:
+        try:
+            status, value = self.pipe.recv()
+        except EOFError:
+            raise Unavailable(f"died during {method} with status {self.child.wait()}") from None
+        if status == "error":
+            raise Unavailable(f"{method} failed: {value}")
+        return value
+
+    def close(self) -> None:
+        self.pipe.close()
+        self.child.wait()

@@ -1,0 +1,212 @@
+"""rlfast itself, by its public names. Batches of NumPy arrays come out."""
+
+from __future__ import annotations
+
+import sys
+from itertools import cycle, islice
+from typing import Any
+
+import numpy as np
+
+import rlfast
+from bench.peers import workload
+from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
+
+VARIANT = ""
+
+
+def versions() -> dict[str, str]:
+    return {"rlfast": rlfast.__version__, "numpy": np.__version__}
+
+
+def as_batch(step: workload.Transition) -> Batch:
+    return Batch(
+        obs=step.obs,
+        act=step.act,
+        rew=step.rew,
+        terminated=step.terminated,
+        truncated=step.truncated,
+        obs_next=step.obs_next,
+    )
+
+
+def adding(buffer: ReplayBuffer, steps: list[workload.Transition], envs: int | None) -> Any:
+    """Adds steps to the buffer, which it fills first, so that all its memory is in RAM."""
+    stream, ids = cycle(steps), None if envs is None else np.arange(envs)
+
+    def run(count: int) -> None:
+        for step in islice(stream, count):
+            buffer.add(as_batch(step), buffer_ids=ids)
+
+    run(buffer.maxsize // (envs or 1))
+    return run
+
+
+def fill(buffer: ReplayBuffer, rows: int, obs_dim: int, act_dim: int) -> None:
+    for block in workload.chunks(rows, obs_dim, act_dim):
+        for obs, act, rew, terminated, truncated, obs_next in zip(*block, strict=True):
+            buffer.append(obs=obs, act=act, rew=rew, terminated=terminated, truncated=truncated, obs_next=obs_next)
+
+
+def add_one(obs_dim: int, rows: int) -> dict[str, Any]:
+    steps, buffer = workload.single_steps(10_000, obs_dim, 0), ReplayBuffer(rows)
+    stream = cycle(steps)
+
+    def keywords(count: int) -> None:
+        for obs, act, rew, terminated, truncated, obs_next in islice(stream, count):
+            buffer.append(obs=obs, act=act, rew=rew, terminated=terminated, truncated=truncated, obs_next=obs_next)
+
+    keywords(rows)
+    return {"add": adding(ReplayBuffer(rows), steps, None), "keywords": keywords}
+
+
+def add_vector(envs: int, obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
+    steps = workload.vector_steps(1000, envs, obs_dim, act_dim)
+    return {"add": adding(VectorReplayBuffer(rows, envs), steps, envs)}
+
+
+def add_atari(envs: int, rows: int) -> dict[str, Any]:
+    return {"add": adding(VectorReplayBuffer(rows, envs), workload.atari_steps(envs), envs)}
+
+
+def sample_rows(rows: int, obs_dim: int, act_dim: int, batch_sizes: list[int]) -> dict[str, Any]:
+    buffer = ReplayBuffer(rows)
+    fill(buffer, rows, obs_dim, act_dim)
+    return workload.sampling(buffer.sample, batch_sizes)
+
+
+def sample_atari(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]:
+    """Default arguments; and with the arrays of an earlier batch given to be written again."""
+    buffer = VectorReplayBuffer(rows, envs)
+    adding(buffer, workload.atari_steps(envs), envs)
+    given = {size: buffer.sample(size)[0] for size in batch_sizes}
+    into_given = workload.sampling(lambda size: buffer.sample(size, out=given[size]), batch_sizes)
+    fresh = workload.sampling(buffer.sample, batch_sizes)
+    return fresh | {f"{size} given": operation for size, operation in into_given.items()}
+
+
+def sample_frames(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]:
+    """As Tianshou's Atari scripts set it up: single frames are stored, stacks are rebuilt."""
+    buffer = VectorReplayBuffer(rows, envs, stack_num=workload.STACK, ignore_obs_next=True, save_only_last_obs=True)
+    adding(buffer, workload.atari_steps(envs), envs)
+    return workload.sampling(buffer.sample, batch_sizes)
+
+
+def prioritized(rows: int, batch_size: int) -> dict[str, Any]:
+    buffer = PrioritizedReplayBuffer(rows, alpha=0.6, beta=0.4)
+    fill(buffer, rows, 4, 0)
+    buffer.update_weight(np.arange(rows), workload.priorities(1, rows)[0])
+    errors = cycle(workload.priorities(64, batch_size))
+
+    def run(count: int) -> None:
+        for error in islice(errors, count):
+            _, index = buffer.sample(batch_size)
+            buffer.update_weight(index, error)
+
+    return {"sample+update": run}
+
+
+def tree(size: int, batch_size: int) -> dict[str, Any]:
+    from rlfast.data import SegmentTree
+
+    segments = SegmentTree(size)
+    segments[np.arange(size)] = workload.priorities(1, size)[0]
+    values = cycle(workload.priorities(64, batch_size))
+
+    def run(count: int) -> None:
+        for value in islice(values, count):
+            index = segments.get_prefix_sum_idx(np.random.rand(batch_size) * segments.reduce())
+            segments[index] = value
+
+    return {"sample+update": run}
+
+
+def nstep(rows: int, envs: int, n_step: int, batch_size: int) -> dict[str, Any]:
+    """The target ``reward_sum + discount * q`` from arrays; and Tianshou's static method, with tensors in and out."""
+    import torch
+
+    from rlfast.policy import BasePolicy
+
+    buffer = VectorReplayBuffer(rows, envs)
+    adding(buffer, workload.vector_steps(1000, envs, 4, 0), envs)
+    target_q = np.random.rand(batch_size)
+    target_q_tensor = torch.from_numpy(target_q.astype(np.float32)).reshape(-1, 1)
+    given, given_index = buffer.sample(batch_size)
+
+    def alone(count: int) -> None:
+        for _ in range(count):
+            reward_sum, discount, _ = buffer.nstep(given_index, n_step, 0.99)
+            reward_sum + discount * target_q
+
+    def static(count: int) -> None:
+        for _ in range(count):
+            BasePolicy.compute_nstep_return(given, buffer, given_index, lambda *_: target_q_tensor, 0.99, n_step)
+
+    def with_sample(count: int) -> None:
+        for _ in range(count):
+            _, index = buffer.sample(batch_size)
+            reward_sum, discount, _ = buffer.nstep(index, n_step, 0.99)
+            reward_sum + discount * target_q
+
+    return {"alone": alone, "static": static, "sample+nstep": with_sample}
+
+
+def gae(steps: int, envs: int) -> dict[str, Any]:
+    import torch
+
+    from rlfast.functional import gae as gae_kernel
+    from rlfast.policy import BasePolicy
+
+    data = workload.returns_data(steps, envs)
+    buffer, ids, obs = VectorReplayBuffer(steps * envs, envs), np.arange(envs), np.zeros((envs, 4), np.float32)
+    for t in range(steps):
+        row = {name: data[name][t] for name in ("rew", "terminated", "truncated")}
+        buffer.add(as_batch(workload.Transition(obs=obs, act=ids, obs_next=obs, **row)), buffer_ids=ids)
+    batch, index = buffer.sample(0)
+    value, value_next = (
+        torch.from_numpy(np.ascontiguousarray(data[name].T).ravel()) for name in ("value", "value_next")
+    )
+    arrays = [data[name] for name in ("rew", "value", "value_next", "terminated", "truncated")]
+
+    def kernel(count: int) -> None:
+        for _ in range(count):
+            gae_kernel(*arrays, 0.99, 0.95)
+
+    def call(count: int) -> None:
+        for _ in range(count):
+            BasePolicy.compute_episodic_return(batch, buffer, index, value_next, value, 0.99, 0.95)
+
+    return {"kernel": kernel, "call": call}
+
+
+def memory_atari(envs: int, rows: int) -> dict[str, Any]:
+    steps = workload.atari_steps(envs)
+
+    def fill_new(rows: int = rows) -> VectorReplayBuffer:
+        buffer = VectorReplayBuffer(rows, envs)
+        adding(buffer, steps, envs)
+        return buffer
+
+    fill_new(16 * envs)  # what the first use loads is not the buffer's memory
+    return {"fill": fill_new}
+
+
+def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
+    steps = workload.single_steps(10_000, obs_dim, act_dim, dtype="float64", episode=1000)
+
+    def fill_new(rows: int = rows) -> ReplayBuffer:
+        buffer = ReplayBuffer(rows)
+        adding(buffer, steps, None)
+        return buffer
+
+    fill_new(16)
+    return {"fill": fill_new}
+
+
+def importing() -> dict[str, Any]:
+    """:raises RuntimeError: if ``import rlfast.data`` brings torch along."""
+    import rlfast.data  # noqa: F401
+
+    if "torch" in sys.modules:
+        raise RuntimeError("rlfast.data imports torch")
+    return {"import": workload.importing("rlfast")}

@@ -1,0 +1,146 @@
+"""Stable-Baselines3. Torch tensors come out of ``sample``, which is all that its buffers offer."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from typing import Any
+
+import gymnasium
+import numpy as np
+import stable_baselines3
+import torch
+from gymnasium.spaces import Box, Discrete, Space
+from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer, RolloutBuffer
+
+from bench.peers import workload
+
+VARIANT = ""
+Step = tuple[Any, Any, Any, Any, Any, list[dict[str, Any]]]
+
+
+def versions() -> dict[str, str]:
+    return {
+        "stable-baselines3": stable_baselines3.__version__,
+        "gymnasium": gymnasium.__version__,
+        "numpy": np.__version__,
+        "torch": torch.__version__,
+    }
+
+
+def spaces(obs_dim: int, act_dim: int, dtype: Any = np.float32) -> tuple[Space[Any], Space[Any]]:
+    act: Space[Any] = Box(-1, 1, (act_dim,)) if act_dim else Discrete(2)
+    return Box(-np.inf, np.inf, (obs_dim,), dtype), act
+
+
+def arguments(steps: list[workload.Transition], envs: int) -> list[Step]:
+    """The positional arguments of ``add``: a leading environment axis, and info dicts that tell timeouts."""
+    out = []
+    for step in steps:
+        rows = workload.Transition(*(np.asarray(value)[None] for value in step)) if envs == 1 else step
+        infos = [{"TimeLimit.truncated": bool(flag)} for flag in rows.truncated]
+        out.append((rows.obs, rows.obs_next, rows.act, rows.rew, rows.terminated | rows.truncated, infos))
+    return out
+
+
+def adding(buffer: ReplayBuffer, steps: list[Step]) -> Any:
+    """Adds steps to the buffer, which it fills first, so that all its memory is in RAM."""
+    stream = cycle(steps)
+
+    def run(count: int) -> None:
+        for step in islice(stream, count):
+            buffer.add(*step)
+
+    run(buffer.buffer_size)
+    return run
+
+
+def add_one(obs_dim: int, rows: int) -> dict[str, Any]:
+    buffer = ReplayBuffer(rows, *spaces(obs_dim, 0), device="cpu", n_envs=1)
+    return {"add": adding(buffer, arguments(workload.single_steps(10_000, obs_dim, 0), 1))}
+
+
+def add_vector(envs: int, obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
+    buffer = ReplayBuffer(rows, *spaces(obs_dim, act_dim), device="cpu", n_envs=envs)
+    return {"add": adding(buffer, arguments(workload.vector_steps(1000, envs, obs_dim, act_dim), envs))}
+
+
+def atari_buffer(rows: int, envs: int) -> ReplayBuffer:
+    """The memory-saving mode, in which SB3 cannot tell timeouts from terminal states."""
+    obs = Box(0, 255, (workload.STACK, *workload.FRAME), np.uint8)
+    saving = {"optimize_memory_usage": True, "handle_timeout_termination": False}
+    return ReplayBuffer(rows, obs, Discrete(6), device="cpu", n_envs=envs, **saving)
+
+
+def add_atari(envs: int, rows: int) -> dict[str, Any]:
+    return {"add": adding(atari_buffer(rows, envs), arguments(workload.atari_steps(envs), envs))}
+
+
+def sample_rows(rows: int, obs_dim: int, act_dim: int, batch_sizes: list[int]) -> dict[str, Any]:
+    buffer = ReplayBuffer(rows, *spaces(obs_dim, act_dim), device="cpu", n_envs=1)
+    at = 0
+    for block in workload.chunks(rows, obs_dim, act_dim):
+        part = slice(at, at + len(block.rew))
+        buffer.observations[part, 0], buffer.next_observations[part, 0] = block.obs, block.obs_next
+        buffer.actions[part, 0] = block.act.reshape(len(block.rew), -1)
+        buffer.rewards[part, 0], buffer.dones[part, 0] = block.rew, block.terminated | block.truncated
+        buffer.timeouts[part, 0] = block.truncated
+        at = part.stop
+    buffer.full = True
+    return workload.sampling(buffer.sample, batch_sizes)
+
+
+def sample_atari(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]:
+    buffer = atari_buffer(rows, envs)
+    adding(buffer, arguments(workload.atari_steps(envs), envs))
+    return workload.sampling(buffer.sample, batch_sizes)
+
+
+def nstep(rows: int, envs: int, n_step: int, batch_size: int) -> dict[str, Any]:
+    buffer = NStepReplayBuffer(rows, *spaces(4, 0), device="cpu", n_envs=envs, n_steps=n_step, gamma=0.99)
+    adding(buffer, arguments(workload.vector_steps(1000, envs, 4, 0), envs))
+    target_q = torch.rand(batch_size, 1)
+
+    def with_sample(count: int) -> None:
+        for _ in range(count):
+            batch = buffer.sample(batch_size)
+            batch.rewards + (1 - batch.dones) * batch.discounts * target_q
+
+    return {"sample+nstep": with_sample}
+
+
+def gae(steps: int, envs: int) -> dict[str, Any]:
+    data = workload.returns_data(steps, envs)
+    buffer = RolloutBuffer(steps, *spaces(4, 0), device="cpu", gamma=0.99, gae_lambda=0.95, n_envs=envs)
+    end = data["terminated"] | data["truncated"]
+    buffer.rewards[:], buffer.values[:], buffer.episode_starts[1:] = data["rew"], data["value"], end[:-1]
+    last_value, done = torch.from_numpy(data["value_next"][-1]), end[-1]
+
+    def call(count: int) -> None:
+        for _ in range(count):
+            buffer.compute_returns_and_advantage(last_value, done)
+
+    return {"call": call}
+
+
+def memory_atari(envs: int, rows: int) -> dict[str, Any]:
+    steps = arguments(workload.atari_steps(envs), envs)
+
+    def fill_new(rows: int = rows) -> ReplayBuffer:
+        buffer = atari_buffer(rows, envs)
+        adding(buffer, steps)
+        return buffer
+
+    fill_new(16 * envs)  # what the first use loads is not the buffer's memory
+    return {"fill": fill_new}
+
+
+def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
+    steps = arguments(workload.single_steps(10_000, obs_dim, act_dim, dtype="float64", episode=1000), 1)
+
+    def fill_new(rows: int = rows) -> ReplayBuffer:
+        buffer = ReplayBuffer(rows, *spaces(obs_dim, act_dim, np.float64), device="cpu", n_envs=1)
+        adding(buffer, steps)
+        return buffer
+
+    fill_new(16)
+    return {"fill": fill_new}

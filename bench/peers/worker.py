@@ -1,0 +1,94 @@
+"""One library in a process of its own, told over a pipe what to prepare and how often to run it.
+
+Started by :mod:`bench.libraries` as ``python -m bench.peers.worker DRIVER VARIANT FD THREADS``. A driver is a module of
+this folder. Each of its public functions prepares one scenario and returns its operations: ``{name: operation}``, where
+``operation(n)`` does the work ``n`` times. Only that call is timed, unless it times itself and returns seconds.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+import time
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in RAM (Linux)."""
+    with Path("/proc/self/statm").open() as statm:
+        return int(statm.read().split()[1]) * 4096
+
+
+class Worker:
+    """Holds the operations of one scenario at a time."""
+
+    def __init__(self, driver: str, variant: str) -> None:
+        self.driver = importlib.import_module(f"bench.peers.{driver}")
+        self.driver.VARIANT = variant
+        self.operations: dict[str, Any] = {}
+
+    def versions(self) -> dict[str, str]:
+        """Versions of the libraries that take part."""
+        found: dict[str, str] = self.driver.versions()
+        return {"python": sys.version.split()[0], **found}
+
+    def forget(self) -> None:
+        """Gives the memory of the previous scenario back."""
+        self.operations = {}
+        gc.collect()
+
+    def setup(self, scenario: str, params: dict[str, Any]) -> None:
+        """Prepares the operations of a scenario."""
+        self.operations = getattr(self.driver, scenario)(**params)
+
+    def run(self, operation: str, count: int) -> float:
+        """Seconds for ``count`` repetitions. The collector of cyclic garbage stays on, as it is for users."""
+        work = self.operations[operation]
+        gc.collect()
+        start = time.perf_counter()
+        own: float | None = work(count)
+        return time.perf_counter() - start if own is None else own
+
+    def growth(self, operation: str) -> int:
+        """Bytes by which resident memory grows while a new buffer, which is kept, is filled."""
+        gc.collect()
+        before = resident_bytes()
+        self.kept = self.operations[operation]()
+        gc.collect()
+        return resident_bytes() - before
+
+
+def told(error: Exception) -> str:
+    """One line for the report; the whole story goes to stderr."""
+    traceback.print_exception(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def main() -> None:
+    driver, variant, descriptor, threads = sys.argv[1:]
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-int(threads) :])
+    pipe = Connection(int(descriptor))
+    try:
+        worker = Worker(driver, variant)
+        pipe.send(("ok", worker.versions()))
+    except Exception as error:
+        pipe.send(("error", told(error)))
+        return
+    while True:
+        try:
+            method, arguments = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(("ok", getattr(worker, method)(*arguments)))
+        except Exception as error:
+            pipe.send(("error", told(error)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""The command ``rlfast``."""
+
+from rlfast.cli.main import main
+
+__all__ = ["main"]

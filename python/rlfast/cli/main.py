@@ -1,0 +1,51 @@
+"""Finds the command and imports what it needs, so that help comes at once."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_COMMANDS = {"train": "train an agent"}
+
+HELP = f"""usage: rlfast [--help] [--version] COMMAND ...
+
+Deep reinforcement learning on Rust replay buffers.
+
+commands:
+{chr(10).join(f"  {name:<10}{what}" for name, what in _COMMANDS.items())}
+
+'rlfast COMMAND --help' says more. Exit status: 0 success, 1 failed run, 2 bad arguments, 130 interrupted.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command line.
+
+    :param argv: arguments; default those of the process.
+    :return: the exit status.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = arguments[0] if arguments else None
+    if command in ("-h", "--help"):
+        sys.stdout.write(HELP)
+        return 0
+    if command == "--version":
+        from rlfast import __version__
+
+        sys.stdout.write(f"rlfast {__version__}\n")
+        return 0
+    if command not in _COMMANDS:
+        what = "no command was given" if command is None else f"there is no command {command!r}"
+        return complain(f"{what}: choose from {', '.join(_COMMANDS)} (rlfast --help)", 2)
+    status: int = import_module(f"rlfast.cli.{command}").main(arguments[1:])
+    return status
+
+
+def complain(message: str, status: int) -> int:
+    """Writes one line to stderr and gives the exit status."""
+    sys.stderr.write(f"rlfast: {' '.join(message.split())}\n")
+    return status

@@ -1,0 +1,75 @@
+"""``rlfast train``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from rlfast.cli.main import complain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlfast.experiment.config import DQNConfig
+
+_ALGORITHMS = {"dqn": "deep Q-learning, for discrete actions"}
+
+HELP = f"""usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
+
+algorithms:
+{chr(10).join(f"  {name:<10}{what}" for name, what in _ALGORITHMS.items())}
+
+'rlfast train ALGORITHM --help' lists the settings, with the values that are known to work for the --env given.
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs ``rlfast train`` and gives the exit status."""
+    algorithm = arguments[0] if arguments else None
+    if algorithm in ("-h", "--help"):
+        sys.stdout.write(HELP)
+        return 0
+    if algorithm not in _ALGORITHMS:
+        what = "no algorithm was given" if algorithm is None else f"there is no algorithm {algorithm!r}"
+        return complain(f"{what}: choose from {', '.join(_ALGORITHMS)} (rlfast train --help)", 2)
+    try:
+        config = _parse(f"rlfast train {algorithm}", arguments[1:])
+    except ValueError as error:
+        return complain(str(error), 2)
+    except SystemExit as stop:  # tyro has printed its help or its complaint
+        return 2 if stop.code else 0
+    return _run(config)
+
+
+def _parse(program: str, arguments: Sequence[str]) -> DQNConfig:
+    """The preset of the environment, with what the arguments change in it."""
+    import tyro
+
+    from rlfast.experiment.config import DQNConfig, preset
+
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder.add_argument("--env", nargs="?", const=DQNConfig.env, default=DQNConfig.env)
+    env = finder.parse_known_args(arguments)[0].env
+    return tyro.cli(DQNConfig, prog=program, default=preset(env), args=arguments)
+
+
+def _run(config: DQNConfig) -> int:
+    from rlfast.experiment.run import ConfigError, train_dqn
+
+    try:
+        result = train_dqn(config)
+    except ConfigError as error:
+        return complain(str(error), 2)
+    except KeyboardInterrupt:
+        return complain("interrupted before training began", 130)
+    except Exception as error:
+        notes = " ".join(getattr(error, "__notes__", []))
+        return complain(f"the run failed: {type(error).__name__}: {error} {notes}", 1)
+    sys.stdout.write(result.summary() + "\n")
+    if result.interrupted:
+        checkpoint = result.run_dir / "checkpoint"
+        return complain(f"interrupted at step {result.env_step}: the checkpoint is in {checkpoint}", 130)
+    if config.require_stop_return and not result.reached:
+        return complain(f"the run ended below the return that was required, {config.stop_return:g}", 1)
+    return 0

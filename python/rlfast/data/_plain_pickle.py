@@ -1,0 +1,249 @@
+"""Pickles inside data files: written so that any NumPy reads them, read without running what they ask for.
+
+A pickle is a program. :func:`loads` runs only its harmless part: it rebuilds numbers, strings, containers, NumPy arrays
+and scalars, and classes that the caller names; anything else raises :class:`pickle.UnpicklingError` unseen.
+"""
+
+from __future__ import annotations
+
+import collections
+import io
+import math
+import pickle
+import re
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Where a class is found: module and name.
+Global = tuple[str, str]
+
+
+def dumps(value: Any, names: Mapping[type, Global] | None = None) -> bytes:
+    """A pickle of ``value`` that older and newer NumPy versions read.
+
+    :param names: what classes are called in the pickle, for readers that have them elsewhere.
+    """
+    file = io.BytesIO()
+    _Pickler(file, dict(names or {})).dump(value)
+    return file.getvalue()
+
+
+def loads(data: bytes, classes: Mapping[Global, type] | None = None, *, allow_pickle: bool = False) -> Any:
+    """What a pickle holds, as far as that is plain data.
+
+    :param classes: for further names, classes whose instances are made without calling ``__init__`` and given the
+        pickled state; they should hold data and no more.
+    :param allow_pickle: let the pickle run whatever it asks for, apart from ``classes``; only for files you trust.
+    :raises pickle.UnpicklingError: the pickle is broken or asks for anything else; nothing of it was run.
+    """
+    known = dict(classes or {})
+    try:
+        return (_TrustingUnpickler if allow_pickle else _PlainUnpickler)(data, known).load()
+    except (pickle.UnpicklingError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        if allow_pickle:
+            raise
+        raise pickle.UnpicklingError(f"broken pickle: {error}") from error
+
+
+# The standard library's own, in Python: those in C let nobody see each global, each state and each length.
+_PythonPickler = pickle._Pickler  # noqa: SLF001
+_PythonUnpickler = pickle._Unpickler  # noqa: SLF001
+
+
+class _Pickler(_PythonPickler):
+    save: Callable[[Any], None]
+    write: Callable[[bytes], Any]
+    memoize: Callable[[Any], None]
+
+    def __init__(self, file: io.BytesIO, names: dict[type, Global]) -> None:
+        super().__init__(file, protocol=4)  # of the protocols that NumPy spells alike in all versions, the newest
+        self._names = names
+
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        module = getattr(obj, "__module__", None) or ""
+        name = name or obj.__qualname__
+        if isinstance(obj, type) and obj in self._names:
+            module, name = self._names[obj]
+        elif module.startswith("numpy._core."):
+            module = module.replace("numpy._core.", "numpy.core.")  # its name until 2.0, understood ever since
+        else:
+            super().save_global(obj, name)  # type: ignore[misc]
+            return
+        self.save(module)
+        self.save(name)
+        self.write(pickle.STACK_GLOBAL)
+        self.memoize(obj)
+
+
+class _TrustingUnpickler(pickle.Unpickler):
+    def __init__(self, data: bytes, classes: dict[Global, type]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._classes = classes
+
+    def find_class(self, module: str, name: str) -> Any:
+        return self._classes.get((module, name)) or super().find_class(module, name)
+
+
+class _PlainUnpickler(_PythonUnpickler):
+    stack: list[Any]
+    append: Callable[[Any], None]
+    read: Callable[[int], bytes]
+
+    def __init__(self, data: bytes, classes: dict[Global, type]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._size = len(data)
+        self._classes = classes
+
+    def find_class(self, module: str, name: str) -> Any:
+        module = module.replace("numpy._core.", "numpy.core.").replace("__builtin__", "builtins")
+        found = self._classes.get((module, name)) or _PLAIN.get((module, name))
+        if found is None:
+            raise pickle.UnpicklingError(
+                f"the pickle asks for {module}.{name}, which is more than plain data; "
+                "pass allow_pickle=True if you trust where the file comes from"
+            )
+        return found
+
+    def _load_call(self) -> None:
+        arguments = self.stack.pop()
+        what = self.stack[-1]
+        if any(what is known for known in self._classes.values()):
+            self.stack[-1] = what.__new__(what)
+        elif any(what is function for function in _FUNCTIONS):
+            self.stack[-1] = what(*arguments)
+        else:
+            raise pickle.UnpicklingError(f"the pickle calls {what!r}")
+
+    def _load_build(self) -> None:
+        state = self.stack.pop()
+        target = self.stack[-1]
+        if isinstance(target, np.ndarray):
+            _set_array(target, state)
+        elif isinstance(target, np.dtype):
+            _set_dtype(target, state)
+        elif not any(type(target) is known for known in self._classes.values()):
+            raise pickle.UnpicklingError(f"the pickle changes {target!r}")  # say, the defaults of a function
+        elif hasattr(target, "__setstate__"):
+            target.__setstate__(state)
+        else:
+            vars(target).update(state)
+
+    def _load_bytearray(self) -> None:
+        (length,) = struct.unpack("<Q", self.read(8))
+        if length > self._size:
+            raise pickle.UnpicklingError(f"the pickle announces {length} bytes, and has {self._size} in all")
+        self.append(bytearray(self.read(length)))
+
+    def _refuse(self) -> None:
+        raise pickle.UnpicklingError("the pickle uses an instruction that plain data never needs")
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
+        **_PythonUnpickler.dispatch,
+        pickle.REDUCE[0]: _load_call,
+        pickle.NEWOBJ[0]: _load_call,
+        pickle.BUILD[0]: _load_build,
+        pickle.BYTEARRAY8[0]: _load_bytearray,
+        pickle.NEWOBJ_EX[0]: _refuse,
+        pickle.INST[0]: _refuse,
+        pickle.OBJ[0]: _refuse,
+        pickle.EXT1[0]: _refuse,
+        pickle.EXT2[0]: _refuse,
+        pickle.EXT4[0]: _refuse,
+        pickle.PERSID[0]: _refuse,
+        pickle.BINPERSID[0]: _refuse,
+        pickle.NEXT_BUFFER[0]: _refuse,
+    }
+
+
+# What the few globals of plain data stand for. Each function takes only what pickling an honest value writes.
+
+
+def _array(cls: Any, shape: Any, _code: Any) -> NDArray[Any]:
+    if cls is not np.ndarray or shape != (0,):
+        raise pickle.UnpicklingError(f"an array of class {cls!r} that starts with shape {shape}")
+    return np.empty(0, dtype="b")  # shape, dtype and values follow as its state
+
+
+def _set_array(array: NDArray[Any], state: Any) -> None:
+    _, shape, dtype, _, content = state
+    size = math.prod(shape)
+    in_list = isinstance(content, list)
+    held = len(content) if in_list else len(content) // max(dtype.itemsize, 1)
+    if in_list != dtype.hasobject or held != size or any(length < 0 for length in shape):
+        raise pickle.UnpicklingError(f"an array of shape {shape} and dtype {dtype} with {held} values")
+    array.__setstate__(state)
+
+
+def _dtype(code: Any, _align: Any = False, _copy: Any = True) -> np.dtype[Any]:
+    if not re.fullmatch(r"[?a-zA-Z]\d*", code):
+        raise pickle.UnpicklingError(f"a dtype {code!r}")
+    fresh: np.dtype[Any] = np.dtype(code, copy=True)  # its state follows, and the shared one must not change
+    return fresh
+
+
+def _set_dtype(dtype: np.dtype[Any], state: Any) -> None:
+    expected: Any = dtype.__reduce__()
+    if dtype.kind == "V" or state[1] not in ("<", ">", "|", "=") or tuple(state[2:8]) != tuple(expected[2][2:8]):
+        raise pickle.UnpicklingError(f"a dtype with the state {state}")
+    dtype.__setstate__(state)  # type: ignore[attr-defined]
+
+
+def _scalar(dtype: Any, data: Any) -> Any:
+    if not isinstance(dtype, np.dtype) or len(data) != dtype.itemsize:
+        raise pickle.UnpicklingError(f"a value of dtype {dtype} in {len(data)} bytes")
+    return np.frombuffer(data, dtype)[0]
+
+
+def _set(items: list[Any]) -> set[Any]:
+    return set(_checked_list(items))
+
+
+def _frozenset(items: list[Any]) -> frozenset[Any]:
+    return frozenset(_checked_list(items))
+
+
+def _ordered_dict(items: Any = ()) -> collections.OrderedDict[Any, Any]:
+    return collections.OrderedDict(_checked_list(list(items) if isinstance(items, tuple) else items))
+
+
+def _checked_list(items: Any) -> list[Any]:
+    if not isinstance(items, list):  # a range, say, could be endless
+        raise pickle.UnpicklingError(f"a container made of {type(items).__name__}")
+    return items
+
+
+def _bytes(text: str, encoding: str) -> bytes:
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"bytes encoded as {encoding}")
+    return text.encode("latin1")
+
+
+def _bytearray(content: bytes = b"") -> bytearray:
+    if not isinstance(content, bytes):  # a number would be a length
+        raise pickle.UnpicklingError(f"a bytearray made of {type(content).__name__}")
+    return bytearray(content)
+
+
+def _complex(real: float, imag: float) -> complex:
+    return complex(real, imag)
+
+
+_PLAIN: dict[Global, Any] = {
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): _dtype,
+    ("numpy.core.multiarray", "_reconstruct"): _array,
+    ("numpy.core.multiarray", "scalar"): _scalar,
+    ("builtins", "complex"): _complex,
+    ("builtins", "bytearray"): _bytearray,
+    ("builtins", "set"): _set,
+    ("builtins", "frozenset"): _frozenset,
+    ("collections", "OrderedDict"): _ordered_dict,
+    ("_codecs", "encode"): _bytes,
+}
+_FUNCTIONS = tuple(value for value in _PLAIN.values() if value is not np.ndarray)

@@ -1,0 +1,221 @@
+"""Buffers in HDF5 files of Tianshou's layout: the instance dict of a Tianshou buffer, field by field.
+
+A manager's children are pickled objects there, each with its own copy of its rows. They are written as records under the
+names of Tianshou's classes, and read back as records: no class of Tianshou is needed, and none is run.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from rlfast.data.batch import Batch
+from rlfast.data.buffer._config import Config
+from rlfast.data.buffer._relabel import Hindsight
+from rlfast.data.buffer._samplers import Prioritized, Uniform
+from rlfast.data.buffer._units import Transition
+from rlfast.data.hdf5 import from_hdf5, require_h5py, to_hdf5
+
+if TYPE_CHECKING:
+    from rlfast.data.buffer.base import ReplayBuffer
+
+B = TypeVar("B", bound="ReplayBuffer")
+
+
+class _Record:
+    """An object of Tianshou: its attributes and nothing else."""
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+
+class _Plain(_Record):
+    pass
+
+
+class _Prioritized(_Record):
+    pass
+
+
+class _Hindsight(_Record):
+    pass
+
+
+class _Tree(_Record):
+    pass
+
+
+class _Fields(_Record):
+    """A ``Batch``."""
+
+
+_NAMES = {
+    _Plain: ("tianshou.data.buffer.base", "ReplayBuffer"),
+    _Prioritized: ("tianshou.data.buffer.prio", "PrioritizedReplayBuffer"),
+    _Hindsight: ("tianshou.data.buffer.her", "HERReplayBuffer"),
+    _Tree: ("tianshou.data.utils.segtree", "SegmentTree"),
+    _Fields: ("tianshou.data.batch", "Batch"),
+}
+_CLASSES = {name: kind for kind, name in _NAMES.items()}
+_EPSILON = float(np.finfo(np.float32).eps)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+def save(buffer: ReplayBuffer, path: str, compression: str | None) -> None:
+    """See :meth:`ReplayBuffer.save_hdf5`."""
+    if not isinstance(buffer._config.unit, Transition):
+        raise ValueError(f"Tianshou's layout has no place for unit={buffer._config.unit}: use save(path)")
+    temporary = f"{os.fspath(path)}.part"
+    try:
+        with require_h5py().File(temporary, "w") as file:
+            to_hdf5(_attributes(buffer), file, compression, names=_NAMES)
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise
+
+
+def _attributes(buffer: ReplayBuffer) -> dict[str, Any]:
+    meta = Batch(buffer._meta.__dict__)
+    state = _common(buffer) | {"_meta": meta}
+    children = getattr(buffer, "buffers", None)
+    if children is None:
+        return state | _ring(buffer) | _kind(buffer)[1]
+    records = np.empty(len(children), object)
+    for place, child in enumerate(children):
+        kind, extras = _kind(child)
+        extras.pop("weight", None)  # Tianshou's children have no tree of their own
+        records[place] = kind(**_common(child), _meta=_nested(child._meta.__dict__), **_ring(child), **extras)
+    state |= {"buffers": records, "buffer_num": len(records), "last_index": buffer.last_index}
+    state |= {"_offset": buffer._offset, "_extend_offset": buffer._extend_offset, "_lengths": buffer._lengths}
+    if hasattr(buffer, "cached_buffers"):
+        state |= {"main_buffer": records[0], "cached_buffers": records[1:], "cached_buffer_num": len(records) - 1}
+    return state | (_kind(buffer)[1] if buffer._core.prioritized else {})
+
+
+def _common(buffer: ReplayBuffer) -> dict[str, Any]:
+    config = buffer._config
+    options = {"stack_num": buffer.stack_num, "ignore_obs_next": config.ignore_obs_next}
+    options |= {"save_only_last_obs": config.save_only_last_obs, "sample_avail": config.sample_avail}
+    if isinstance(config.sampler, Prioritized):
+        options |= {"alpha": config.sampler.alpha, "beta": buffer._beta}
+    return {
+        "options": options,
+        "maxsize": buffer.maxsize,
+        "stack_num": buffer.stack_num,
+        "_indices": np.arange(buffer.maxsize),
+        "_save_obs_next": not config.ignore_obs_next,
+        "_save_only_last_obs": config.save_only_last_obs,
+        "_sample_avail": config.sample_avail,
+    }
+
+
+def _ring(buffer: ReplayBuffer) -> dict[str, Any]:
+    return {
+        "last_index": buffer.last_index,
+        "_index": buffer._index,
+        "_size": buffer._size,
+        "_ep_rew": buffer._ep_rew,
+        "_ep_len": buffer._ep_len,
+        "_ep_idx": buffer._ep_idx,
+    }
+
+
+def _kind(buffer: ReplayBuffer) -> tuple[type[_Record], dict[str, Any]]:
+    """The record that stands for the buffer's class, and what that class has beside the common attributes."""
+    relabel = buffer._config.relabel
+    if relabel is not None:
+        extras: dict[str, Any] = {"horizon": relabel.horizon, "future_p": 1 - 1 / relabel.future_k}
+        extras |= {"compute_reward_fn": relabel.compute_reward_fn, "_altered_indices": np.array([])}
+        return _Hindsight, extras | {"_original_meta": _Fields()}
+    if not buffer._core.prioritized:
+        return _Plain, {}
+    leaves = np.asarray(buffer.weight[np.arange(buffer._core.total)])
+    live = leaves[leaves > 0]
+    least = float(live.min() ** (1 / buffer._alpha)) if len(live) else 1.0
+    extras = {"_alpha": buffer._alpha, "_beta": buffer._beta, "_weight_norm": buffer._weight_norm}
+    extras |= {"_max_prio": buffer._max_prio, "_min_prio": min(least, 1.0), "weight": _tree(leaves)}
+    return _Prioritized, extras | {"_PrioritizedReplayBuffer__eps": _EPSILON}
+
+
+def _tree(leaves: np.ndarray) -> _Tree:
+    """Tianshou's binary heap: the leaves in its last half, each parent the sum of its two children."""
+    bound = 1 << max(len(leaves) - 1, 0).bit_length()
+    heap = np.zeros(2 * bound)
+    heap[bound : bound + len(leaves)] = leaves
+    while bound > 1:
+        heap[bound // 2 : bound] = heap[bound : 2 * bound].reshape(-1, 2).sum(1)
+        bound //= 2
+    return _Tree(_size=len(leaves), _bound=len(heap) // 2, _value=heap)
+
+
+def _nested(fields: dict[str, Any]) -> _Fields:
+    return _Fields(**{k: _nested(v.__dict__) if isinstance(v, Batch) else v for k, v in fields.items()})
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+def load(cls: type[B], path: str, *, allow_pickle: bool, seed: int, storage: str) -> B:
+    """See :meth:`ReplayBuffer.load_hdf5`."""
+    with require_h5py().File(path, "r") as file:
+        state = from_hdf5(file, allow_pickle=allow_pickle, classes=_CLASSES)
+    try:
+        rings = [vars(record) for record in state["buffers"]] if "buffers" in state else [state]
+        config = _config(state, rings[0])
+        meta = state["_meta"]
+        capacities = [int(ring["maxsize"]) for ring in rings]
+        fits = hasattr(cls, "_adopt") == ("buffers" in state) and isinstance(config.sampler, cls._sampler_kind)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} does not hold a replay buffer in Tianshou's layout: {error!r}") from error
+    if not fits:
+        raise ValueError(f"{path} does not hold a {cls.__name__}: it has {len(rings)} rings and {config}")
+    buffer = object.__new__(cls)
+    children = [object.__new__(_child_class(config)) for _ in rings] if "buffers" in state else []
+    buffer._setup(capacities, config, seed, storage, children)
+    if not meta.is_empty():
+        _fill(buffer, meta, rings, state)
+    return buffer
+
+
+def _config(state: dict[str, Any], ring: dict[str, Any]) -> Config:
+    sampler: Uniform | Prioritized = Uniform()
+    if "_alpha" in state:
+        sampler = Prioritized(float(state["_alpha"]), float(state["_beta"]), bool(state["_weight_norm"]))
+    relabel = None
+    if "future_p" in ring:
+        future_k = 1 / (1 - float(ring["future_p"]))
+        relabel = Hindsight(ring["compute_reward_fn"], int(ring["horizon"]), future_k)
+    return Config(
+        int(state["stack_num"]),
+        not state["_save_obs_next"],
+        bool(state["_save_only_last_obs"]),
+        bool(state["_sample_avail"]),
+        sampler,
+        relabel=relabel,
+    )
+
+
+def _child_class(config: Config) -> type[ReplayBuffer]:
+    from rlfast.data.buffer.base import ReplayBuffer
+    from rlfast.data.buffer.hindsight import HERReplayBuffer
+    from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer
+
+    if config.relabel is not None:
+        return HERReplayBuffer
+    return PrioritizedReplayBuffer if isinstance(config.sampler, Prioritized) else ReplayBuffer
+
+
+def _fill(buffer: ReplayBuffer, meta: Batch, rings: list[dict[str, Any]], state: dict[str, Any]) -> None:
+    core = buffer._core
+    sizes, cursors = ([int(ring[key]) for ring in rings] for key in ("_size", "_index"))
+    buffer._store.replace(dict(meta.items()), sizes, cursors)
+    for ring, attributes in enumerate(rings):
+        start = core.offsets[ring] + int(attributes["_ep_idx"])
+        core.set_running(ring, np.asarray(attributes["_ep_rew"], np.float64), int(attributes["_ep_len"]), start)
+    if core.prioritized:
+        tree = vars(state["weight"])
+        rows = buffer._store.live()
+        core.tree[rows] = np.asarray(tree["_value"], np.float64)[rows + int(tree["_bound"])]
+        core.max_priority = float(state["_max_prio"])

@@ -1,0 +1,136 @@
+"""Priorities on any buffer whose sampler is prioritized."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rlfast.data.buffer._samplers import Prioritized
+
+if TYPE_CHECKING:
+    from rlfast._core import Replay, SegmentTree
+    from rlfast.data.buffer._config import Config
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Index = NDArray[np.int64]
+
+
+class _WhenPrioritized(Generic[P, R]):
+    """A method that a uniformly sampled buffer does not have: scripts probe with ``hasattr(buffer, "update_weight")``."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], R]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Callable[Concatenate[Any, P], R]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Callable[P, R]: ...
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self.function
+        instance._need_priorities(self.function.__name__)  # noqa: SLF001
+        return MethodType(self.function, instance)
+
+
+class Priorities:
+    """What a prioritized buffer can do beside the rest. Without priorities every name here is an AttributeError."""
+
+    _core: Replay
+    _config: Config
+
+    def _rows(self, index: Any) -> Index:
+        raise NotImplementedError
+
+    def _need_priorities(self, name: str) -> None:
+        if not self._core.prioritized:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}: it samples uniformly")
+
+    @property
+    def weight(self) -> SegmentTree:
+        """The sum tree over priorities to the power of alpha."""
+        self._need_priorities("weight")
+        return self._core.tree
+
+    @property
+    def _alpha(self) -> float:
+        self._need_priorities("_alpha")
+        assert isinstance(self._config.sampler, Prioritized)
+        return self._config.sampler.alpha
+
+    @property
+    def _beta(self) -> float:
+        self._need_priorities("_beta")
+        return self._core.beta
+
+    @property
+    def _weight_norm(self) -> bool:
+        self._need_priorities("_weight_norm")
+        return self._core.weight_norm
+
+    @_weight_norm.setter
+    def _weight_norm(self, value: bool) -> None:
+        self._need_priorities("_weight_norm")
+        self._core.weight_norm = bool(value)
+
+    @property
+    def _max_prio(self) -> float:
+        self._need_priorities("_max_prio")
+        return self._core.max_priority
+
+    @_WhenPrioritized
+    def init_weight(self, index: int | Index) -> None:
+        """Gives rows the largest priority so far, as new rows have it.
+
+        :param index: one row or many.
+        """
+        self._core.tree[self._rows(index)] = self._max_prio**self._alpha
+
+    @_WhenPrioritized
+    def get_weight(self, index: int | Index) -> float | NDArray[np.float64]:
+        r"""Importance weights :math:`(P(i) / \min_k P(k))^{-\beta}` over the live rows :math:`k`, not normalised by batch.
+
+        Schaul et al. 2016, arXiv:1511.05952, section 3.4.
+
+        :param index: one row or many.
+        :return: float64, of the shape of ``index``.
+        """
+        weights = self._weights(self._rows(index), normalize=False)
+        return float(weights) if weights.ndim == 0 else weights
+
+    @_WhenPrioritized
+    def update_weight(self, index: int | Index, new_weight: ArrayLike) -> None:
+        r"""Sets priorities: the leaf becomes :math:`(|\delta| + \epsilon)^\alpha`, with :math:`\epsilon` of float32.
+
+        Rows that were overwritten since ``index`` was sampled keep the priority of what they hold now.
+
+        :param index: rows, best the array that ``sample`` gave.
+        :param new_weight: TD errors :math:`\delta`, an array or tensor with one for each row; of a repeated row the last counts.
+        :raises ValueError: NaN or infinity, or another number of values than rows; nothing is changed then.
+        """
+        detach = getattr(new_weight, "detach", None)  # a torch tensor
+        values = np.abs(np.asarray(detach().cpu() if detach else new_weight, np.float64)).reshape(-1)
+        rows = self._rows(index)
+        rows = rows if rows.ndim == 1 else rows.reshape(-1)
+        if len(values) != len(rows):
+            raise ValueError(f"{len(rows)} rows need as many priorities, got {len(values)}")
+        self._core.update_priority(rows, values)
+
+    @_WhenPrioritized
+    def set_beta(self, beta: float) -> None:
+        """Sets the exponent of the importance weights, for this buffer with all its children.
+
+        :param beta: >= 0.
+        :raises ValueError: beta is negative or NaN.
+        """
+        if not beta >= 0.0:
+            raise ValueError(f"beta must be >= 0, got {beta}")
+        self._core.beta = float(beta)
+
+    def _weights(self, rows: Index, *, normalize: bool | None = None) -> NDArray[np.float64]:
+        return self._core.weights(rows.reshape(-1), normalize).reshape(rows.shape)

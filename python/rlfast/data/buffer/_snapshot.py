@@ -1,0 +1,135 @@
+"""A buffer in a file of its own format: the engine's checksummed snapshot, with a JSON head that says how to build the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from rlfast._core import Replay
+from rlfast.data.buffer._config import Config
+from rlfast.data.buffer._relabel import Hindsight
+from rlfast.data.buffer._samplers import Prioritized, Uniform
+from rlfast.data.buffer._units import NStep, Sequence, Transition
+from rlfast.data.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from rlfast.data.buffer.base import ReplayBuffer
+
+B = TypeVar("B", bound="ReplayBuffer")
+_FORMAT = 1
+_OBJECT = np.dtype(object)
+_SAMPLERS = {kind.__name__: kind for kind in (Uniform, Prioritized)}
+_UNITS = {kind.__name__: kind for kind in (Transition, NStep, Sequence)}
+_FLAGS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
+
+
+def save(buffer: ReplayBuffer, path: str, *, allow_pickle: bool) -> None:
+    """See :meth:`ReplayBuffer.save`."""
+    if not buffer._own_engine:
+        raise ValueError("this buffer is part of a manager: save the manager")
+    store = buffer._store
+    if store.objects and not allow_pickle:
+        paths = ", ".join(".".join(path) for path in store.objects)
+        raise TypeError(f"{paths}: these columns hold Python objects; pass allow_pickle=True to pickle them into the file")
+    store.settle()
+    head = json.dumps(_head(buffer)).encode()
+    relabel = store.config.relabel
+    pickled = {"objects": store.objects, "compute_reward_fn": relabel and relabel.compute_reward_fn}
+    store.core.save(os.fspath(path), head + b"\n" + (pickle.dumps(pickled) if allow_pickle else b""))
+
+
+def _head(buffer: ReplayBuffer) -> dict[str, Any]:
+    config, core, schema = buffer._config, buffer._core, buffer._store.schema
+    relabel = config.relabel
+    return {
+        "format": _FORMAT,
+        "class": _name(type(buffer)),
+        "children": [_name(type(child)) for child in getattr(buffer, "buffers", ())],
+        "flags": {flag: getattr(config, flag) for flag in _FLAGS},
+        "sampler": [type(config.sampler).__name__, asdict(config.sampler)],
+        "unit": [type(config.unit).__name__, asdict(config.unit)],
+        "relabel": relabel and {"horizon": relabel.horizon, "future_k": relabel.future_k},
+        "now": {"stack_num": buffer.stack_num, "beta": core.beta, "weight_norm": core.weight_norm},
+        "groups": sorted(schema.groups),
+        "objects": [[path, column.shape] for path, column in schema.objects.items()],
+    }
+
+
+def load(cls: type[B], path: str, *, allow_pickle: bool, storage: str = "ram", **overrides: Any) -> B:
+    """See :meth:`ReplayBuffer.load`."""
+    capacities, extra = Replay.read_header(os.fspath(path))
+    head, payload = _parse(extra, path)
+    kind = _find(cls, head["class"], path)
+    if head["objects"] and not allow_pickle:
+        raise ValueError(f"{path} holds pickled Python objects; pass allow_pickle=True if you trust where it comes from")
+    pickled = pickle.loads(payload) if allow_pickle and payload else {}  # noqa: S301
+    config = _config(head, pickled.get("compute_reward_fn"), path, **overrides)
+    children = [object.__new__(_find(_root(cls), name, path)) for name in head["children"]]
+    buffer = object.__new__(kind)
+    buffer._setup(capacities, config, 0, storage, children)
+    _fill(buffer, head, pickled, path)
+    return buffer
+
+
+def _parse(extra: bytes, path: str) -> tuple[dict[str, Any], bytes]:
+    head, _, payload = extra.partition(b"\n")
+    try:
+        parsed = json.loads(head)
+        version = parsed["format"]
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(f"{path} is a snapshot, but not of a replay buffer") from None
+    if version != _FORMAT:
+        raise ValueError(f"{path} has version {version} of the buffer format; this rlfast reads version {_FORMAT}")
+    return parsed, payload
+
+
+def _config(head: dict[str, Any], pickled_fn: Any, path: str, *, compute_reward_fn: Any = None) -> Config:
+    sampler, unit, relabel = head["sampler"], head["unit"], head["relabel"]
+    function = compute_reward_fn or pickled_fn
+    if relabel and function is None:
+        raise TypeError(f"{path} holds a relabelling buffer without its reward function: pass compute_reward_fn")
+    return Config(
+        **head["flags"],
+        sampler=_SAMPLERS[sampler[0]](**sampler[1]),
+        unit=_UNITS[unit[0]](**unit[1]),
+        relabel=Hindsight(function, **relabel) if relabel else None,
+    )
+
+
+def _fill(buffer: ReplayBuffer, head: dict[str, Any], pickled: dict[str, Any], path: str) -> None:
+    store, core = buffer._store, buffer._core
+    core.open(os.fspath(path))
+    objects = {tuple(p): Column(_OBJECT, tuple(shape)) for p, shape in head["objects"]}
+    numbers = {p: Column(dtype, tuple(shape)) for p, dtype, shape in core.columns()}
+    store.adopt(Schema(numbers, objects, {tuple(p) for p in head["groups"]}), pickled.get("objects", {}))
+    now = head["now"]
+    buffer.stack_num = now["stack_num"]
+    core.beta, core.weight_norm = now["beta"], now["weight_norm"]
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _root(cls: type[Any]) -> type[ReplayBuffer]:
+    return next(kind for kind in cls.__mro__ if _name(kind) == "rlfast.data.buffer.base.ReplayBuffer")
+
+
+def _family(cls: type[B]) -> Iterator[type[B]]:
+    yield cls
+    for child in cls.__subclasses__():
+        yield from _family(child)
+
+
+def _find(cls: type[B], name: str, path: str) -> type[B]:
+    """The class of that name among ``cls`` and its subclasses; a file cannot name any other."""
+    for kind in _family(cls):
+        if _name(kind) == name:
+            return kind
+    raise ValueError(f"{path} holds a {name}, which is not a {cls.__name__} (or its module was not imported)")

@@ -1,0 +1,316 @@
+"""The rows of a buffer and of all its children: the engine, and beside it the columns that only Python can hold."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast._core import Replay
+from rlfast.data.batch import wrap
+from rlfast.data.buffer._config import Config
+from rlfast.data.buffer._samplers import Prioritized
+from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, flatten, nest, spell
+
+Index = NDArray[np.int64]
+Added = tuple[Index, NDArray[np.float64], Index, Index]
+_STACKED = frozenset({"obs", "obs_next", "info", "policy"})
+_LOADED = frozenset({"obs", "obs_next", "terminated", "truncated"})
+"""Columns that the engine keeps in its own form: they change through ``load`` alone."""
+
+
+def wrap_nested(value: Any) -> Any:
+    """A ``Batch`` of nested dicts; anything else as it is."""
+    return wrap({key: wrap_nested(inner) for key, inner in value.items()}) if isinstance(value, dict) else value
+
+
+class Store:
+    """Columns of three kinds, addressed alike by global row.
+
+    Numbers live in the engine, object leaves in NumPy object columns beside it. A column that the user assigned through
+    ``buffer._meta`` hides the stored one until rows are written: then it takes its place, if it can.
+
+    :ivar plain: the engine alone answers everything.
+    """
+
+    def __init__(self, capacities: list[int], config: Config, seed: int, storage: str) -> None:
+        self.config = config
+        self.schema = Schema()
+        self.objects: Leaves = {}
+        self.assigned: dict[str, Leaves] = {}
+        self.plain = True
+        self.core = self._engine(capacities, seed, storage)
+        self._lent: weakref.WeakValueDictionary[Path, NDArray[Any]] = weakref.WeakValueDictionary()
+
+    def _engine(self, capacities: list[int], seed: int, storage: str) -> Replay:
+        sampler = self.config.sampler
+        priorities: dict[str, Any] = {}
+        if isinstance(sampler, Prioritized):
+            priorities = {"alpha": sampler.alpha, "beta": sampler.beta, "weight_norm": sampler.weight_norm}
+        return Replay(
+            capacities,
+            wrap=wrap,
+            save_obs_next=not self.config.ignore_obs_next,
+            stack_num=self.config.stack_num,
+            sample_avail=self.config.sample_avail,
+            seed=seed,
+            storage=None if storage == "ram" else storage,
+            **priorities,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {key: value for key, value in self.__dict__.items() if key not in ("core", "_lent")}
+        return state | {"capacities": self.core.capacities, "snapshot": self.core.dump()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        capacities, snapshot = state.pop("capacities"), state.pop("snapshot")
+        self.__dict__.update(state, _lent=weakref.WeakValueDictionary())
+        self.core = self._engine(capacities, 0, "ram")  # the snapshot brings its own random streams
+        self.core.restore(snapshot)
+        self.adopt(self.schema, self.objects)
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+    def add(self, fields: Mapping[str, Any], rings: Index | None) -> Added:
+        """The general way in: converts, adds late columns, writes object leaves."""
+        self._check_rings(rings)
+        leaves, added = self.schema.conform(self._kept(fields), None if rings is None else len(rings))
+        self.settle()
+        self.define(added)
+        result = self.core.add(nest({path: leaves[path] for path in self.schema.numbers}), rings)
+        for path, column in self.objects.items():
+            column[result[0]] = leaves[path]
+        return result
+
+    def _kept(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not self.config.ignore_obs_next:
+            return fields
+        return {key: value for key, value in fields.items() if key != "obs_next"}
+
+    def _check_rings(self, rings: Index | None) -> None:
+        capacities = self.core.capacities
+        for ring in [0] if rings is None else rings.tolist():
+            if not 0 <= ring < len(capacities):
+                raise IndexError(f"buffer id {ring} is out of range: there are {len(capacities)} buffers")
+            if capacities[ring] == 0:
+                raise ValueError("a buffer of size 0 takes no rows: make it larger")
+
+    def define(self, added: Schema) -> None:
+        """Lays out new columns, empty."""
+        if added:
+            numbers = [(path, column.dtype, column.shape) for path, column in added.numbers.items()]
+            self.core.define(numbers, list(added.objects))
+        for path, column in added.objects.items():
+            self.objects[path] = np.full((self.core.total, *column.shape), None, object)
+        self.schema.extend(added)
+        self._count()
+
+    def adopt(self, schema: Schema, objects: Leaves) -> None:
+        """Takes over what a restored engine's columns are, and the object columns beside it."""
+        self.schema = schema
+        self.objects = {path: objects[path] for path in schema.objects}
+        self.core.define([], list(schema.objects))
+        self._count()
+
+    def _count(self) -> None:
+        self.plain = not self.objects and not self.assigned
+
+    def replace(self, fields: Mapping[str, Any], sizes: Iterable[int], cursors: Iterable[int]) -> None:
+        """Installs full-length columns, of which the ``sizes[r]`` rows before ``cursors[r]`` are live."""
+        leaves, added = self.schema.conform(self._kept(fields), self.core.total)
+        self.assigned.clear()
+        self.define(added)
+        self.core.load(nest({path: leaves[path] for path in self.schema.numbers}), list(sizes), list(cursors))
+        for path, column in self.objects.items():
+            column[:] = leaves[path]
+
+    def reset(self, ring: int | None, keep_statistics: bool) -> None:
+        """Forgets all rows, or those of one ring; assigned columns with them."""
+        self.core.reset(ring, keep_statistics)
+        self.assigned.clear()
+        self._count()
+        for column in self.objects.values():
+            column[slice(None) if ring is None else self.span(ring)] = None
+
+    def span(self, ring: int) -> slice:
+        """Where a ring's rows stand."""
+        offset = self.core.offsets[ring]
+        return slice(offset, offset + self.core.capacities[ring])
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+    def keys(self) -> list[str]:
+        """Names of the stored columns, ``done`` last."""
+        keys = self.schema.keys()
+        return [*keys, "done"] if keys else keys
+
+    def take(self, rows: Index, keys: list[str] | None = None, stack_num: int | None = None) -> dict[str, Any]:
+        """The rows as fresh nested arrays; see ``Replay.take``.
+
+        :raises KeyError: nothing was ever added.
+        """
+        if not self.schema:
+            raise KeyError("obs: nothing has been added to this buffer yet")
+        fields = self.core.take(rows, keys, stack_num)
+        if self.plain:
+            return fields
+        depth = self.core.stack_num if stack_num is None else stack_num
+        for path, column in self.objects.items():
+            self._insert(fields, path, column, rows, keys, depth)
+        for key, leaves in self.assigned.items():
+            if keys is None or key in keys:
+                fields[key] = wrap({})
+            for path, column in leaves.items():
+                self._insert(fields, path, column, rows, keys, depth)
+        return fields
+
+    def _insert(
+        self, fields: dict[str, Any], path: Path, column: NDArray[Any], rows: Index, keys: list[str] | None, depth: int
+    ) -> None:
+        if keys is None or path[0] in keys:
+            _put(fields, path, self._gather(path, column, rows, depth))
+        if self.config.ignore_obs_next and path[0] == "obs" and (keys is None or "obs_next" in keys):
+            _put(fields, ("obs_next", *path[1:]), self._gather(path, column, self.core.next(rows), depth))
+
+    def _gather(self, path: Path, column: NDArray[Any], rows: Index, depth: int) -> NDArray[Any]:
+        if depth == 1 or path[0] not in _STACKED:
+            return np.asarray(column[rows], column.dtype)
+        frames = self.frames(rows, depth)
+        if path[0] != "obs_next":
+            return np.asarray(column[frames])
+        observed = self.column_of(("obs", *path[1:]))  # every frame but the newest was an observation before
+        newest = column[frames[..., -1:]]
+        return newest if observed is None else np.concatenate([observed[frames[..., 1:]], newest], rows.ndim)
+
+    def column_of(self, path: Path) -> NDArray[Any] | None:
+        """A whole column that Python holds."""
+        return self.assigned.get(path[0], self.objects).get(path)
+
+    def frames(self, rows: Index, depth: int) -> Index:
+        """The rows of a frame stack, oldest first, along a new last axis."""
+        chain = [rows]
+        for _ in range(depth - 1):
+            chain.insert(0, self.core.prev(chain[0]))
+        return np.stack(chain, -1)
+
+    def live(self, ring: int | None = None) -> Index:
+        """All live rows, oldest first, whether or not they have a full stack."""
+        sample_avail, self.core.sample_avail = self.core.sample_avail, False
+        try:
+            return self.core.chronological(ring)
+        finally:
+            self.core.sample_avail = sample_avail
+
+    # -- whole columns -----------------------------------------------------------------------------------------------
+    def column(self, key: str, rows: slice | None) -> Any:
+        """A field over the whole storage (or over ``rows`` of it): an array, or a ``Batch`` of arrays.
+
+        :raises KeyError: no such field.
+        """
+        if key in self.assigned:
+            leaves, groups = self.assigned[key], [(key,)]
+        else:
+            paths = [path for path in (*self.schema.numbers, *self.schema.objects) if path[0] == key]
+            if key == "done" and self.schema:
+                paths = [("done",)]
+            leaves = {path: self._whole(path) for path in paths}
+            groups = [path for path in self.schema.groups if path[0] == key]
+            if not leaves and not groups:
+                raise KeyError(key)
+        if rows is not None:
+            leaves = {path: leaf[rows] for path, leaf in leaves.items()}
+        return wrap_nested(nest(leaves, () if leaves else groups)[key])
+
+    def _whole(self, path: Path) -> NDArray[Any]:
+        if path in self.objects:
+            return self.objects[path]
+        self._lent[path] = array = self.core.view(path)
+        return array
+
+    def assign(self, key: str, value: Any) -> None:
+        """Puts a whole column in the place of a stored one, or adds a new one.
+
+        :raises ValueError: not one row for each of the storage.
+        """
+        leaves, groups = flatten({key: value})
+        arrays = {path: as_array(leaf) for path, leaf in leaves.items()}
+        for path, array in arrays.items():
+            if array.ndim == 0 or len(array) != self.core.total:
+                raise ValueError(f"{spell(path)} needs {self.core.total} rows, one for each of the storage, got {array.shape}")
+        if key == "done":
+            return  # it follows from terminated and truncated
+        if key not in self.schema.keys():
+            self._add_columns(arrays, groups)
+        elif {path for path in (*self.schema.numbers, *self.objects) if path[0] == key} == {
+            path for path, array in arrays.items() if self._is_own(path, array)
+        }:
+            self.assigned.pop(key, None)
+        else:
+            self.assigned[key] = arrays
+        self._count()
+
+    def _add_columns(self, arrays: Leaves, groups: set[Path]) -> None:
+        added = Schema(groups=groups)
+        for path, array in arrays.items():
+            (added.objects if array.dtype == object else added.numbers)[path] = Column(array.dtype, array.shape[1:])
+        self.define(added)
+        self._write(arrays)
+
+    def _is_own(self, path: Path, array: NDArray[Any]) -> bool:
+        if path in self.objects:
+            return array is self.objects[path]
+        if array is self._lent.get(path):
+            return True
+        column = self.schema.numbers.get(path)
+        if column is None or path[0] in _LOADED or (array.dtype, array.shape[1:]) != (column.dtype, column.shape):
+            return False
+        return bool(array.ctypes.data == self.core.view(path).ctypes.data)
+
+    def settle(self) -> None:
+        """Assigned columns become the stored ones, so that new rows can join them."""
+        if not self.assigned:
+            return
+        arrays: Leaves = {}
+        for key, leaves in self.assigned.items():
+            columns = {path: column for path, column in self._columns().items() if path[0] == key}
+            if {path: leaf.shape[1:] for path, leaf in leaves.items()} != {path: c.shape for path, c in columns.items()}:
+                raise ValueError(
+                    f"the {key} column was replaced through _meta by one of another structure: rows can only be added after "
+                    f"the stored one, or one like it, has been put back"
+                )
+            arrays |= {path: convert(leaf, columns[path].dtype, path) for path, leaf in leaves.items()}
+        self.assigned.clear()
+        self._count()
+        self._write(arrays)
+
+    def _columns(self) -> dict[Path, Column]:
+        return {**self.schema.numbers, **self.schema.objects}
+
+    def _write(self, arrays: Leaves) -> None:
+        if any(path[0] in _LOADED and path not in self.objects for path in arrays):
+            self._reload(arrays)
+        for path, array in arrays.items():
+            if path in self.objects:
+                self.objects[path][:] = array
+            elif path[0] not in _LOADED:
+                self.core.set_column(path, array)
+
+    def _reload(self, arrays: Leaves) -> None:
+        core = self.core
+        full = {path: arrays[path] if path in arrays else np.array(core.view(path)) for path in self.schema.numbers}
+        running = [core.running(ring) for ring in range(len(core.capacities))]
+        leaves = np.array(core.tree[np.arange(core.total)]) if core.prioritized else None
+        core.load(nest(full), core.sizes().tolist(), core.cursors().tolist())
+        for ring, statistics in enumerate(running):
+            core.set_running(ring, *statistics)
+        if leaves is not None:
+            core.tree[np.arange(core.total)] = leaves
+
+
+def _put(fields: dict[str, Any], path: Path, value: Any) -> None:
+    group = fields
+    for key in path[:-1]:
+        inner = group.setdefault(key, wrap({}))
+        group = inner.__dict__
+    group[path[-1]] = value

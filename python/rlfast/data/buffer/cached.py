@@ -1,0 +1,81 @@
+"""Whole episodes only: rows wait in a ring of their environment until their episode is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as AbstractSequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast.data.batch import Batch
+from rlfast.data.buffer._store import Added
+from rlfast.data.buffer.base import ReplayBuffer, draw_seed
+from rlfast.data.buffer.manager import ReplayBufferManager
+
+
+class CachedReplayBuffer(ReplayBufferManager):
+    """A main buffer and a cache for each environment, in one storage: ``| main | cache 0 | cache 1 | ...``.
+
+    A row goes into the cache of its environment. When its episode ends, the episode moves to the main buffer.
+
+    :param main_buffer: an empty buffer of one ring; a main buffer of size 0 keeps nothing.
+    :param cached_buffer_num: caches, one for each environment.
+    :param max_episode_length: rows of each cache; of a longer episode the last rows are kept.
+    :param seed: of the random streams; None draws one from ``np.random``.
+    :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
+    :raises AssertionError: a number below 1, or a main buffer with rows or with several rings.
+
+    >>> from rlfast.data import Batch, CachedReplayBuffer, ReplayBuffer
+    >>> buf = CachedReplayBuffer(ReplayBuffer(10, seed=0), cached_buffer_num=2, max_episode_length=5, seed=0)
+    >>> rows = dict(obs=[0, 1], act=[0, 0], rew=[1.0, 2.0], truncated=[False, False], obs_next=[1, 2])
+    >>> index, ep_rew, ep_len, ep_start = buf.add(Batch(**rows, terminated=[False, True]))
+    >>> index, ep_rew
+    (array([10,  0]), array([0., 2.]))
+    """
+
+    def __init__(
+        self,
+        main_buffer: ReplayBuffer,
+        cached_buffer_num: int,
+        max_episode_length: int,
+        *,
+        seed: int | None = None,
+        storage: str = "ram",
+    ) -> None:
+        assert cached_buffer_num > 0, f"cached_buffer_num must be at least 1, got {cached_buffer_num}"
+        assert max_episode_length > 0, f"max_episode_length must be at least 1, got {max_episode_length}"
+        assert isinstance(main_buffer, ReplayBuffer), f"main_buffer must be a ReplayBuffer, got {main_buffer!r}"
+        assert not isinstance(main_buffer, ReplayBufferManager), "main_buffer must have one ring; a manager cannot be updated"
+        assert main_buffer._meta.is_empty(), "main_buffer must be empty: its storage would move"
+        capacities = [main_buffer.maxsize] + [max_episode_length] * cached_buffer_num
+        caches = [object.__new__(ReplayBuffer) for _ in range(cached_buffer_num)]
+        self._setup(capacities, main_buffer._config, draw_seed(seed), storage, [main_buffer, *caches])
+
+    def _adopt(self, buffers: AbstractSequence[ReplayBuffer]) -> None:
+        super()._adopt(buffers)
+        self.main_buffer: ReplayBuffer = self.buffers[0]
+        self.cached_buffers: NDArray[np.object_] = self.buffers[1:]
+        self.cached_buffer_num = len(self.cached_buffers)
+
+    def add(self, batch: Batch | Mapping[str, Any], buffer_ids: NDArray[Any] | list[int] | None = None) -> Added:
+        """Appends one row to each of several caches, and moves the episodes that end.
+
+        :param batch: as for :meth:`ReplayBufferManager.add`.
+        :param buffer_ids: a cache for each row, from 0; default all, in order.
+        :return: ``(index, episode_return, episode_length, episode_start)``; of an episode that ended, where its last and first
+            row stand in the main buffer, or -1 if that has size 0.
+        :raises IndexError: there is no such cache.
+        """
+        ids = self._all_rings[:-1] if buffer_ids is None else np.asarray(buffer_ids, np.int64)
+        if ids.size and ids.min() < 0:
+            raise IndexError(f"cache {ids.min()} is out of range: there are {self.cached_buffer_num}")
+        index, episode_return, length, start = self._add_rows(batch, ids + 1)
+        index, start = index.copy(), start.copy()
+        for place in np.flatnonzero(length):
+            cache = self.cached_buffers[ids[place]]
+            moved = self.main_buffer.update(cache)
+            start[place], index[place] = (moved[0], moved[-1]) if len(moved) else (-1, -1)
+            cache.reset()
+        return index, episode_return, length, start

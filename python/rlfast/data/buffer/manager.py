@@ -1,0 +1,123 @@
+"""Several rings in one storage, one for each environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as AbstractSequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast._core import SchemaMismatch
+from rlfast.data.batch import Batch
+from rlfast.data.buffer._config import Config
+from rlfast.data.buffer._store import Added, Index
+from rlfast.data.buffer.base import ReplayBuffer, draw_seed
+from rlfast.data.buffer.hindsight import HERReplayBuffer
+from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, spelt_out
+
+
+class ReplayBufferManager(ReplayBuffer):
+    """Buffers in one contiguous storage. Row ``i`` of buffer ``k`` has the index ``offset[k] + i``.
+
+    ``manager.buffers[k]`` remains a buffer of its own: what either writes, the other sees.
+
+    :param buffer_list: empty buffers of the same class and options; sizes may differ.
+    :param seed: of the random streams; None draws one from ``np.random``.
+    :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
+    :raises AssertionError: no buffers, a buffer with rows, or different classes or options.
+    """
+
+    buffers: NDArray[np.object_]
+    _none_is_all = True
+
+    def __init__(
+        self, buffer_list: AbstractSequence[ReplayBuffer], *, seed: int | None = None, storage: str = "ram"
+    ) -> None:
+        assert len(buffer_list) > 0, "a manager needs at least one buffer"
+        first = buffer_list[0]
+        for buffer in buffer_list:
+            assert buffer._meta.is_empty(), "a buffer with rows cannot come under a manager: its storage would move"
+            assert isinstance(buffer, type(first)), f"all buffers must be {type(first).__name__}, got {type(buffer).__name__}"
+            assert buffer.options == first.options, f"all buffers must have the same options: {buffer.options} {first.options}"
+        self._setup([buffer.maxsize for buffer in buffer_list], first._config, draw_seed(seed), storage, list(buffer_list))
+
+    def _setup(
+        self,
+        capacities: list[int],
+        config: Config,
+        seed: int,
+        storage: str = "ram",
+        buffers: AbstractSequence[ReplayBuffer] = (),
+    ) -> None:
+        super()._setup(capacities, config, seed, storage)
+        self._adopt(buffers)
+
+    def _adopt(self, buffers: AbstractSequence[ReplayBuffer]) -> None:
+        self._attach(self._store, None)
+        self._quick_add = not self._config.save_only_last_obs
+        self.buffer_num = len(buffers)
+        self.buffers = np.empty(len(buffers), object)
+        for ring, buffer in enumerate(buffers):
+            buffer._attach(self._store, ring)
+            buffer.options = buffer._options()
+            self.buffers[ring] = buffer
+        self._offset = np.array(self._core.offsets, np.int64)
+        self._extend_offset = np.append(self._offset, self._core.total)
+        self._all_rings = np.arange(self.buffer_num)
+
+    @property
+    def _lengths(self) -> Index:
+        return self._core.sizes()
+
+    def add(self, batch: Batch | Mapping[str, Any], buffer_ids: NDArray[Any] | list[int] | None = None) -> Added:
+        """Appends one row to each of several buffers.
+
+        :param batch: as for :meth:`ReplayBuffer.add`, with a leading axis of ``len(buffer_ids)``.
+        :param buffer_ids: a buffer for each row; default all, in order.
+        :return: ``(index, episode_return, episode_length, episode_start)``, one entry for each row.
+        :raises IndexError: there is no such buffer.
+        """
+        return self._add_rows(batch, self._all_rings if buffer_ids is None else np.asarray(buffer_ids, np.int64))
+
+    def _add_rows(self, batch: Batch | Mapping[str, Any], rings: Index) -> Added:
+        if self._quick_add and self._store.plain:
+            try:
+                return self._core.add(batch.__dict__, rings)
+            except (SchemaMismatch, AttributeError):
+                pass
+        return self._add(batch, rings, batched=True)
+
+    def append(self, **row: Any) -> int:
+        """Not for several buffers: ``manager.buffers[k].append`` or :meth:`add`."""
+        raise NotImplementedError("append to one of manager.buffers, or add a batch of rows")
+
+    def update(self, buffer: ReplayBuffer) -> Index:
+        """A manager cannot be updated: update one of its buffers."""
+        raise NotImplementedError
+
+
+class PrioritizedReplayBufferManager(PrioritizedReplayBuffer, ReplayBufferManager):
+    """Prioritized buffers in one storage, drawn from by one tree.
+
+    :param buffer_list: empty prioritized buffers of the same options.
+    :param kwargs: see :class:`ReplayBufferManager`.
+    """
+
+    def __init__(self, buffer_list: AbstractSequence[PrioritizedReplayBuffer], **kwargs: Any) -> None:
+        ReplayBufferManager.__init__(self, buffer_list, **kwargs)
+
+    def _options(self) -> dict[str, Any]:
+        return spelt_out(self._config)
+
+
+class HERReplayBufferManager(ReplayBufferManager):
+    """Hindsight buffers in one storage.
+
+    :param buffer_list: empty hindsight buffers of the same options.
+    :param kwargs: see :class:`ReplayBufferManager`.
+    """
+
+    def __init__(self, buffer_list: AbstractSequence[HERReplayBuffer], **kwargs: Any) -> None:
+        super().__init__(buffer_list, **kwargs)

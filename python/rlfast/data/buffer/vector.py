@@ -1,0 +1,95 @@
+"""A ring for each environment, all of the same size."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rlfast.data.buffer._config import Config
+from rlfast.data.buffer._relabel import Hindsight
+from rlfast.data.buffer._samplers import Prioritized
+from rlfast.data.buffer.base import ReplayBuffer, draw_seed
+from rlfast.data.buffer.hindsight import HERReplayBuffer, RewardFn
+from rlfast.data.buffer.manager import HERReplayBufferManager, PrioritizedReplayBufferManager, ReplayBufferManager
+from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, prioritized
+
+
+def _build(
+    manager: ReplayBufferManager,
+    child: type[ReplayBuffer],
+    total_size: int,
+    buffer_num: int,
+    *,
+    seed: int | None = None,
+    storage: str = "ram",
+    **options: Any,
+) -> None:
+    """Sets a manager up over ``buffer_num`` rings of equal size."""
+    assert buffer_num > 0, f"buffer_num must be at least 1, got {buffer_num}"
+    unknown = options.keys() - Config.__dataclass_fields__.keys()
+    if unknown:
+        raise TypeError(f"{type(manager).__name__} got unexpected arguments: {', '.join(sorted(unknown))}")
+    capacities = [math.ceil(total_size / buffer_num)] * buffer_num
+    children = [object.__new__(child) for _ in capacities]
+    manager._setup(capacities, Config(**options).settled(), draw_seed(seed), storage, children)  # noqa: SLF001
+
+
+class VectorReplayBuffer(ReplayBufferManager):
+    """``buffer_num`` rings of ``ceil(total_size / buffer_num)`` rows.
+
+    :param total_size: rows at most, over all rings (rounded up).
+    :param buffer_num: rings, one for each environment.
+    :param kwargs: see :class:`ReplayBuffer`.
+    :raises AssertionError: ``buffer_num`` below 1.
+
+    >>> from rlfast.data import Batch, VectorReplayBuffer
+    >>> buf = VectorReplayBuffer(total_size=10, buffer_num=2, seed=0)
+    >>> zeros, flags = [0.0, 0.0], [False, False]
+    >>> row = buf.add(Batch(obs=[1, 2], act=[0, 0], rew=zeros, terminated=flags, truncated=flags, obs_next=[3, 4]))
+    >>> row[0]
+    array([0, 5])
+    >>> buf.buffers[1].obs
+    array([2, 0, 0, 0, 0])
+    """
+
+    def __init__(self, total_size: int, buffer_num: int, **kwargs: Any) -> None:
+        _build(self, ReplayBuffer, total_size, buffer_num, **kwargs)
+
+
+class PrioritizedVectorReplayBuffer(PrioritizedReplayBufferManager):
+    """The rings of :class:`VectorReplayBuffer`, drawn from by priority.
+
+    :param total_size: rows at most, over all rings (rounded up).
+    :param buffer_num: rings, one for each environment.
+    :param alpha: see :class:`PrioritizedReplayBuffer`, as are ``beta`` and ``weight_norm``.
+    :param kwargs: see :class:`ReplayBuffer`.
+    """
+
+    def __init__(
+        self, total_size: int, buffer_num: int, *, alpha: float, beta: float, weight_norm: bool = True, **kwargs: Any
+    ) -> None:
+        sampler: Prioritized = prioritized(alpha, beta, weight_norm)
+        _build(self, PrioritizedReplayBuffer, total_size, buffer_num, sampler=sampler, **kwargs)
+
+
+class HERVectorReplayBuffer(HERReplayBufferManager):
+    """The rings of :class:`VectorReplayBuffer`, with hindsight goals.
+
+    :param total_size: rows at most, over all rings (rounded up).
+    :param buffer_num: rings, one for each environment.
+    :param compute_reward_fn: see :class:`HERReplayBuffer`, as are ``horizon`` and ``future_k``.
+    :param kwargs: see :class:`ReplayBuffer`.
+    """
+
+    def __init__(
+        self,
+        total_size: int,
+        buffer_num: int,
+        *,
+        compute_reward_fn: RewardFn,
+        horizon: int,
+        future_k: float = 8.0,
+        **kwargs: Any,
+    ) -> None:
+        relabel = Hindsight(compute_reward_fn, horizon, future_k)
+        _build(self, HERReplayBuffer, total_size, buffer_num, relabel=relabel, **kwargs)

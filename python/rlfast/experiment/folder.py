@@ -1,0 +1,59 @@
+"""The folder of a run."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+import rlfast
+
+if TYPE_CHECKING:
+    from rlfast.experiment.config import DQNConfig
+
+
+def make_run_dir(config: DQNConfig, algorithm: str) -> Path:
+    """Makes the folder asked for, or the first that is free of ``runs/ALGO-ENV-seedSEED``, ``...-2``, ``...-3``.
+
+    :raises FileExistsError: the folder asked for holds something already.
+    """
+    if config.run_dir is not None:
+        if config.run_dir.exists() and (not config.run_dir.is_dir() or any(config.run_dir.iterdir())):
+            raise FileExistsError(f"{config.run_dir} is not empty: choose another --run-dir, or delete it")
+        config.run_dir.mkdir(parents=True, exist_ok=True)
+        return config.run_dir
+    name = f"{algorithm}-{config.env.replace('/', '-')}-seed{config.seed}"
+    for number in count(1):
+        run_dir = Path("runs", name if number == 1 else f"{name}-{number}")
+        try:
+            run_dir.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return run_dir
+    raise AssertionError("count() does not end")
+
+
+def write_config(run_dir: Path, config: DQNConfig, algorithm: str) -> None:
+    """Writes ``config.json``: the resolved configuration and the versions it ran with."""
+    versions = {module.__name__: module.__version__ for module in (rlfast, torch, np, gym)}
+    content = {
+        "algorithm": algorithm,
+        "config": json.loads(config.to_json()),
+        "versions": {"python": sys.version.split()[0], **versions},
+        "platform": platform.platform(),
+    }
+    (run_dir / "config.json").write_text(json.dumps(content, indent=2) + "\n")
+
+
+def read_config(run_dir: Path) -> DQNConfig:
+    """The configuration in a run's ``config.json``; ``train`` of it (with another ``run_dir``) repeats the run."""
+    from rlfast.experiment.config import DQNConfig
+
+    return DQNConfig.from_json(json.dumps(json.loads((run_dir / "config.json").read_text())["config"]))

@@ -1,0 +1,136 @@
+"""Runs programs on the buffers of either library and tells what they answered. Called in each one's own interpreter:
+
+python buffer_driver.py tianshou < programs.json > answers.json
+"""
+
+import importlib
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def build(data: Any, spec: dict[str, Any]) -> Any:
+    options = spec["options"]
+    match spec["kind"]:
+        case "single":
+            return data.ReplayBuffer(spec["sizes"][0], **options)
+        case "manager":
+            return data.ReplayBufferManager([data.ReplayBuffer(size, **options) for size in spec["sizes"]])
+        case "vector":
+            return data.VectorReplayBuffer(sum(spec["sizes"]), len(spec["sizes"]), **options)
+        case "prioritized":
+            return data.PrioritizedVectorReplayBuffer(
+                sum(spec["sizes"]), len(spec["sizes"]), alpha=0.6, beta=0.4, **options
+            )
+        case "cached":
+            main = data.ReplayBuffer(spec["sizes"][0], **options)
+            return data.CachedReplayBuffer(main, len(spec["sizes"]) - 1, spec["sizes"][1])
+    raise ValueError(spec["kind"])
+
+
+def frame(number: int, stacked: bool) -> list[Any]:
+    """An observation that is told apart from every other; as a stack of two frames if asked."""
+    return [[number - 1, -number], [number, -number]] if stacked else [number, -number]
+
+
+def row(step: dict[str, Any], stacked: bool) -> dict[str, Any]:
+    now = step["now"]
+    return {
+        "obs": {"image": np.array(frame(now, stacked), np.int32), "state": np.array([float(now)] * (1 + stacked))},
+        "act": np.array([now, 2 * now], np.float32),
+        "rew": step["rew"],
+        "terminated": step["end"] == "terminated",
+        "truncated": step["end"] == "truncated",
+        "obs_next": {
+            "image": np.array(frame(now + 1, stacked), np.int32),
+            "state": np.array([now + 1.0] * (1 + stacked)),
+        },
+        "info": {"steps": now, "name": f"row {now}"},
+        "policy": {"logits": np.array([now, now + 0.5])},
+    }
+
+
+def plain(value: Any) -> Any:
+    """Arrays and batches as lists and dicts."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (tuple, list)):
+        return [plain(inner) for inner in value]
+    if type(value).__name__ == "Batch":
+        return {key: plain(inner) for key, inner in sorted(value.items())}
+    return value
+
+
+class Run:
+    """One program on one buffer."""
+
+    def __init__(self, data: Any, spec: dict[str, Any]) -> None:
+        self.data, self.spec = data, spec
+        self.buffer = build(data, spec)
+        self.single = spec["kind"] == "single"
+        self.rows = spec["options"].get("save_only_last_obs", False)
+
+    def add(self, steps: list[dict[str, Any]]) -> Any:
+        rows = [row(step, self.rows) for step in steps]
+        if self.single:
+            return self.buffer.add(self.data.Batch(rows[0]))
+        return self.buffer.add(self.data.Batch.stack(rows), buffer_ids=[step["ring"] for step in steps])
+
+    def all_rows(self) -> Any:
+        indices = self.buffer.sample_indices(0)
+        return indices, plain(self.buffer[indices]) if len(indices) else None
+
+    def neighbours(self) -> Any:
+        indices = self.buffer.sample_indices(0)
+        return [self.buffer.prev(indices), self.buffer.next(indices)] if len(indices) else []
+
+    def state(self) -> Any:
+        buffer = self.buffer
+        children = [] if self.single else [len(child) for child in buffer.buffers]
+        return [len(buffer), buffer.maxsize, buffer.last_index, buffer.unfinished_index() if len(buffer) else [], children]
+
+    def columns(self) -> Any:
+        indices = self.buffer.sample_indices(0)
+        return {key: plain(getattr(self.buffer, key)[indices]) for key in ("obs", "act", "rew", "done", "info")}
+
+    def get(self, key: str, stack_num: int) -> Any:
+        indices = self.buffer.sample_indices(0)
+        return plain(self.buffer.get(indices, key, stack_num=stack_num))
+
+    def one(self, position: int) -> Any:
+        indices = self.buffer.sample_indices(0)
+        return plain(self.buffer[int(indices[position % len(indices)])]) if len(indices) else None
+
+    def slice(self, start: int, stop: int) -> Any:
+        return plain(self.buffer[start:stop].act) if self.single and len(self.buffer[start:stop].act) else None
+
+    def reset(self, keep_statistics: bool) -> None:
+        self.buffer.reset(keep_statistics=keep_statistics)
+
+    def moved(self, size: int) -> Any:
+        """All rows, moved twice into a new buffer."""
+        other = self.data.ReplayBuffer(size, **self.spec["options"])
+        indices = [other.update(self.buffer), other.update(self.buffer)]
+        return [indices, len(other), plain(other[other.sample_indices(0)]), other.unfinished_index()]
+
+    def step(self, name: str, *arguments: Any) -> Any:
+        if name not in ("add", "state", "reset") and len(self.buffer) == 0:
+            return None
+        return plain(getattr(self, name)(*arguments))
+
+
+def main() -> None:
+    data = importlib.import_module(f"{sys.argv[1]}.data")
+    answers = []
+    for program in json.load(sys.stdin):
+        run = Run(data, program)
+        answers.append([run.step(*operation) for operation in program["operations"]])
+    json.dump(answers, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

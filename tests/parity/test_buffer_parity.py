@@ -1,0 +1,122 @@
+"""The same programs on Tianshou 1.0's buffers and on ours: the same answers, apart from docs/differences.md."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+DRIVER = Path(__file__).with_name("buffer_driver.py")
+TIANSHOU = os.environ.get("RLFAST_TIANSHOU_PYTHON")
+KINDS = ("single", "manager", "vector", "prioritized", "cached")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "stacked": {"stack_num": 3},
+    "available": {"stack_num": 3, "sample_avail": True},
+    "ignore_obs_next": {"ignore_obs_next": True},
+    "stacked, ignore_obs_next": {"stack_num": 2, "ignore_obs_next": True},
+    "last_obs": {"save_only_last_obs": True, "stack_num": 2},
+    "last_obs, ignore_obs_next": {"save_only_last_obs": True, "stack_num": 4, "ignore_obs_next": True},
+}
+
+pytestmark = pytest.mark.skipif(
+    TIANSHOU is None, reason="RLFAST_TIANSHOU_PYTHON names no interpreter with tianshou 1.0"
+)
+
+
+def program(kind: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
+    rng = random.Random(seed)
+    rings = 1 if kind == "single" else rng.randint(2, 4)
+    sizes = (
+        [rng.randint(3, 9)] * rings if kind in ("vector", "prioritized") else [rng.randint(3, 9) for _ in range(rings)]
+    )
+    if kind == "cached":
+        sizes = [rng.choice([0, 7, 12]), *[rng.randint(4, 6)] * (rings - 1)]
+    writable = rings - (kind == "cached")
+    number = iter(range(10, 10**6, 10))  # the first row of each episode; its rows count on from there
+    now = [next(number) for _ in range(writable)]
+    operations: list[list[Any]] = []
+    for _ in range(60):
+        if rng.random() < 0.6:
+            steps = []
+            for ring in sorted(rng.sample(range(writable), rng.randint(1, writable))):
+                end = rng.choice(["", "", "", "", "terminated", "truncated"])
+                steps.append({"ring": ring, "now": now[ring], "rew": rng.randint(-3, 3) / 2, "end": end})
+                now[ring] = next(number) if end or now[ring] % 10 == 9 else now[ring] + 1
+                if now[ring] % 10 == 0 and not end:
+                    steps[-1]["end"] = "truncated"
+            operations.append(["add", steps])
+        else:
+            operations.append(_question(rng, kind))
+        if operations[-1][0] == "reset":
+            now = [next(number) for _ in range(writable)]
+    return {"kind": kind, "options": options, "sizes": sizes, "operations": operations}
+
+
+def _question(rng: random.Random, kind: str) -> list[Any]:
+    name = rng.choice(["all_rows", "neighbours", "state", "columns", "get", "one", "slice", "reset", "moved"])
+    match name:
+        case "get":
+            return [name, rng.choice(["obs", "act", "rew", "info", "policy"]), rng.randint(1, 3)]
+        case "one":
+            return [name, rng.randrange(100)]
+        case "slice":
+            return [name, rng.randint(-6, 6), rng.randint(-6, 6)]
+        case "reset":
+            return ["state"] if rng.random() < 0.7 else [name, False]
+        case "moved":
+            return ["state"] if kind == "prioritized" else [name, rng.randint(1, 12)]
+    return [name]
+
+
+def answers(python: str, library: str, programs: list[dict[str, Any]]) -> Any:
+    command = [python, str(DRIVER), library]
+    done = subprocess.run(command, input=json.dumps(programs), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def newest_frames(answer: Any) -> Any:
+    """``obs_next`` without the frames before its newest: where an episode begins, Tianshou repeats ``obs_next``
+    there."""
+    if isinstance(answer, dict):
+        return {key: newest(value) if key == "obs_next" else newest_frames(value) for key, value in answer.items()}
+    return [newest_frames(value) for value in answer] if isinstance(answer, list) else answer
+
+
+def newest(obs_next: dict[str, Any]) -> dict[str, Any]:
+    """The frame axis of ``state`` is its last, that of ``image`` the one before."""
+    return {
+        key: np.array(value)[..., -1, :].tolist() if key == "image" else np.array(value)[..., -1].tolist()
+        for key, value in obs_next.items()
+    }
+
+
+CASES = [(kind, options) for kind in KINDS for options in OPTIONS]
+PROGRAMS = 12
+
+
+@pytest.fixture(scope="module")
+def both() -> dict[tuple[str, str], list[tuple[dict[str, Any], Any, Any]]]:
+    """Every program with our answers and theirs; all in one go, for Tianshou takes seconds to compile."""
+    assert TIANSHOU is not None
+    programs = [program(kind, OPTIONS[options], seed) for kind, options in CASES for seed in range(PROGRAMS)]
+    triples = list(
+        zip(programs, answers(sys.executable, "rlfast", programs), answers(TIANSHOU, "tianshou", programs), strict=True)
+    )
+    return {case: triples[place * PROGRAMS : (place + 1) * PROGRAMS] for place, case in enumerate(CASES)}
+
+
+@pytest.mark.parametrize(("kind", "options"), CASES)
+def test_same_answers(both: dict[tuple[str, str], list[tuple[dict[str, Any], Any, Any]]], kind: str, options: str) -> None:
+    stacked = OPTIONS[options].get("stack_num", 1) > 1 and not OPTIONS[options].get("ignore_obs_next")
+    for made, mine, yours in both[kind, options]:
+        for operation, answer, wanted in zip(made["operations"], mine, yours, strict=True):
+            if stacked:
+                answer, wanted = newest_frames(answer), newest_frames(wanted)
+            assert answer == wanted, (made["sizes"], operation)

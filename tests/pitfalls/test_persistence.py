@@ -1,0 +1,70 @@
+"""D5: a buffer that was saved goes on as if it had not been."""
+
+import hashlib
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from pitfalls.rows import KINDS, partly_filled, vector_step
+
+NEW_PROCESS = """
+    import pickle, sys
+    sys.path[:0] = {path!r}
+    from pitfalls.test_persistence import continue_with
+    with open({file!r}, "rb") as saved:
+        print(continue_with(pickle.load(saved)))
+"""
+
+
+def continue_with(buffer):
+    """What a thousand samples and adds give from here on, as one number."""
+    total = hashlib.sha256()
+    for number in range(1000):
+        batch, index = buffer.sample(16)
+        for array in (index, batch.obs, batch.obs_next, batch.rew, batch.done, getattr(batch, "weight", index)):
+            total.update(np.ascontiguousarray(array).tobytes())
+        if hasattr(buffer, "update_weight"):
+            buffer.update_weight(index, np.abs(batch.rew) + number % 3)
+        step = vector_step([number], "T" if number % 11 == 3 else "t" if number % 13 == 5 else ".", rew=[number / 7])
+        for answer in buffer.add(step, buffer_ids=[number % getattr(buffer, "buffer_num", 1)]):
+            total.update(np.ascontiguousarray(answer).tobytes())
+    return total.hexdigest()
+
+
+@pytest.mark.pitfall("D5")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_buffer_goes_on_in_a_new_process_as_if_it_had_not_been_saved(kind, tmp_path):
+    buffer = partly_filled(KINDS[kind])
+    file = tmp_path / "buffer.pickle"
+    file.write_bytes(pickle.dumps(buffer))
+    script = textwrap.dedent(NEW_PROCESS.format(path=sys.path, file=str(file)))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == continue_with(buffer)
+
+
+@pytest.mark.pitfall("D5")
+@pytest.mark.parametrize("kind", KINDS)
+def test_hdf5_keeps_rows_pointers_and_unfinished_episodes(kind, tmp_path):
+    buffer = partly_filled(KINDS[kind])
+    buffer.save_hdf5(str(tmp_path / "buffer.hdf5"))
+    loaded = type(buffer).load_hdf5(str(tmp_path / "buffer.hdf5"))
+    for ask in (
+        lambda b: b.sample_indices(0),
+        lambda b: b.unfinished_index(),
+        lambda b: b[:].obs,
+        lambda b: b[:].obs_next,
+    ):
+        assert np.array_equal(ask(loaded), ask(buffer))
+    for ring in range(getattr(buffer, "buffer_num", 1)):
+        step = vector_step([1], "T", rew=[1.0])
+        assert [x.tolist() for x in loaded.add(step, buffer_ids=[ring])] == [
+            x.tolist() for x in buffer.add(step, buffer_ids=[ring])
+        ]
+    if hasattr(buffer, "weight"):
+        slots = np.arange(buffer.maxsize)
+        assert np.array_equal(loaded.weight[slots], buffer.weight[slots])
