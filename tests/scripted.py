@@ -10,7 +10,7 @@ from rlfast.data.batch import Batch
 
 
 class Scripted(gym.Env[Any, Any]):
-    """Episodes of fixed length. An observation is ``[episode, step]``: of an episode the first has step 0, the last ``length``.
+    """Episodes of fixed length. Observations are ``[episode, step]``: the first has step 0, the last ``length``.
 
     :param length: steps in an episode, or a callable that gives it from the random stream.
     :param reward: of each step, or a callable of the step.
