@@ -196,7 +196,8 @@ impl Replay {
             table.set_episode(index, number);
             added.index[k] = index as i64;
             added.episode_start[k] = (ring.offset + ring.running.start) as i64;
-            account(ring.cursor, &mut ring.running, done, agents, |agent| table.reward(index, agent), added, k);
+            let reward = table.rewards();
+            account(ring.cursor, &mut ring.running, done, agents, |agent| reward(index, agent), added, k);
         }
         if let Some(priorities) = &mut self.priorities {
             let slots: Vec<usize> = added.index.iter().map(|&i| i as usize).collect();

@@ -64,6 +64,14 @@ pub struct Columns {
     pub columns: Vec<Column>,
     batch: Py<PyType>,
     save_obs_next: bool,
+    soft: Soft,
+}
+
+/// Which of the usual nested keys have no columns.
+#[derive(Clone, Copy, Debug)]
+struct Soft {
+    info: bool,
+    policy: bool,
 }
 
 /// Rows as the engine wants them, and what keeps their memory alive.
@@ -111,7 +119,8 @@ impl Column {
 impl Columns {
     /// No columns; `batch` is the type of nested values, besides dict.
     pub fn new(batch: Py<PyType>, save_obs_next: bool) -> Self {
-        Self { root: Vec::new(), columns: Vec::new(), batch, save_obs_next }
+        let soft = Soft { info: true, policy: true };
+        Self { root: Vec::new(), columns: Vec::new(), batch, save_obs_next, soft }
     }
 
     /// These columns with others after them.
@@ -156,6 +165,8 @@ impl Columns {
             root.insert(path, None);
         }
         all.root = root.nodes(py);
+        let without = |key: &str| !all.root.iter().any(|node| node.name.bind(py) == key);
+        all.soft = Soft { info: without("info"), policy: without("policy") };
         Ok(all)
     }
 
@@ -204,7 +215,27 @@ impl Columns {
                 }
             }
         }
-        if found == fields.len() { Ok(()) } else { self.check_unknown(py, nodes, fields, top) }
+        if found == fields.len() || (top && found + self.unstored(py, fields)? == fields.len()) {
+            return Ok(());
+        }
+        self.check_unknown(py, nodes, fields, top)
+    }
+
+    /// How many of the usual keys are there without a column, because they hold nothing or are not stored: the quick way to
+    /// what `check_unknown` finds.
+    fn unstored(&self, py: Python<'_>, fields: &Bound<'_, PyDict>) -> PyResult<usize> {
+        let mut count = 0;
+        for (name, without) in
+            [(pyo3::intern!(py, "info"), self.soft.info), (pyo3::intern!(py, "policy"), self.soft.policy)]
+        {
+            if without && let Some(value) = fields.get_item(name)? {
+                count += usize::from(self.dict_of(py, &value)?.is_some_and(|inner| inner.is_empty()));
+            }
+        }
+        if !self.save_obs_next && fields.contains(pyo3::intern!(py, "obs_next"))? {
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// Lets keys pass that hold nothing (an empty `info`), or are not stored (`done`, an ignored `obs_next`).
@@ -228,7 +259,7 @@ impl Columns {
         if let Ok(dict) = value.cast::<PyDict>() {
             return Ok(Some(dict.clone()));
         }
-        if value.get_type().is(&self.batch) || value.is_instance(self.batch.bind(py))? {
+        if value.get_type_ptr().cast() == self.batch.as_ptr() || value.is_instance(self.batch.bind(py))? {
             return Ok(Some(value.getattr(pyo3::intern!(py, "__dict__"))?.cast_into::<PyDict>()?));
         }
         Ok(None)

@@ -11,7 +11,7 @@ use numpy::{PyArray1, PyArrayMethods as _};
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::{PyAttributeError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 use rlfast_core::memory::Storage;
 use rlfast_core::replay::gather::What;
 use rlfast_core::replay::layout::Place;
@@ -39,7 +39,7 @@ struct State {
 pub struct Replay {
     // A mutex and not a read-write lock: sampling moves the random stream, so almost every call writes.
     state: Mutex<State>,
-    wrap: Py<PyAny>,
+    batch: Py<PyType>,
 }
 
 type Columned<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Vec<usize>);
@@ -148,13 +148,14 @@ impl State {
 #[pymethods]
 impl Replay {
     #[new]
-    #[pyo3(signature = (capacities, *, wrap, save_obs_next = true, stack_num = 1, sample_avail = false, alpha = None,
+    #[pyo3(signature = (capacities, *, wrap = None, batch = None, save_obs_next = true, stack_num = 1, sample_avail = false, alpha = None,
         beta = 1.0, weight_norm = true, seed = 0, storage = None))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of a constructor")]
     fn new(
         py: Python<'_>,
         capacities: Vec<usize>,
-        wrap: Py<PyAny>,
+        wrap: Option<Py<PyAny>>,
+        batch: Option<Py<PyType>>,
         save_obs_next: bool,
         stack_num: usize,
         sample_avail: bool,
@@ -168,12 +169,16 @@ impl Replay {
             None => Storage::Ram,
             Some(folder) => Storage::file(Path::new(&folder)).python()?,
         };
-        let batch = wrap.call1(py, (PyDict::new(py),))?.bind(py).get_type().unbind();
+        let batch = match (batch, wrap) {
+            (Some(batch), _) => batch,
+            (None, Some(wrap)) => wrap.call1(py, (PyDict::new(py),))?.bind(py).get_type().unbind(),
+            (None, None) => return Err(PyValueError::new_err("batch is missing")),
+        };
         let config =
             Config { capacities, save_obs_next, stack_num, sample_avail, alpha, beta, weight_norm, seed, storage };
         let engine = Engine::new(config).python()?;
-        let columns = Arc::new(Columns::new(batch, save_obs_next));
-        Ok(Self { state: Mutex::new(State { engine, columns, all: None, rows: Rows::default() }), wrap })
+        let columns = Arc::new(Columns::new(batch.clone_ref(py), save_obs_next));
+        Ok(Self { state: Mutex::new(State { engine, columns, all: None, rows: Rows::default() }), batch })
     }
 
     // -- structure ----------------------------------------------------------------------------------------------------
@@ -413,7 +418,7 @@ impl Replay {
     ) -> PyResult<Bound<'py, PyDict>> {
         let (index, shape) = integers(index)?;
         let filled = self.lock(py).take(py, &index, &shape, keys.as_deref(), stack_num, out)?;
-        filled.nest(py, &self.wrap)
+        filled.nest(py, &self.batch)
     }
 
     #[pyo3(signature = (batch_size, out = None))]
@@ -430,7 +435,7 @@ impl Replay {
         let weights = state.engine.priorities().is_some().then(|| state.weights(&index, None));
         let memory = state.memory(index);
         drop(state);
-        let fields = filled.nest(py, &self.wrap)?;
+        let fields = filled.nest(py, &self.batch)?;
         if let Some(weights) = weights {
             fields.set_item(pyo3::intern!(py, "weight"), vector(py, &weights))?;
         }

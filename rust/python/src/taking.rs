@@ -8,8 +8,9 @@ use std::sync::Arc;
 use numpy::npyffi::types::npy_intp;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyString, PyType};
 use rlfast_core::replay::gather::{Output, Reader, What};
 use rlfast_core::replay::layout::Place;
 
@@ -302,10 +303,10 @@ fn into<'py>(
 }
 
 impl<'py> Filled<'py> {
-    /// The arrays in a dict, with `wrap` around the inner ones.
-    pub fn nest(self, py: Python<'py>, wrap: &Py<PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    /// The arrays in a dict, with a batch around the inner ones.
+    pub fn nest(self, py: Python<'py>, batch: &Py<PyType>) -> PyResult<Bound<'py, PyDict>> {
         let mut arrays = self.arrays.into_iter().map(Some).collect::<Vec<_>>();
-        nest(py, &self.plan.entries, &mut arrays, wrap)
+        nest(py, &self.plan.entries, &mut arrays, batch)
     }
 
     /// The only array.
@@ -318,16 +319,32 @@ fn nest<'py>(
     py: Python<'py>,
     entries: &[Entry],
     arrays: &mut [Option<Bound<'py, PyAny>>],
-    wrap: &Py<PyAny>,
+    batch: &Py<PyType>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for entry in entries {
         match &entry.content {
             Content::Array(at) => dict.set_item(&entry.name, arrays[*at].take())?,
-            Content::Group(inner) => dict.set_item(&entry.name, wrap.call1(py, (nest(py, inner, arrays, wrap)?,))?)?,
+            Content::Group(inner) => dict.set_item(&entry.name, around(batch, nest(py, inner, arrays, batch)?)?)?,
         }
     }
     Ok(dict)
+}
+
+/// A new object of type `batch` whose `__dict__` is `dict`; its `__init__` is not called.
+fn around<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+    let py = dict.py();
+    let kind = batch.as_ptr().cast::<ffi::PyTypeObject>();
+    // SAFETY: a heap type always has tp_alloc, which gives a new reference or sets an error; the object was just made, so
+    // nothing else has seen it when it gets its dict.
+    unsafe {
+        let alloc: ffi::allocfunc = std::mem::transmute(ffi::PyType_GetSlot(kind, ffi::Py_tp_alloc));
+        let object = Bound::from_owned_ptr_or_err(py, alloc(kind, 0))?;
+        if ffi::PyObject_GenericSetDict(object.as_ptr(), dict.as_ptr(), std::ptr::null_mut()) < 0 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(object)
+    }
 }
 
 /// The plan of one column alone.

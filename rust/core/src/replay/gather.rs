@@ -7,7 +7,7 @@
 use crate::memory;
 use crate::pool;
 use crate::prefetch::prefetch_at;
-use crate::replay::layout::Place;
+use crate::replay::layout::{LINK, Place, link};
 use crate::replay::rings::Rings;
 use crate::replay::table::Table;
 
@@ -58,13 +58,13 @@ impl Reader<'_> {
     pub fn row_bytes(&self, what: What, stack: usize) -> usize {
         let layout = &self.table.layout;
         match what {
-            What::Leaf(leaf) => layout.leaves[leaf].nbytes() * stack,
-            What::ObsOfNext(leaf) => layout.leaves[leaf].nbytes() * stack,
+            What::Leaf(leaf) => layout.nbytes[leaf] * stack,
+            What::ObsOfNext(leaf) => layout.nbytes[leaf] * stack,
             What::Block(twin) => {
                 let leaf = layout.obs[twin];
                 match layout.places[leaf] {
-                    Place::Frames { stack, .. } => layout.leaves[leaf].nbytes() / stack * (stack + 1),
-                    _ => layout.leaves[leaf].nbytes() * (stack + 1),
+                    Place::Frames { stack, .. } => layout.nbytes[leaf] / stack * (stack + 1),
+                    _ => layout.nbytes[leaf] * (stack + 1),
                 }
             }
         }
@@ -127,6 +127,18 @@ impl Reader<'_> {
                     let Place::Column { column } = places[leaf] else { unreachable!("invariant: just matched") };
                     copy_rows(rows, self.table.columns[column].base(), bytes, dst, bytes);
                 }
+                (What::Leaf(leaf), 1) if let Some((base, stride, twin)) = self.plain_next(leaf) => {
+                    sources.clear();
+                    for &i in rows {
+                        let i = i as usize;
+                        sources.push(match self.table.byte(i, LINK) {
+                            link::NEXT => base.wrapping_add(self.rings.after(i) * stride),
+                            link::SIDE => self.table.side_of(i, twin),
+                            _ => std::ptr::null(),
+                        });
+                    }
+                    copy_list(sources, dst, bytes);
+                }
                 (what, stack) => {
                     sources.clear();
                     for &i in rows {
@@ -136,6 +148,17 @@ impl Reader<'_> {
                     copy_list(sources, dst, bytes / per_row);
                 }
             }
+        }
+    }
+
+    /// For an `obs_next` leaf whose twin is kept as plain bytes: where those begin, how far apart they are, and the twin.
+    fn plain_next(&self, leaf: usize) -> Option<(*const u8, usize, usize)> {
+        let layout = &self.table.layout;
+        let Place::Next { twin } = layout.places[leaf] else { return None };
+        match layout.places[layout.obs[twin]] {
+            Place::Record { offset } => Some((self.table.records.base().wrapping_add(offset), layout.stride, twin)),
+            Place::Column { column } => Some((self.table.columns[column].base(), layout.columns[column], twin)),
+            _ => None,
         }
     }
 

@@ -113,6 +113,8 @@ pub enum Place {
 pub struct Layout {
     /// The leaves, in the order in which they came.
     pub leaves: Vec<Leaf>,
+    /// Bytes of one row of each.
+    pub nbytes: Vec<usize>,
     /// How many of them came with the first row.
     pub first: usize,
     /// Their places.
@@ -148,6 +150,7 @@ impl Layout {
         let next = if save_obs_next { twins(&leaves, &obs).unwrap_or_default() } else { Vec::new() };
         let mut layout = Self {
             first: leaves.len(),
+            nbytes: leaves.iter().map(Leaf::nbytes).collect(),
             places: vec![Place::Record { offset: 0 }; leaves.len()],
             reward: leaves.iter().position(|l| l.path == ["rew"]),
             leaves,
@@ -203,6 +206,7 @@ impl Layout {
                     Place::Column { column: self.columns.len() - 1 }
                 }
             });
+            self.nbytes.push(leaf.nbytes());
             self.leaves.push(leaf);
         }
         Ok(())

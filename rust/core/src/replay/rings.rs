@@ -68,6 +68,16 @@ impl Rings {
         &self.rings[self.of(index)]
     }
 
+    /// The slot after `index` in its ring, around the end.
+    #[must_use]
+    #[inline]
+    pub fn after(&self, index: usize) -> usize {
+        if self.rings.len() == 1 {
+            return if index + 1 == self.total { 0 } else { index + 1 };
+        }
+        self.ring_of(index).after(index)
+    }
+
     /// The row before, inside the episode; the row itself at the episode's oldest live row, or where no row is.
     #[must_use]
     pub fn prev(&self, table: &Table, index: usize) -> usize {

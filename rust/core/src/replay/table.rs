@@ -45,7 +45,7 @@ pub struct Table {
     /// The columns of their own.
     pub columns: Vec<Arc<Region>>,
     /// For each row its side row (u32), if its link says so.
-    side_of: Option<Arc<Region>>,
+    side_rows: Option<Arc<Region>>,
     side: SideStore,
     /// `frames[ring][store]`.
     pub frames: Vec<Vec<FrameStore>>,
@@ -65,13 +65,13 @@ impl Table {
         storage.check(&format!("{total} rows of {} bytes", layout.row_bytes() + sides), needed)?;
         let records = Region::zeroed(total * layout.stride, &storage)?;
         let columns = layout.columns.iter().map(|n| Region::zeroed(total * n, &storage)).collect::<Result<_>>()?;
-        let side_of = if layout.linked() { Some(Region::zeroed(total * 4, &storage)?) } else { None };
+        let side_rows = if layout.linked() { Some(Region::zeroed(total * 4, &storage)?) } else { None };
         let stores = |&capacity: &usize| -> Vec<FrameStore> {
             layout.frames.iter().map(|&bytes| FrameStore::new(bytes, capacity, storage.clone())).collect()
         };
         let frames = capacities.iter().map(stores).collect();
         let side = SideStore::new(layout.side_stride, storage.clone());
-        Ok(Self { layout, records, columns, side_of, side, frames, total, storage })
+        Ok(Self { layout, records, columns, side_rows, side, frames, total, storage })
     }
 
     /// Adds zero columns.
@@ -96,7 +96,7 @@ impl Table {
     pub fn nbytes(&self, written: usize) -> usize {
         let frames: usize = self.frames.iter().flatten().map(FrameStore::nbytes).sum();
         let fixed = self.layout.stride + self.layout.columns.iter().sum::<usize>();
-        written * (fixed + if self.side_of.is_some() { 4 } else { 0 }) + frames + self.side.nbytes()
+        written * (fixed + if self.side_rows.is_some() { 4 } else { 0 }) + frames + self.side.nbytes()
     }
 
     /// Makes sure that a row for each of `rings` can be written without asking the system for more.
@@ -159,36 +159,43 @@ impl Table {
         unsafe { self.record(index).add(offset).write(value) }
     }
 
-    /// Component `agent` of the row's reward.
+    /// Reads component `agent` of a row's reward; 0 when there are no rewards.
     #[inline]
-    pub(crate) fn reward(&self, index: usize, agent: usize) -> f64 {
-        let base = match self.layout.reward.map(|leaf| self.layout.places[leaf]) {
-            Some(Place::Record { offset }) => self.record(index).wrapping_add(offset),
-            Some(Place::Column { column }) => self.cell(column, index),
-            _ => return 0.0,
+    pub(crate) fn rewards(&self) -> impl Fn(usize, usize) -> f64 + '_ {
+        let (base, stride) = match self.layout.reward.map(|leaf| self.layout.places[leaf]) {
+            Some(Place::Record { offset }) => (self.records.base().wrapping_add(offset), self.layout.stride),
+            Some(Place::Column { column }) => (self.columns[column].base(), self.layout.columns[column]),
+            _ => (std::ptr::null_mut(), 0),
         };
-        // SAFETY: `rew` is a leaf of f64 items with at least `agent + 1` of them (callers loop over its shape).
-        unsafe { base.cast::<f64>().add(agent).read_unaligned() }
+        let agents = self.agents();
+        move |index, agent| {
+            assert!(index < self.total && agent < agents, "invariant: a reward of a row of the table");
+            if base.is_null() {
+                return 0.0;
+            }
+            // SAFETY: `rew` is a leaf of `agents` f64 items in each row; both were checked just above.
+            unsafe { base.add(index * stride).cast::<f64>().add(agent).read_unaligned() }
+        }
     }
 
     /// Values in one reward.
     pub(crate) fn agents(&self) -> usize {
-        self.layout.reward.map_or(1, |leaf| self.layout.leaves[leaf].nbytes() / 8)
+        self.layout.reward.map_or(1, |leaf| self.layout.nbytes[leaf] / 8)
     }
 
     /// The side row of a row whose link is `SIDE`.
     #[inline]
     fn side_row(&self, index: usize) -> u32 {
-        let side_of = self.side_of.as_ref().expect("invariant: links need side rows");
+        let side_rows = self.side_rows.as_ref().expect("invariant: links need side rows");
         // SAFETY: one u32 for each row of the table, page-aligned.
-        unsafe { side_of.base().cast::<u32>().add(index).read() }
+        unsafe { side_rows.base().cast::<u32>().add(index).read() }
     }
 
     fn set_side_row(&mut self, index: usize, id: u32) {
-        let side_of = self.side_of.as_ref().expect("invariant: links need side rows");
+        let side_rows = self.side_rows.as_ref().expect("invariant: links need side rows");
         assert!(index < self.total, "invariant: a row inside the table");
         // SAFETY: one u32 for each row of the table, page-aligned, checked just above.
-        unsafe { side_of.base().cast::<u32>().add(index).write(id) }
+        unsafe { side_rows.base().cast::<u32>().add(index).write(id) }
     }
 
     /// The address of the side row of a row whose link is `SIDE`.
@@ -217,9 +224,15 @@ impl Table {
         let place = self.layout.places[self.layout.obs[twin]];
         match self.byte(index, LINK) {
             link::NEXT => Some(self.own(ring.after(index), place)),
-            link::SIDE => Some(self.in_side(self.side_row(index), twin, place)),
+            link::SIDE => Some(self.side_of(index, twin)),
             _ => None,
         }
+    }
+
+    /// Where a row whose link is `SIDE` has the bytes (or frame numbers) of the twin.
+    #[inline]
+    pub(crate) fn side_of(&self, index: usize, twin: usize) -> *const u8 {
+        self.in_side(self.side_row(index), twin, self.layout.places[self.layout.obs[twin]])
     }
 
     /// Where the bytes (or frame numbers) of a leaf stand in its own row.
@@ -272,7 +285,7 @@ impl Table {
                     Place::Column { column } => self.cell(column, index),
                     _ => continue,
                 };
-                put(sources[leaf].row(k), target, self.layout.leaves[leaf].nbytes());
+                put(sources[leaf].row(k), target, self.layout.nbytes[leaf]);
             }
             let (terminated, truncated) = flags;
             self.set_byte(index, TERMINATED, u8::from(terminated));
@@ -324,7 +337,7 @@ impl Table {
                                 && memory::equal(new.add(j * store.frame()), store.at(Self::id(kept, j)), store.frame())
                         })
                     }
-                    _ => !new.is_null() && memory::equal(new, kept, self.layout.leaves[leaf].nbytes()),
+                    _ => !new.is_null() && memory::equal(new, kept, self.layout.nbytes[leaf]),
                 }
             };
             if !same {
@@ -405,7 +418,7 @@ impl Table {
                     let own = Known::Input(sources[obs].row(k), self.own(index, place));
                     intern(&mut self.frames[r][store], new, stack, Some(own), target);
                 } else {
-                    put(new, target, self.layout.leaves[obs].nbytes());
+                    put(new, target, self.layout.nbytes[obs]);
                 }
             }
         }

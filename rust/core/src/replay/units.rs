@@ -36,6 +36,7 @@ impl Units<'_> {
         last: &mut [i64],
     ) {
         let agents = self.table.agents();
+        let reward = self.table.rewards();
         sums.fill(0.0);
         for &i in index {
             prefetch_at(self.table.record(i as usize));
@@ -43,11 +44,14 @@ impl Units<'_> {
         for (k, &i) in index.iter().enumerate() {
             let i = i as usize;
             let ring = self.rings.ring_of(i);
-            let steps = self.ahead(i).map_or(1, |(seq, end)| (end - seq + 1).min(n as u64));
+            let steps = match ring.seq(i) {
+                Some(seq) => (ring.span(self.table.episode(i)).1 - seq + 1).min(n as u64),
+                None => 1,
+            };
             let (mut row, mut factor, mut newest) = (i, 1.0, i);
             for _ in 0..steps {
-                for agent in 0..agents {
-                    sums[k * agents + agent] += factor * self.table.reward(row, agent);
+                for (agent, sum) in sums[k * agents..(k + 1) * agents].iter_mut().enumerate() {
+                    *sum += factor * reward(row, agent);
                 }
                 factor *= gamma;
                 newest = row;
