@@ -19,7 +19,7 @@ pip := $(BIN)/python -m pip --disable-pip-version-check
 run := $(BIN)/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test learning long bench bench-quick asan valgrind miri wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test parity learning long bench bench-quick asan valgrind miri wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -48,15 +48,27 @@ wheel: env              ## target/wheels/*.whl
 
 # -- see it work ---------------------------------------------------------------------------------------------------------
 
-demo: build             ## train DQN on CartPole-v1 and write runs/demo
+demo: build             ## train DQN on CartPole-v1 until it balances, and write runs/demo
 	rm -rf runs/demo
-	$(BIN)/rlfast train dqn --env CartPole-v1 --run-dir runs/demo
+	$(BIN)/rlfast train dqn --env CartPole-v1 --run-dir runs/demo --require-stop-return
+
+# The libraries we are compared with live in environments of their own: in .peers, or where RLFAST_PEERS says.
+ifdef RLFAST_PEERS
+peers = $(RLFAST_PEERS)
+else
+peers = $(abspath .peers)
+bench bench-quick: $(addprefix .peers/.,modern tianshou1 tianshou2 rlox)
+parity: .peers/.tianshou1
+.peers/.%: bench/environments.py | $(VENV)/.env
+	$(BIN)/python bench/environments.py .peers $*
+	touch $@
+endif
 
 bench: build            ## every figure beside the peers, recorded in bench/results (an hour)
-	$(run) pytest bench --record $(PYTEST_ARGS)
+	RLFAST_PEERS=$(peers) $(run) pytest bench --record $(PYTEST_ARGS)
 
 bench-quick: build      ## a first look at the same figures (minutes)
-	$(run) pytest bench --quick $(PYTEST_ARGS)
+	RLFAST_PEERS=$(peers) $(run) pytest bench --quick $(PYTEST_ARGS)
 
 # -- prove it ------------------------------------------------------------------------------------------------------------
 
@@ -76,6 +88,9 @@ rust-test: env          ## cargo test; the Python module itself is tested from P
 
 python-test: build      ## pytest with doctests
 	$(run) pytest $(PYTEST_ARGS)
+
+parity: build           ## the same answers as Tianshou 1.0, which is installed beside
+	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python $(run) pytest tests/parity $(PYTEST_ARGS)
 
 learning: build         ## agents reach their thresholds (long)
 	$(run) pytest -m learning --timeout 0 $(PYTEST_ARGS)

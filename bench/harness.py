@@ -19,7 +19,7 @@ from bench.libraries import LIBRARIES, RLFAST, Process, Unavailable
 
 @dataclass(frozen=True)
 class Bar:
-    """What rlfast is held to: ``times`` as fast (or small) as the best of ``against``, or ``at_most`` in the case's unit."""
+    """What rlfast is held to: ``times`` as fast (small) as the best of ``against``, or ``at_most`` seconds or bytes."""
 
     against: tuple[str, ...] = ()
     times: float = 1.0

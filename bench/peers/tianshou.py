@@ -37,7 +37,7 @@ def as_batch(step: workload.Transition) -> Batch:
 
 
 def fill(buffer: ReplayBuffer, rows: int, obs_dim: int, act_dim: int) -> None:
-    """One ``add`` lays out the columns; the rest is written into them, which leaves the state that adding rows would."""
+    """One ``add`` lays out the columns; the rest is written into them, which leaves the state that adding would."""
     at = 0
     for block in workload.chunks(rows, obs_dim, act_dim):
         if at == 0:

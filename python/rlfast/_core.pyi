@@ -1,7 +1,7 @@
 """The native half of rlfast. Everything here is an engine part; the public names live in the Python packages."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import Any, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,9 +184,68 @@ def carry(index: Index, goals: Index) -> Index:
 def carried(index: Index) -> Index | None:
     """The goals given to ``carry`` (also for slices of its result), or None."""
 
+class OutOfRange(IndexError, ValueError, AssertionError):
+    """A leaf or a mass outside a segment tree. An AssertionError as well, since that is what Tianshou raises."""
+
 @final
 class SegmentTree:
-    """A wide sum tree in f64 over ``size`` leaves; every parent is recomputed from its children, so nothing drifts."""
-    # The full interface of rlfast.data.SegmentTree: see rust/python/src/segment_tree.rs.
+    """A sum tree over ``size`` leaves; every parent is summed anew from its children, so nothing drifts."""
+
     def __new__(cls, size: int) -> SegmentTree: ...
     def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: NDArray[np.integer[Any]] | Sequence[int]) -> NDArray[np.float64]: ...
+    def __setitem__(
+        self, index: int | NDArray[np.integer[Any]] | Sequence[int], value: float | NDArray[Any] | Sequence[float]
+    ) -> None: ...
+    def reduce(self, start: int = 0, end: int | None = None) -> float: ...
+    @overload
+    def get_prefix_sum_idx(self, value: float) -> int: ...
+    @overload
+    def get_prefix_sum_idx(self, value: NDArray[Any] | Sequence[float]) -> NDArray[np.int64]: ...
+    def __reduce__(self) -> tuple[type[SegmentTree], tuple[int], NDArray[np.float64]]: ...
+    def __setstate__(self, leaves: NDArray[np.float64], /) -> None: ...
+
+# Arrays of one shape, time first; floats all float32 or all float64; flags bool. rlfast.functional says the rest.
+def gae(
+    rewards: NDArray[Any],
+    values: NDArray[Any],
+    next_values: NDArray[Any],
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_] | None,
+    gamma: float,
+    gae_lambda: float,
+    /,
+) -> NDArray[Any]: ...
+def discounted_returns(
+    rewards: NDArray[Any],
+    next_values: NDArray[Any] | None,
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_] | None,
+    gamma: float,
+    /,
+) -> NDArray[Any]: ...
+def nstep_returns(
+    rewards: NDArray[Any],
+    next_values: NDArray[Any],
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_] | None,
+    n_step: int,
+    gamma: float,
+    /,
+) -> NDArray[Any]: ...
+def vtrace(
+    rewards: NDArray[Any],
+    values: NDArray[Any],
+    next_values: NDArray[Any],
+    log_ratios: NDArray[Any],
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_] | None,
+    gamma: float,
+    trace_lambda: float,
+    rho_bar: float,
+    c_bar: float,
+    /,
+) -> tuple[NDArray[Any], NDArray[Any]]: ...

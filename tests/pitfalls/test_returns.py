@@ -67,10 +67,9 @@ def test_the_kernel_bootstraps_truncation_in_a_time_by_environment_roll_out():
     terminated, truncated = ends == "T", ends == "t"
     rew, v = np.ones((3, 4)), np.full((3, 4), 0.5)
     v_next = np.where(truncated, 10.0, 0.5)
-    advantage, returns = gae(rew, v, v_next, terminated, truncated, gamma=0.9, gae_lambda=0.8)
+    advantage = gae(rew, v, v_next, terminated, truncated, gamma=0.9, gae_lambda=0.8)
     want = [slow_gae(rew[:, e], v[:, e], v_next[:, e], terminated[:, e], truncated[:, e], 0.9, 0.8) for e in range(4)]
     np.testing.assert_allclose(advantage, np.transpose(want), atol=1e-12)
-    np.testing.assert_allclose(returns, advantage + v)
 
 
 @pytest.mark.pitfall("A2")

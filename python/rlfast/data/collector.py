@@ -303,7 +303,7 @@ class Collector:
     def _reset(self, ids: Ids, reset_kwargs: dict[str, Any]) -> None:
         """New episodes in ``ids``: observation, info and hidden state start anew; what ran in the buffer is closed."""
         answer, infos = self.env.reset(None if len(ids) == self.env_num else ids, **reset_kwargs)
-        self.buffer.close_episode(ids)
+        self.buffer.close_episodes(ids)
         self._obs = _tree.put(self._obs, None if len(ids) == self.env_num else ids, _nested(answer), self.env_num)
         self._state = _tree.clear(self._state, ids)
         self._stale[ids] = False

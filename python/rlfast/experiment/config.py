@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,10 @@ class DQNConfig:
 
     def __post_init__(self) -> None:
         """Checks ranges. :raises ValueError: naming the field, what was got and what is wanted."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{_flag(field.name)} must be a finite number, got {value}")
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{_flag(name)} must be at least 1, got {getattr(self, name)}")
@@ -104,7 +109,7 @@ class DQNConfig:
         """Probability of a random action after so many environment steps.
 
         >>> [round(DQNConfig(eps_start=1, eps_end=0, eps_steps=100).eps_at(step), 2) for step in (0, 25, 100, 200)]
-        [1, 0.75, 0.0, 0.0]
+        [1.0, 0.75, 0.0, 0.0]
         """
         done = min(env_step / self.eps_steps, 1.0) if self.eps_steps else 1.0
         return self.eps_start + done * (self.eps_end - self.eps_start)

@@ -21,7 +21,6 @@ def learning_curve(run_dir: str | os.PathLike[str], title: str = "", target: flo
     :param target: return to mark with a line.
     :return: ``learning_curve.png`` in that folder.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     run_dir = Path(run_dir)
@@ -36,7 +35,7 @@ def learning_curve(run_dir: str | os.PathLike[str], title: str = "", target: flo
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left")
     path = run_dir / "learning_curve.png"
-    FigureCanvasAgg(figure).print_png(str(path))
+    figure.savefig(path, dpi=150)
     return path
 
 

@@ -8,3 +8,4 @@ pub mod replay;
 pub mod returns;
 pub mod rng;
 pub mod segment_tree;
+pub mod simd;

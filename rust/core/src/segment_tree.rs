@@ -7,6 +7,8 @@
 //! * **Half-open intervals.** Leaf `i` owns the masses from the sum before it up to, and not including, the sum with it. A leaf of
 //!   value zero owns nothing and is never drawn; a mass at or above the total belongs to the last positive leaf.
 
+use std::collections::TryReserveError;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::prefetch::prefetch;
@@ -98,16 +100,21 @@ fn halve(mut values: [f64; WIDTH], choose: impl Fn(f64, f64) -> f64) -> f64 {
 struct Summary<F> {
     /// From the parents of the leaves up to a single root node.
     levels: Vec<Vec<Node>>,
-    fold: std::marker::PhantomData<F>,
+    fold: PhantomData<F>,
 }
 
 impl<F: Fold> Summary<F> {
-    fn new(leaves: &[Node]) -> Self {
-        let mut levels = vec![vec![Node::ZERO; leaves.len().div_ceil(WIDTH)]];
+    /// Over leaves that are all zero.
+    fn try_new(leaves: usize) -> Result<Self, TryReserveError> {
+        let mut levels = vec![zeros(leaves.div_ceil(WIDTH))?];
         while let Some(nodes) = levels.last().map(Vec::len).filter(|&nodes| nodes > 1) {
-            levels.push(vec![Node::ZERO; nodes.div_ceil(WIDTH)]);
+            levels.push(zeros(nodes.div_ceil(WIDTH))?);
         }
-        let mut summary = Self { levels, fold: std::marker::PhantomData };
+        Ok(Self { levels, fold: PhantomData })
+    }
+
+    fn over(leaves: &[Node]) -> Self {
+        let mut summary = Self::try_new(leaves.len()).expect("memory for a seventh of the leaves");
         summary.refresh_range(leaves, 0..leaves.len() * WIDTH);
         summary
     }
@@ -154,6 +161,23 @@ impl<F: Fold> Summary<F> {
     }
 }
 
+fn zeros(nodes: usize) -> Result<Vec<Node>, TryReserveError> {
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(nodes)?;
+    zeros.resize(nodes, Node::ZERO);
+    Ok(zeros)
+}
+
+/// More leaves than memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a tree of {leaves} leaves takes {bytes} bytes, more than this system gives")]
+pub struct TooLarge {
+    /// What was asked for.
+    pub leaves: usize,
+    /// What that takes.
+    pub bytes: u128,
+}
+
 /// A value that cannot be a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("priorities must be finite and not negative, got {value} at position {position}")]
@@ -187,9 +211,23 @@ pub struct SumTree {
 
 impl SumTree {
     /// A tree of `len` zeros.
+    ///
+    /// # Panics
+    /// If there is no memory for it: see [`SumTree::try_new`].
     pub fn new(len: usize) -> Self {
-        let leaves = vec![Node::ZERO; len.div_ceil(WIDTH).max(1)];
-        Self { len, sums: Summary::new(&leaves), leaves, mins: None, maxs: None }
+        Self::try_new(len).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A tree of `len` zeros.
+    ///
+    /// # Errors
+    /// If the system will not give the memory; nothing of it has been touched then.
+    pub fn try_new(len: usize) -> Result<Self, TooLarge> {
+        let nodes = len.div_ceil(WIDTH).max(1);
+        let refuse = |_| TooLarge { leaves: len, bytes: len as u128 * 8 * 8 / 7 };
+        let leaves = zeros(nodes).map_err(refuse)?;
+        let sums = Summary::try_new(nodes).map_err(refuse)?;
+        Ok(Self { len, leaves, sums, mins: None, maxs: None })
     }
 
     /// Whether `values` may become leaves.
@@ -241,13 +279,13 @@ impl SumTree {
     /// The least of the positive leaves; None if all are zero. The first call costs a pass over the leaves, and makes each
     /// later change somewhat dearer.
     pub fn min_positive(&mut self) -> Option<f64> {
-        let mins = self.mins.get_or_insert_with(|| Summary::new(&self.leaves));
+        let mins = self.mins.get_or_insert_with(|| Summary::over(&self.leaves));
         Some(mins.root()).filter(|min| min.is_finite())
     }
 
     /// The greatest leaf, 0 if there is none. Costs what [`SumTree::min_positive`] costs.
     pub fn max(&mut self) -> f64 {
-        self.maxs.get_or_insert_with(|| Summary::new(&self.leaves)).root()
+        self.maxs.get_or_insert_with(|| Summary::over(&self.leaves)).root()
     }
 
     /// Sets one leaf.

@@ -2,9 +2,11 @@
 
 mod array;
 mod columns;
+mod enter;
 mod error;
 mod index;
 mod replay;
+mod returns;
 mod segment_tree;
 mod taking;
 
@@ -13,6 +15,8 @@ use pyo3::prelude::*;
 /// The native half of rlfast.
 #[pymodule]
 mod _core {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
@@ -23,5 +27,12 @@ mod _core {
     #[pymodule_export]
     use super::replay::Replay;
     #[pymodule_export]
+    use super::returns::{discounted_returns, gae, nstep_returns, vtrace};
+    #[pymodule_export]
     use super::segment_tree::SegmentTree;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("OutOfRange", super::segment_tree::out_of_range_type(module.py())?)
+    }
 }

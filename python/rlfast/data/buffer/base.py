@@ -138,7 +138,10 @@ class ReplayBuffer(Priorities):
         self._own_engine = ring is None or alone
         self._quick_add = alone and not store.config.save_only_last_obs
         self._quick_sample = (
-            self._quick_class and self._own_engine and isinstance(store.config.unit, Transition) and not store.config.relabel
+            self._quick_class
+            and self._own_engine
+            and isinstance(store.config.unit, Transition)
+            and not store.config.relabel
         )
 
     def _options(self) -> dict[str, Any]:
@@ -185,7 +188,9 @@ class ReplayBuffer(Priorities):
 
     def _assign_column(self, key: str, value: Any) -> None:
         if not self._own_engine:
-            raise NotImplementedError(f"assign {key} through the _meta of the manager: this buffer's rows are part of its storage")
+            raise NotImplementedError(
+                f"assign {key} through the _meta of the manager: this buffer's rows are part of its storage"
+            )
         self._store.assign(key, value)
 
     def _column_keys(self) -> list[str]:
@@ -302,6 +307,24 @@ class ReplayBuffer(Priorities):
         row = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
         return int(self.add(row if obs_next is None else row | {"obs_next": obs_next})[0][0])
 
+    def close_episodes(self, buffer_ids: NDArray[Any] | list[int] | None = None) -> None:
+        """Ends running episodes where their environment is reset within one: cut off by time at their newest row.
+
+        What is over already, or was never begun, stays as it is.
+
+        :param buffer_ids: of which buffers; default all.
+        """
+        core = self._core
+        for ring in self._rings_of(buffer_ids):
+            core.close_episode(ring)
+            if core.running(ring)[1]:  # its rows were forgotten by reset(keep_statistics=True)
+                core.set_running(ring, 0.0, 0, core.offsets[ring] + int(core.cursors()[ring]))
+
+    def _rings_of(self, buffer_ids: NDArray[Any] | list[int] | None) -> list[int]:
+        if buffer_ids is not None and any(buffer_id != 0 for buffer_id in buffer_ids):
+            raise IndexError(f"this buffer has one ring, of buffer id 0, got {list(buffer_ids)}")
+        return [self._ring or 0]
+
     def update(self, buffer: ReplayBuffer) -> Index:
         """Appends all rows of another buffer, oldest first, as they are stored.
 
@@ -398,7 +421,9 @@ class ReplayBuffer(Priorities):
             rows = rows[(rows >= self._base) & (rows < self._base + self.maxsize)] - self._base
         return rows
 
-    def nstep(self, indices: Index, n_step: int, gamma: float) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
+    def nstep(
+        self, indices: Index, n_step: int, gamma: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
         r"""N-step returns without their bootstrap: the target is ``reward_sum + discount * q(buffer[last].obs_next)``.
 
         :param indices: rows :math:`t`, ``[B]``.
@@ -558,7 +583,14 @@ class ReplayBuffer(Priorities):
         :raises AssertionError: lengths differ.
         """
         size = len(obs)
-        columns = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated, "obs_next": obs_next}
+        columns = {
+            "obs": obs,
+            "act": act,
+            "rew": rew,
+            "terminated": terminated,
+            "truncated": truncated,
+            "obs_next": obs_next,
+        }
         assert all(len(column) == size for column in (*columns.values(), done)), (
             "Lengths of all hdf5 datasets need to be equal."
         )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch import Batch
-from rlfast.data.buffer._store import Added
+from rlfast.data.buffer._store import Added, Index
 from rlfast.data.buffer.base import ReplayBuffer, draw_seed
 from rlfast.data.buffer.manager import ReplayBufferManager
 
@@ -47,7 +47,9 @@ class CachedReplayBuffer(ReplayBufferManager):
         assert cached_buffer_num > 0, f"cached_buffer_num must be at least 1, got {cached_buffer_num}"
         assert max_episode_length > 0, f"max_episode_length must be at least 1, got {max_episode_length}"
         assert isinstance(main_buffer, ReplayBuffer), f"main_buffer must be a ReplayBuffer, got {main_buffer!r}"
-        assert not isinstance(main_buffer, ReplayBufferManager), "main_buffer must have one ring; a manager cannot be updated"
+        assert not isinstance(main_buffer, ReplayBufferManager), (
+            "main_buffer must have one ring; a manager cannot be updated"
+        )
         assert main_buffer._meta.is_empty(), "main_buffer must be empty: its storage would move"
         capacities = [main_buffer.maxsize] + [max_episode_length] * cached_buffer_num
         caches = [object.__new__(ReplayBuffer) for _ in range(cached_buffer_num)]
@@ -74,8 +76,23 @@ class CachedReplayBuffer(ReplayBufferManager):
         index, episode_return, length, start = self._add_rows(batch, ids + 1)
         index, start = index.copy(), start.copy()
         for place in np.flatnonzero(length):
-            cache = self.cached_buffers[ids[place]]
-            moved = self.main_buffer.update(cache)
+            moved = self._move(ids[place])
             start[place], index[place] = (moved[0], moved[-1]) if len(moved) else (-1, -1)
-            cache.reset()
         return index, episode_return, length, start
+
+    def _move(self, cache_id: int) -> Index:
+        """An episode that is over goes to the main buffer: its rows there."""
+        cache = self.cached_buffers[cache_id]
+        moved = self.main_buffer.update(cache)
+        cache.reset()
+        return moved
+
+    def close_episodes(self, buffer_ids: NDArray[Any] | list[int] | None = None) -> None:
+        """Ends running episodes, cut off by time at their newest row, and moves them to the main buffer.
+
+        :param buffer_ids: of which caches, from 0; default all.
+        """
+        ids = self._all_rings[:-1] if buffer_ids is None else np.asarray(buffer_ids, np.int64)
+        super().close_episodes(ids + 1)
+        for cache_id in ids.tolist():
+            self._move(cache_id)

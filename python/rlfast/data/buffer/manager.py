@@ -39,9 +39,15 @@ class ReplayBufferManager(ReplayBuffer):
         first = buffer_list[0]
         for buffer in buffer_list:
             assert buffer._meta.is_empty(), "a buffer with rows cannot come under a manager: its storage would move"
-            assert isinstance(buffer, type(first)), f"all buffers must be {type(first).__name__}, got {type(buffer).__name__}"
-            assert buffer.options == first.options, f"all buffers must have the same options: {buffer.options} {first.options}"
-        self._setup([buffer.maxsize for buffer in buffer_list], first._config, draw_seed(seed), storage, list(buffer_list))
+            assert isinstance(buffer, type(first)), (
+                f"all buffers must be {type(first).__name__}, got {type(buffer).__name__}"
+            )
+            assert buffer.options == first.options, (
+                f"all buffers must have the same options: {buffer.options} {first.options}"
+            )
+        self._setup(
+            [buffer.maxsize for buffer in buffer_list], first._config, draw_seed(seed), storage, list(buffer_list)
+        )
 
     def _setup(
         self,
@@ -88,6 +94,12 @@ class ReplayBufferManager(ReplayBuffer):
             except (SchemaMismatch, AttributeError):
                 pass
         return self._add(batch, rings, batched=True)
+
+    def _rings_of(self, buffer_ids: NDArray[Any] | list[int] | None) -> list[int]:
+        rings = [int(ring) for ring in (self._all_rings if buffer_ids is None else buffer_ids)]
+        if not all(0 <= ring < self.buffer_num for ring in rings):
+            raise IndexError(f"buffer ids {rings} are out of range: there are {self.buffer_num} buffers")
+        return rings
 
     def append(self, **row: Any) -> int:
         """Not for several buffers: ``manager.buffers[k].append`` or :meth:`add`."""

@@ -58,7 +58,7 @@ class TensorboardLogger(BaseLogger):
         """Gives epoch, environment step and gradient step of the last saving in the writer's folder, or zeros."""
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-        events = EventAccumulator(self.writer.log_dir)
+        events = EventAccumulator(str(self.writer.log_dir))
         events.Reload()
 
         def last(name: str) -> int:

@@ -1,6 +1,8 @@
 //! Discounted returns.
 
+use super::recurrence::{Increments, Recurrence, group};
 use super::{Ends, Real};
+use crate::simd;
 
 /// Discounted returns `G[t] = r[t] + gamma G[t+1]` (Sutton and Barto, 2018, eq. 3.9) into `returns`.
 ///
@@ -12,14 +14,40 @@ use super::{Ends, Real};
 pub fn discounted<T: Real>(rewards: &[T], next_values: Option<&[T]>, ends: Ends<'_>, gamma: f64, returns: &mut [T]) {
     ends.assert_same_len(&[rewards, next_values.unwrap_or(rewards), returns]);
     let gamma = T::from_f64(gamma);
-    for block in ends.blocks_backwards() {
-        returns[block.clone()].copy_from_slice(&rewards[block.clone()]);
-        if let Some(next_values) = next_values {
-            for i in block.clone() {
-                let cut = ends.at(i) & !ends.terminated[i];
-                returns[i] = if cut { rewards[i] + gamma * next_values[i] } else { rewards[i] };
+    let rewards = Rewards { rewards, next_values, ends, gamma };
+    simd::run(Recurrence { increments: rewards, ends, decay: gamma, x: returns });
+}
+
+/// Rewards, with what stands for the rest where an episode was cut.
+#[derive(Clone, Copy)]
+struct Rewards<'a, T> {
+    rewards: &'a [T],
+    next_values: Option<&'a [T]>,
+    ends: Ends<'a>,
+    gamma: T,
+}
+
+impl<T: Real> Increments<T> for Rewards<'_, T> {
+    #[inline(always)]
+    fn of_len(self, len: usize) -> Self {
+        Self {
+            rewards: &self.rewards[..len],
+            next_values: self.next_values.map(|next_values| &next_values[..len]),
+            ends: self.ends.of_len(len),
+            ..self
+        }
+    }
+
+    #[inline(always)]
+    fn group<const G: usize>(&self, i: usize, ends: bool) -> [T; G] {
+        let mut rewards = *group::<T, G>(self.rewards, i);
+        if let Some(next_values) = self.next_values.filter(|_| ends) {
+            for (k, reward) in rewards.iter_mut().enumerate() {
+                if self.ends.at(i + k) && !self.ends.terminated[i + k] {
+                    *reward = *reward + self.gamma * next_values[i + k];
+                }
             }
         }
-        ends.accumulate(returns, block, gamma);
+        rewards
     }
 }

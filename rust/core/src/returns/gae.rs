@@ -1,6 +1,8 @@
 //! Generalized advantage estimation.
 
+use super::recurrence::{Increments, Recurrence, group, zero_where};
 use super::{Ends, Real};
+use crate::simd;
 
 /// Advantages by generalized advantage estimation (Schulman et al., arXiv:1506.02438, eq. 16) into `advantages`:
 /// `A[t] = delta[t] + gamma lambda A[t+1]` with `delta[t] = r[t] + gamma V(next obs) - V(obs)` of eq. 10.
@@ -28,15 +30,39 @@ pub fn gae<T: Real>(
     advantages: &mut [T],
 ) {
     ends.assert_same_len(&[rewards, values, next_values, advantages]);
-    let (discount, decay) = (T::from_f64(gamma), T::from_f64(gamma * gae_lambda));
-    for block in ends.blocks_backwards() {
-        let deltas = &mut advantages[block.clone()];
-        let steps = rewards[block.clone()].iter().zip(&values[block.clone()]);
-        let follow = next_values[block.clone()].iter().zip(&ends.terminated[block.clone()]);
-        for ((delta, (&reward, &value)), (&next_value, &terminated)) in deltas.iter_mut().zip(steps).zip(follow) {
-            let next_value = if terminated { T::ZERO } else { next_value };
-            *delta = reward + discount * next_value - value;
+    let deltas = Deltas { rewards, values, next_values, ends, gamma: T::from_f64(gamma) };
+    simd::run(Recurrence { increments: deltas, ends, decay: T::from_f64(gamma * gae_lambda), x: advantages });
+}
+
+/// Temporal differences.
+#[derive(Clone, Copy)]
+struct Deltas<'a, T> {
+    rewards: &'a [T],
+    values: &'a [T],
+    next_values: &'a [T],
+    ends: Ends<'a>,
+    gamma: T,
+}
+
+impl<T: Real> Increments<T> for Deltas<'_, T> {
+    #[inline(always)]
+    fn of_len(self, len: usize) -> Self {
+        Self {
+            rewards: &self.rewards[..len],
+            values: &self.values[..len],
+            next_values: &self.next_values[..len],
+            ends: self.ends.of_len(len),
+            ..self
         }
-        ends.accumulate(advantages, block, decay);
+    }
+
+    #[inline(always)]
+    fn group<const G: usize>(&self, i: usize, ends: bool) -> [T; G] {
+        let (rewards, values) = (group::<T, G>(self.rewards, i), group::<T, G>(self.values, i));
+        let mut next_values = *group::<T, G>(self.next_values, i);
+        if ends {
+            next_values = zero_where(next_values, |k| self.ends.terminated[i + k]);
+        }
+        std::array::from_fn(|k| rewards[k] + self.gamma * next_values[k] - values[k])
     }
 }

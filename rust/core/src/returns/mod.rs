@@ -13,17 +13,17 @@
 mod discounted;
 mod gae;
 mod nstep;
+mod recurrence;
 mod vtrace;
 
-use std::ops::{Add, Mul, Range, Sub};
+use std::ops::{Add, Mul, Sub};
 
 pub use discounted::discounted;
 pub use gae::gae;
 pub use nstep::nstep;
 pub use vtrace::{VTrace, vtrace};
 
-/// Elements that are worked on together, so that the passes over them find them in the first-level cache.
-const BLOCK: usize = 2048;
+use recurrence::group;
 
 /// The float types of roll-outs. Everything is computed in the type of the arrays.
 pub trait Real: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Send + Sync {
@@ -33,6 +33,8 @@ pub trait Real: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mu
     fn from_f64(value: f64) -> Self;
     /// e to the power of `self`.
     fn exp(self) -> Self;
+    /// 0 if `condition`, whatever `self` is; by a bit mask, which vector instructions can do where a choice would branch.
+    fn zero_if(self, condition: bool) -> Self;
 }
 
 impl Real for f32 {
@@ -43,6 +45,10 @@ impl Real for f32 {
     fn exp(self) -> Self {
         f32::exp(self)
     }
+    #[inline(always)]
+    fn zero_if(self, condition: bool) -> Self {
+        f32::from_bits(self.to_bits() & u32::from(condition).wrapping_sub(1))
+    }
 }
 
 impl Real for f64 {
@@ -52,6 +58,10 @@ impl Real for f64 {
     }
     fn exp(self) -> Self {
         f64::exp(self)
+    }
+    #[inline(always)]
+    fn zero_if(self, condition: bool) -> Self {
+        f64::from_bits(self.to_bits() & u64::from(condition).wrapping_sub(1))
     }
 }
 
@@ -76,38 +86,39 @@ impl<'a> Ends<'a> {
         Self { terminated, truncated, columns }
     }
 
+    /// See `Increments::of_len`.
+    #[inline(always)]
+    fn of_len(self, len: usize) -> Self {
+        Self { terminated: &self.terminated[..len], truncated: &self.truncated[..len], ..self }
+    }
+
+    #[inline(always)]
     fn len(&self) -> usize {
         self.terminated.len()
     }
 
     /// Whether no later step of the column follows element `i` within its episode.
+    #[inline(always)]
     fn at(&self, i: usize) -> bool {
-        self.terminated[i] | self.truncated[i] | (i + self.columns >= self.len())
+        self.flagged(i) | (i + self.columns >= self.len())
+    }
+
+    /// Whether a flag ends the episode of element `i`.
+    #[inline(always)]
+    fn flagged(&self, i: usize) -> bool {
+        self.terminated[i] | self.truncated[i]
     }
 
     fn assert_same_len<T>(&self, arrays: &[&[T]]) {
         assert!(arrays.iter().all(|array| array.len() == self.len()), "one element for each step");
     }
 
-    /// Whole rows, about [`BLOCK`] elements at a time, last first.
-    fn blocks_backwards(&self) -> impl Iterator<Item = Range<usize>> + use<> {
-        let step = (BLOCK / self.columns).max(1) * self.columns;
-        let len = self.len();
-        (0..len.div_ceil(step)).rev().map(move |block| block * step..len.min((block + 1) * step))
-    }
-
-    /// `x[t] += decay * x[t + 1]` within each episode of the rows of `range`, backwards. The rows after `range` are done.
-    fn accumulate<T: Real>(&self, x: &mut [T], range: Range<usize>, decay: T) {
-        for start in range.step_by(self.columns).rev() {
-            let (now, next) = x[start..].split_at_mut(self.columns);
-            let terminated = &self.terminated[start..start + self.columns];
-            let truncated = &self.truncated[start..start + self.columns];
-            // Empty `next` on the last row: nothing is added.
-            for (((now, &next), &terminated), &truncated) in now.iter_mut().zip(&*next).zip(terminated).zip(truncated) {
-                let carried = *now + decay * next;
-                *now = if terminated | truncated { *now } else { carried };
-            }
-        }
+    /// Whether any episode ends among the `G` elements from `i` on, the last row apart.
+    #[inline(always)]
+    fn any<const G: usize>(&self, i: usize) -> bool {
+        let (terminated, truncated) = (group::<bool, G>(self.terminated, i), group::<bool, G>(self.truncated, i));
+        // Without short-circuits these are a few vector instructions.
+        (0..G).fold(false, |any, k| any | terminated[k] | truncated[k])
     }
 }
 

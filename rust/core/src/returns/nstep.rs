@@ -1,6 +1,8 @@
 //! N-step returns along a roll-out.
 
+use super::recurrence::group;
 use super::{Ends, Real};
+use crate::simd::{self, Kernel};
 
 /// N-step returns (Sutton and Barto, 2018, eq. 7.1) into `returns`: the discounted rewards of the next `n_step` steps of the
 /// episode, as many as there are, plus `gamma^k` times the value of the observation after the last of them, where `k` is
@@ -11,22 +13,58 @@ use super::{Ends, Real};
 pub fn nstep<T: Real>(rewards: &[T], next_values: &[T], ends: Ends<'_>, n_step: usize, gamma: f64, returns: &mut [T]) {
     ends.assert_same_len(&[rewards, next_values, returns]);
     assert!(n_step > 0, "at least one step");
-    let gamma = T::from_f64(gamma);
-    let one_step = |i: usize| {
-        let next_value = if ends.terminated[i] { T::ZERO } else { next_values[i] };
-        rewards[i] + gamma * next_value
-    };
-    for (i, target) in returns.iter_mut().enumerate() {
-        *target = one_step(i);
+    simd::run(NStep { rewards, next_values, ends, n_step, gamma: T::from_f64(gamma), returns });
+}
+
+struct NStep<'a, T> {
+    rewards: &'a [T],
+    next_values: &'a [T],
+    ends: Ends<'a>,
+    n_step: usize,
+    gamma: T,
+    returns: &'a mut [T],
+}
+
+impl<T: Real> Kernel for NStep<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(mut self) {
+        // The common length, where the optimiser sees it.
+        let len = self.ends.len();
+        self.ends = self.ends.of_len(len);
+        (self.rewards, self.next_values) = (&self.rewards[..len], &self.next_values[..len]);
+        self.returns = &mut self.returns[..len];
+        for i in 0..len {
+            self.returns[i] = self.rewards[i] + self.gamma * self.next_values[i].zero_if(self.ends.terminated[i]);
+        }
+        // The (m + 1)-step return is one reward and the m-step return of the next step. In ascending order the next step is
+        // still the m-step one, so each pass works in place and without a chain.
+        for _ in 1..self.n_step.min(len / self.ends.columns) {
+            let inner = len - self.ends.columns;
+            for i in (0..inner - inner % 16).step_by(16) {
+                self.lengthen::<16>(i);
+            }
+            for i in inner - inner % 16..inner {
+                self.lengthen::<1>(i);
+            }
+        }
     }
-    let columns = ends.columns;
-    let inner = ends.len().saturating_sub(columns);
-    // The (m + 1)-step return is one reward and the m-step return of the next step. In ascending order the next step is
-    // still the m-step one, so each pass works in place and without a chain.
-    for _ in 1..n_step.min(ends.len() / columns) {
-        for i in 0..inner {
-            let longer = rewards[i] + gamma * returns[i + columns];
-            returns[i] = if ends.terminated[i] | ends.truncated[i] { returns[i] } else { longer };
+}
+
+impl<T: Real> NStep<'_, T> {
+    /// One step more for the `G` elements from `i` on.
+    #[inline(always)]
+    fn lengthen<const G: usize>(&mut self, i: usize) {
+        let next = *group::<T, G>(self.returns, i + self.ends.columns);
+        let rewards = group::<T, G>(self.rewards, i);
+        let longer: [T; G] = std::array::from_fn(|k| rewards[k] + self.gamma * next[k]);
+        if self.ends.any::<G>(i) {
+            for k in (0..G).filter(|&k| !self.ends.flagged(i + k)) {
+                self.returns[i + k] = longer[k];
+            }
+        } else {
+            self.returns[i..i + G].copy_from_slice(&longer);
         }
     }
 }

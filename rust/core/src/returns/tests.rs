@@ -141,7 +141,7 @@ impl RollOut {
 
 fn roll_outs() -> impl Strategy<Value = RollOut> {
     let step = (-2.0..2.0, -2.0..2.0, -2.0..2.0, -1.0..1.0, 0..12_u32);
-    (1_usize..6, 0_usize..60)
+    (1_usize..40, 0_usize..30)
         .prop_flat_map(move |(columns, rows)| (Just(columns), prop::collection::vec(step.clone(), columns * rows)))
         .prop_map(|(columns, steps)| {
             let values: Vec<f64> = steps.iter().map(|step| step.1).collect();
@@ -232,9 +232,14 @@ proptest! {
 }
 
 #[test]
-fn blocks_join_without_a_seam() {
-    // Longer than a block, in columns that do not divide it, against one column at a time.
-    let (rows, columns) = (BLOCK / 3, 7);
+fn groups_join_without_a_seam() {
+    // Long, in a number of columns that no group divides, against one column at a time.
+    for columns in [2, 5, 11, 16, 37] {
+        joined(701, columns);
+    }
+}
+
+fn joined(rows: usize, columns: usize) {
     let mut stream = crate::rng::Stream::new(1);
     let mut draw = || -> Vec<f64> { (0..rows * columns).map(|_| stream.uniform()).collect() };
     let (rewards, values, next_values, chance) = (draw(), draw(), draw(), draw());

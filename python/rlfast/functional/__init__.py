@@ -1,0 +1,43 @@
+"""Returns, losses and their like as pure functions: NumPy arrays or torch tensors in, the same kind out.
+
+Each name is imported when it is first asked for, so that the returns need no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlfast.functional.losses import bootstrapped_return as bootstrapped_return
+    from rlfast.functional.losses import double_q_value as double_q_value
+    from rlfast.functional.losses import huber_loss as huber_loss
+    from rlfast.functional.losses import max_value as max_value
+    from rlfast.functional.losses import squared_loss as squared_loss
+    from rlfast.functional.losses import td_error as td_error
+    from rlfast.functional.returns import VTraceReturns as VTraceReturns
+    from rlfast.functional.returns import discounted_returns as discounted_returns
+    from rlfast.functional.returns import gae as gae
+    from rlfast.functional.returns import normalize as normalize
+    from rlfast.functional.returns import nstep_returns as nstep_returns
+    from rlfast.functional.returns import vtrace as vtrace
+
+_HOMES = {
+    "losses": ("bootstrapped_return", "double_q_value", "huber_loss", "max_value", "squared_loss", "td_error"),
+    "returns": ("VTraceReturns", "discounted_returns", "gae", "normalize", "nstep_returns", "vtrace"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value  # from now on found without coming here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

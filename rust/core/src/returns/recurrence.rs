@@ -1,0 +1,171 @@
+//! The recurrence under all returns: `x[t] = increment[t] + decay * x[t + 1]` within each episode.
+
+use super::{Ends, Real};
+use crate::simd::Kernel;
+
+/// Steps of one column that are worked on together: they stay in the first-level cache from pass to pass.
+const BLOCK: usize = 1024;
+
+/// What each step adds.
+pub(super) trait Increments<T>: Copy {
+    /// The same, with the common length of its arrays stated where the optimiser sees it: one bounds check serves all.
+    fn of_len(self, len: usize) -> Self;
+    /// The increments of the `G` elements from `i` on; where `ends` is false, no episode ends among them.
+    fn group<const G: usize>(&self, i: usize, ends: bool) -> [T; G];
+}
+
+/// Fills `x`; at the end of an episode `x[t] = increment[t]`.
+pub(super) struct Recurrence<'a, T, I> {
+    pub increments: I,
+    pub ends: Ends<'a>,
+    pub decay: T,
+    pub x: &'a mut [T],
+}
+
+impl<T: Real, I: Increments<T>> Kernel for Recurrence<'_, T, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(mut self) {
+        let len = self.ends.len();
+        self.increments = self.increments.of_len(len);
+        self.ends = self.ends.of_len(len);
+        self.x = &mut self.x[..len];
+        match self.ends.columns {
+            16.. => self.columns::<16>(),
+            8.. => self.columns::<8>(),
+            4.. => self.columns::<4>(),
+            2.. => self.columns::<1>(),
+            _ => self.one_column(),
+        }
+    }
+}
+
+impl<T: Real, I: Increments<T>> Recurrence<'_, T, I> {
+    /// In groups of `G <= columns` elements, last first: within a group nothing depends on one another, whatever the rows.
+    #[inline(always)]
+    fn columns<const G: usize>(&mut self) {
+        let len = self.ends.len();
+        let last_row = len - self.ends.columns.min(len);
+        for i in last_row..len {
+            self.x[i] = self.increments.group::<1>(i, true)[0];
+        }
+        for i in (last_row % G..last_row).step_by(G).rev() {
+            self.columns_group::<G>(i);
+        }
+        for i in (0..last_row % G).rev() {
+            self.columns_group::<1>(i);
+        }
+    }
+
+    #[inline(always)]
+    fn columns_group<const G: usize>(&mut self, i: usize) {
+        let ends = self.ends.any::<G>(i);
+        let mut now = self.increments.group::<G>(i, ends);
+        let mut next = *group::<T, G>(self.x, i + self.ends.columns);
+        if ends {
+            next = zero_where(next, |k| self.ends.flagged(i + k));
+        }
+        for k in 0..G {
+            now[k] = now[k] + self.decay * next[k];
+        }
+        self.x[i..i + G].copy_from_slice(&now);
+    }
+
+    /// Blocks of increments, last first, then their episodes one by one.
+    #[inline(always)]
+    fn one_column(&mut self) {
+        let len = self.ends.len();
+        for start in (0..len).step_by(BLOCK).rev() {
+            let end = len.min(start + BLOCK);
+            self.fill_increments(start, end);
+            let mut stop = end;
+            while stop > start {
+                let first = self.ends.episode_start(start, stop);
+                if stop < len && !self.ends.flagged(stop - 1) {
+                    self.x[stop - 1] = self.x[stop - 1] + self.decay * self.x[stop];
+                }
+                accumulate(&mut self.x[first..stop], self.decay);
+                stop = first;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn fill_increments(&mut self, start: usize, end: usize) {
+        const G: usize = 16;
+        let whole = end - (end - start) % G;
+        for i in (start..whole).step_by(G) {
+            // The last element ends its episode without a flag.
+            let ends = self.ends.any::<G>(i) || i + G == self.ends.len();
+            self.x[i..i + G].copy_from_slice(&self.increments.group::<G>(i, ends));
+        }
+        for i in whole..end {
+            self.x[i] = self.increments.group::<1>(i, true)[0];
+        }
+    }
+}
+
+impl Ends<'_> {
+    /// Where the episode of element `stop - 1` of a single column starts, but not before `start`.
+    #[inline(always)]
+    fn episode_start(&self, start: usize, stop: usize) -> usize {
+        const G: usize = 32;
+        let mut first = stop - 1;
+        while first > start {
+            if first - start >= G && !self.any::<G>(first - G) {
+                first -= G;
+            } else if self.flagged(first - 1) {
+                break;
+            } else {
+                first -= 1;
+            }
+        }
+        first
+    }
+}
+
+/// `x[t] += decay * x[t + 1]`, backwards, without its chain of one multiplication and addition a step: three passes make each
+/// element the discounted sum of the eight from it on, then those eight steps apart are added up, eight chains at a time.
+#[inline(always)]
+fn accumulate<T: Real>(x: &mut [T], decay: T) {
+    let decay_2 = decay * decay;
+    let decay_4 = decay_2 * decay_2;
+    look_ahead::<T, 1>(x, decay);
+    look_ahead::<T, 2>(x, decay_2);
+    look_ahead::<T, 4>(x, decay_4);
+    let decay_8 = decay_4 * decay_4;
+    let mut groups = x.rchunks_exact_mut(8);
+    let mut next = [T::ZERO; 8];
+    for now in groups.by_ref() {
+        for (now, next) in now.iter_mut().zip(&mut next) {
+            *now = *now + decay_8 * *next;
+            *next = *now;
+        }
+    }
+    let head = groups.into_remainder();
+    let skipped = 8 - head.len();
+    for (now, next) in head.iter_mut().zip(&next[skipped..]) {
+        *now = *now + decay_8 * *next;
+    }
+}
+
+/// `x[t] += weight * x[t + LAG]`, with what was there before.
+#[inline(always)]
+fn look_ahead<T: Real, const LAG: usize>(x: &mut [T], weight: T) {
+    for i in 0..x.len().saturating_sub(LAG) {
+        x[i] = x[i] + weight * x[i + LAG];
+    }
+}
+
+/// `values` with zeros in place of those that `condition` picks.
+#[inline(always)]
+pub(super) fn zero_where<T: Real, const G: usize>(values: [T; G], condition: impl Fn(usize) -> bool) -> [T; G] {
+    std::array::from_fn(|k| values[k].zero_if(condition(k)))
+}
+
+/// The `G` elements from `i` on.
+#[inline(always)]
+pub(super) fn group<T, const G: usize>(array: &[T], i: usize) -> &[T; G] {
+    array[i..i + G].try_into().expect("invariant: the slice has G elements")
+}

@@ -1,0 +1,29 @@
+//! Running the same code on wider vector registers where the processor has them.
+
+/// Code worth compiling twice. `run`, and all it calls in its loops, must be `#[inline(always)]`: what is not inlined stays
+/// compiled for the oldest processor. The results are the same to the bit, as nothing is reordered or fused.
+pub trait Kernel {
+    /// What it computes.
+    type Output;
+    /// Computes it.
+    fn run(self) -> Self::Output;
+}
+
+/// Runs `kernel` with AVX2 if the processor has it.
+#[inline]
+pub fn run<K: Kernel>(kernel: K) -> K::Output {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { run_avx2(kernel) };
+    }
+    kernel.run()
+}
+
+/// # Safety
+/// The processor must have AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run()
+}

@@ -1,0 +1,253 @@
+//! `rlfast.functional.returns` over the core's kernels: arrays in, checked, and fresh arrays out.
+
+use numpy::{Element, PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods as _};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use rlfast_core::returns::{self, Ends, Real, VTrace};
+
+use crate::enter::enter;
+
+type Object<'py> = Bound<'py, PyAny>;
+
+/// A float type that arrays may have.
+trait Float: Real + Element {}
+impl Float for f32 {}
+impl Float for f64 {}
+
+/// Calls a function generic in the float type of the roll-out's arrays.
+macro_rules! by_dtype {
+    ($roll_out:ident, $function:ident($($argument:expr),* $(,)?)) => {
+        if $roll_out.rewards.cast::<PyArrayDyn<f32>>().is_ok() {
+            $function::<f32>($($argument),*)
+        } else {
+            $function::<f64>($($argument),*)
+        }
+    };
+}
+
+/// What every estimator needs; time is the first axis, and the others are independent columns.
+struct RollOut<'a, 'py> {
+    rewards: &'a Object<'py>,
+    terminated: &'a Object<'py>,
+    truncated: Option<&'a Object<'py>>,
+    shape: Vec<usize>,
+}
+
+impl<'a, 'py> RollOut<'a, 'py> {
+    fn new(
+        rewards: &'a Object<'py>,
+        terminated: &'a Object<'py>,
+        truncated: Option<&'a Object<'py>>,
+    ) -> PyResult<Self> {
+        let shape = array("rewards", rewards)?.shape().to_vec();
+        if shape.is_empty() {
+            return Err(PyValueError::new_err("rewards: got a single number, wanted [T] or [T, N]"));
+        }
+        Ok(Self { rewards, terminated, truncated, shape })
+    }
+
+    /// An array of the roll-out's shape.
+    fn array<T: Element>(&self, name: &str, object: &Object<'py>) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
+        let untyped = array(name, object)?;
+        let typed = untyped.cast::<PyArrayDyn<T>>().map_err(|_| {
+            let (got, wanted) = (untyped.dtype(), numpy::dtype::<T>(object.py()));
+            PyTypeError::new_err(format!("{name}: got dtype {got}, wanted {wanted}"))
+        })?;
+        if untyped.shape() != self.shape {
+            let (got, wanted) = (untyped.shape(), &self.shape);
+            return Err(PyValueError::new_err(format!(
+                "{name}: got shape {got:?}, wanted that of rewards, {wanted:?}"
+            )));
+        }
+        if typed.is_c_contiguous() {
+            return Ok(typed.try_readonly()?);
+        }
+        let packed = object.py().import("numpy")?.call_method1("ascontiguousarray", (object,))?;
+        Ok(packed.cast_into::<PyArrayDyn<T>>()?.try_readonly()?)
+    }
+
+    /// A fresh array of the roll-out's shape.
+    fn output<T: Element>(&self) -> Bound<'py, PyArrayDyn<T>> {
+        PyArrayDyn::zeros(self.rewards.py(), self.shape.clone(), false)
+    }
+
+    /// Runs `kernel` with the ends of episodes, unless there is nothing to do.
+    fn run(&self, kernel: impl FnOnce(Ends<'_>) + Send) -> PyResult<()> {
+        let terminated = self.array::<bool>("terminated", self.terminated)?;
+        let truncated = self.truncated.map(|flags| self.array::<bool>("truncated", flags)).transpose()?;
+        let (terminated, truncated) = (terminated.as_slice()?, truncated.as_ref().map(|flags| flags.as_slice()));
+        let truncated = truncated.transpose()?;
+        let columns: usize = self.shape[1..].iter().product();
+        if !terminated.is_empty() {
+            let bytes = terminated.len() * 16;
+            enter(self.rewards.py(), bytes, || kernel(Ends::new(terminated, truncated, columns)));
+        }
+        Ok(())
+    }
+}
+
+fn array<'a, 'py>(name: &str, object: &'a Object<'py>) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
+    object.cast().map_err(|_| {
+        let got = object.get_type();
+        PyTypeError::new_err(format!("{name}: got {got}, wanted an array"))
+    })
+}
+
+fn fraction(name: &str, value: f64) -> PyResult<()> {
+    if (0.0..=1.0).contains(&value) {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("{name}: got {value}, wanted a number from 0 to 1")))
+}
+
+/// Advantages by generalized advantage estimation: `rlfast.functional.gae`.
+#[pyfunction]
+#[pyo3(signature = (rewards, values, next_values, terminated, truncated, gamma, gae_lambda, /))]
+pub fn gae<'py>(
+    rewards: &Object<'py>,
+    values: &Object<'py>,
+    next_values: &Object<'py>,
+    terminated: &Object<'py>,
+    truncated: Option<&Object<'py>>,
+    gamma: f64,
+    gae_lambda: f64,
+) -> PyResult<Object<'py>> {
+    fraction("gamma", gamma)?;
+    fraction("gae_lambda", gae_lambda)?;
+    let roll_out = RollOut::new(rewards, terminated, truncated)?;
+    by_dtype!(roll_out, gae_of(&roll_out, values, next_values, gamma, gae_lambda))
+}
+
+fn gae_of<'py, T: Float>(
+    roll_out: &RollOut<'_, 'py>,
+    values: &Object<'py>,
+    next_values: &Object<'py>,
+    gamma: f64,
+    gae_lambda: f64,
+) -> PyResult<Object<'py>> {
+    let rewards = roll_out.array::<T>("rewards", roll_out.rewards)?;
+    let values = roll_out.array::<T>("values", values)?;
+    let next_values = roll_out.array::<T>("next_values", next_values)?;
+    let advantages = roll_out.output::<T>();
+    let (rewards, values, next_values) = (rewards.as_slice()?, values.as_slice()?, next_values.as_slice()?);
+    let mut filled = advantages.try_readwrite()?;
+    let out = filled.as_slice_mut()?;
+    roll_out.run(|ends| returns::gae(rewards, values, next_values, ends, gamma, gae_lambda, out))?;
+    Ok(advantages.into_any())
+}
+
+/// Discounted returns: `rlfast.functional.discounted_returns`.
+#[pyfunction]
+#[pyo3(signature = (rewards, next_values, terminated, truncated, gamma, /))]
+pub fn discounted_returns<'py>(
+    rewards: &Object<'py>,
+    next_values: Option<&Object<'py>>,
+    terminated: &Object<'py>,
+    truncated: Option<&Object<'py>>,
+    gamma: f64,
+) -> PyResult<Object<'py>> {
+    fraction("gamma", gamma)?;
+    let roll_out = RollOut::new(rewards, terminated, truncated)?;
+    by_dtype!(roll_out, discounted_of(&roll_out, next_values, gamma))
+}
+
+fn discounted_of<'py, T: Float>(
+    roll_out: &RollOut<'_, 'py>,
+    next_values: Option<&Object<'py>>,
+    gamma: f64,
+) -> PyResult<Object<'py>> {
+    let rewards = roll_out.array::<T>("rewards", roll_out.rewards)?;
+    let next_values = next_values.map(|values| roll_out.array::<T>("next_values", values)).transpose()?;
+    let discounted = roll_out.output::<T>();
+    let rewards = rewards.as_slice()?;
+    let next_values = next_values.as_ref().map(|values| values.as_slice()).transpose()?;
+    let mut filled = discounted.try_readwrite()?;
+    let out = filled.as_slice_mut()?;
+    roll_out.run(|ends| returns::discounted(rewards, next_values, ends, gamma, out))?;
+    Ok(discounted.into_any())
+}
+
+/// N-step returns along a roll-out: `rlfast.functional.nstep_returns`.
+#[pyfunction]
+#[pyo3(signature = (rewards, next_values, terminated, truncated, n_step, gamma, /))]
+pub fn nstep_returns<'py>(
+    rewards: &Object<'py>,
+    next_values: &Object<'py>,
+    terminated: &Object<'py>,
+    truncated: Option<&Object<'py>>,
+    n_step: i64,
+    gamma: f64,
+) -> PyResult<Object<'py>> {
+    fraction("gamma", gamma)?;
+    let steps = usize::try_from(n_step).ok().filter(|&steps| steps > 0);
+    let steps = steps.ok_or_else(|| PyValueError::new_err(format!("n_step: got {n_step}, wanted at least 1")))?;
+    let roll_out = RollOut::new(rewards, terminated, truncated)?;
+    by_dtype!(roll_out, nstep_of(&roll_out, next_values, steps, gamma))
+}
+
+fn nstep_of<'py, T: Float>(
+    roll_out: &RollOut<'_, 'py>,
+    next_values: &Object<'py>,
+    n_step: usize,
+    gamma: f64,
+) -> PyResult<Object<'py>> {
+    let rewards = roll_out.array::<T>("rewards", roll_out.rewards)?;
+    let next_values = roll_out.array::<T>("next_values", next_values)?;
+    let targets = roll_out.output::<T>();
+    let (rewards, next_values) = (rewards.as_slice()?, next_values.as_slice()?);
+    let mut filled = targets.try_readwrite()?;
+    let out = filled.as_slice_mut()?;
+    roll_out.run(|ends| returns::nstep(rewards, next_values, ends, n_step, gamma, out))?;
+    Ok(targets.into_any())
+}
+
+/// V-trace targets and advantages: `rlfast.functional.vtrace`.
+#[pyfunction]
+#[pyo3(signature = (rewards, values, next_values, log_ratios, terminated, truncated,
+                    gamma, trace_lambda, rho_bar, c_bar, /))]
+#[expect(clippy::too_many_arguments, reason = "they are those of the Python function")]
+pub fn vtrace<'py>(
+    rewards: &Object<'py>,
+    values: &Object<'py>,
+    next_values: &Object<'py>,
+    log_ratios: &Object<'py>,
+    terminated: &Object<'py>,
+    truncated: Option<&Object<'py>>,
+    gamma: f64,
+    trace_lambda: f64,
+    rho_bar: f64,
+    c_bar: f64,
+) -> PyResult<(Object<'py>, Object<'py>)> {
+    fraction("gamma", gamma)?;
+    fraction("trace_lambda", trace_lambda)?;
+    for (name, bound) in [("rho_bar", rho_bar), ("c_bar", c_bar)] {
+        if bound.is_nan() || bound <= 0.0 {
+            return Err(PyValueError::new_err(format!("{name}: got {bound}, wanted a positive number")));
+        }
+    }
+    let roll_out = RollOut::new(rewards, terminated, truncated)?;
+    let options = VTrace { gamma, trace_lambda, rho_bar, c_bar };
+    by_dtype!(roll_out, vtrace_of(&roll_out, values, next_values, log_ratios, options))
+}
+
+fn vtrace_of<'py, T: Float>(
+    roll_out: &RollOut<'_, 'py>,
+    values: &Object<'py>,
+    next_values: &Object<'py>,
+    log_ratios: &Object<'py>,
+    options: VTrace,
+) -> PyResult<(Object<'py>, Object<'py>)> {
+    let rewards = roll_out.array::<T>("rewards", roll_out.rewards)?;
+    let values = roll_out.array::<T>("values", values)?;
+    let next_values = roll_out.array::<T>("next_values", next_values)?;
+    let log_ratios = roll_out.array::<T>("log_ratios", log_ratios)?;
+    let (targets, advantages) = (roll_out.output::<T>(), roll_out.output::<T>());
+    let (rewards, values) = (rewards.as_slice()?, values.as_slice()?);
+    let (next_values, log_ratios) = (next_values.as_slice()?, log_ratios.as_slice()?);
+    let (mut filled_targets, mut filled_advantages) = (targets.try_readwrite()?, advantages.try_readwrite()?);
+    let (out, advantages_out) = (filled_targets.as_slice_mut()?, filled_advantages.as_slice_mut()?);
+    roll_out.run(|ends| {
+        returns::vtrace(rewards, values, next_values, log_ratios, ends, options, out, advantages_out);
+    })?;
+    Ok((targets.into_any(), advantages.into_any()))
+}

@@ -1,0 +1,424 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from rlfast.data import (
+    Batch,
+    CachedReplayBuffer,
+    Collector,
+    PrioritizedReplayBuffer,
+    PrioritizedVectorReplayBuffer,
+    ReplayBuffer,
+    VectorReplayBuffer,
+)
+from rlfast.env import DummyVectorEnv
+from scripted import Scripted, ScriptedPolicy
+
+
+def vector(*envs: gym.Env) -> DummyVectorEnv:
+    return DummyVectorEnv([lambda env=env: env for env in envs])
+
+
+def collector(*envs: gym.Env, policy=None, size=100, **kwargs) -> Collector:
+    return Collector(
+        policy or ScriptedPolicy(), vector(*envs), VectorReplayBuffer(size * len(envs), len(envs)), **kwargs
+    )
+
+
+# -- what is stored ----------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_true_at_the_ends_of_episodes():
+    c = collector(Scripted(2), Scripted(3, truncate=True))
+    c.collect(n_step=12)
+    first, second = c.buffer.buffers
+    rows = first[:]
+    np.testing.assert_array_equal(rows.obs, [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]])
+    np.testing.assert_array_equal(rows.obs_next, [[0, 1], [0, 2], [1, 1], [1, 2], [2, 1], [2, 2]])
+    assert rows.terminated.tolist() == [False, True] * 3
+    assert not rows.truncated.any()
+    rows = second[:]
+    np.testing.assert_array_equal(rows.obs_next, [[0, 1], [0, 2], [0, 3], [1, 1], [1, 2], [1, 3]])
+    assert rows.truncated.tolist() == [False, False, True] * 2
+    assert not rows.terminated.any()
+    assert rows.info.env_id.tolist() == [1] * 6
+
+
+def test_the_policy_sees_the_reset_observation_after_an_end():
+    policy = ScriptedPolicy()
+    collector(Scripted(2), Scripted(9), policy=policy).collect(n_step=8)
+    seen = np.stack([batch.obs[0] for batch in policy.seen])
+    np.testing.assert_array_equal(seen, [[0, 0], [0, 1], [1, 0], [1, 1]])
+
+
+def test_observations_of_dicts():
+    policy = ScriptedPolicy(act=lambda batch: batch.obs.pos[:, 1].astype(np.int64) % 4)
+    c = collector(Scripted(2, dict_obs=True), Scripted(3, dict_obs=True), policy=policy)
+    c.collect(n_step=8)
+    rows = c.buffer.buffers[0][:]
+    np.testing.assert_array_equal(rows.obs.pos, [[0, 0], [0, 1], [1, 0], [1, 1]])
+    np.testing.assert_array_equal(rows.obs_next.pos, [[0, 1], [0, 2], [1, 1], [1, 2]])
+    assert rows.obs.mask.dtype == np.int8
+    assert rows.act.tolist() == [0, 1, 0, 1]
+    c.collect(n_episode=3)  # a subset of the environments works as well
+
+
+@pytest.mark.pitfall("F3")
+def test_the_action_is_stored_as_the_policy_gave_it():
+    env = Scripted(9)
+    policy = ScriptedPolicy(act=lambda batch: np.full(len(batch.obs), 3), noise=lambda act: act - 1, scale=10)
+    c = collector(env, policy=policy, exploration_noise=True)
+    c.collect(n_step=2)
+    assert env.actions == [20, 20]
+    assert c.buffer[:].act.tolist() == [2, 2]
+    quiet = collector(Scripted(9), policy=policy)
+    quiet.collect(n_step=2)
+    assert quiet.buffer[:].act.tolist() == [3, 3]
+
+
+def test_random_actions_come_from_each_environments_space():
+    envs = [Scripted(50, actions=3), Scripted(50, actions=1)]
+    policy = ScriptedPolicy(scale=2)
+    c = collector(*envs, policy=policy)
+    c.env.seed(0)
+    c.collect(n_step=40, random=True)
+    assert not policy.seen
+    assert set(envs[1].actions) == {0}
+    assert set(c.buffer.buffers[0][:].act) <= {0, 1}  # stored in the policy's own form
+    assert len({int(action) for action in envs[0].actions}) > 1
+
+
+def test_infos_become_columns():
+    def info(step):
+        return {"lives": 3 - step} | ({"bonus": {"points": 7.5}} if step == 2 else {})
+
+    policy = ScriptedPolicy()
+    c = collector(Scripted(2, info=info), Scripted(3, info={"lives": 1}), policy=policy)
+    c.collect(n_step=6)
+    rows = c.buffer.buffers[0][:]
+    assert rows.info.lives.tolist() == [2, 1, 2]
+    assert rows.info.bonus.points.tolist() == [0.0, 7.5, 0.0]
+    assert policy.seen[0].info.lives.tolist() == [3, 1]  # of the reset
+    assert policy.seen[1].info.lives.tolist() == [2, 1]
+    assert policy.seen[2].info.lives.tolist() == [3, 1]  # environment 0 was reset again
+    assert policy.seen[2].info.env_id.tolist() == [0, 1]
+
+
+def test_objects_in_infos_survive():
+    marker = object()
+    c = collector(Scripted(3, info={"what": marker}))
+    c.collect(n_step=3)
+    assert all(what is marker for what in c.buffer[:].info.what)
+
+
+def test_what_the_policy_keeps_is_stored():
+    policy = ScriptedPolicy(stored=lambda batch: Batch(logp=torch.tensor(batch.obs[:, 1])))
+    c = collector(Scripted(2), policy=policy)
+    c.collect(n_step=4)
+    assert c.buffer[:].policy.logp.tolist() == [0, 1, 0, 1]
+
+
+def test_vector_rewards():
+    c = collector(Scripted(2, reward=np.array([1.0, -1.0])), Scripted(2, reward=np.array([2.0, 0.0])))
+    stats = c.collect(n_episode=2)
+    np.testing.assert_array_equal(stats.returns, [[2, -2], [4, 0]])
+    assert c.buffer[:].rew.shape == (4, 2)
+
+
+# -- hidden state ------------------------------------------------------------------------------------------------------
+
+
+def next_state(kind):
+    """A hidden state that counts the steps since it was last zero."""
+
+    def count(batch, state):
+        old = np.zeros(len(batch.obs)) if state is None else np.asarray(leaf(state))
+        array = old + 1
+        tensor = torch.tensor(array)
+        return {
+            "array": array,
+            "tensor": tensor,
+            "dict": {"h": tensor},
+            "tuple": (array, tensor),
+            "list": [array],
+            "Batch": Batch(h=tensor, deep=Batch(c=array)),
+        }[kind]
+
+    return count
+
+
+def leaf(state):
+    if isinstance(state, dict | Batch):
+        return state["h"]
+    return state[0] if isinstance(state, tuple | list) else state
+
+
+@pytest.mark.parametrize("kind", ["array", "tensor", "dict", "tuple", "list", "Batch"])
+def test_hidden_states_are_stored_and_reset_with_their_episode(kind):
+    class Policy(ScriptedPolicy):
+        def __call__(self, batch, state=None):
+            self.seen.append(batch)
+            result = Batch(act=np.zeros(len(batch.obs), np.int64))
+            result.__dict__["state"] = next_state(kind)(batch, state)  # a tuple stays a tuple
+            return result
+
+    c = collector(Scripted(2), Scripted(3), policy=Policy())
+    c.collect(n_step=4)
+    c.collect(n_step=8)  # carried over from one collect to the next
+    for buffer, expected in zip(c.buffer.buffers, ([1, 2, 1, 2, 1, 2], [1, 2, 3, 1, 2, 3]), strict=True):
+        state = buffer[:].policy.hidden_state
+        stored = state if kind in ("array", "tensor") else state["0" if kind in ("tuple", "list") else "h"]
+        assert np.asarray(stored).tolist() == expected
+
+
+def test_hidden_states_follow_their_environment_when_others_retire():
+    policy = ScriptedPolicy(state=next_state("array"))
+    c = collector(Scripted(1), Scripted(5), policy=policy)
+    c.collect(n_episode=2)
+    assert c.buffer.buffers[1][:].policy.hidden_state.tolist() == [1, 2, 3, 4, 5]
+    c.reset_env()
+    c.collect(n_step=2)
+    assert c.buffer.buffers[1][-1:].policy.hidden_state.tolist() == [1]
+
+
+# -- how much is collected ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.pitfall("E11")
+def test_steps_are_rounded_up_to_whole_vector_steps_unless_exact():
+    c = collector(*(Scripted(3) for _ in range(4)))
+    with pytest.warns(UserWarning, match="n_step=6 is not a multiple of the 4 environments"):
+        assert c.collect(n_step=6).n_collected_steps == 8
+    assert c.collect(n_step=8).n_collected_steps == 8
+    stats = c.collect(n_step=6, exact=True)
+    assert stats.n_collected_steps == 6
+    assert [len(buffer) for buffer in c.buffer.buffers] == [6, 6, 5, 5]
+    assert c.collect_step == 22
+    assert c.collect(n_step=2, exact=True).n_collected_steps == 2
+    np.testing.assert_array_equal(c.buffer.buffers[0][:].obs[-2:], [[1, 2], [2, 0]])  # no row lost or doubled
+    np.testing.assert_array_equal(c.buffer.buffers[3][:].obs[-2:], [[1, 0], [1, 1]])
+
+
+@pytest.mark.pitfall("E11")
+def test_episodes_go_on_between_collects_of_steps():
+    c = collector(Scripted(3), Scripted(4))
+    for _ in range(6):
+        c.collect(n_step=2)
+    np.testing.assert_array_equal(c.buffer.buffers[0][:].obs[:, 1], [0, 1, 2, 0, 1, 2])
+    np.testing.assert_array_equal(c.buffer.buffers[1][:].obs[:, 1], [0, 1, 2, 3, 0, 1])
+    assert [worker.env.resets for worker in c.env.workers] == [3, 2]
+
+
+@pytest.mark.pitfall("E11")
+def test_fewer_episodes_than_environments_use_the_first():
+    envs = [Scripted(2) for _ in range(4)]
+    stats = collector(*envs).collect(n_episode=2)
+    assert stats.n_collected_episodes == 2
+    assert stats.n_collected_steps == 4
+    assert [env.resets for env in envs] == [1, 1, 0, 0]
+
+
+def test_every_environment_contributes():
+    c = collector(Scripted(1, reward=0), Scripted(7), Scripted(10))
+    stats = c.collect(n_episode=4)
+    assert stats.n_collected_episodes == 4
+    assert sorted(stats.lens.tolist()) == [1, 1, 7, 10]
+    assert stats.returns_stat.max == 10.0
+    assert stats.lens_stat.mean == pytest.approx(19 / 4)
+
+
+def test_the_first_episodes_may_have_begun_in_an_earlier_collect():
+    c = collector(Scripted(4))
+    c.collect(n_step=3)
+    stats = c.collect(n_episode=1)
+    assert (stats.n_collected_steps, stats.lens.tolist(), stats.returns.tolist()) == (1, [4], [4.0])
+
+
+def test_after_episodes_all_environments_start_afresh():
+    c = collector(Scripted(2), Scripted(9))
+    c.collect(n_step=2)
+    c.collect(n_episode=1)
+    c.collect(n_step=2)
+    np.testing.assert_array_equal(c.buffer.buffers[1][:].obs, [[0, 0], [1, 0]])
+    # what was cut short counts as truncated, so that nothing reaches across
+    assert c.buffer.buffers[1][:].truncated.tolist() == [True, False]
+    assert c.buffer.buffers[1].next(0) == 0
+
+
+def test_statistics_of_nothing():
+    stats = collector(Scripted(9)).collect(n_step=3)
+    assert stats.returns_stat is stats.lens_stat is None
+    assert stats.returns.shape == stats.lens.shape == (0,)
+    assert stats.collect_time > 0
+    assert stats.collect_speed == pytest.approx(3 / stats.collect_time)
+
+
+# -- evaluation --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.pitfall("E10")
+def test_evaluation_is_not_biased_towards_short_episodes():
+    envs = [Scripted(1, reward=0.0), Scripted(100, reward=0.01)]
+    stats = collector(*envs).evaluate(10)
+    assert sorted(stats.returns.round(6).tolist()) == [0.0] * 5 + [1.0] * 5
+    assert stats.returns_stat.mean == pytest.approx(0.5)
+    assert [env.resets for env in envs] == [5, 5]  # one for each episode, and none to spare
+    biased = collector(Scripted(1, reward=0.0), Scripted(100, reward=0.01)).collect(n_episode=10)
+    assert biased.returns_stat.mean == pytest.approx(0.1)  # the rule for learning, beside it
+
+
+@pytest.mark.pitfall("E10")
+def test_evaluation_of_random_lengths_has_the_right_mean():
+    def length(rng):
+        return 1 if rng.random() < 0.5 else 100
+
+    c = collector(*(Scripted(length) for _ in range(4)))
+    c.env.seed(0)
+    returns = np.concatenate([c.evaluate(10).returns for _ in range(100)])
+    assert len(returns) == 1000
+    assert abs(returns.mean() - 50.5) < 3 * 49.5 / np.sqrt(1000)
+
+
+def test_evaluation_starts_new_episodes_and_leaves_new_ones_to_come():
+    c = collector(Scripted(4), Scripted(4))
+    c.collect(n_step=4)
+    stats = c.evaluate(3)
+    assert stats.lens.tolist() == [4, 4, 4]
+    assert c.collect_episode == 3
+    c.collect(n_step=2)
+    assert c.buffer.buffers[1][:].obs[-1].tolist() == [2.0, 0.0]
+
+
+# -- resetting ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_collect_resets_and_construction_does_not():
+    env = Scripted(3)
+    buffer = VectorReplayBuffer(10, 1)
+    buffer.add(Batch(obs=np.zeros((1, 2), np.float32), act=[0], rew=[0.0], terminated=[True], truncated=[False],
+                     obs_next=np.zeros((1, 2), np.float32), info={"env_id": np.array([0])}))  # fmt: skip
+    c = Collector(ScriptedPolicy(), vector(env), buffer)
+    assert (env.resets, len(buffer)) == (0, 1)  # a loaded buffer is kept
+    c.collect(n_step=1)
+    assert (env.resets, len(buffer)) == (1, 2)
+
+
+def test_reset_does_what_it_is_asked_to():
+    c = collector(Scripted(5))
+    c.collect(n_step=3)
+    c.reset(reset_buffer=False, reset_stats=False)
+    assert (len(c.buffer), c.collect_step) == (3, 3)
+    c.collect(n_step=2)
+    np.testing.assert_array_equal(c.buffer[:].obs[:, 0], [0, 0, 0, 1, 1])
+    c.reset()
+    assert (len(c.buffer), c.collect_step, c.collect_episode, c.collect_time) == (0, 0, 0, 0.0)
+    c.collect(n_step=1, reset_before_collect=True)
+    assert c.buffer[0].obs.tolist() == [3.0, 0.0]
+
+
+def test_reset_arguments_are_passed_on_and_a_seed_is_used_once():
+    env = Scripted(2)
+    c = collector(env)
+    c.collect(n_step=5, gym_reset_kwargs={"seed": 9, "options": {"x": 1}})
+    assert [call["seed"] for call in env.reset_kwargs] == [9, None, None]
+    assert all(call["options"] == {"x": 1} for call in env.reset_kwargs)
+    with pytest.raises(ValueError, match="has a seed, but no environment starts afresh"):
+        c.collect(n_step=1, gym_reset_kwargs={"seed": 9})
+    c.reset_env({"seed": 4})
+    assert env.reset_kwargs[-1]["seed"] == 4
+    c.evaluate(1, gym_reset_kwargs={"seed": 5})
+    assert env.reset_kwargs[-1]["seed"] == 5
+
+
+def test_render_and_close():
+    env = Scripted(3)
+    frames = []
+    env.render = lambda: frames.append(env.step_count)
+    with collector(env) as c:
+        c.collect(n_step=2, render=0.0)
+        assert frames == [1, 2]
+        assert not c.is_closed
+    assert c.is_closed
+    assert env.closed
+    with pytest.raises(RuntimeError, match="closed"):
+        c.collect(n_step=1)
+
+
+def test_gradients_are_recorded_only_when_asked_for():
+    weight = torch.ones(1, requires_grad=True)
+    recorded = []
+    policy = ScriptedPolicy(
+        state=lambda batch, _: recorded.append((weight * 2).requires_grad) or np.zeros(len(batch.obs))
+    )
+    c = collector(Scripted(9), policy=policy)
+    c.collect(n_step=1)
+    c.collect(n_step=1, no_grad=False)
+    assert recorded == [False, True]
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({}, TypeError, "one of n_step and n_episode"),
+        ({"n_step": 1, "n_episode": 1}, TypeError, "n_step=1 and n_episode=1"),
+        ({"n_step": 0}, ValueError, "n_step must be a positive integer, got 0"),
+        ({"n_episode": -2}, ValueError, "n_episode must be a positive integer, got -2"),
+        ({"n_step": 1.5}, ValueError, "got 1.5"),
+    ],
+)
+def test_what_to_collect_must_be_clear(arguments, error, message):
+    c = collector(Scripted())
+    with pytest.raises(error, match=message):
+        c.collect(**arguments)
+    assert c.env.workers[0].env.resets == 0
+
+
+def test_evaluation_needs_a_number():
+    with pytest.raises(ValueError, match="n_episode must be a positive integer, got 0"):
+        collector(Scripted()).evaluate(0)
+
+
+@pytest.mark.parametrize(
+    ("buffer", "error", "message"),
+    [
+        (lambda: ReplayBuffer(10), TypeError, r"use VectorReplayBuffer\(total_size=10, buffer_num=3\)"),
+        (lambda: PrioritizedReplayBuffer(10, 0.6, 0.4), TypeError, "use PrioritizedVectorReplayBuffer"),
+        (lambda: VectorReplayBuffer(10, 2), ValueError, "has 2 rings for 3 environments"),
+        (lambda: CachedReplayBuffer(ReplayBuffer(10), 2, 5), ValueError, "has 2 rings for 3 environments"),
+    ],
+)
+def test_the_buffer_must_keep_the_environments_apart(buffer, error, message):
+    with pytest.raises(error, match=message):
+        Collector(ScriptedPolicy(), vector(*(Scripted() for _ in range(3))), buffer())
+
+
+def test_buffers_that_fit():
+    for buffer in (
+        None,
+        VectorReplayBuffer(30, 5),
+        PrioritizedVectorReplayBuffer(30, 3, alpha=0.6, beta=0.4),
+        CachedReplayBuffer(ReplayBuffer(30), 3, 5),
+    ):
+        c = Collector(ScriptedPolicy(), vector(*(Scripted() for _ in range(3))), buffer)
+        assert c.collect(n_episode=5).lens.tolist() == [3] * 5
+    single = Collector(ScriptedPolicy(), vector(Scripted()), ReplayBuffer(10))
+    assert single.collect(n_step=4).n_collected_steps == 4
+    assert len(single.buffer) == 4
+
+
+def test_a_single_environment_is_wrapped_with_a_warning():
+    with pytest.warns(UserWarning, match="a single environment"):
+        c = Collector(ScriptedPolicy(), Scripted())
+    assert c.env_num == 1
+    assert c.collect(n_episode=1).lens.tolist() == [3]
+
+
+def test_what_is_no_vector_environment_is_refused():
+    with pytest.raises(TypeError, match="try DummyVectorEnv"):
+        Collector(ScriptedPolicy(), gym.make_vec("CartPole-v1", 2))
+    with pytest.raises(ValueError, match="wait_num"):
+        Collector(ScriptedPolicy(), DummyVectorEnv([Scripted] * 2, wait_num=1))

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from rlfast.data._goal import Episodes, Quotas, Steps
+
+
+def ids(*values: int) -> np.ndarray:
+    return np.array(values, dtype=np.int64)
+
+
+@pytest.mark.pitfall("E11")
+@pytest.mark.parametrize(
+    ("n_step", "exact", "sizes"),
+    [(6, False, [4, 4]), (8, False, [4, 4]), (6, True, [4, 2]), (3, True, [3]), (3, False, [4]), (8, True, [4, 4])],
+)
+def test_steps(n_step, exact, sizes):
+    goal = Steps(n_step, 4, exact=exact)
+    seen = []
+    while not goal.reached:
+        seen.append(len(goal.ready))
+        goal.advance(ids())
+    assert seen == sizes
+
+
+def test_an_environment_leaves_when_the_others_are_enough():
+    goal = Episodes(5, 3)
+    assert goal.ready.tolist() == [0, 1, 2]
+    goal.advance(ids(0))  # 4 missing, 3 environments: all go on
+    goal.advance(ids(0, 2))  # 2 missing: the first of those that ended leaves
+    assert goal.ready.tolist() == [1, 2]
+    goal.advance(ids())
+    goal.advance(ids(2))
+    assert goal.ready.tolist() == [1]
+    assert not goal.reached
+    goal.advance(ids(1))
+    assert goal.reached
+
+
+def test_fewer_episodes_than_environments():
+    assert Episodes(2, 5).ready.tolist() == [0, 1]
+    assert Quotas(2, 5).ready.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("n_episode", "env_num"), [(1, 1), (7, 3), (3, 7), (10, 4), (8, 4)])
+def test_counts_are_exact_whatever_ends_when(n_episode, env_num):
+    rng = np.random.default_rng(n_episode)
+    for kind in (Episodes, Quotas):
+        goal, played = kind(n_episode, env_num), np.zeros(env_num, int)
+        while not goal.reached:
+            ended = goal.ready[rng.random(len(goal.ready)) < 0.3]
+            played[ended] += 1
+            goal.advance(ended)
+        assert played.sum() == n_episode
+        assert (played[: min(n_episode, env_num)] >= 1).all()
+        if kind is Quotas:
+            assert played.max() - played.min() <= 1

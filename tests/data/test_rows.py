@@ -1,0 +1,107 @@
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from rlfast.data import Batch
+from rlfast.data._tree import clear, columns, put, storable, take
+
+
+class Memory(NamedTuple):
+    cell: object
+    hidden: object
+
+
+def trees():
+    a, t = np.arange(6.0).reshape(3, 2), torch.arange(3)
+    return [a, t, {"a": a, "b": {"t": t}}, (a, t), [t, a], Memory(a, t), Batch(a=a, b=Batch(t=t))]
+
+
+def leaves(tree):
+    if isinstance(tree, np.ndarray | torch.Tensor):
+        return [np.asarray(tree)]
+    values = tree.__dict__.values() if isinstance(tree, Batch) else tree.values() if isinstance(tree, dict) else tree
+    return [leaf for value in values for leaf in leaves(value)]
+
+
+@pytest.mark.parametrize("tree", trees(), ids=lambda tree: type(tree).__name__)
+def test_every_structure_is_kept(tree):
+    ids = np.array([2, 0])
+    before = [leaf.copy() for leaf in leaves(tree)]
+    taken, cleared, replaced = take(tree, ids), clear(tree, ids), put(tree, ids, take(tree, ids[::-1].copy()), 3)
+    for result in (taken, cleared, replaced):
+        assert type(result) is type(tree)
+    for old, new in zip(leaves(tree), leaves(taken), strict=True):
+        np.testing.assert_array_equal(new, old[[2, 0]])
+    for old, new in zip(leaves(tree), leaves(cleared), strict=True):
+        np.testing.assert_array_equal(new[1], old[1])
+        assert not new[[0, 2]].any()
+    for old, new in zip(leaves(tree), leaves(replaced), strict=True):
+        np.testing.assert_array_equal(new, old[[2, 1, 0]])
+    for old, now in zip(before, leaves(tree), strict=True):
+        np.testing.assert_array_equal(now, old)  # nothing was changed in place
+
+
+@pytest.mark.parametrize("tree", trees(), ids=lambda tree: type(tree).__name__)
+def test_rows_without_a_tree_stand_among_zeros(tree):
+    full = put(None, np.array([1, 3, 4]), tree, 5)
+    for old, new in zip(leaves(tree), leaves(full), strict=True):
+        assert len(new) == 5
+        np.testing.assert_array_equal(new[[1, 3, 4]], old)
+        assert not new[[0, 2]].any()
+
+
+def test_all_rows_at_once_and_none():
+    array = np.arange(3)
+    assert take(array, None) is array
+    assert put(np.zeros(3), None, array, 3) is array
+    assert take(None, np.array([1])) is None
+    assert clear(None, np.array([1])) is None
+    assert put(array, np.array([1]), None, 3) is None
+
+
+def test_objects_are_cleared_to_none():
+    assert clear(np.array(["a", "b"], dtype=object), np.array([1])).tolist() == ["a", None]
+
+
+def test_gradients_pass_through_a_reset():
+    state = torch.ones(3, requires_grad=True)
+    clear(state * 2, np.array([1])).sum().backward()
+    assert state.grad.tolist() == [2.0, 0.0, 2.0]
+
+
+def test_what_has_no_rows_is_refused():
+    with pytest.raises(TypeError, match=r"arrays or tensors.*got <class 'int'>"):
+        take({"a": 3}, np.array([0]))
+    with pytest.raises(TypeError, match="got <class 'str'>"):
+        storable({"a": "b"})
+
+
+def test_what_is_stored_is_nested_dicts_of_arrays():
+    tree = Batch(a=torch.ones(2, requires_grad=True) * 3, b=np.zeros(2))
+    stored = storable({"x": tree, "y": (torch.zeros(2), [np.ones(2)])})
+    assert stored.keys() == {"x", "y"}
+    assert stored["x"]["a"].tolist() == [3.0, 3.0]
+    assert stored["y"].keys() == {"0", "1"}
+    assert stored["y"]["1"]["0"].tolist() == [1.0, 1.0]
+
+
+def test_columns_of_dicts():
+    marker = object()
+    rows = [{"n": 1, "deep": {"x": np.zeros(2)}, "o": marker}, {"n": 2, "deep": {"x": np.ones(2)}, "o": marker}]
+    table = columns(rows)
+    assert table["n"].tolist() == [1, 2]
+    np.testing.assert_array_equal(table["deep"]["x"], [[0, 0], [1, 1]])
+    assert table["o"].dtype == object
+    assert columns([{}, {}]) == {}
+
+
+def test_missing_keys_are_zero_or_none():
+    rows = [{}, {"n": 3, "s": "x", "deep": {"f": 1.5}}, {"deep": {"g": np.ones(2, np.float32)}}]
+    table = columns(rows)
+    assert table["n"].tolist() == [0, 3, 0]
+    assert table["n"].dtype == np.int64
+    assert table["s"].tolist() == [None, "x", None]
+    assert table["deep"]["f"].tolist() == [0.0, 1.5, 0.0]
+    np.testing.assert_array_equal(table["deep"]["g"], [[0, 0], [0, 0], [1, 1]])

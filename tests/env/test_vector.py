@@ -1,0 +1,289 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from rlfast.env import BaseVectorEnv, DummyEnvWorker, DummyVectorEnv
+from scripted import Scripted
+
+
+def make(*envs: gym.Env) -> DummyVectorEnv:
+    return DummyVectorEnv([lambda env=env: env for env in envs])
+
+
+def test_reset_and_step_give_one_row_per_environment():
+    envs = make(Scripted(2), Scripted(3, reward=2.0), Scripted(2, truncate=True))
+    obs, infos = envs.reset()
+    assert obs.dtype == np.float32
+    np.testing.assert_array_equal(obs, [[0, 0]] * 3)
+    assert infos == [{}, {}, {}]
+    envs.step([0, 0, 0])
+    obs, rew, terminated, truncated, infos = envs.step(np.zeros(3, int))
+    np.testing.assert_array_equal(obs, [[0, 2]] * 3)
+    np.testing.assert_array_equal(rew, [1.0, 2.0, 1.0])
+    np.testing.assert_array_equal(terminated, [True, False, False])
+    np.testing.assert_array_equal(truncated, [False, False, True])
+    assert [info["env_id"] for info in infos] == [0, 1, 2]
+    assert terminated.dtype == truncated.dtype == np.bool_
+
+
+@pytest.mark.pitfall("E3")
+def test_a_finished_environment_stays_finished_until_it_is_reset():
+    first, second = Scripted(1), Scripted(5)
+    envs = make(first, second)
+    envs.reset()
+    obs, _, terminated, _, _ = envs.step([0, 0])
+    assert terminated.tolist() == [True, False]
+    np.testing.assert_array_equal(obs[0], [0, 1])  # the true final observation, not the next episode's first
+    with pytest.raises(RuntimeError, match="environment 0 has no running episode"):
+        envs.step([0, 0])
+    assert len(second.actions) == 1  # refused before anything was stepped
+    obs, _ = envs.reset(id=[0])
+    np.testing.assert_array_equal(obs, [[1, 0]])
+    obs, *_ = envs.step([0, 0])
+    np.testing.assert_array_equal(obs, [[1, 1], [0, 2]])
+
+
+def test_a_subset_is_stepped_in_the_order_asked():
+    envs = make(*(Scripted(9) for _ in range(4)))
+    envs.reset()
+    *_, infos = envs.step([5, 6], id=np.array([3, 1]))
+    assert [info["env_id"] for info in infos] == [3, 1]
+    assert [worker.env.actions for worker in envs.workers] == [[], [6], [], [5]]
+    *_, infos = envs.step([7], id=2)
+    assert [info["env_id"] for info in infos] == [2]
+
+
+@pytest.mark.pitfall("E8")
+def test_misuse_raises_and_leaves_the_environments_usable():
+    envs = make(Scripted(), Scripted())
+    with pytest.raises(RuntimeError, match="reset"):
+        envs.step([0, 0])
+    envs.reset()
+    envs.reset()  # twice is two episodes, not an error
+    with pytest.raises(ValueError, match="got 3 actions for 2 environments"):
+        envs.step([0, 0, 0])
+    with pytest.raises(IndexError, match=r"distinct and within 0 and 1, got \[0, 0\]"):
+        envs.step([0, 0], id=[0, 0])
+    with pytest.raises(IndexError, match="got \\[2\\]"):
+        envs.reset(2)
+    with pytest.raises(ValueError, match="got 3 seeds for 2"):
+        envs.seed([1, 2, 3])
+    obs, *_ = envs.step([0, 0])
+    np.testing.assert_array_equal(obs, [[1, 1]] * 2)
+    envs.close()
+    envs.close()
+    with pytest.raises(RuntimeError, match="DummyVectorEnv is closed"):
+        envs.reset()
+
+
+def test_send_twice_and_recv_without_send():
+    worker = DummyEnvWorker(Scripted)
+    with pytest.raises(RuntimeError, match="call send"):
+        worker.recv()
+    worker.send(None)
+    with pytest.raises(RuntimeError, match="twice in a row"):
+        worker.send(None)
+    worker.recv()
+    assert worker.step(1)[1] == 1.0
+
+
+class Broken(Scripted):
+    def step(self, action):
+        if action == 3:
+            raise ZeroDivisionError("no such thing")
+        return super().step(action)
+
+
+def test_an_exception_of_one_environment_leaves_all_to_be_reset():
+    envs = make(Scripted(9), Broken(9), Scripted(9))
+    envs.reset()
+    with pytest.raises(ZeroDivisionError, match="no such thing"):
+        envs.step([0, 3, 0])
+    with pytest.raises(RuntimeError, match="reset"):
+        envs.step([0, 0, 0])
+    envs.reset()
+    obs, *_ = envs.step([0, 0, 0])
+    np.testing.assert_array_equal(obs, [[1, 1]] * 3)
+
+
+@pytest.mark.pitfall("E9")
+def test_seeds_are_distinct_repeatable_and_leave_numpy_alone():
+    def first_observations(seed):
+        envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 3)
+        obs = envs.reset(seed=seed)[0]
+        again = envs.reset()[0]
+        actions = [space.sample() for space in envs.action_space]
+        return obs, again, actions
+
+    before = np.random.get_state()[1].copy()
+    obs, again, actions = first_observations(7)
+    assert len({row.tobytes() for row in obs}) == 3
+    assert not np.array_equal(obs, again)  # the second episode differs from the first
+    repeated = first_observations(7)
+    np.testing.assert_array_equal(repeated[0], obs)
+    np.testing.assert_array_equal(repeated[1], again)
+    assert repeated[2] == actions
+    np.testing.assert_array_equal(first_observations([7, 8, 9])[0], obs)
+    np.testing.assert_array_equal(gym.make("CartPole-v1").reset(seed=8)[0], obs[1])
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+
+
+def test_seeding_a_subset_does_not_depend_on_the_others():
+    envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 3)
+    whole = envs.reset(seed=3)[0]
+    np.testing.assert_array_equal(envs.reset(id=[2, 0], seed=3)[0], whole[[2, 0]])
+    np.testing.assert_array_equal(envs.reset(id=1, seed=[4])[0], whole[[1]])
+
+
+def test_seed_reports_what_it_used_and_resets():
+    envs = make(Scripted(), Scripted())
+    assert envs.seed(5) == [[5], [6]]
+    assert [worker.env.reset_kwargs[-1]["seed"] for worker in envs.workers] == [5, 6]
+    assert envs.seed([3, None]) == [[3], [None]]
+    envs.step([0, 0])  # it was reset
+
+
+def test_reset_arguments_reach_every_environment():
+    envs = make(Scripted(), Scripted())
+    envs.reset(options={"level": 2})
+    assert [worker.env.reset_kwargs for worker in envs.workers] == [[{"seed": None, "options": {"level": 2}}]] * 2
+
+
+def test_attributes_come_as_lists_and_are_set_below_the_wrappers():
+    envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 3)
+    assert [space.n for space in envs.action_space] == [2, 2, 2]
+    assert [space.shape for space in envs.observation_space] == [(4,)] * 3
+    assert [spec.id for spec in envs.spec] == ["CartPole-v1"] * 3
+    assert len(envs.metadata) == len(envs) == 3
+    envs.set_env_attr("gravity", 1.5, id=[0, 2])
+    assert envs.get_env_attr("gravity") == [1.5, 9.8, 1.5]
+    assert envs.get_env_attr("gravity", 1) == [9.8]
+
+
+def test_observations_are_fresh_arrays():
+    class Reusing(Scripted):
+        def _obs(self):
+            self.buffer = getattr(self, "buffer", np.zeros(2, np.float32))
+            self.buffer[:] = self.episode, self.step_count
+            return self.buffer
+
+    envs = make(Reusing(9))
+    first, _ = envs.reset()
+    second, *_ = envs.step([0])
+    np.testing.assert_array_equal(first, [[0, 0]])
+    np.testing.assert_array_equal(second, [[0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "dtype", "shape"),
+    [
+        ([np.zeros((2, 3), np.uint8)] * 2, np.uint8, (2, 2, 3)),
+        ([np.int64(3), np.int64(4)], np.int64, (2,)),
+        ([1, 2.5], np.float64, (2,)),
+        ([np.zeros(2), np.zeros(4)], object, (2,)),
+        ([{"a": 1}, {"a": 2}], object, (2,)),
+        (["left", "right"], object, (2,)),
+        ([[1.0, 2.0], [3.0, 4.0]], np.float64, (2, 2)),
+    ],
+)
+def test_any_observation_is_stacked(rows, dtype, shape):
+    class Showing(Scripted):
+        def __init__(self, row):
+            super().__init__(9)
+            self.row = row
+
+        def _obs(self):
+            return self.row
+
+    obs, _ = make(*(Showing(row) for row in rows)).reset()
+    assert (obs.dtype, obs.shape) == (np.dtype(dtype), shape)
+    for got, row in zip(obs, rows, strict=True):
+        assert np.array_equal(got, row) if not isinstance(row, dict | str) else got is row
+
+
+def test_observations_of_tuples_and_other_protocols_are_refused():
+    class Tuples(Scripted):
+        def _obs(self):
+            return (np.zeros(1), np.zeros(1))
+
+    class Old(Scripted):
+        def reset(self, **_):
+            return np.zeros(2)
+
+    with pytest.raises(TypeError, match="environment 1: tuple observations"):
+        make(Scripted(), Tuples()).reset()
+    with pytest.raises(TypeError, match="environment 0: reset"):
+        make(Old()).reset()
+
+
+class Slow(DummyEnvWorker):
+    """Answers only when it is told to."""
+
+    patience: dict[int, int] = {}
+
+    @staticmethod
+    def wait(workers, wait_num, timeout=None):
+        ready = [w for w in workers if Slow.patience.get(id(w), 0) <= 0]
+        for worker in workers:
+            Slow.patience[id(worker)] = Slow.patience.get(id(worker), 0) - 1
+        return ready[: wait_num or None]
+
+
+def test_asynchronous_mode_answers_as_they_come():
+    envs = BaseVectorEnv([lambda: Scripted(9) for _ in range(3)], Slow, wait_num=1)
+    assert envs.is_async
+    envs.reset()
+    Slow.patience = {id(envs.workers[0]): 5, id(envs.workers[1]): 0, id(envs.workers[2]): 5}
+    *_, infos = envs.step([10, 11, 12])
+    assert [info["env_id"] for info in infos] == [1]
+    assert envs.ready_id == [1]
+    with pytest.raises(RuntimeError, match=r"environments \[0\] are stepping"):
+        envs.reset(0)
+    with pytest.raises(RuntimeError, match="are stepping"):
+        envs.step([0], id=[2])
+    *_, infos = envs.step([21], id=[1])
+    seen = [info["env_id"] for info in infos]
+    while envs.waiting_id:
+        *_, infos = envs.step(None)
+        seen += [info["env_id"] for info in infos]
+    assert sorted(seen) == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="no environment is stepping"):
+        envs.step(None)
+
+
+def test_dummy_environments_are_always_ready():
+    envs = DummyVectorEnv([lambda: Scripted(9) for _ in range(3)], wait_num=2, timeout=0.1)
+    envs.reset()
+    assert sorted(info["env_id"] for info in envs.step([0, 0, 0])[-1]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("count", "options", "message"),
+    [
+        (0, {}, "at least one"),
+        (2, {"wait_num": 3}, "within 1 and 2"),
+        (2, {"wait_num": 0}, "got 0"),
+        (2, {"timeout": 0}, "timeout must be positive"),
+    ],
+)
+def test_bad_arguments(count, options, message):
+    with pytest.raises(ValueError, match=message):
+        DummyVectorEnv([Scripted] * count, **options)
+
+
+def test_render_and_close_reach_all_even_when_one_fails():
+    class Stubborn(Scripted):
+        def close(self):
+            raise OSError("stuck")
+
+    envs = [Scripted(), Stubborn(), Scripted()]
+    vector = make(*envs)
+    vector.reset()
+    assert vector.render() == ["frame 0"] * 3
+    with pytest.raises(OSError, match="stuck"):
+        vector.close()
+    assert envs[0].closed
+    assert envs[2].closed
+    with make(Scripted()) as vector:
+        pass
+    assert vector.is_closed

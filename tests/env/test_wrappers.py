@@ -1,0 +1,89 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from rlfast.env import (
+    ContinuousToDiscrete,
+    DummyVectorEnv,
+    MultiDiscreteToDiscrete,
+    TruncatedAsTerminated,
+    VectorEnvWrapper,
+)
+from scripted import Scripted
+
+
+class Space(Scripted):
+    def __init__(self, space):
+        super().__init__()
+        self.action_space = space
+
+
+def test_continuous_actions_become_steps():
+    env = ContinuousToDiscrete(
+        Space(gym.spaces.Box(np.array([-1, 0], np.float32), np.array([1, 3], np.float32))), [3, 4]
+    )
+    assert env.action_space == gym.spaces.MultiDiscrete([3, 4])
+    np.testing.assert_array_equal(env.action(np.array([0, 0])), [-1, 0])
+    np.testing.assert_array_equal(env.action(np.array([[2, 3], [1, 1]])), [[1, 3], [0, 1]])
+    assert env.action(np.array([0, 0])).dtype == np.float32
+    env.reset()
+    env.step(np.array([1, 2]))
+    np.testing.assert_array_equal(env.unwrapped.actions[-1], [0, 2])
+
+
+def test_one_number_serves_all_dimensions():
+    env = ContinuousToDiscrete(Space(gym.spaces.Box(0, 1, (2,))), 5)
+    assert env.action_space == gym.spaces.MultiDiscrete([5, 5])
+
+
+@pytest.mark.parametrize(
+    ("space", "count", "error", "message"),
+    [
+        (gym.spaces.Discrete(2), 3, TypeError, "needs a Box"),
+        (gym.spaces.Box(0, 1, (2, 2)), 3, TypeError, "of one axis"),
+        (gym.spaces.Box(0, 1, (2,)), [3], ValueError, "2 dimensions"),
+        (gym.spaces.Box(0, 1, (2,)), [3, 1], ValueError, "2 or more"),
+        (gym.spaces.Box(0, np.inf, (2,)), 3, ValueError, "finite bounds"),
+    ],
+)
+def test_what_cannot_become_steps(space, count, error, message):
+    with pytest.raises(error, match=message):
+        ContinuousToDiscrete(Space(space), count)
+
+
+def test_combinations_are_numbered_with_the_last_dimension_running_fastest():
+    env = MultiDiscreteToDiscrete(Space(gym.spaces.MultiDiscrete([2, 3, 4])))
+    assert env.action_space == gym.spaces.Discrete(24)
+    combinations = [tuple(env.action(i)) for i in range(24)]
+    assert combinations == [(i, j, k) for i in range(2) for j in range(3) for k in range(4)]
+    np.testing.assert_array_equal(env.action(np.array([0, 23])), [[0, 0, 0], [1, 2, 3]])
+    with pytest.raises(TypeError, match="MultiDiscrete"):
+        MultiDiscreteToDiscrete(Space(gym.spaces.Discrete(2)))
+
+
+def test_truncation_is_reported_as_an_end():
+    env = TruncatedAsTerminated(Scripted(2, truncate=True))
+    env.reset()
+    assert env.step(0)[2:4] == (False, False)
+    assert env.step(0)[2:4] == (True, True)
+
+
+def test_a_wrapper_passes_everything_on():
+    inner = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2)
+    outer = VectorEnvWrapper(VectorEnvWrapper(inner))
+    assert len(outer) == outer.env_num == 2
+    assert not outer.is_async
+    assert outer.ready_id == [0, 1]
+    assert outer.action_space == inner.action_space
+    assert outer.seed(3) == [[3], [4]]
+    np.testing.assert_array_equal(outer.reset(seed=1)[0], inner.reset(seed=1)[0])
+    obs, rew, *_ = outer.step([0], id=[1])
+    assert obs.shape == (1, 4)
+    assert rew.tolist() == [1.0]
+    outer.set_env_attr("gravity", 5.0)
+    assert outer.get_env_attr("gravity", [1]) == inner.get_env_attr("gravity", [1]) == [5.0]
+    outer.close()
+    assert inner.is_closed
+    assert outer.is_closed
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = outer.no_such_thing

@@ -1,0 +1,34 @@
+import json
+
+import pytest
+
+from rlfast.experiment.folder import make_run_dir, read_config, write_config
+
+
+def test_the_folder_asked_for_must_be_new_or_empty(tiny, run_dir):
+    assert make_run_dir(tiny(), "dqn") == run_dir
+    assert make_run_dir(tiny(), "dqn") == run_dir  # still empty
+    (run_dir / "config.json").write_text("{}")
+    with pytest.raises(FileExistsError, match="is not empty: choose another --run-dir"):
+        make_run_dir(tiny(), "dqn")
+    with pytest.raises(FileExistsError, match="is not empty"):
+        make_run_dir(tiny(run_dir=run_dir / "config.json"), "dqn")
+    assert (run_dir / "config.json").read_text() == "{}"
+
+
+def test_default_folders_are_numbered(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = tiny(run_dir=None, env="ALE/Pong-v5", seed=3)
+    names = [make_run_dir(config, "dqn").as_posix() for _ in range(3)]
+    assert names == ["runs/dqn-ALE-Pong-v5-seed3", "runs/dqn-ALE-Pong-v5-seed3-2", "runs/dqn-ALE-Pong-v5-seed3-3"]
+
+
+def test_the_configuration_is_resolved_and_enough_to_repeat(tiny, run_dir):
+    run_dir.mkdir()
+    config = tiny(seed=5, hidden_sizes=(3, 4))
+    write_config(run_dir, config, "dqn")
+    content = json.loads((run_dir / "config.json").read_text())
+    assert content["algorithm"] == "dqn"
+    assert content["config"]["seed"] == 5
+    assert {"python", "rlfast", "torch", "numpy", "gymnasium"} <= content["versions"].keys()
+    assert read_config(run_dir) == config

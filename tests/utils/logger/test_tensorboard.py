@@ -1,0 +1,38 @@
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch.utils.tensorboard import SummaryWriter
+
+from rlfast.utils.logger.tensorboard import TensorboardLogger
+
+
+def scalars(folder):
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return {name: [(e.step, e.value) for e in events.Scalars(name)] for name in events.Tags()["scalars"]}
+
+
+def test_scalars_carry_their_axis(tmp_path):
+    logger = TensorboardLogger(SummaryWriter(tmp_path), train_interval=1)
+    logger.log_train_data({"returns_stat": {"mean": 2.0}}, 64)
+    logger.log_update_data({"loss": 0.5}, 5000)
+    assert scalars(tmp_path) == {"train/returns_stat/mean": [(64, 2.0)], "update/loss": [(5000, 0.5)]}
+    logger.close()
+
+
+@pytest.mark.pitfall("F9")
+def test_another_run_goes_on_where_the_events_end(tmp_path):
+    logger, saved = TensorboardLogger(SummaryWriter(tmp_path), save_interval=2), []
+    for epoch in (1, 2, 3):
+        logger.save_data(epoch, 100 * epoch, 10 * epoch, lambda *where: saved.append(where) or "path")
+    logger.close()
+    assert saved == [(1, 100, 10), (3, 300, 30)]
+    again = TensorboardLogger(SummaryWriter(tmp_path), train_interval=10)
+    assert again.restore_data() == (3, 300, 30)
+    assert (again.last_log_train_step, again.last_log_update_step, again.last_save_step) == (300, 30, 3)
+    again.close()
+
+
+def test_an_empty_folder_restores_zeros(tmp_path):
+    logger = TensorboardLogger(SummaryWriter(tmp_path))
+    assert logger.restore_data() == (0, 0, 0)
+    logger.close()

@@ -1,0 +1,34 @@
+from rlfast.utils.progress import DummyTqdm, ProgressBar
+
+
+def test_figures_stand_beside_the_bar(capsys):
+    with ProgressBar(10, "Epoch #1") as bar:
+        bar.update(4, {"env_step": 4, "return": 20.5})
+        bar.update(8, {"env_step": 12, "loss": 0.123456})
+    shown = capsys.readouterr().err
+    assert bar.n == 12
+    assert "Epoch #1: 100%" in shown
+    assert "10/10" in shown  # what is collected beyond an epoch does not break the bar
+    assert "env_step=12, return=20.5, loss=0.1235" in shown
+    assert "step/s" in shown
+
+
+def test_it_counts_without_being_shown(capsys):
+    with ProgressBar(10, "x", shown=False) as bar:
+        bar.update(4, {"loss": 1.0})
+    assert bar.n == 4
+    with DummyTqdm(total=10, desc="x") as dummy:
+        dummy.set_postfix(loss=1)
+        dummy.update(3)
+        dummy.update()
+    assert (dummy.n, dummy.total) == (4, 10)
+    assert capsys.readouterr().err == ""
+
+
+def test_figures_are_written_at_most_ten_times_a_second(monkeypatch):
+    with ProgressBar(1000, "x") as bar:
+        written = []
+        monkeypatch.setattr(bar._bar, "set_postfix", lambda figures, **_: written.append(dict(figures)))
+        for _ in range(500):
+            bar.update(1, {"loss": 1.0})
+    assert len(written) < 50
