@@ -195,11 +195,7 @@ impl Plan {
         }
         // SAFETY: the caller checked the index; each output was made with room for its rows.
         let gather = || unsafe { reader.gather(index, &outputs) };
-        if bytes > DETACH {
-            py.detach(gather)
-        } else {
-            gather()
-        }
+        enter(py, bytes, gather);
         Ok(Filled { plan: self.clone(), arrays: arrays.into_iter().flatten().collect() })
     }
 
