@@ -8,9 +8,9 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy import asanyarray, ndarray
 
-from rlfast._core import settle
-from rlfast.data._values import as_array, is_number, is_numeric, is_tensor, to_tensor
+from rlfast.data._values import PLAIN_DTYPES, SCALAR_TYPES, as_array, is_number, is_numeric, is_tensor, to_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -25,8 +25,13 @@ class Fields:
     def __init__(self, batch_dict: Any = None, copy: bool = False, **kwargs: Any) -> None:
         if copy:
             batch_dict, kwargs = deepcopy((batch_dict, kwargs))
-        for key in settle(kwargs, type(self)) or ():
-            kwargs[key] = parse(kwargs[key], type(self))
+        for key, value in kwargs.items():
+            # What a step of an environment is made of, spelt out; the rest is for `parse`.
+            kind = type(value)
+            if kind in SCALAR_TYPES:
+                kwargs[key] = asanyarray(value)
+            elif kind is not ndarray or value.dtype not in PLAIN_DTYPES:
+                kwargs[key] = parse(value, type(self))
         if batch_dict is not None:
             kwargs = self._fields_of(batch_dict) | kwargs
         set_fields(self, kwargs)
