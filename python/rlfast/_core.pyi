@@ -249,3 +249,7 @@ def vtrace(
     c_bar: float,
     /,
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+
+def settle(fields: dict[str, Any], batch: type[Any]) -> list[str] | None:
+    """Turns the plain values of ``fields`` into what a batch of that class holds, in place: bool, int and float become arrays
+    of no axes, an empty dict an empty batch, and arrays of numbers stay. Gives the names of all other fields, or None."""

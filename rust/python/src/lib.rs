@@ -8,6 +8,7 @@ mod index;
 mod replay;
 mod returns;
 mod segment_tree;
+mod settle;
 mod taking;
 
 use pyo3::prelude::*;
@@ -30,6 +31,8 @@ mod _core {
     use super::returns::{discounted_returns, gae, nstep_returns, vtrace};
     #[pymodule_export]
     use super::segment_tree::SegmentTree;
+    #[pymodule_export]
+    use super::settle::settle;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -16,6 +16,7 @@ use rlfast_core::replay::layout::Place;
 
 use crate::array;
 use crate::columns::{Columns, Kind, Node};
+use crate::enter::enter;
 
 /// Keys that are stacked under `stack_num`.
 const STACKED: [&str; 4] = ["obs", "obs_next", "info", "policy"];
@@ -23,8 +24,6 @@ const STACKED: [&str; 4] = ["obs", "obs_next", "info", "policy"];
 const STANDARD: [&str; 9] = ["obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy"];
 /// Frames from this size on share one block between obs and obs_next.
 const SHARED_FRAME: usize = 1024;
-/// Copies of more bytes than this let other Python threads run.
-const DETACH: usize = 64 << 10;
 
 /// A key of the result.
 #[derive(Debug)]
@@ -196,11 +195,7 @@ impl Plan {
         }
         // SAFETY: the caller checked the index; each output was made with room for its rows.
         let gather = || unsafe { reader.gather(index, &outputs) };
-        if bytes > DETACH {
-            py.detach(gather)
-        } else {
-            gather()
-        }
+        enter(py, bytes, gather);
         Ok(Filled { plan: self.clone(), arrays: arrays.into_iter().flatten().collect() })
     }
 
@@ -332,7 +327,7 @@ fn nest<'py>(
 }
 
 /// A new object of type `batch` whose `__dict__` is `dict`; its `__init__` is not called.
-fn around<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+pub fn around<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
     let py = dict.py();
     let kind = batch.as_ptr().cast::<ffi::PyTypeObject>();
     // SAFETY: a heap type always has tp_alloc, which gives a new reference or sets an error; the object was just made, so
