@@ -240,3 +240,45 @@ pub unsafe fn zero(dst: *mut u8, len: usize) {
     // SAFETY: the caller's promise is exactly what write_bytes asks.
     unsafe { std::ptr::write_bytes(dst, 0, len) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(region: &Region) -> u64 {
+        // SAFETY: all bytes of the region.
+        (0..region.len()).map(|k| u64::from(unsafe { region.at(k).read() })).sum()
+    }
+
+    #[test]
+    fn regions_are_zero_and_hold_what_is_written() {
+        for bytes in [1, 4096, (2 << 20) + 5] {
+            let region = Region::zeroed(bytes, &Storage::Ram).unwrap();
+            assert_eq!((region.len(), sum(&region)), (bytes, 0));
+            // SAFETY: the last byte of the region.
+            unsafe { region.at(bytes - 1).write(7) };
+            assert_eq!(sum(&region), 7);
+        }
+    }
+
+    #[test]
+    fn what_cannot_fit_is_refused_with_its_size() {
+        let error = Storage::Ram.check("everything", 1 << 80).unwrap_err().to_string();
+        assert!(error.contains("1208925819614629174706176 bytes"), "{error}");
+        assert!(Region::zeroed(1 << 50, &Storage::Ram).is_err());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "miri has no files to map")]
+    fn columns_on_disk_leave_no_file_behind() {
+        let folder = std::env::temp_dir().join(format!("rlfast-memory-{}", std::process::id()));
+        let storage = Storage::file(&folder).unwrap();
+        let (first, second) = (Region::zeroed(5000, &storage).unwrap(), Region::zeroed(5000, &storage).unwrap());
+        // SAFETY: a byte inside the region.
+        unsafe { first.at(4999).write(9) };
+        assert_eq!((sum(&first), sum(&second)), (9, 0));
+        assert!(storage.check("everything", 1 << 80).is_err());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        std::fs::remove_dir(&folder).unwrap();
+    }
+}
