@@ -9,9 +9,9 @@ from rlfast import _core
 CAPACITIES = [7, 4]
 
 
-def engine(capacities=CAPACITIES, **options):
-    """An empty prioritized engine, two rings."""
-    return _core.Replay(capacities, wrap=lambda leaves: SimpleNamespace(**leaves), alpha=0.6, seed=5, **options)
+def engine(capacities=CAPACITIES, *, alpha=0.6, **options):
+    """An empty engine, by default prioritized and of two rings."""
+    return _core.Replay(capacities, wrap=lambda leaves: SimpleNamespace(**leaves), alpha=alpha, seed=5, **options)
 
 
 def add(replay, rows, *, width=6, first=0):

@@ -102,7 +102,14 @@ def test_indices_of_another_kind_are_refused(index):
     unchanged(buffer, (IndexError, TypeError), lambda: buffer[index])
 
 
-@pytest.mark.parametrize("make", [PrioritizedReplayBuffer, lambda size, *a: PrioritizedVectorReplayBuffer(size, 1, *a)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PrioritizedReplayBuffer(5, 0.6, 0.4),
+        lambda: PrioritizedVectorReplayBuffer(5, 1, alpha=0.6, beta=0.4),
+    ],
+    ids=["ring", "vector"],
+)
 @pytest.mark.parametrize(
     ("index", "weight", "error"),
     [
@@ -116,7 +123,7 @@ def test_indices_of_another_kind_are_refused(index):
     ids=str,
 )
 def test_bad_priorities_are_refused(make, index, weight, error):
-    buffer = make(5, 0.6, 0.4)
+    buffer = make()
     for number in range(7):
         buffer.add(vector_step([number], "."), buffer_ids=[0])
     before = state(buffer)

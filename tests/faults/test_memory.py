@@ -11,13 +11,20 @@ import pytest
 
 from faults.engines import add, engine
 from pitfalls.rows import transition
-from rlfast.data import PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 
 FRAMES = np.zeros((4, 84, 84), np.uint8)
 
 
 def resident():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def one_row(buffer):
+    if hasattr(buffer, "buffer_num"):
+        buffer.add(Batch.stack([transition(FRAMES)]), buffer_ids=[0])
+    else:
+        buffer.add(transition(FRAMES))
 
 
 @pytest.mark.parametrize("rows", [10**9, 10**12, 2**50, 2**61], ids=str)
@@ -28,20 +35,22 @@ def resident():
 )
 def test_a_capacity_beyond_memory_is_refused_before_any_is_touched(rows, make):
     before = resident()
-    with pytest.raises(MemoryError) as refused:
-        make(rows).add(transition(FRAMES), **({"buffer_ids": [0]} if make is VectorReplayBuffer else {}))
-    assert re.search(r"\d", str(refused.value)), "the message says how many bytes"
-    assert re.search(r"byte|[KMGTPE]i?B", str(refused.value))
+    with pytest.raises(MemoryError, match=r"\d\d.*byte") as refused:
+        one_row(make(rows))
+    assert int(re.search(r"would take (\d+) bytes", str(refused.value))[1]) >= rows
     assert resident() - before < 200 * 2**20
 
 
-def test_a_refused_layout_leaves_an_empty_engine():
-    replay = engine([10**12])
+@pytest.mark.parametrize("alpha", [None, 0.6])
+def test_a_refused_layout_leaves_an_empty_engine(alpha):
+    replay = engine([10**8], alpha=alpha)
     with pytest.raises(MemoryError):
-        add(replay, 1, width=10**4)
+        add(replay, 1, width=10**6)
     assert len(replay) == 0
     assert replay.columns() == []
     assert replay.nbytes() == 0
+    add(replay, 1)
+    assert replay.chronological().tolist() == [0]
 
 
 def test_a_large_capacity_costs_only_the_rows_that_are_there():

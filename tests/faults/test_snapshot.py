@@ -58,7 +58,9 @@ def test_every_flipped_byte_is_refused(victim, snapshot):
 @pytest.mark.parametrize("size", [2**31, 2**32 - 1, 2**40, 2**62, 2**63, 2**64 - 1])
 def test_giant_numbers_are_refused_wherever_they_stand(victim, snapshot, size):
     for place in range(len(snapshot) - 8):
-        refused(victim, snapshot[:place] + struct.pack("<Q", size) + snapshot[place + 8 :])
+        broken = snapshot[:place] + struct.pack("<Q", size) + snapshot[place + 8 :]
+        if broken != snapshot:
+            refused(victim, broken)
 
 
 class Trap:

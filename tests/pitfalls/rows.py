@@ -55,7 +55,7 @@ KINDS = {
     "stacked": lambda: ReplayBuffer(50, stack_num=3, sample_avail=True, seed=4),
     "vector": lambda: VectorReplayBuffer(60, 3, seed=4),
     "prioritized": lambda: PrioritizedReplayBuffer(50, 0.6, 0.4, seed=4),
-    "prioritized vector": lambda: PrioritizedVectorReplayBuffer(60, 3, 0.6, 0.4, weight_norm=False, seed=4),
+    "prioritized vector": lambda: PrioritizedVectorReplayBuffer(60, 3, alpha=0.6, beta=0.4, weight_norm=False, seed=4),
 }
 
 

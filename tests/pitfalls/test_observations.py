@@ -99,7 +99,7 @@ def test_a_truncated_row_keeps_its_final_dict_observation():
     buffer = ReplayBuffer(8)
     for number, end in enumerate("..t.t."):
         row = transition(0, end)
-        final = 1000 if end else 0
+        final = 1000 if end == "t" else 0
         row.obs, row.obs_next = goal_observation(number), goal_observation(number + 1 + final)
         buffer.add(row)
     batch, _ = buffer.sample(0)

@@ -40,7 +40,11 @@ def test_a_bad_priority_is_refused_with_its_place_and_changes_nothing(bad):
 @pytest.mark.pitfall("C6")
 @pytest.mark.parametrize("vector", [False, True])
 def test_an_update_for_an_overwritten_slot_is_refused(vector):
-    make = (lambda: PrioritizedVectorReplayBuffer(4, 1, 1.0, 1.0)) if vector else (lambda: prioritized([1.0] * 4))
+    make = (
+        (lambda: PrioritizedVectorReplayBuffer(4, 1, alpha=1.0, beta=1.0))
+        if vector
+        else (lambda: prioritized([1.0] * 4))
+    )
     buffer = make()
     if vector:
         for number in range(4):
@@ -88,7 +92,7 @@ def test_a_part_of_the_sampled_indices_still_knows_what_was_overwritten():
 
 @pytest.mark.pitfall("C6")
 def test_one_buffer_of_a_manager_refuses_stale_updates_too():
-    buffer = PrioritizedVectorReplayBuffer(8, 2, 1.0, 1.0)
+    buffer = PrioritizedVectorReplayBuffer(8, 2, alpha=1.0, beta=1.0)
     for number in range(4):
         buffer.add(vector_step([number, number], ".."), buffer_ids=[0, 1])
     child = buffer.buffers[1]

@@ -39,7 +39,7 @@ def test_a_ring_that_was_just_filled_is_saved_whole():
 @pytest.mark.pitfall("D2")
 @pytest.mark.parametrize(
     "make",
-    [lambda: PrioritizedReplayBuffer(3, 1.0, 1.0), lambda: PrioritizedVectorReplayBuffer(3, 1, 1.0, 1.0)],
+    [lambda: PrioritizedReplayBuffer(3, 1.0, 1.0), lambda: PrioritizedVectorReplayBuffer(3, 1, alpha=1.0, beta=1.0)],
     ids=["ring", "vector"],
 )
 def test_priorities_stand_where_their_rows_do_from_the_first_one_on(make):

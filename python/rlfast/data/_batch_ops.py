@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlfast.data._values import as_array, is_number, is_numeric, is_tensor, object_array
+from rlfast.data._values import is_number, is_numeric, is_tensor, object_array, to_objects
 from rlfast.data.batch import Batch, parse, wrap
 
 #: Stands for a field that a batch lacks, or that is an empty batch there.
@@ -54,12 +54,12 @@ def create_value(inst: Any, size: int, stack: bool = True) -> Any:
     """
     if isinstance(inst, Batch | dict):
         return wrap({key: create_value(value, size, stack) for key, value in inst.items()})
+    if not stack and (np.isscalar(inst) or (is_tensor(inst) and inst.ndim == 0)):
+        raise TypeError(f"cannot concatenate with the single value {inst!r}")
     if is_number(inst):
         inst = np.asanyarray(inst)
     if not isinstance(inst, np.ndarray) and not is_tensor(inst):
         return np.full(size, None, dtype=object)
-    if not stack and inst.ndim == 0:
-        raise TypeError(f"cannot concatenate with the single value {inst!r}")
     shape = (size, *inst.shape) if stack else (size, *inst.shape[1:])
     if is_tensor(inst):
         return inst.new_zeros(shape)
@@ -103,7 +103,7 @@ def _concatenate(key: str, values: list[Any], present: list[Any], lengths: list[
         ]
     if all(map(is_tensor, values)):
         return sys.modules["torch"].cat(values)
-    return as_array(np.concatenate(values))
+    return to_objects(np.concatenate(values))
 
 
 def _stack_fields(batches: list[Batch], axis: int) -> dict[str, Any]:
@@ -130,10 +130,11 @@ def _stack_values(values: list[Any], axis: int) -> Any:
         for value in values
     }
     if len(shapes) == 1 and None not in shapes:
-        return as_array(np.stack(values, axis))
-    if shapes - {(), None}:
-        warnings.warn("values of different shapes are stacked to an array of objects", stacklevel=5)
-    return object_array([value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value for value in values])
+        return to_objects(np.stack(values, axis))
+    if shapes <= {(), None}:
+        return object_array([value.item() if isinstance(value, np.ndarray) else value for value in values])
+    warnings.warn("values of different shapes are stacked to an array of objects", stacklevel=5)
+    return object_array(values)
 
 
 def _non_empty(batches: Iterable[Any]) -> list[Batch]:

@@ -96,7 +96,7 @@ class Fields:
         :raises AssertionError: a key is not a string.
         """
         given = {} if batch is None else batch.__dict__ if isinstance(batch, Fields) else batch
-        self.__dict__.update(parse_fields({**given, **kwargs}, type(self)))
+        self.__dict__.update(parse_fields(given, type(self)) | parse_fields(kwargs, type(self)))
 
     def to_dict(self, recursive: bool = True) -> dict[str, Any]:
         """The fields as a plain dict, nested batches as nested dicts unless ``recursive`` is False."""
@@ -127,12 +127,12 @@ class Fields:
         return {k: v.__getstate__() if isinstance(v, Fields) else v for k, v in self.__dict__.items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        set_fields(self, parse_fields(state, type(self)))
+        set_fields(self, {k: _restore(v, type(self)) for k, v in state.items()})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = object.__new__(type(self))
         memo[id(self)] = new
-        set_fields(new, deepcopy(self.__dict__, memo))
+        set_fields(new, {k: _restore(v, type(self)) for k, v in deepcopy(self.__dict__, memo).items()})
         return new
 
     # -- conversions ---------------------------------------------------------------------------------------------------
@@ -193,6 +193,15 @@ def parse_fields(fields: dict[str, Any], cls: type[Fields]) -> dict[str, Any]:
     if not all(isinstance(key, str) for key in fields):
         raise AssertionError(f"the keys of a Batch are strings, got {list(fields)}")
     return {key: parse(value, cls) for key, value in fields.items()}
+
+
+def _restore(value: Any, cls: type[Fields]) -> Any:
+    """A field from its copy: dicts stand for nested batches, and the NumPy scalars of a single row become arrays."""
+    if isinstance(value, dict):
+        new = object.__new__(cls)
+        new.__setstate__(value)
+        return new
+    return np.asanyarray(value) if is_number(value) else value
 
 
 def is_batch_set(value: Any) -> bool:

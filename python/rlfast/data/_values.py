@@ -74,7 +74,12 @@ def _array(value: Any) -> NDArray[Any]:
     if is_numeric(array):
         return array
     # A list again from the start: beside a string, NumPy has turned the numbers into strings.
-    return array.astype(object) if isinstance(value, np.ndarray) else np.asanyarray(value, dtype=object)
+    return to_objects(array) if isinstance(value, np.ndarray) else np.asanyarray(value, dtype=object)
+
+
+def to_objects(array: NDArray[Any]) -> NDArray[Any]:
+    """The array as it is if it holds numbers or objects, else, say for strings, as objects."""
+    return array if is_numeric(array) or array.dtype == object else array.astype(object)
 
 
 def _is_array_like(value: Any) -> bool:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data._fields import Fields, set_fields
+from rlfast.data._arithmetic import Arithmetic
 from rlfast.data._fields import parse as _parse
+from rlfast.data._fields import set_fields
 from rlfast.data._values import is_number, is_numeric, is_tensor
 from rlfast.data.types import BatchProtocol, IndexType, TBatch, arr_type
 
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 
-class Batch(Fields):
+class Batch(Arithmetic):
     """A dict of arrays, tensors and nested batches whose rows are read and written together.
 
     Numbers become zero-dimensional arrays, lists become arrays, a dict becomes a ``Batch``, and a list or object array
@@ -96,22 +97,11 @@ class Batch(Fields):
         :raises ValueError: ``value`` is neither ``Batch`` nor dict, or holds a field that is not here.
         """
         value = parse(value)
-        fields = self.__dict__
         if isinstance(index, str):
-            fields[index] = value
-            return
-        if not isinstance(value, Batch):
-            raise ValueError(f"rows of a Batch are set to a Batch or a dict, got {type(value).__name__}")
-        given = value.__dict__
-        if not given.keys() <= fields.keys():
-            raise ValueError(f"unknown fields {sorted(given.keys() - fields.keys())}; this Batch has {list(fields)}")
-        for key, field in fields.items():
-            if key in given:
-                field[index] = given[key]
-            elif isinstance(field, Batch):
-                field[index] = wrap({})
-            else:
-                field[index] = 0 if is_numeric(field) or is_tensor(field) else None
+            self.__dict__[index] = value
+        else:
+            _check_rows(self, value)
+            _set_rows(self, index, value)
 
     def __iter__(self) -> Iterator[Batch]:
         """The rows, as many as the shortest field has; none for a single row."""
@@ -124,6 +114,10 @@ class Batch(Fields):
                     return
                 yield item
                 row += 1
+
+    def to_list_of_dicts(self) -> list[dict[str, Any]]:
+        """One plain dict for each row."""
+        return [row.to_dict() for row in self]
 
     def __len__(self) -> int:
         """Rows of the shortest field, apart from empty nested batches.
@@ -166,60 +160,8 @@ class Batch(Fields):
         starts = list(range(0, length, size))
         if merge_last and length % size and len(starts) > 1:
             starts.pop()
-        for start, stop in zip(starts, [*starts[1:], length], strict=True):
+        for start, stop in pairwise([*starts, length]):
             yield self[order[start:stop]]
-
-    # -- arithmetic ----------------------------------------------------------------------------------------------------
-
-    def __iadd__(self, other: Batch | float) -> Self:
-        """Adds a number to every field, or the field of the same name of another ``Batch``.
-
-        :raises ValueError: the two have different fields.
-        :raises TypeError: ``other`` is neither.
-        """
-        if isinstance(other, Batch):
-            if other.__dict__.keys() != self.__dict__.keys():
-                raise ValueError(
-                    f"cannot add batches of different fields: {list(self.__dict__)} and {list(other.__dict__)}"
-                )
-            return self._inplace(operator.iadd, other.__dict__.__getitem__)
-        if is_number(other):
-            return self._inplace(operator.iadd, lambda _: other)
-        raise TypeError(f"only a Batch or a number can be added to a Batch, got {type(other).__name__}")
-
-    def __add__(self, other: Batch | float) -> Self:
-        return deepcopy(self).__iadd__(other)
-
-    def __imul__(self, value: float) -> Self:
-        """Multiplies every field by a number.
-
-        :raises AssertionError: it is none.
-        """
-        if not is_number(value):
-            raise AssertionError(f"a Batch can only be multiplied by a number, got {type(value).__name__}")
-        return self._inplace(operator.imul, lambda _: value)
-
-    def __mul__(self, value: float) -> Self:
-        return deepcopy(self).__imul__(value)
-
-    def __itruediv__(self, value: float) -> Self:
-        """Divides every field by a number.
-
-        :raises AssertionError: it is none.
-        """
-        if not is_number(value):
-            raise AssertionError(f"a Batch can only be divided by a number, got {type(value).__name__}")
-        return self._inplace(operator.itruediv, lambda _: value)
-
-    def __truediv__(self, value: float) -> Self:
-        return deepcopy(self).__itruediv__(value)
-
-    def _inplace(self, operation: Callable[[Any, Any], Any], operand: Callable[[str], Any]) -> Self:
-        fields = self.__dict__
-        for key, value in fields.items():
-            if not _is_empty_batch(value):
-                fields[key] = operation(value, operand(key))
-        return self
 
     # -- many batches --------------------------------------------------------------------------------------------------
 
@@ -312,9 +254,38 @@ def wrap(fields: dict[str, Any]) -> Batch:
     return batch
 
 
+#: What rows are set to that a value does not hold.
+_NOTHING = Batch()
+
+
 def parse(value: Any) -> Any:
     """What a field set to ``value`` holds: an array, a tensor, a ``Batch``, or the object itself."""
     return _parse(value, Batch)
+
+
+def _check_rows(batch: Batch, value: Any) -> None:
+    """Raises ValueError unless ``value`` has only fields that ``batch`` has, and nested ones where it has them."""
+    if not isinstance(value, Batch):
+        raise ValueError(f"rows of a Batch are set to a Batch or a dict, got {type(value).__name__}")
+    fields, given = batch.__dict__, value.__dict__
+    if not given.keys() <= fields.keys():
+        raise ValueError(f"unknown fields {sorted(given.keys() - fields.keys())}; this Batch has {list(fields)}")
+    for key, new in given.items():
+        if isinstance(fields[key], Batch):
+            _check_rows(fields[key], new)
+        elif isinstance(new, Batch) and is_numeric(fields[key]):
+            raise ValueError(f"field {key!r} is an array, and the value has a Batch for it")
+
+
+def _set_rows(batch: Batch, index: Any, value: Batch) -> None:
+    given = value.__dict__
+    for key, field in batch.__dict__.items():
+        if isinstance(field, Batch):
+            _set_rows(field, index, given.get(key, _NOTHING))
+        elif key in given:
+            field[index] = given[key]
+        else:
+            field[index] = 0 if is_numeric(field) or is_tensor(field) else None
 
 
 def _is_empty_batch(value: Any) -> bool:

@@ -1,0 +1,65 @@
+"""Adding, multiplying and dividing all fields of a batch at once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, Self
+
+from rlfast.data._fields import Fields
+from rlfast.data._values import is_number
+
+
+class Arithmetic(Fields):
+    """Fields that are computed with: by number, or with the fields of the same names; empty nested ones stay so."""
+
+    def __iadd__(self, other: Self | float) -> Self:
+        """Adds a number to every field, or the field of the same name of another ``Batch``.
+
+        :raises ValueError: the two have different fields.
+        :raises TypeError: ``other`` is neither.
+        """
+        if isinstance(other, Arithmetic):
+            if other.__dict__.keys() != self.__dict__.keys():
+                raise ValueError(
+                    f"cannot add batches of different fields: {list(self.__dict__)} and {list(other.__dict__)}"
+                )
+            return self._inplace(operator.iadd, other.__dict__.__getitem__)
+        if is_number(other):
+            return self._inplace(operator.iadd, lambda _: other)
+        raise TypeError(f"only a Batch or a number can be added to a Batch, got {type(other).__name__}")
+
+    def __add__(self, other: Self | float) -> Self:
+        return deepcopy(self).__iadd__(other)
+
+    def __imul__(self, value: float) -> Self:
+        """Multiplies every field by a number.
+
+        :raises AssertionError: it is none.
+        """
+        if not is_number(value):
+            raise AssertionError(f"a Batch can only be multiplied by a number, got {type(value).__name__}")
+        return self._inplace(operator.imul, lambda _: value)
+
+    def __mul__(self, value: float) -> Self:
+        return deepcopy(self).__imul__(value)
+
+    def __itruediv__(self, value: float) -> Self:
+        """Divides every field by a number.
+
+        :raises AssertionError: it is none.
+        """
+        if not is_number(value):
+            raise AssertionError(f"a Batch can only be divided by a number, got {type(value).__name__}")
+        return self._inplace(operator.itruediv, lambda _: value)
+
+    def __truediv__(self, value: float) -> Self:
+        return deepcopy(self).__itruediv__(value)
+
+    def _inplace(self, operation: Callable[[Any, Any], Any], operand: Callable[[str], Any]) -> Self:
+        fields = self.__dict__
+        for key, value in fields.items():
+            if not (isinstance(value, Fields) and value.is_empty()):
+                fields[key] = operation(value, operand(key))
+        return self
