@@ -5,6 +5,7 @@
 //! Rust reference is ever formed over them: rows move by the raw copies at the bottom of this file.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,16 +56,22 @@ impl Storage {
     /// # Errors
     /// [`Error::Memory`] with the bytes needed and the bytes there are.
     pub fn check(&self, what: &str, needed: u128) -> Result<()> {
-        let (limit, where_, hint) = match self {
-            Self::Ram => (
-                memory_limit(),
-                "of memory are available to this process",
-                ", or storage=<folder> to keep the rows on disk",
-            ),
-            Self::File(scratch) => (scratch.free(), "are free in the storage folder", ""),
-        };
-        if needed > u128::from(limit) {
-            return Err(Error::Memory { what: what.to_owned(), needed, limit, where_, hint });
+        match self {
+            Self::Ram => {
+                let limit = memory_limit();
+                if needed > u128::from(limit) {
+                    return Err(Error::Memory { what: what.to_owned(), needed, limit });
+                }
+            }
+            Self::File(scratch) => {
+                let free = scratch.free();
+                if needed > u128::from(free) {
+                    let folder = scratch.folder.display();
+                    let context =
+                        format!("{what} would take {needed} bytes, but only {free} bytes are free in {folder}");
+                    return Err(Error::io(context)(io::ErrorKind::StorageFull.into()));
+                }
+            }
         }
         Ok(())
     }

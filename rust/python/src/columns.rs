@@ -32,6 +32,17 @@ pub enum Kind {
     Group(Vec<Node>),
 }
 
+impl Kind {
+    /// Whether nothing here is a column.
+    fn is_foreign(&self) -> bool {
+        match self {
+            Self::Leaf(_) => false,
+            Self::Foreign => true,
+            Self::Group(nodes) => nodes.iter().all(|node| node.kind.is_foreign()),
+        }
+    }
+}
+
 /// How a leaf is read from what is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
@@ -199,7 +210,7 @@ impl Columns {
             let Some(value) = fields.get_item(&node.name)? else {
                 match &node.kind {
                     Kind::Leaf(at) if self.columns[*at].role == Use::Ignored => continue,
-                    Kind::Foreign => continue,
+                    kind if kind.is_foreign() => continue,
                     _ => return mismatch!("{} is missing", node.name),
                 }
             };

@@ -133,6 +133,18 @@ pub fn carry<'py>(index: &Bound<'py, PyAny>, goals: &Bound<'py, PyAny>) -> PyRes
     remembering(index.py(), Memory { index: rows, generations, goals: Some(goals) }, Some(shape))
 }
 
+/// The rows `by` further on, for a part of a buffer that counts its rows from elsewhere; the array still remembers what
+/// `index` does.
+#[pyfunction]
+pub fn shift<'py>(index: &Bound<'py, PyAny>, by: i64) -> PyResult<Bound<'py, PyAny>> {
+    let (mut rows, shape) = array::integers(index)?;
+    rows.iter_mut().for_each(|row| *row += by);
+    let goals = |goal: i64| if goal < 0 { goal } else { goal + by };
+    let memory = recall(index).unwrap_or_default();
+    let goals = memory.goals.map(|all| all.into_iter().map(goals).collect());
+    remembering(index.py(), Memory { index: rows, generations: memory.generations, goals }, Some(shape))
+}
+
 /// The goals given to `carry` (also for slices of its result), or None.
 #[pyfunction]
 pub fn carried<'py>(index: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {

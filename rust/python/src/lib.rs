@@ -24,7 +24,7 @@ mod _core {
     #[pymodule_export]
     use super::error::SchemaMismatch;
     #[pymodule_export]
-    use super::index::{carried, carry};
+    use super::index::{carried, carry, shift};
     #[pymodule_export]
     use super::replay::Replay;
     #[pymodule_export]

@@ -46,6 +46,9 @@ type Columned<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Vec<usize>);
 type AddedArrays<'py> =
     (Bound<'py, PyArray1<i64>>, Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
+type Returns<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>);
+type Goals<'py> = (Bound<'py, PyArray1<bool>>, Bound<'py, PyArray1<i64>>);
+
 impl Replay {
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, State> {
         match self.state.try_lock() {
@@ -576,7 +579,7 @@ impl Replay {
         index: &Bound<'py, PyAny>,
         n_step: usize,
         gamma: f64,
-    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>)> {
+    ) -> PyResult<Returns<'py>> {
         if n_step == 0 {
             return Err(PyValueError::new_err("n_step must be at least 1, got 0"));
         }
@@ -602,7 +605,7 @@ impl Replay {
         index: &Bound<'py, PyAny>,
         future_k: f64,
         horizon: usize,
-    ) -> PyResult<(Bound<'py, PyArray1<bool>>, Bound<'py, PyArray1<i64>>)> {
+    ) -> PyResult<Goals<'py>> {
         let (index, _) = integers(index)?;
         let (mut relabel, mut goals) = (vec![false; index.len()], vec![0; index.len()]);
         let mut state = self.lock(py);

@@ -21,6 +21,7 @@ use crate::replay::rings::Rings;
 use crate::replay::table::Table;
 use crate::replay::{Config, Replay, priorities::Priorities};
 use crate::rng::Stream;
+use crate::segment_tree::SumTree;
 
 const MAGIC: [u8; 8] = *b"RLFASTB\x01";
 const END: [u8; 4] = *b"END ";
@@ -154,7 +155,7 @@ impl Fields {
     fn text(&mut self) -> Result<String> {
         let length = self.count(1)?;
         let bytes = self.raw(length)?.to_vec();
-        String::from_utf8(bytes).or_else(|_| value_error!("the snapshot is damaged: a name is not UTF-8"))
+        String::from_utf8(bytes).map_err(|_| Error::Value("the snapshot is damaged: a name is not UTF-8".to_owned()))
     }
 
     fn words(&mut self) -> Result<Vec<usize>> {
@@ -374,7 +375,7 @@ impl Replay {
         let mut table = None;
         if has_table {
             let layout = read_leaves(&mut reader.section(*b"LEAF")?, config.save_obs_next)?;
-            let mut fresh = Table::new(layout.0, &config.capacities, config.storage.clone())?;
+            let mut fresh = Table::new(layout.0, &config.capacities, config.storage.clone(), 0)?;
             fresh.extend(layout.1)?;
             for r in 0..rings.len() {
                 read_rows(reader, &mut fresh, &rings, r)?;
@@ -388,6 +389,9 @@ impl Replay {
             None => None,
         };
         reader.section(END)?.end()?;
+        if reader.left > 0 {
+            return value_error!("the snapshot is damaged: {} bytes follow its end", reader.left);
+        }
         let [sampler, hindsight] = streams;
         config.alpha = priorities.as_ref().map(|p| p.alpha);
         self.priorities = priorities;
@@ -636,8 +640,9 @@ fn read_priorities(fields: &mut Fields, rings: &Rings, scalars: (f64, f64, u64))
     let slots: Vec<usize> = rings.chronological().collect();
     let leaves = slots.iter().map(|_| fields.f64()).collect::<Result<Vec<_>>>()?;
     fields.end()?;
-    Priorities::check(&leaves)?;
-    Priorities::check(&[max])?;
+    if let Err(bad) = SumTree::check(&leaves).and_then(|()| SumTree::check(&[max])) {
+        return value_error!("the snapshot is damaged: {bad}");
+    }
     priorities.tree.lock().set_many(&slots, &leaves);
     (priorities.max, priorities.stale) = (max, stale);
     Ok(priorities)
