@@ -72,7 +72,8 @@ class Replay:
         """One row (``rings=None``: ring 0, unbatched leaves) or one row for each entry of ``rings``.
 
         Returns ``(index, episode_return, episode_length, episode_start)``, all of length 1 or ``len(rings)``; return and
-        length are 0 where the episode goes on, and the return is ``[rows, agents]`` for vector rewards."""
+        length are 0 where the episode goes on, and the return is ``[rows, agents]`` for vector rewards. ``done``, and ``obs_next``
+        under ``save_obs_next=False``, are ignored; a ring may be named several times, but one of capacity 0 never."""
     def append(
         self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None, ring: int = 0
     ) -> int:
@@ -103,7 +104,7 @@ class Replay:
     def sample(self, batch_size: int, out: Mapping[str, NDArray[Any]] | None = None) -> tuple[dict[str, Any], Index]:
         """``draw`` and ``take`` in one; with ``weight`` when prioritized."""
     def draw(self, batch_size: int, ring: int | None = None) -> Index:
-        """Anchors with replacement: uniform over live rows, or by priority; only rows with a full stack under
+        """Anchors with replacement: uniform over live rows (of one ring), or by priority; only rows with a full stack under
         ``sample_avail``. ValueError when there is none. The array remembers the generations of its slots."""
     def view(self, path: Path) -> NDArray[Any]:
         """The whole column, unfilled rows zero. A view of the storage where it is stored as such (read-only for obs and
@@ -131,7 +132,7 @@ class Replay:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
         """``(reward_sum, discount, last)``: sum of gamma^k r over the k <= n_step rows that exist inside the episode; gamma^k, or
         0 if the last row is terminal; and the last row (it inherits what ``index`` carries)."""
-    def hindsight(self, index: Index, future_k: int, horizon: int) -> tuple[NDArray[np.bool_], Index]:
+    def hindsight(self, index: Index, future_k: float, horizon: int) -> tuple[NDArray[np.bool_], Index]:
         """``(relabel, goal)``: whether each row is relabelled (probability 1 - 1/future_k) and the row, at or after it in its
         episode and less than ``horizon`` later, whose achieved goal is taken."""
     # -- priorities --------------------------------------------------------------------------------------------------
@@ -148,8 +149,7 @@ class Replay:
     @max_priority.setter
     def max_priority(self, value: float) -> None: ...
     def weights(self, index: Index, normalize: bool | None = None) -> NDArray[np.float64]:
-        """Importance weights ``(p^alpha / least)^-beta``, where the least is that of ``index`` (``normalize``, so that the largest
-        weight is 1) or of the whole buffer; None means ``weight_norm``."""
+        """Importance weights, divided by the largest among them under ``normalize`` (None: ``weight_norm``)."""
     def update_priority(self, index: Index, priority: NDArray[np.float64]) -> int:
         """Sets (|priority| + eps)^alpha; gives how many were refused as stale. ValueError on NaN, infinity or a negative
         value (naming its place) before anything is changed."""
@@ -172,7 +172,6 @@ class Replay:
 
 def carry(index: Index, goals: Index) -> Index:
     """The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal)."""
-
 
 def shift(index: Index, by: int) -> Index:
     """The rows ``by`` further on; the array remembers what ``index`` does."""
