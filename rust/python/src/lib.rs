@@ -7,6 +7,7 @@ mod error;
 mod index;
 mod replay;
 mod returns;
+mod rows;
 mod segment_tree;
 mod settle;
 mod taking;
