@@ -231,9 +231,10 @@ class Schema:
         missing = [key for key in REQUIRED if key not in tops]
         missing += [spell(path) for path in self.columns() if path[0] in COMPLETE and path not in given]
         if missing:
+            names = ", ".join(sorted(map(spell, given))) or "nothing"
             raise KeyError(
-                f"{', '.join(dict.fromkeys(missing))} missing, got {', '.join(sorted(map(spell, given))) or 'nothing'}: "
-                f"a row needs {', '.join(REQUIRED)}, and every leaf of act, obs and obs_next that the first row had"
+                f"{', '.join(dict.fromkeys(missing))} missing, got {names}: a row needs {', '.join(REQUIRED)}, "
+                "and every leaf of act, obs and obs_next that the first row had"
             )
         known = self.columns()
         for path in given:

@@ -61,7 +61,12 @@ class Rows:
         self.maxsize = store.core.total if ring is None else store.core.capacities[ring]
         self._stack_num = store.config.stack_num
         self._quick_add = rings == 1 and not store.config.save_only_last_obs
-        self._quick_sample = self._whole and isinstance(store.config.unit, Transition) and store.config.relabel is None
+        self._quick_sample = (
+            self._quick_class
+            and self._whole
+            and isinstance(store.config.unit, Transition)
+            and store.config.relabel is None
+        )
 
     @property
     def _only_ring(self) -> int | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay
-from rlfast.data.batch import wrap
+from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._samplers import Prioritized
 from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, flatten, nest, spell
@@ -52,7 +52,7 @@ class Store:
             priorities = {"alpha": sampler.alpha, "beta": sampler.beta, "weight_norm": sampler.weight_norm}
         return Replay(
             capacities,
-            wrap=wrap,
+            batch=Batch,
             save_obs_next=not self.config.ignore_obs_next,
             stack_num=self.config.stack_num,
             sample_avail=self.config.sample_avail,
