@@ -22,7 +22,7 @@ _DICT_METHODS = frozenset(name for name in dir(dict) if not name.startswith("_")
 class Fields:
     """Values under names, kept in the instance's ``__dict__``; what is set is parsed, nested dicts to the same class.
 
-    See :class:`rlfast.data.Batch`, the only subclass here.
+    The public class is :class:`rlfast.data.Batch`, which adds arithmetic and rows.
     """
 
     def __init__(self, batch_dict: Any = None, copy: bool = False, **kwargs: Any) -> None:
