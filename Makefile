@@ -111,8 +111,10 @@ asan: env               ## the core under AddressSanitizer
 
 valgrind: export CARGO_TARGET_$(shell echo $(TARGET) | tr a-z- A-Z_)_RUNNER = valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
 valgrind: export PROPTEST_CASES = 8
+valgrind: export CARGO_PROFILE_DEV_FAST_DEBUG = line-tables-only
+valgrind: export CARGO_PROFILE_DEV_FAST_STRIP = none
 valgrind: env           ## the core under valgrind
-	cargo test -p rlfast-core --lib --tests --locked --target $(TARGET) --target-dir target/valgrind $(CARGO_ARGS)
+	cargo test -p rlfast-core --lib --tests --locked --profile dev-fast --target $(TARGET) --target-dir target/valgrind $(CARGO_ARGS)
 
 # File-backed memory calls mmap, which miri does not model: asan and valgrind watch it.
 miri: export MIRIFLAGS = -Zmiri-disable-isolation

@@ -26,6 +26,14 @@ def adding() -> list[Case]:
             (Bar(("tianshou1",), 40), Bar(("sb3",), 2)),
         ),
         Case("add 8 envs Atari", "add_atari", "add", atari, (RLFAST, *ATARI_PEERS), (Bar(ATARI_PEERS, 6),)),
+        Case(
+            "add 8 envs Atari, single frames stored",
+            "add_atari",
+            "add",
+            atari,
+            (RLFAST, *TIANSHOU),
+            own_operation="add frames",
+        ),
     ]
 
 

@@ -66,7 +66,10 @@ def add_vector(envs: int, obs_dim: int, act_dim: int, rows: int) -> dict[str, An
 
 
 def add_atari(envs: int, rows: int) -> dict[str, Any]:
-    return {"add": adding(VectorReplayBuffer(rows, envs), workload.atari_steps(envs), envs)}
+    """Default arguments; and single frames stored, as Tianshou's Atari scripts set it up."""
+    steps = workload.atari_steps(envs)
+    frames = adding(frame_buffer(rows, envs), steps, envs)
+    return {"add": adding(VectorReplayBuffer(rows, envs), steps, envs), "add frames": frames}
 
 
 def sample_rows(rows: int, obs_dim: int, act_dim: int, batch_sizes: list[int]) -> dict[str, Any]:
@@ -85,9 +88,12 @@ def sample_atari(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]
     return fresh | {f"{size} given": operation for size, operation in into_given.items()}
 
 
+def frame_buffer(rows: int, envs: int) -> VectorReplayBuffer:
+    return VectorReplayBuffer(rows, envs, stack_num=workload.STACK, ignore_obs_next=True, save_only_last_obs=True)
+
+
 def sample_frames(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]:
-    """As Tianshou's Atari scripts set it up: single frames are stored, stacks are rebuilt."""
-    buffer = VectorReplayBuffer(rows, envs, stack_num=workload.STACK, ignore_obs_next=True, save_only_last_obs=True)
+    buffer = frame_buffer(rows, envs)
     adding(buffer, workload.atari_steps(envs), envs)
     return workload.sampling(buffer.sample, batch_sizes)
 

@@ -1,6 +1,6 @@
 """The native half of rlfast. Everything here is an engine part; the public names live in the Python packages."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final, overload
 
 import numpy as np
@@ -29,7 +29,7 @@ class Replay:
         cls,
         capacities: Sequence[int],
         *,
-        wrap: Callable[[dict[str, Any]], Any],
+        batch: type[Any],
         save_obs_next: bool = True,
         stack_num: int = 1,
         sample_avail: bool = False,
@@ -39,8 +39,8 @@ class Replay:
         seed: int = 0,
         storage: str | None = None,
     ) -> Replay:
-        """:param wrap: makes a ``Batch`` of a dict without copying; its return type's ``__dict__`` is also what nested
-        input may be. :param alpha: priority exponent, None for uniform sampling. :param storage: folder for file-backed columns."""
+        """:param batch: the class of nested values, besides dict, in and out: results are instances made around a dict, without
+        calling ``__init__``. :param alpha: priority exponent, None for uniform sampling. :param storage: folder for file-backed columns."""
 
     # -- structure ---------------------------------------------------------------------------------------------------
     @property
@@ -72,14 +72,12 @@ class Replay:
         """One row (``rings=None``: ring 0, unbatched leaves) or one row for each entry of ``rings``.
 
         Returns ``(index, episode_return, episode_length, episode_start)``, all of length 1 or ``len(rings)``; return and
-        length are 0 where the episode goes on, and the return is ``[rows, agents]`` for vector rewards."""
+        length are 0 where the episode goes on, and the return is ``[rows, agents]`` for vector rewards. ``done``, and ``obs_next``
+        under ``save_obs_next=False``, are ignored; a ring may be named several times, but one of capacity 0 never."""
     def append(
         self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None, ring: int = 0
     ) -> int:
         """One row by keywords, the quickest way in; gives its index."""
-    # requested: add ignores a "done" leaf, and obs_next under save_obs_next=False; a stored leaf that is missing, or an unknown one,
-    #   is a SchemaMismatch; ``rings`` may name a ring several times (rows go in, in order); a ring of capacity 0 may exist (main
-    #   buffer of size 0 under CachedReplayBuffer; never written to).
     def close_episode(self, ring: int) -> None:
         """Ends the running episode of a ring as truncated at its newest row."""
     def reset(self, ring: int | None = None, keep_statistics: bool = False) -> None: ...
@@ -105,11 +103,9 @@ class Replay:
         are none. ``stack_num`` applies to obs, obs_next, info and policy. IndexError for rows outside the storage."""
     def sample(self, batch_size: int, out: Mapping[str, NDArray[Any]] | None = None) -> tuple[dict[str, Any], Index]:
         """``draw`` and ``take`` in one; with ``weight`` when prioritized."""
-    def draw(self, batch_size: int) -> Index:
-        """Anchors with replacement: uniform over live rows, or by priority; only rows with a full stack under
+    def draw(self, batch_size: int, ring: int | None = None) -> Index:
+        """Anchors with replacement: uniform over live rows (of one ring), or by priority; only rows with a full stack under
         ``sample_avail``. ValueError when there is none. The array remembers the generations of its slots."""
-    # requested: draw(batch_size, ring: int | None = None): one ring's rows only, for the children of a manager.
-    # requested: take/prev/next accept any row inside the storage, live or not (zeros there), and an index of no axes (one row).
     def view(self, path: Path) -> NDArray[Any]:
         """The whole column, unfilled rows zero. A view of the storage where it is stored as such (read-only for obs and
         flags), else (obs_next, de-duplicated frames) a fresh array."""
@@ -136,7 +132,7 @@ class Replay:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
         """``(reward_sum, discount, last)``: sum of gamma^k r over the k <= n_step rows that exist inside the episode; gamma^k, or
         0 if the last row is terminal; and the last row (it inherits what ``index`` carries)."""
-    def hindsight(self, index: Index, future_k: int, horizon: int) -> tuple[NDArray[np.bool_], Index]:
+    def hindsight(self, index: Index, future_k: float, horizon: int) -> tuple[NDArray[np.bool_], Index]:
         """``(relabel, goal)``: whether each row is relabelled (probability 1 - 1/future_k) and the row, at or after it in its
         episode and less than ``horizon`` later, whose achieved goal is taken."""
     # -- priorities --------------------------------------------------------------------------------------------------
@@ -152,9 +148,8 @@ class Replay:
     def max_priority(self) -> float: ...
     @max_priority.setter
     def max_priority(self, value: float) -> None: ...
-    def weights(self, index: Index) -> NDArray[np.float64]:
-        """Importance weights, divided by the largest among them under ``weight_norm``."""
-    # requested: weights(index, normalize: bool | None = None) - get_weight is (p / p_min)^-beta whatever weight_norm says.
+    def weights(self, index: Index, normalize: bool | None = None) -> NDArray[np.float64]:
+        """Importance weights, divided by the largest among them under ``normalize`` (None: ``weight_norm``)."""
     def update_priority(self, index: Index, priority: NDArray[np.float64]) -> int:
         """Sets (|priority| + eps)^alpha; gives how many were refused as stale. ValueError on NaN, infinity or a negative
         value (naming its place) before anything is changed."""
@@ -178,8 +173,8 @@ class Replay:
 def carry(index: Index, goals: Index) -> Index:
     """The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal)."""
 
-# requested: carry keeps the generations that ``index`` remembers; next, prev, unroll, window and stamp may drop goals (Python carries
-#   them on).
+def shift(index: Index, by: int) -> Index:
+    """The rows ``by`` further on; the array remembers what ``index`` does."""
 
 def carried(index: Index) -> Index | None:
     """The goals given to ``carry`` (also for slices of its result), or None."""

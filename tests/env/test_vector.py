@@ -34,7 +34,7 @@ def test_a_finished_environment_stays_finished_until_it_is_reset():
     obs, _, terminated, _, _ = envs.step([0, 0])
     assert terminated.tolist() == [True, False]
     np.testing.assert_array_equal(obs[0], [0, 1])  # the true final observation, not the next episode's first
-    with pytest.raises(RuntimeError, match="environment 0 has no running episode"):
+    with pytest.raises(RuntimeError, match="environments \\[0\\] are in no episode"):
         envs.step([0, 0])
     assert len(second.actions) == 1  # refused before anything was stepped
     obs, _ = envs.reset(id=[0])

@@ -2,6 +2,7 @@ import hashlib
 import json
 import os
 import signal
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -74,7 +75,7 @@ def test_the_same_seed_gives_the_same_parameters(tiny, tmp_path, options):
         torch.manual_seed(number)
         result = train_dqn(tiny(seed=seed, run_dir=tmp_path / str(number), **options))
         hashes.append(parameter_hash(result.run_dir))
-    print(f"parameters of seeds 3, 3 and 4 with {options}: {hashes}")
+    sys.stdout.write(f"parameters of seeds 3, 3 and 4 with {options}: {hashes}\n")
     assert hashes[0] == hashes[1] != hashes[2]
 
 

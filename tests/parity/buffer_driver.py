@@ -38,7 +38,7 @@ def frame(number: int, stacked: bool) -> list[Any]:
 def row(step: dict[str, Any], stacked: bool) -> dict[str, Any]:
     now = step["now"]
     return {
-        "obs": {"image": np.array(frame(now, stacked), np.int32), "state": np.array([float(now)] * (1 + stacked))},
+        "obs": {"image": np.array(frame(now, stacked), np.int32), "state": np.array([now - 1.0, now] if stacked else float(now))},
         "act": np.array([now, 2 * now], np.float32),
         "rew": step["rew"],
         "terminated": step["end"] == "terminated",
@@ -115,7 +115,8 @@ class Run:
         """All rows, moved twice into a new buffer."""
         other = self.data.ReplayBuffer(size, **self.spec["options"])
         indices = [other.update(self.buffer), other.update(self.buffer)]
-        return [indices, len(other), plain(other[other.sample_indices(0)]), other.unfinished_index()]
+        rows = other.sample_indices(0)
+        return [indices, len(other), plain(other[rows]) if len(rows) else None, other.unfinished_index()]
 
     def step(self, name: str, *arguments: Any) -> Any:
         if name not in ("add", "state", "reset") and len(self.buffer) == 0:

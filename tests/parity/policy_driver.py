@@ -49,7 +49,7 @@ def dqn(given, buffer, options):
             parameter.copy_(torch.as_tensor(given[f"parameter_{i}"]))
     policy = DQNPolicy(
         model=model,
-        optim=torch.optim.Adam(model.parameters(), lr=1e-2),
+        optim=torch.optim.SGD(model.parameters(), lr=0.05),
         action_space=Discrete(3),
         discount_factor=options["gamma"],
         estimation_step=options["n_step"],

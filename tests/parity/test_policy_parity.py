@@ -93,7 +93,7 @@ def test_dqn(rows, tmp_path, options):
         buffer = fill(VectorReplayBuffer(SIZE, RINGS), rows)
     policy = DQNPolicy(
         model=model,
-        optim=torch.optim.Adam(model.parameters(), lr=1e-2),
+        optim=torch.optim.SGD(model.parameters(), lr=0.05),
         action_space=Discrete(3),
         discount_factor=options["gamma"],
         estimation_step=options["n_step"],

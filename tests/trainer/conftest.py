@@ -59,7 +59,7 @@ class Diary(LazyLogger):
 
 @pytest.fixture
 def setting():
-    """Everything a trainer needs: two training environments of 5 steps, one test environment whose return is settable."""
+    """All that a trainer needs: two training environments of 5 steps, one test environment whose return can be set."""
 
     def make(length=5, test_reward=1.0, **policy):
         learner = Learner(**policy)

@@ -89,7 +89,7 @@ def test_the_best_test_is_kept(arguments):
     parts.test.reward = 1.0
 
     def change(epoch, step):
-        parts.test.reward = ([1.0] + results)[epoch]
+        parts.test.reward = [1.0, *results][epoch]
 
     trainer.test_fn = change
     info = trainer.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -41,7 +42,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command not in _COMMANDS:
         what = "no command was given" if command is None else f"there is no command {command!r}"
         return complain(f"{what}: choose from {', '.join(_COMMANDS)} (rlfast --help)", 2)
-    status: int = import_module(f"rlfast.cli.{command}").main(arguments[1:])
+    try:
+        status: int = import_module(f"rlfast.cli.{command}").main(arguments[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads along, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return status
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import sys
 from typing import TYPE_CHECKING
 
@@ -35,15 +37,16 @@ def main(arguments: Sequence[str]) -> int:
         return complain(f"{what}: choose from {', '.join(_ALGORITHMS)} (rlfast train --help)", 2)
     try:
         config = _parse(f"rlfast train {algorithm}", arguments[1:])
-    except ValueError as error:
-        return complain(str(error), 2)
-    except SystemExit as stop:  # tyro has printed its help or its complaint
-        return 2 if stop.code else 0
+    except SystemExit as stop:
+        return complain(f"{stop.code} (rlfast train {algorithm} --help)", 2) if stop.code else 0
     return _run(config)
 
 
 def _parse(program: str, arguments: Sequence[str]) -> DQNConfig:
-    """The preset of the environment, with what the arguments change in it."""
+    """The preset of the environment, with what the arguments change in it.
+
+    :raises SystemExit: with 0 after help was printed, or with what is wrong.
+    """
     import tyro
 
     from rlfast.experiment.config import DQNConfig, preset
@@ -51,7 +54,27 @@ def _parse(program: str, arguments: Sequence[str]) -> DQNConfig:
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--env", nargs="?", const=DQNConfig.env, default=DQNConfig.env)
     env = finder.parse_known_args(arguments)[0].env
-    return tyro.cli(DQNConfig, prog=program, default=preset(env), args=arguments)
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(DQNConfig, prog=program, default=preset(env), args=arguments)
+    except SystemExit as stop:
+        raise SystemExit(_one_line(complaint.getvalue()) if stop.code else 0) from None
+
+
+def _one_line(complaint: str) -> str:
+    """The sentence in one of tyro's boxes, and the option that it thinks was meant."""
+    blocks: list[list[str]] = [[]]
+    for line in complaint.splitlines():
+        text = line.strip(" │")
+        if set(text) <= set("─-╰╯") or text.startswith("╭"):  # a rule, or the border with the title
+            blocks.append([])
+        else:
+            blocks[-1].append(text)
+    message, *rest = [" ".join(block) for block in blocks if block][0 if "╭" in complaint else 1 :]
+    message = message.removeprefix("Error parsing DQNConfig: ")
+    meant = [words[3] for words in map(str.split, rest) if words[:3] == ["Perhaps", "you", "meant:"]]
+    return f"{message}; did you mean {meant[0]}?" if meant else message
 
 
 def _run(config: DQNConfig) -> int:

@@ -8,30 +8,28 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy import asanyarray, ndarray
 
-from rlfast.data._values import PLAIN_DTYPES, SCALAR_TYPES, as_array, is_number, is_numeric, is_tensor, to_tensor
+from rlfast._core import settle
+from rlfast.data._values import as_array, is_number, is_numeric, is_tensor, to_tensor
 
 if TYPE_CHECKING:
     import torch
 
 
+_DICT_METHODS = frozenset(name for name in dir(dict) if not name.startswith("_"))
+
+
 class Fields:
     """Values under names, kept in the instance's ``__dict__``; what is set is parsed, nested dicts to the same class.
 
-    See :class:`rlfast.data.Batch`, the only subclass here.
+    The public class is :class:`rlfast.data.Batch`, which adds arithmetic and rows.
     """
 
     def __init__(self, batch_dict: Any = None, copy: bool = False, **kwargs: Any) -> None:
         if copy:
             batch_dict, kwargs = deepcopy((batch_dict, kwargs))
-        for key, value in kwargs.items():
-            # What a step of an environment is made of, spelt out; the rest is for `parse`.
-            kind = type(value)
-            if kind in SCALAR_TYPES:
-                kwargs[key] = asanyarray(value)
-            elif kind is not ndarray or value.dtype not in PLAIN_DTYPES:
-                kwargs[key] = parse(value, type(self))
+        for key in settle(kwargs, type(self)) or ():
+            kwargs[key] = parse(kwargs[key], type(self))
         if batch_dict is not None:
             kwargs = self._fields_of(batch_dict) | kwargs
         set_fields(self, kwargs)
@@ -55,10 +53,9 @@ class Fields:
 
     def __getattr__(self, key: str) -> Any:
         # Reached only when there is no such field: the remaining methods of a dict, as in Tianshou.
-        try:
+        if key in _DICT_METHODS:
             return getattr(self.__dict__, key)
-        except AttributeError:
-            raise AttributeError(f"{type(self).__name__} has no field {key!r}") from None
+        raise AttributeError(f"{type(self).__name__} has no field {key!r}")
 
     def __contains__(self, key: object) -> bool:
         return key in self.__dict__

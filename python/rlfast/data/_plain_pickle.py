@@ -171,13 +171,13 @@ def _array(cls: Any, shape: Any, _code: Any) -> NDArray[Any]:
 
 
 def _set_array(array: NDArray[Any], state: Any) -> None:
-    _, shape, dtype, _, content = state
-    size = math.prod(shape)
-    in_list = isinstance(content, list)
-    held = len(content) if in_list else len(content) // max(dtype.itemsize, 1)
-    if in_list != dtype.hasobject or held != size or any(length < 0 for length in shape):
-        raise pickle.UnpicklingError(f"an array of shape {shape} and dtype {dtype} with {held} values")
-    array.__setstate__(state)
+    _, shape, dtype, fortran, content = state
+    if not isinstance(dtype, np.dtype) or dtype.itemsize == 0 or not all(type(n) is int and n >= 0 for n in shape):
+        raise pickle.UnpicklingError(f"an array of shape {shape} and dtype {dtype}")
+    wanted = math.prod(shape) * (1 if dtype.hasobject else dtype.itemsize)
+    if type(content) is not (list if dtype.hasobject else bytes) or len(content) != wanted:
+        raise pickle.UnpicklingError(f"an array of shape {shape} and dtype {dtype}, but not of as many values")
+    array.__setstate__((1, tuple(shape), dtype, bool(fortran), content))  # type: ignore[arg-type]
 
 
 def _dtype(code: Any, _align: Any = False, _copy: Any = True) -> np.dtype[Any]:
@@ -188,10 +188,15 @@ def _dtype(code: Any, _align: Any = False, _copy: Any = True) -> np.dtype[Any]:
 
 
 def _set_dtype(dtype: np.dtype[Any], state: Any) -> None:
-    expected: Any = dtype.__reduce__()
-    if dtype.kind == "V" or state[1] not in ("<", ">", "|", "=") or tuple(state[2:8]) != tuple(expected[2][2:8]):
-        raise pickle.UnpicklingError(f"a dtype with the state {state}")
-    dtype.__setstate__(state)  # type: ignore[attr-defined]
+    # NumPy trusts a state, so it is given one of its own making, with what the file may choose: byte order and unit.
+    known = dtype
+    if dtype.kind in "mM" and len(state) == 9:
+        unit, number, *_ = state[8][1]
+        known = np.dtype(f"{dtype.kind}8[{int(number)}{unit.decode('ascii')}]")
+    wanted: Any = known.__reduce__()
+    if state[1] not in ("<", ">", "|", "=") or list(state[2:8]) != list(wanted[2][2:8]):
+        raise pickle.UnpicklingError(f"a dtype {dtype} with the state {state}")
+    dtype.__setstate__((wanted[2][0], state[1], *wanted[2][2:]))  # type: ignore[attr-defined]
 
 
 def _scalar(dtype: Any, data: Any) -> Any:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 #: Dtypes that need no conversion. Quicker than asking for the kind, though not complete: other byte orders are missing.
 PLAIN_DTYPES = frozenset(np.dtype(code) for code in "?bhilqpBHILQPefdgFDG")
-#: Types whose instances become zero-dimensional arrays at once.
-SCALAR_TYPES = frozenset((bool, int, float))
 
 
 def is_tensor(value: Any) -> TypeGuard[torch.Tensor]:

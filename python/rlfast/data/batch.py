@@ -87,7 +87,7 @@ class Batch(Arithmetic):
             return fields[index]
         if not fields:
             raise IndexError("a Batch without fields has no rows")
-        return wrap({k: wrap({}) if _is_empty_batch(v) else v[index] for k, v in fields.items()})
+        return wrap({k: wrap({}) if isinstance(v, Batch) and not v.__dict__ else v[index] for k, v in fields.items()})
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Sets the field of that name, or the rows at ``index`` of every field to those of a ``Batch`` or dict.
@@ -272,7 +272,7 @@ def _check_rows(batch: Batch, value: Any) -> None:
         raise ValueError(f"unknown fields {sorted(given.keys() - fields.keys())}; this Batch has {list(fields)}")
     for key, new in given.items():
         if isinstance(fields[key], Batch):
-            _check_rows(fields[key], new)
+            _check_rows(fields[key], parse(new))
         elif isinstance(new, Batch) and is_numeric(fields[key]):
             raise ValueError(f"field {key!r} is an array, and the value has a Batch for it")
 
@@ -281,15 +281,11 @@ def _set_rows(batch: Batch, index: Any, value: Batch) -> None:
     given = value.__dict__
     for key, field in batch.__dict__.items():
         if isinstance(field, Batch):
-            _set_rows(field, index, given.get(key, _NOTHING))
+            _set_rows(field, index, parse(given[key]) if key in given else _NOTHING)
         elif key in given:
             field[index] = given[key]
         else:
             field[index] = 0 if is_numeric(field) or is_tensor(field) else None
-
-
-def _is_empty_batch(value: Any) -> bool:
-    return isinstance(value, Batch) and not value.__dict__
 
 
 def __getattr__(name: str) -> Any:

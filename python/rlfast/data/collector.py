@@ -79,6 +79,7 @@ class Collector:
         self._stale = np.ones(self.env_num, dtype=bool)  # environments to be reset before they are stepped
         self._obs: Any = None
         self._infos: list[dict[str, Any]] = [{} for _ in range(self.env_num)]
+        self._info: dict[str, Any] | None = None  # the same as columns, until an environment is reset
         self._state: Any = None  # the policy's hidden state
         self._is_closed = False
         self.reset_stat()
@@ -257,6 +258,7 @@ class Collector:
             act, extra = self._act(obs, where, no_grad=no_grad)
         answer, rew, terminated, truncated, infos = self.env.step(self.policy.map_action(act), where)
         obs_next = _nested(answer)
+        info = {"env_id": ready} if max(map(len, infos)) == 1 else _tree.columns(infos.tolist())
         transition = Batch(
             obs=obs,
             act=act,
@@ -264,19 +266,18 @@ class Collector:
             terminated=terminated,
             truncated=truncated,
             obs_next=obs_next,
-            info=_tree.columns(list(infos)),
+            info=info,
             **extra,
         )
         _, ep_return, ep_len, _ = self.buffer.add(transition, buffer_ids=ready)
         self._obs = _tree.put(self._obs, where, obs_next, self.env_num)
-        for i, info in zip(ready, infos, strict=True):
-            self._infos[i] = info
+        self._remember(ready, infos.tolist())
+        self._info = info if where is None else None
         return terminated | truncated, ep_return, ep_len
 
     def _act(self, obs: Any, where: Ids | None, *, no_grad: bool) -> tuple[Any, dict[str, Any]]:
         """The policy's action, and what is stored under ``policy``."""
-        infos = self._infos if where is None else [self._infos[i] for i in where]
-        batch = Batch(obs=obs, info=_tree.columns(infos))
+        batch = Batch(obs=obs, info=self._info_of(where))
         with torch.no_grad() if no_grad else nullcontext():
             result = self.policy(batch, _tree.take(self._state, where))
         act = to_numpy(result.act)
@@ -307,8 +308,22 @@ class Collector:
         self._obs = _tree.put(self._obs, None if len(ids) == self.env_num else ids, _nested(answer), self.env_num)
         self._state = _tree.clear(self._state, ids)
         self._stale[ids] = False
-        for i, info in zip(ids, infos, strict=True):
-            self._infos[i] = {**info, "env_id": i}
+        self._remember(ids, [{**info, "env_id": i} for i, info in zip(ids.tolist(), infos, strict=True)])
+        self._info = None
+
+    def _remember(self, ids: Ids, infos: list[dict[str, Any]]) -> None:
+        if len(ids) == self.env_num:
+            self._infos = infos
+        else:
+            for i, info in zip(ids.tolist(), infos, strict=True):
+                self._infos[i] = info
+
+    def _info_of(self, where: Ids | None) -> dict[str, Any]:
+        if where is not None:
+            return _tree.columns([self._infos[i] for i in where.tolist()])
+        if self._info is None:
+            self._info = _tree.columns(self._infos)
+        return self._info
 
 
 def _nested(obs: NDArray[Any]) -> Any:

@@ -1,8 +1,10 @@
-"""From nested rows to typed columns: which leaves there are, what their columns hold, and what later rows may put there.
+"""From nested rows to typed columns: which leaves there are, what their columns hold, and what later rows may put
+there.
 
-The first row decides a column's dtype and shape. A later row is converted only where nothing is lost: integers, flags and
-whole numbers must come through exactly; a float may be rounded to a narrower float, but stay finite. Everything that NumPy
-cannot hold as numbers (strings, None, graphs, environments) is an *object leaf*, kept in NumPy object columns.
+The first row decides a column's dtype and shape. A later row is converted only where nothing is lost: integers, flags
+and whole numbers must come through exactly; a float may be rounded to a narrower float, but stay finite. Everything
+that NumPy cannot hold as numbers (strings, None, graphs, environments) is an *object leaf*, kept in NumPy object
+columns.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from rlfast.data._values import is_tensor, object_array
 from rlfast.data.batch import Batch
 
 Path: TypeAlias = tuple[str, ...]
@@ -22,7 +25,11 @@ Leaves: TypeAlias = dict[Path, NDArray[Any]]
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated")
 COMPLETE = ("obs", "act", "obs_next")
 """Groups of which a later row may leave no leaf out; elsewhere what is missing is zero or None."""
-_FIXED = {("rew",): np.dtype(np.float64), ("terminated",): np.dtype(np.bool_), ("truncated",): np.dtype(np.bool_)}
+_FIXED: dict[Path, np.dtype[Any]] = {
+    ("rew",): np.dtype(np.float64),
+    ("terminated",): np.dtype(np.bool_),
+    ("truncated",): np.dtype(np.bool_),
+}
 _OBJECT = np.dtype(object)
 
 
@@ -85,7 +92,7 @@ def nest(leaves: Mapping[Path, Any], groups: Iterable[Path] = ()) -> dict[str, A
 def as_array(value: Any) -> NDArray[Any]:
     """Numbers as they are, in native byte order; everything else as an object array (a lone object has no axes)."""
     if not isinstance(value, np.ndarray):
-        if hasattr(value, "detach"):  # a torch tensor, without importing torch
+        if is_tensor(value):
             value = value.detach().cpu().numpy()
         elif isinstance(value, (list, tuple)):
             value = _from_sequence(value)
@@ -93,7 +100,8 @@ def as_array(value: Any) -> NDArray[Any]:
             value = np.asarray(value) if isinstance(value, (bool, int, float, complex, np.generic)) else _alone(value)
     if value.dtype.kind not in "biufcO":
         value = value.astype(object)
-    return value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
+    array: NDArray[Any] = value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
+    return array
 
 
 def _alone(value: Any) -> NDArray[Any]:
@@ -103,14 +111,12 @@ def _alone(value: Any) -> NDArray[Any]:
 
 
 def _from_sequence(values: list[Any] | tuple[Any, ...]) -> NDArray[Any]:
-    if values and all(hasattr(value, "detach") for value in values):
+    if values and all(map(is_tensor, values)):
         return np.stack([value.detach().cpu().numpy() for value in values])
     try:
         return np.asarray(values)
     except ValueError:  # ragged: rows of different lengths
-        result = np.empty(len(values), object)
-        result[:] = values
-        return result
+        return object_array(values)
 
 
 def convert(array: NDArray[Any], dtype: np.dtype[Any], path: Path) -> NDArray[Any]:
@@ -124,8 +130,8 @@ def convert(array: NDArray[Any], dtype: np.dtype[Any], path: Path) -> NDArray[An
         return array.astype(dtype)
     if array.dtype == _OBJECT:
         raise TypeError(
-            f"{spell(path)} got an object ({_example(array)!r}), but its column holds {dtype}: an earlier row gave numbers. "
-            "Give numbers, or put objects under a key of their own."
+            f"{spell(path)} got an object ({_example(array)!r}), but its column holds {dtype}, as earlier rows gave "
+            "numbers. Give numbers, or put objects under a key of their own."
         )
     with np.errstate(all="ignore"):
         result = array.astype(dtype)
@@ -176,10 +182,11 @@ class Schema:
     def __bool__(self) -> bool:
         return bool(self.numbers or self.objects)
 
-    def column(self, path: Path) -> Column | None:
-        return self.numbers.get(path) or self.objects.get(path)
+    def columns(self) -> dict[Path, Column]:
+        """Both kinds of leaves."""
+        return {**self.numbers, **self.objects}
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         """Top-level names, in the order they came."""
         return list(dict.fromkeys(path[0] for path in (*self.numbers, *self.objects, *sorted(self.groups))))
 
@@ -198,14 +205,15 @@ class Schema:
         self._check_structure(arrays, groups)
         added = Schema(groups=groups - self.groups)
         leaves: Leaves = {}
+        columns = self.columns()
         for path, array in arrays.items():
             _check_rows(path, array, rows)
-            column = self.column(path)
+            column = columns.get(path)
             if column is None:
                 column = _infer(path, array, rows)
                 (added.objects if column.dtype == _OBJECT else added.numbers)[path] = column
             leaves[path] = _shaped(convert(array, column.dtype, path), column, path, rows)
-        for path, column in {**self.numbers, **self.objects}.items():
+        for path, column in columns.items():
             if path not in leaves:
                 shape = column.shape if rows is None else (rows, *column.shape)
                 leaves[path] = np.full(shape, None if column.dtype == _OBJECT else 0, column.dtype)
@@ -221,15 +229,14 @@ class Schema:
     def _check_structure(self, given: Mapping[Path, Any], groups: set[Path]) -> None:
         tops = {path[0] for path in (*given, *groups)}
         missing = [key for key in REQUIRED if key not in tops]
-        for path in (*self.numbers, *self.objects):
-            if path[0] in COMPLETE and path not in given:
-                missing.append(spell(path))
+        missing += [spell(path) for path in self.columns() if path[0] in COMPLETE and path not in given]
         if missing:
+            names = ", ".join(sorted(map(spell, given))) or "nothing"
             raise KeyError(
-                f"{', '.join(dict.fromkeys(missing))} missing: got {', '.join(sorted(map(spell, given))) or 'nothing'}; a row "
-                f"needs {', '.join(REQUIRED)}, and every leaf of act, obs and obs_next that the first row had"
+                f"{', '.join(dict.fromkeys(missing))} missing, got {names}: a row needs {', '.join(REQUIRED)}, "
+                "and every leaf of act, obs and obs_next that the first row had"
             )
-        known = {*self.numbers, *self.objects}
+        known = self.columns()
         for path in given:
             outer = next((path[:depth] for depth in range(1, len(path)) if path[:depth] in known), None)
             if outer is not None or any(other[: len(path)] == path and other != path for other in known):
@@ -240,8 +247,7 @@ class Schema:
 def _check_rows(path: Path, array: NDArray[Any], rows: int | None) -> None:
     if rows is not None and (array.ndim == 0 or len(array) != rows):
         raise ValueError(
-            f"{spell(path)} has shape {array.shape}, but {rows} row{'s' * (rows != 1)} along the first axis are wanted: one for "
-            "each buffer id"
+            f"{spell(path)} has shape {array.shape}, but its first axis must have one row for each buffer id: {rows}"
         )
 
 
@@ -259,6 +265,6 @@ def _shaped(array: NDArray[Any], column: Column, path: Path, rows: int | None) -
     shape = array.shape if rows is None else array.shape[1:]
     if shape != column.shape:
         raise ValueError(
-            f"{spell(path)} has rows of shape {shape}, but its column holds rows of shape {column.shape} (from the first row)"
+            f"{spell(path)} has rows of shape {shape}, but its column has {column.shape}, the shape of the first row"
         )
     return array

@@ -63,9 +63,10 @@ class BaseVectorEnv:
         self.is_closed = False
         self.workers: list[EnvWorker] = [worker_fn(fn) for fn in env_fns]
         self.worker_class = type(self.workers[0])
+        self._all = range(self.env_num)
         self.waiting_id: list[int] = []
         """Environments that are stepping: asked, and not yet answered."""
-        self._running = [False] * self.env_num  # in an episode: reset, and not ended since
+        self._over = set(range(self.env_num))  # environments that are in no episode: never reset, or at an end
 
     def __len__(self) -> int:
         """The number of environments."""
@@ -133,7 +134,7 @@ class BaseVectorEnv:
                 raise TypeError(f"environment {i}: reset() must give (obs, info) as in Gymnasium, got {type(result)}")
             if isinstance(result[0], tuple):
                 raise TypeError(f"environment {i}: tuple observations are not supported, use an array or a dict")
-            self._running[i] = True
+        self._over.difference_update(ids)
         return stack([result[0] for result in results]), [result[1] for result in results]
 
     def step(self, action: Any, id: Ids | None = None) -> VectorStep:
@@ -155,20 +156,19 @@ class BaseVectorEnv:
             ids = self._wait()
         results: list[Any] = [self.workers[i].recv() for i in ids]
         obs, rew, terminated, truncated, infos = zip(*results, strict=True)
-        for i, info, term, trunc in zip(ids, infos, terminated, truncated, strict=True):
+        for i, info in zip(ids, infos, strict=True):
             info["env_id"] = i
-            if term or trunc:
-                self._running[i] = False
         info_array = np.empty(len(ids), dtype=object)
         info_array[:] = infos
-        return stack(obs), np.array(rew), np.array(terminated, dtype=bool), np.array(truncated, dtype=bool), info_array
+        term, trunc = np.array(terminated, dtype=bool), np.array(truncated, dtype=bool)
+        self._over.update(ids[k] for k in np.flatnonzero(term | trunc))
+        return stack(obs), np.array(rew), term, trunc, info_array
 
     def _begin_step(self, action: Any, ids: Sequence[int]) -> None:
         if len(action) != len(ids):
             raise ValueError(f"got {len(action)} actions for {len(ids)} environments: give one action for each")
-        for i in ids:
-            if not self._running[i]:
-                raise RuntimeError(f"environment {i} has no running episode: call reset(id={i}) before step()")
+        if self._over and (over := [i for i in ids if i in self._over]):
+            raise RuntimeError(f"environments {over} are in no episode: call reset(id={over}) before step()")
         self._send(action, ids)
         if self.is_async:
             self.waiting_id.extend(ids)
@@ -183,8 +183,7 @@ class BaseVectorEnv:
         except Exception:
             for i in sent:
                 self.workers[i].recv()
-            for i in ids:
-                self._running[i] = False
+            self._over.update(ids)
             raise
 
     def _wait(self) -> list[int]:
@@ -207,8 +206,7 @@ class BaseVectorEnv:
         """
         ids = self._idle(None)
         seeds = self._seeds(seed, ids)
-        for i in ids:
-            self._running[i] = True
+        self._over.clear()
         return [self.workers[i].seed(s) for i, s in zip(ids, seeds, strict=True)]
 
     def render(self, **kwargs: Any) -> list[Any]:
@@ -239,8 +237,9 @@ class BaseVectorEnv:
         """``id`` as a list, checked: environments that exist, each once, that are not stepping."""
         if self.is_closed:
             raise RuntimeError(f"{type(self).__name__} is closed: make a new one")
+        ids: Sequence[int]
         if id is None:
-            ids = list(range(self.env_num))
+            ids = self._all
         else:
             ids = [int(i) for i in np.atleast_1d(np.asarray(id, dtype=np.int64))]
             if len(set(ids)) != len(ids) or any(not 0 <= i < self.env_num for i in ids):

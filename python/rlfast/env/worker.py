@@ -156,22 +156,19 @@ class DummyEnvWorker(EnvWorker):
         self.env.close()
 
 
+_STACKABLE = (np.ndarray, float, int, np.generic, list)
+
+
 def stack(rows: Sequence[Any]) -> NDArray[Any]:
     """One array of one entry per environment; an object array where the entries are of different shapes or no arrays.
 
     Always a fresh array: an environment that reuses its own observation buffer cannot change what was returned.
     """
-    first = rows[0]
-    if isinstance(first, np.ndarray) and first.ndim > 0:
-        shape, dtype = first.shape, first.dtype
-        if all(isinstance(row, np.ndarray) and row.shape == shape and row.dtype == dtype for row in rows):
-            return np.concatenate(rows).reshape(len(rows), *shape)
-    elif isinstance(first, int | float | np.number | np.bool_):
-        return np.array(rows)
-    if all(isinstance(row, np.ndarray | list | int | float | np.generic) for row in rows):
-        arrays = [np.asarray(row) for row in rows]
-        if all(array.shape == arrays[0].shape for array in arrays):
-            return np.stack(arrays)
+    if all(isinstance(row, _STACKABLE) for row in rows):
+        try:
+            return np.array(rows)
+        except ValueError:  # of different shapes
+            pass
     objects = np.empty(len(rows), dtype=object)
     for i, row in enumerate(rows):
         objects[i] = row

@@ -39,9 +39,11 @@ class DQNParts:
 def build_dqn(config: DQNConfig) -> DQNParts:
     """Makes environments, network, policy, buffer and collectors, each with a random stream of its own.
 
-    :raises ValueError: the environment's actions are not discrete, or its observations are no arrays.
+    :raises ValueError: the environment's actions are not discrete, its observations are no arrays, or there is no such
+        device.
     :raises gymnasium.error.Error: there is no such environment.
     """
+    _check_device(config.device)
     torch.set_num_threads(config.threads)
     torch.manual_seed(stream_seed(config.seed, "torch"))
     train_envs, test_envs = _envs(config, "train", config.num_envs), _envs(config, "test", config.eval_envs)
@@ -75,6 +77,13 @@ def build_dqn(config: DQNConfig) -> DQNParts:
         train_collector=Collector(policy, train_envs, _buffer(config), exploration_noise=True),
         test_collector=Collector(policy, test_envs),
     )
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # the latter from a torch that was built without CUDA
+        raise ValueError(f"--device {device} cannot be used here: {str(error).splitlines()[0]}") from error
 
 
 def stream_seed(seed: int, name: str) -> int:

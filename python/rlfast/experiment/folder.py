@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-import rlfast
+from rlfast._core import __version__
 
 if TYPE_CHECKING:
     from rlfast.experiment.config import DQNConfig
@@ -42,11 +42,11 @@ def make_run_dir(config: DQNConfig, algorithm: str) -> Path:
 
 def write_config(run_dir: Path, config: DQNConfig, algorithm: str) -> None:
     """Writes ``config.json``: the resolved configuration and the versions it ran with."""
-    versions = {module.__name__: module.__version__ for module in (rlfast, torch, np, gym)}
+    libraries = {module.__name__: module.__version__ for module in (torch, np, gym)}
     content = {
         "algorithm": algorithm,
         "config": json.loads(config.to_json()),
-        "versions": {"python": sys.version.split()[0], **versions},
+        "versions": {"python": sys.version.split()[0], "rlfast": __version__, **libraries},
         "platform": platform.platform(),
     }
     (run_dir / "config.json").write_text(json.dumps(content, indent=2) + "\n")

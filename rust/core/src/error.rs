@@ -15,7 +15,10 @@ pub enum Error {
     #[error("{0}")]
     Schema(String),
     /// The columns cannot fit (`MemoryError`).
-    #[error("{what} would take {needed} bytes, but only {limit} bytes {where_}; use a smaller capacity{hint}")]
+    #[error(
+        "{what} would take {needed} bytes, but this process can have {limit} bytes of memory; use a smaller capacity, or \
+         storage=<folder> to keep the rows on disk"
+    )]
     Memory {
         /// What was to be allocated.
         what: String,
@@ -23,10 +26,6 @@ pub enum Error {
         needed: u128,
         /// Bytes that there are.
         limit: u64,
-        /// Where the limit comes from.
-        where_: &'static str,
-        /// What else the caller can do.
-        hint: &'static str,
     },
     /// The operating system refused (`OSError` and its subclasses).
     #[error("{context}: {source}")]

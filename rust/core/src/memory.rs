@@ -5,6 +5,7 @@
 //! Rust reference is ever formed over them: rows move by the raw copies at the bottom of this file.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,16 +56,22 @@ impl Storage {
     /// # Errors
     /// [`Error::Memory`] with the bytes needed and the bytes there are.
     pub fn check(&self, what: &str, needed: u128) -> Result<()> {
-        let (limit, where_, hint) = match self {
-            Self::Ram => (
-                memory_limit(),
-                "of memory are available to this process",
-                ", or storage=<folder> to keep the rows on disk",
-            ),
-            Self::File(scratch) => (scratch.free(), "are free in the storage folder", ""),
-        };
-        if needed > u128::from(limit) {
-            return Err(Error::Memory { what: what.to_owned(), needed, limit, where_, hint });
+        match self {
+            Self::Ram => {
+                let limit = memory_limit();
+                if needed > u128::from(limit) {
+                    return Err(Error::Memory { what: what.to_owned(), needed, limit });
+                }
+            }
+            Self::File(scratch) => {
+                let free = scratch.free();
+                if needed > u128::from(free) {
+                    let folder = scratch.folder.display();
+                    let context =
+                        format!("{what} would take {needed} bytes, but only {free} bytes are free in {folder}");
+                    return Err(Error::io(context)(io::ErrorKind::StorageFull.into()));
+                }
+            }
         }
         Ok(())
     }
@@ -239,4 +246,46 @@ pub unsafe fn equal(a: *const u8, b: *const u8, len: usize) -> bool {
 pub unsafe fn zero(dst: *mut u8, len: usize) {
     // SAFETY: the caller's promise is exactly what write_bytes asks.
     unsafe { std::ptr::write_bytes(dst, 0, len) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(region: &Region) -> u64 {
+        // SAFETY: all bytes of the region.
+        (0..region.len()).map(|k| u64::from(unsafe { region.at(k).read() })).sum()
+    }
+
+    #[test]
+    fn regions_are_zero_and_hold_what_is_written() {
+        for bytes in [1, 4096, (2 << 20) + 5] {
+            let region = Region::zeroed(bytes, &Storage::Ram).unwrap();
+            assert_eq!((region.len(), sum(&region)), (bytes, 0));
+            // SAFETY: the last byte of the region.
+            unsafe { region.at(bytes - 1).write(7) };
+            assert_eq!(sum(&region), 7);
+        }
+    }
+
+    #[test]
+    fn what_cannot_fit_is_refused_with_its_size() {
+        let error = Storage::Ram.check("everything", 1 << 80).unwrap_err().to_string();
+        assert!(error.contains("1208925819614629174706176 bytes"), "{error}");
+        assert!(Region::zeroed(1 << 50, &Storage::Ram).is_err());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "miri has no files to map")]
+    fn columns_on_disk_leave_no_file_behind() {
+        let folder = std::env::temp_dir().join(format!("rlfast-memory-{}", std::process::id()));
+        let storage = Storage::file(&folder).unwrap();
+        let (first, second) = (Region::zeroed(5000, &storage).unwrap(), Region::zeroed(5000, &storage).unwrap());
+        // SAFETY: a byte inside the region.
+        unsafe { first.at(4999).write(9) };
+        assert_eq!((sum(&first), sum(&second)), (9, 0));
+        assert!(storage.check("everything", 1 << 80).is_err());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        std::fs::remove_dir(&folder).unwrap();
+    }
 }

@@ -92,7 +92,7 @@ impl Replay {
             None => None,
             Some(alpha) => {
                 let total = rings.total();
-                Storage::Ram.check(&format!("the priorities of {total} rows"), total as u128 * 10)?;
+                Storage::Ram.check(&format!("the priorities of {total} rows"), priority_bytes(total))?;
                 Some(Priorities::new(total, alpha)?)
             }
         };
@@ -110,7 +110,9 @@ impl Replay {
             Some(table) => table.extend(leaves),
             None => {
                 let layout = Layout::new(leaves, self.config.save_obs_next)?;
-                self.table = Some(Table::new(layout, &self.config.capacities, self.config.storage.clone())?);
+                let beside = self.priorities.as_ref().map_or(0, |_| priority_bytes(self.rings.total()));
+                let (capacities, storage) = (&self.config.capacities, self.config.storage.clone());
+                self.table = Some(Table::new(layout, capacities, storage, beside)?);
                 Ok(())
             }
         }
@@ -405,7 +407,7 @@ impl Replay {
         relabel: &mut [bool],
         goals: &mut [i64],
     ) -> Result<()> {
-        if !(future_k >= 1.0) {
+        if future_k.is_nan() || future_k < 1.0 {
             return value_error!("future_k must be at least 1, got {future_k}");
         }
         let mut random = self.hindsight.clone();
@@ -436,26 +438,31 @@ impl Replay {
             );
         }
         self.rings.check(index)?;
-        Priorities::check(priorities)?;
-        let Some(mut held) = self.priorities.take() else {
+        let Some(held) = &self.priorities else {
             return value_error!("this buffer draws uniformly: it has no priorities to update");
         };
-        let (mut slots, mut leaves) = (Vec::with_capacity(index.len()), Vec::with_capacity(index.len()));
-        for (k, &i) in index.iter().enumerate() {
-            let generation = self.generation(i as usize);
-            if generation != u64::MAX && generations.is_none_or(|g| g[k] == generation) {
-                let priority = priorities[k] + priorities::EPSILON;
-                held.max = held.max.max(priority);
-                slots.push(i as usize);
-                leaves.push(held.leaf(priority));
-            }
-        }
+        let leaves = held.leaves(priorities)?;
+        let known = |k: usize| {
+            let generation = self.generation(index[k] as usize);
+            generation != u64::MAX && generations.is_none_or(|given| given[k] == generation)
+        };
+        let kept: Vec<usize> = (0..index.len()).filter(|&k| known(k)).collect();
+        let slots: Vec<usize> = kept.iter().map(|&k| index[k] as usize).collect();
+        let leaves: Vec<f64> = kept.iter().map(|&k| leaves[k]).collect();
         held.tree.lock().set_many(&slots, &leaves);
-        let refused = (index.len() - slots.len()) as u64;
-        held.stale += refused;
-        self.priorities = Some(held);
+        let max = kept.iter().map(|&k| priorities[k] + priorities::EPSILON).fold(held.max, f64::max);
+        let refused = (index.len() - kept.len()) as u64;
+        if let Some(held) = &mut self.priorities {
+            held.max = max;
+            held.stale += refused;
+        }
         Ok(refused)
     }
+}
+
+/// Bytes of the priorities of so many rows.
+fn priority_bytes(total: usize) -> u128 {
+    total as u128 * 8 * 8 / 7
 }
 
 /// Adds a row to the running statistics, and reports and restarts them when it ended the episode.

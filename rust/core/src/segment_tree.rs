@@ -7,9 +7,10 @@
 //! * **Half-open intervals.** Leaf `i` owns the masses from the sum before it up to, and not including, the sum with it. A leaf of
 //!   value zero owns nothing and is never drawn; a mass at or above the total belongs to the last positive leaf.
 
-use std::collections::TryReserveError;
+use std::alloc::{Layout, alloc_zeroed};
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
+use std::slice;
 
 use crate::prefetch::prefetch;
 
@@ -18,14 +19,15 @@ const WIDTH: usize = 8;
 /// Draws that move down together: enough to hide the latency of memory, few enough for their masses to stay in L1.
 const BLOCK: usize = 64;
 
+/// The largest leaf: a sum of fewer than 2^53 of them is finite.
+pub const LARGEST: f64 = f64::MAX / (1_u64 << 53) as f64;
+
 /// One cache line of sibling values.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct Node([f64; WIDTH]);
 
 impl Node {
-    const ZERO: Self = Self([0.0; WIDTH]);
-
     /// The child that owns `mass`, which is then reduced by what lies before that child.
     ///
     /// Without branches on the data: a mispredicted one costs more than all the additions.
@@ -99,18 +101,18 @@ fn halve(mut values: [f64; WIDTH], choose: impl Fn(f64, f64) -> f64) -> f64 {
 /// The levels above the leaves: slot `i` of a level is the fold of node `i` of the level below.
 struct Summary<F> {
     /// From the parents of the leaves up to a single root node.
-    levels: Vec<Vec<Node>>,
+    levels: Vec<Nodes>,
     fold: PhantomData<F>,
 }
 
 impl<F: Fold> Summary<F> {
     /// Over leaves that are all zero.
-    fn try_new(leaves: usize) -> Result<Self, TryReserveError> {
-        let mut levels = vec![zeros(leaves.div_ceil(WIDTH))?];
-        while let Some(nodes) = levels.last().map(Vec::len).filter(|&nodes| nodes > 1) {
-            levels.push(zeros(nodes.div_ceil(WIDTH))?);
+    fn try_new(leaves: usize) -> Option<Self> {
+        let mut levels = vec![Nodes::zeros(leaves.div_ceil(WIDTH))?];
+        while let Some(nodes) = levels.last().map(|level| level.len()).filter(|&nodes| nodes > 1) {
+            levels.push(Nodes::zeros(nodes.div_ceil(WIDTH))?);
         }
-        Ok(Self { levels, fold: PhantomData })
+        Some(Self { levels, fold: PhantomData })
     }
 
     fn over(leaves: &[Node]) -> Self {
@@ -161,11 +163,48 @@ impl<F: Fold> Summary<F> {
     }
 }
 
-fn zeros(nodes: usize) -> Result<Vec<Node>, TryReserveError> {
-    let mut zeros = Vec::new();
-    zeros.try_reserve_exact(nodes)?;
-    zeros.resize(nodes, Node::ZERO);
-    Ok(zeros)
+/// Nodes that cost memory only once they are written: the system's own zero pages, in which cache lines are found by hand,
+/// since an allocation aligned to them would be zeroed by writing.
+struct Nodes {
+    numbers: Vec<f64>,
+    first: usize,
+    len: usize,
+}
+
+impl Nodes {
+    fn zeros(len: usize) -> Option<Self> {
+        let count = len.checked_add(1)?.checked_mul(WIDTH)?;
+        let layout = Layout::array::<f64>(count).ok()?;
+        // SAFETY: the layout is not empty; what is allocated zeroed is `count` initialised f64, which the vector then owns.
+        let numbers = unsafe {
+            let start = alloc_zeroed(layout).cast::<f64>();
+            if start.is_null() {
+                return None;
+            }
+            Vec::from_raw_parts(start, count, count)
+        };
+        let first = numbers.as_ptr().align_offset(align_of::<Node>());
+        assert!(first <= WIDTH, "invariant: a line begins inside the room left for it");
+        Some(Self { numbers, first, len })
+    }
+}
+
+impl Deref for Nodes {
+    type Target = [Node];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Node] {
+        // SAFETY: from `first` on the numbers are aligned as nodes and there are `len` times eight of them.
+        unsafe { slice::from_raw_parts(self.numbers.as_ptr().add(self.first).cast(), self.len) }
+    }
+}
+
+impl DerefMut for Nodes {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [Node] {
+        // SAFETY: as above; the numbers are ours alone.
+        unsafe { slice::from_raw_parts_mut(self.numbers.as_mut_ptr().add(self.first).cast(), self.len) }
+    }
 }
 
 /// More leaves than memory.
@@ -180,7 +219,7 @@ pub struct TooLarge {
 
 /// A value that cannot be a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("priorities must be finite and not negative, got {value} at position {position}")]
+#[error("priorities must be finite, not negative and at most {LARGEST:e}, got {value} at position {position}")]
 pub struct BadValue {
     /// Where it stands among the values given.
     pub position: usize,
@@ -202,7 +241,7 @@ pub struct BadValue {
 /// ```
 pub struct SumTree {
     len: usize,
-    leaves: Vec<Node>,
+    leaves: Nodes,
     sums: Summary<Sum>,
     /// Built when first asked for, then kept up: importance weights by batch maximum never need it.
     mins: Option<Summary<MinPositive>>,
@@ -224,19 +263,19 @@ impl SumTree {
     /// If the system will not give the memory; nothing of it has been touched then.
     pub fn try_new(len: usize) -> Result<Self, TooLarge> {
         let nodes = len.div_ceil(WIDTH).max(1);
-        let refuse = |_| TooLarge { leaves: len, bytes: len as u128 * 8 * 8 / 7 };
-        let leaves = zeros(nodes).map_err(refuse)?;
-        let sums = Summary::try_new(nodes).map_err(refuse)?;
+        let refuse = || TooLarge { leaves: len, bytes: len as u128 * 8 * 8 / 7 };
+        let leaves = Nodes::zeros(nodes).ok_or_else(refuse)?;
+        let sums = Summary::try_new(nodes).ok_or_else(refuse)?;
         Ok(Self { len, leaves, sums, mins: None, maxs: None })
     }
 
     /// Whether `values` may become leaves.
     ///
     /// # Errors
-    /// The first value that is NaN, infinite or negative.
+    /// The first value that is NaN, negative, or above [`LARGEST`].
     pub fn check(values: &[f64]) -> Result<(), BadValue> {
         // One comparison rejects NaN as well; the search for the place runs only when there is one.
-        let legal = |value: f64| (0.0..f64::INFINITY).contains(&value);
+        let legal = |value: f64| (0.0..=LARGEST).contains(&value);
         if values.iter().fold(true, |all, &value| all & legal(value)) {
             return Ok(());
         }

@@ -127,7 +127,7 @@ impl Model {
         let value = salt as f32 + self.rows.len() as f32;
         let fresh = |k: u32| vec![(salt + k) as u8; FRAME];
         let (vector, frames) = match self.rows.last() {
-            Some(last) if !odd && !(last.terminated || last.truncated) => (last.next_vector, last.next_frames.clone()),
+            Some(last) if !(odd || last.terminated || last.truncated) => (last.next_vector, last.next_frames.clone()),
             _ => {
                 self.episode += u32::from(self.rows.last().is_none_or(|last| last.terminated || last.truncated));
                 ([value, f32::NAN, -value], fresh(0).repeat(STACK))

@@ -1,16 +1,10 @@
-//! The columns as Python names them, and rows as Python gives them.
+//! The columns as Python names them.
 
-use numpy::npyffi::types::{NPY_TYPES, npy_intp};
+use numpy::npyffi::types::npy_intp;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyString, PyTuple, PyType};
+use pyo3::types::{PyString, PyTuple, PyType};
 use rlfast_core::replay::layout::Leaf;
-use rlfast_core::replay::table::Source;
-
-use crate::array;
-use crate::error::mismatch;
 
 /// A key of the nested rows.
 #[derive(Debug)]
@@ -32,12 +26,27 @@ pub enum Kind {
     Group(Vec<Node>),
 }
 
+impl Kind {
+    /// Whether nothing here is a column.
+    pub fn is_foreign(&self) -> bool {
+        match self {
+            Self::Leaf(_) => false,
+            Self::Foreign => true,
+            Self::Group(nodes) => nodes.iter().all(|node| node.kind.is_foreign()),
+        }
+    }
+}
+
 /// How a leaf is read from what is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+pub enum Use {
+    /// As it is.
     Plain,
+    /// As doubles.
     Reward,
+    /// As flags.
     Terminated,
+    /// As flags.
     Truncated,
     /// `done` is worked out, never read.
     Ignored,
@@ -50,9 +59,9 @@ pub struct Column {
     pub leaf: Leaf,
     /// Its dtype.
     pub descr: Py<PyArrayDescr>,
-    number: i32,
-    dims: Vec<npy_intp>,
-    role: Use,
+    pub(crate) number: i32,
+    pub(crate) dims: Vec<npy_intp>,
+    pub(crate) role: Use,
 }
 
 /// All columns.
@@ -62,36 +71,19 @@ pub struct Columns {
     pub root: Vec<Node>,
     /// The columns, by number.
     pub columns: Vec<Column>,
-    batch: Py<PyType>,
-    save_obs_next: bool,
-    soft: Soft,
+    pub(crate) batch: Py<PyType>,
+    pub(crate) save_obs_next: bool,
+    pub(crate) soft: Soft,
 }
 
 /// Which of the usual nested keys have no columns.
 #[derive(Clone, Copy, Debug)]
-struct Soft {
-    info: bool,
-    policy: bool,
+pub struct Soft {
+    /// `info`.
+    pub info: bool,
+    /// `policy`.
+    pub policy: bool,
 }
-
-/// Rows as the engine wants them, and what keeps their memory alive.
-#[derive(Default)]
-pub struct Rows {
-    /// For each column.
-    pub sources: Vec<Source>,
-    /// For each row.
-    pub terminated: Vec<bool>,
-    /// For each row.
-    pub truncated: Vec<bool>,
-    cells: Vec<[u8; 8]>,
-    converted: Vec<Vec<f64>>,
-    kept: Vec<Py<PyAny>>,
-}
-
-// SAFETY: the addresses are only followed inside the call that found them.
-unsafe impl Send for Rows {}
-// SAFETY: as above.
-unsafe impl Sync for Rows {}
 
 impl Column {
     fn new(py: Python<'_>, path: &Bound<'_, PyTuple>, dtype: &Bound<'_, PyAny>, shape: Vec<usize>) -> PyResult<Self> {
@@ -170,184 +162,32 @@ impl Columns {
         Ok(all)
     }
 
-    /// Finds each column's bytes in `fields`, one row (None) or `rows` of them, without changing anything.
-    ///
-    /// # Errors
-    /// `SchemaMismatch` when something is not exactly what the columns hold.
-    pub fn find(
-        &self,
-        py: Python<'_>,
-        fields: &Bound<'_, PyDict>,
-        rows: Option<usize>,
-        out: &mut Rows,
-    ) -> PyResult<()> {
-        out.start(self.columns.len(), rows.unwrap_or(1));
-        self.find_in(py, &self.root, fields, rows, out, true)
+    /// Whether `obs_next` is the next row's `obs` by the user's wish.
+    pub fn ignores_obs_next(&self) -> bool {
+        !self.save_obs_next
     }
 
-    fn find_in(
-        &self,
-        py: Python<'_>,
-        nodes: &[Node],
-        fields: &Bound<'_, PyDict>,
-        rows: Option<usize>,
-        out: &mut Rows,
-        top: bool,
-    ) -> PyResult<()> {
-        let mut found = 0;
-        for node in nodes {
-            let Some(value) = fields.get_item(&node.name)? else {
-                match &node.kind {
-                    Kind::Leaf(at) if self.columns[*at].role == Use::Ignored => continue,
-                    Kind::Foreign => continue,
-                    _ => return mismatch!("{} is missing", node.name),
+    /// The columns of a restored engine. Those known before keep their Python dtypes.
+    pub fn restored(&self, py: Python<'_>, engine: &rlfast_core::replay::Replay) -> PyResult<Self> {
+        let mut columns = Vec::new();
+        if let Some(table) = engine.table() {
+            for leaf in &table.layout.leaves {
+                let path = PyTuple::new(py, &leaf.path)?;
+                let dtype = PyArrayDescr::new(py, leaf.dtype.as_str())?;
+                if dtype.itemsize() != leaf.itemsize || dtype.has_object() {
+                    return Err(pyo3::exceptions::PyValueError::new_err(format!(
+                        "the snapshot is damaged: dtype {} of {} bytes",
+                        leaf.dtype, leaf.itemsize
+                    )));
                 }
-            };
-            found += 1;
-            match &node.kind {
-                Kind::Leaf(at) => self.read(py, *at, &value, rows, out)?,
-                Kind::Foreign => {}
-                Kind::Group(nodes) => {
-                    let Some(inner) = self.dict_of(py, &value)? else {
-                        return mismatch!("{} is not nested", node.name);
-                    };
-                    self.find_in(py, nodes, &inner, rows, out, false)?;
-                }
+                columns.push((path, dtype.into_any(), leaf.shape.clone()));
             }
         }
-        if found == fields.len() || (top && found + self.unstored(py, fields)? == fields.len()) {
-            return Ok(());
-        }
-        self.check_unknown(py, nodes, fields, top)
-    }
-
-    /// How many of the usual keys are there without a column, because they hold nothing or are not stored: the quick way to
-    /// what `check_unknown` finds.
-    fn unstored(&self, py: Python<'_>, fields: &Bound<'_, PyDict>) -> PyResult<usize> {
-        let mut count = 0;
-        for (name, without) in
-            [(pyo3::intern!(py, "info"), self.soft.info), (pyo3::intern!(py, "policy"), self.soft.policy)]
-        {
-            if without && let Some(value) = fields.get_item(name)? {
-                count += usize::from(self.dict_of(py, &value)?.is_some_and(|inner| inner.is_empty()));
-            }
-        }
-        if !self.save_obs_next && fields.contains(pyo3::intern!(py, "obs_next"))? {
-            count += 1;
-        }
-        Ok(count)
-    }
-
-    /// Lets keys pass that hold nothing (an empty `info`), or are not stored (`done`, an ignored `obs_next`).
-    fn check_unknown(&self, py: Python<'_>, nodes: &[Node], fields: &Bound<'_, PyDict>, top: bool) -> PyResult<()> {
-        for (key, value) in fields.iter() {
-            let known = |name: &Py<PyString>| name.is(&key) || name.bind(py).as_any().eq(&key).unwrap_or(false);
-            if nodes.iter().any(|node| known(&node.name)) {
-                continue;
-            }
-            let name = key.extract::<std::borrow::Cow<'_, str>>()?;
-            let unstored = top && (name == "done" || (name == "obs_next" && !self.save_obs_next));
-            let empty = self.dict_of(py, &value)?.is_some_and(|inner| inner.is_empty());
-            if !unstored && !empty {
-                return mismatch!("{name} is not a column");
-            }
-        }
-        Ok(())
-    }
-
-    fn dict_of<'py>(&self, py: Python<'py>, value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        if let Ok(dict) = value.cast::<PyDict>() {
-            return Ok(Some(dict.clone()));
-        }
-        if value.get_type_ptr().cast() == self.batch.as_ptr() || value.is_instance(self.batch.bind(py))? {
-            return Ok(Some(value.getattr(pyo3::intern!(py, "__dict__"))?.cast_into::<PyDict>()?));
-        }
-        Ok(None)
-    }
-
-    fn read(
-        &self,
-        py: Python<'_>,
-        at: usize,
-        value: &Bound<'_, PyAny>,
-        rows: Option<usize>,
-        out: &mut Rows,
-    ) -> PyResult<()> {
-        let column = &self.columns[at];
-        if column.role == Use::Ignored {
-            return Ok(());
-        }
-        if !array::is_array(py, value.as_ptr()) {
-            if rows.is_none() && scalar(py, column, value, &mut out.cells[at]) {
-                self.place_cell(at, out);
-                return Ok(());
-            }
-            let Some(value) = from_numpy_scalar(value)? else {
-                return mismatch!("{} is no array", column.leaf.path.join("."));
-            };
-            self.read_array(py, at, &value, rows, out)?;
-            out.kept.push(value.unbind());
-            return Ok(());
-        }
-        self.read_array(py, at, value, rows, out)
-    }
-
-    fn place_cell(&self, at: usize, out: &mut Rows) {
-        let cell = out.cells[at];
-        match self.columns[at].role {
-            Use::Terminated => out.terminated[0] = cell[0] != 0,
-            Use::Truncated => out.truncated[0] = cell[0] != 0,
-            _ => out.sources[at] = Source { ptr: out.cells[at].as_ptr(), stride: 0 },
-        }
-    }
-
-    fn read_array(
-        &self,
-        py: Python<'_>,
-        at: usize,
-        value: &Bound<'_, PyAny>,
-        rows: Option<usize>,
-        out: &mut Rows,
-    ) -> PyResult<()> {
-        let column = &self.columns[at];
-        // SAFETY: an array, alive through `value`.
-        let array = unsafe { array::fields(value.as_ptr()) };
-        // SAFETY: as above.
-        let (dims, strides) = unsafe { array::axes(array) };
-        let (outer, inner) = dims.split_at(usize::from(rows.is_some()).min(dims.len()));
-        let same_shape = inner == column.dims && rows.is_none_or(|n| outer == [n as npy_intp]);
-        if !same_shape {
-            return mismatch!("{} has shape {dims:?}", column.leaf.path.join("."));
-        }
-        if !array::is_contiguous(array) && !inner_contiguous(inner, &strides[outer.len()..], column.leaf.itemsize) {
-            return mismatch!("{} is not contiguous", column.leaf.path.join("."));
-        }
-        let source = Source { ptr: array.data.cast(), stride: if outer.is_empty() { 0 } else { strides[0] } };
-        let same_dtype = array.descr.cast() == column.descr.as_ptr() || {
-            // SAFETY: two live dtypes.
-            let other: Bound<'_, PyArrayDescr> =
-                unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()).cast_into_unchecked() };
-            other.is_equiv_to(column.descr.bind(py))
-        };
-        match column.role {
-            Use::Terminated if same_dtype => read_flags(source, &mut out.terminated),
-            Use::Truncated if same_dtype => read_flags(source, &mut out.truncated),
-            Use::Reward if !same_dtype => {
-                // SAFETY: a live dtype.
-                let number =
-                    unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()) }.cast_into::<PyArrayDescr>()?.num();
-                let width = column.dims.iter().product::<npy_intp>() as usize;
-                let Some(values) = as_doubles(number, source, rows.unwrap_or(1), width) else {
-                    return mismatch!("rew is not of a dtype that is read directly");
-                };
-                out.converted.push(values);
-                let values = out.converted.last().expect("invariant: just pushed");
-                out.sources[at] = Source { ptr: values.as_ptr().cast(), stride: 8 * width as isize };
-            }
-            _ if same_dtype => out.sources[at] = source,
-            _ => return mismatch!("{} is of another dtype", column.leaf.path.join(".")),
-        }
-        Ok(())
+        let empty = Self::new(self.batch.clone_ref(py), engine.config.save_obs_next);
+        let mut foreign = Vec::new();
+        collect_foreign(py, &self.root, &mut Vec::new(), &mut foreign)?;
+        let foreign = foreign.iter().map(|path| PyTuple::new(py, path)).collect::<PyResult<Vec<_>>>()?;
+        empty.with(py, &columns, &foreign)
     }
 }
 
@@ -403,175 +243,4 @@ fn collect_foreign(py: Python<'_>, nodes: &[Node], path: &mut Vec<String>, out: 
         path.pop();
     }
     Ok(())
-}
-
-fn inner_contiguous(dims: &[npy_intp], strides: &[npy_intp], itemsize: usize) -> bool {
-    let mut expected = itemsize as npy_intp;
-    for (&dim, &stride) in dims.iter().zip(strides).rev() {
-        if dim != 1 && stride != expected {
-            return false;
-        }
-        expected *= dim;
-    }
-    true
-}
-
-fn read_flags(source: Source, out: &mut [bool]) {
-    for (k, flag) in out.iter_mut().enumerate() {
-        // SAFETY: the array has a bool for each row.
-        *flag = unsafe { source.ptr.offset(source.stride * k as isize).read() } != 0;
-    }
-}
-
-/// Rewards of the common dtypes as doubles.
-fn as_doubles(number: i32, source: Source, rows: usize, width: usize) -> Option<Vec<f64>> {
-    macro_rules! read {
-        ($type:ty) => {
-            (0..rows)
-                .flat_map(|k| (0..width).map(move |j| (k, j)))
-                .map(|(k, j)| {
-                    // SAFETY: the array has `width` contiguous items in each of its rows.
-                    let at = unsafe { source.ptr.offset(source.stride * k as isize).cast::<$type>().add(j) };
-                    // SAFETY: as above.
-                    unsafe { at.read_unaligned() as f64 }
-                })
-                .collect()
-        };
-    }
-    if number == NPY_TYPES::NPY_FLOAT as i32 {
-        Some(read!(f32))
-    } else if number == NPY_TYPES::NPY_LONG as i32 && size_of::<std::ffi::c_long>() == 8 {
-        Some(read!(i64))
-    } else if number == NPY_TYPES::NPY_INT as i32 {
-        Some(read!(i32))
-    } else {
-        None
-    }
-}
-
-/// Writes a Python number to a cell as the column's dtype; false when it is none that fits exactly.
-fn scalar(py: Python<'_>, column: &Column, value: &Bound<'_, PyAny>, cell: &mut [u8; 8]) -> bool {
-    if !column.dims.is_empty() {
-        return false;
-    }
-    let _ = py;
-    let object = value.as_ptr();
-    let number = column.number;
-    if value.is_instance_of::<PyBool>() {
-        if number != NPY_TYPES::NPY_BOOL as i32 {
-            return false;
-        }
-        cell[0] = u8::from(value.is_truthy().unwrap_or(false));
-        return true;
-    }
-    // SAFETY: a live object.
-    let (is_float, is_int) = unsafe { (ffi::PyFloat_Check(object) != 0, ffi::PyLong_Check(object) != 0) };
-    if number == NPY_TYPES::NPY_DOUBLE as i32 && (is_float || is_int) {
-        let Ok(x) = value.extract::<f64>() else { return false };
-        *cell = x.to_ne_bytes();
-        return true;
-    }
-    if number == NPY_TYPES::NPY_FLOAT as i32 && is_float {
-        let Ok(x) = value.extract::<f64>() else { return false };
-        cell[..4].copy_from_slice(&(x as f32).to_ne_bytes());
-        return true;
-    }
-    if number == NPY_TYPES::NPY_LONG as i32 && column.leaf.itemsize == 8 && is_int {
-        let Ok(x) = value.extract::<i64>() else { return false };
-        *cell = x.to_ne_bytes();
-        return true;
-    }
-    false
-}
-
-/// A NumPy scalar as an array of no axes.
-fn from_numpy_scalar<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    static GENERIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let py = value.py();
-    if !value.is_instance(GENERIC.import(py, "numpy", "generic")?)? {
-        return Ok(None);
-    }
-    Ok(Some(py.import("numpy")?.call_method1("asarray", (value,))?))
-}
-
-impl Columns {
-    /// Whether `obs_next` is the next row's `obs` by the user's wish.
-    pub fn ignores_obs_next(&self) -> bool {
-        !self.save_obs_next
-    }
-}
-
-impl Columns {
-    /// As `find`, for one row whose top-level values are given one by one; a missing value is None.
-    pub fn find_named(
-        &self,
-        py: Python<'_>,
-        values: &[(&str, Option<Bound<'_, PyAny>>)],
-        out: &mut Rows,
-    ) -> PyResult<()> {
-        out.start(self.columns.len(), 1);
-        for node in &self.root {
-            let name = node.name.bind(py).to_str()?;
-            match (values.iter().find(|(key, _)| *key == name).and_then(|(_, value)| value.as_ref()), &node.kind) {
-                (Some(value), Kind::Leaf(at)) => self.read(py, *at, value, None, out)?,
-                (Some(value), Kind::Group(nodes)) => match self.dict_of(py, value)? {
-                    Some(inner) => self.find_in(py, nodes, &inner, None, out, false)?,
-                    None => return mismatch!("{name} is not nested"),
-                },
-                (None, Kind::Leaf(at)) if self.columns[*at].role == Use::Ignored => {}
-                (_, Kind::Foreign) => return mismatch!("{name} is kept outside the columns"),
-                (None, _) => return mismatch!("{name} is missing"),
-            }
-        }
-        if values.iter().any(|(key, value)| {
-            value.is_some()
-                && (*key != "obs_next" || self.save_obs_next)
-                && !self.root.iter().any(|node| node.name.bind(py) == *key)
-        }) {
-            return mismatch!("a value that is no column");
-        }
-        Ok(())
-    }
-
-    /// The columns of a restored engine. Those known before keep their Python dtypes.
-    pub fn restored(&self, py: Python<'_>, engine: &rlfast_core::replay::Replay) -> PyResult<Self> {
-        let mut columns = Vec::new();
-        if let Some(table) = engine.table() {
-            for leaf in &table.layout.leaves {
-                let path = PyTuple::new(py, &leaf.path)?;
-                let dtype = PyArrayDescr::new(py, leaf.dtype.as_str())?;
-                if dtype.itemsize() != leaf.itemsize || dtype.has_object() {
-                    return Err(pyo3::exceptions::PyValueError::new_err(format!(
-                        "the snapshot is damaged: dtype {} of {} bytes",
-                        leaf.dtype, leaf.itemsize
-                    )));
-                }
-                columns.push((path, dtype.into_any(), leaf.shape.clone()));
-            }
-        }
-        let empty = Self::new(self.batch.clone_ref(py), engine.config.save_obs_next);
-        let mut foreign = Vec::new();
-        collect_foreign(py, &self.root, &mut Vec::new(), &mut foreign)?;
-        let foreign = foreign.iter().map(|path| PyTuple::new(py, path)).collect::<PyResult<Vec<_>>>()?;
-        empty.with(py, &columns, &foreign)
-    }
-}
-
-impl Rows {
-    fn start(&mut self, columns: usize, rows: usize) {
-        self.sources.clear();
-        self.sources.resize(columns, Source::ZEROS);
-        self.cells.resize(columns, [0; 8]);
-        self.release();
-        for flags in [&mut self.terminated, &mut self.truncated] {
-            flags.clear();
-            flags.resize(rows, false);
-        }
-    }
-
-    /// Lets go of what was kept alive.
-    pub fn release(&mut self) {
-        self.converted.clear();
-        self.kept.clear();
-    }
 }

@@ -1,9 +1,14 @@
 //! The engine's errors as Python's own.
 
+use std::io::ErrorKind;
+
 use pyo3::exceptions::{PyIndexError, PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::{PyErr, create_exception};
 use rlfast_core::error::Error;
+
+/// "No space left on device", the same number on all systems that Python names it on.
+const ENOSPC: i32 = 28;
 
 create_exception!(
     rlfast._core,
@@ -20,9 +25,10 @@ pub fn to_python(error: Error) -> PyErr {
         Error::Index(_) => PyIndexError::new_err(text),
         Error::Schema(_) => SchemaMismatch::new_err(text),
         Error::Memory { .. } => PyMemoryError::new_err(text),
+        // With its number, Python picks the right subclass (FileNotFoundError, PermissionError, ...).
         Error::Io { source, .. } => match source.raw_os_error() {
-            // With its number, Python picks the right subclass (FileNotFoundError, PermissionError, ...).
             Some(number) => PyOSError::new_err((number, text)),
+            None if source.kind() == ErrorKind::StorageFull => PyOSError::new_err((ENOSPC, text)),
             None => PyOSError::new_err(text),
         },
     }

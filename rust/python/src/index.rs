@@ -35,6 +35,20 @@ pub struct Keeper {
 // SAFETY: `shown` is only ever reached through the NumPy array over it, under Python's own rules; the rest never changes.
 unsafe impl Sync for Keeper {}
 
+impl Keeper {
+    /// The usual case, all elements in order: what they remember, or `Some(None)` when one was changed since.
+    fn whole(&self, first: isize, dims: &[npy_intp], strides: &[npy_intp]) -> Option<Option<Memory>> {
+        let n = self.shown.len();
+        if first != 0 || dims != [n as npy_intp] || strides != [8] {
+            return None;
+        }
+        // SAFETY: `n` i64 of the keeper's own memory; attached, so nobody writes them at this moment.
+        let same =
+            unsafe { rlfast_core::memory::equal(self.shown.as_ptr().cast(), self.memory.index.as_ptr().cast(), 8 * n) };
+        Some(same.then(|| self.memory.clone()))
+    }
+}
+
 /// An index array that remembers.
 pub fn remembering<'py>(py: Python<'py>, memory: Memory, shape: Option<Vec<npy_intp>>) -> PyResult<Bound<'py, PyAny>> {
     let mut dims = shape.unwrap_or_else(|| vec![memory.index.len() as npy_intp]);
@@ -44,9 +58,8 @@ pub fn remembering<'py>(py: Python<'py>, memory: Memory, shape: Option<Vec<npy_i
     array::over(&numpy::dtype::<i64>(py), &mut dims, None, data, true, keeper)
 }
 
-/// What the elements of `index` remember, in their order; None for an array that remembers nothing. An element that was
-/// changed since remembers nothing either: generation `u64::MAX - 1`, which no row has, is never given then, since the
-/// whole array is taken as bare integers.
+/// What the elements of `index` remember, in their order; None for an array that remembers nothing, or that was changed
+/// since.
 pub fn recall(index: &Bound<'_, PyAny>) -> Option<Memory> {
     let py = index.py();
     let mut owner = index.clone();
@@ -68,6 +81,9 @@ pub fn recall(index: &Bound<'_, PyAny>) -> Option<Memory> {
         return None;
     }
     let first = (array.data as isize - keeper.shown.as_ptr() as isize) / 8;
+    if let Some(whole) = keeper.whole(first, dims, strides) {
+        return whole;
+    }
     let places = places(first, dims, strides);
     let mut memory = Memory {
         index: Vec::with_capacity(places.len()),
@@ -115,6 +131,18 @@ pub fn carry<'py>(index: &Bound<'py, PyAny>, goals: &Bound<'py, PyAny>) -> PyRes
     }
     let generations = recall(index).and_then(|memory| memory.generations);
     remembering(index.py(), Memory { index: rows, generations, goals: Some(goals) }, Some(shape))
+}
+
+/// The rows `by` further on, for a part of a buffer that counts its rows from elsewhere; the array still remembers what
+/// `index` does.
+#[pyfunction]
+pub fn shift<'py>(index: &Bound<'py, PyAny>, by: i64) -> PyResult<Bound<'py, PyAny>> {
+    let (mut rows, shape) = array::integers(index)?;
+    rows.iter_mut().for_each(|row| *row += by);
+    let goals = |goal: i64| if goal < 0 { goal } else { goal + by };
+    let memory = recall(index).unwrap_or_default();
+    let goals = memory.goals.map(|all| all.into_iter().map(goals).collect());
+    remembering(index.py(), Memory { index: rows, generations: memory.generations, goals }, Some(shape))
 }
 
 /// The goals given to `carry` (also for slices of its result), or None.

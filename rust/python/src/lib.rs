@@ -7,6 +7,7 @@ mod error;
 mod index;
 mod replay;
 mod returns;
+mod rows;
 mod segment_tree;
 mod settle;
 mod taking;
@@ -24,7 +25,7 @@ mod _core {
     #[pymodule_export]
     use super::error::SchemaMismatch;
     #[pymodule_export]
-    use super::index::{carried, carry};
+    use super::index::{carried, carry, shift};
     #[pymodule_export]
     use super::replay::Replay;
     #[pymodule_export]

@@ -9,6 +9,8 @@ from rlfast.data.buffer._relabel import Hindsight
 from rlfast.data.buffer._samplers import Prioritized, Uniform
 from rlfast.data.buffer._units import FrameStack, Transition, Unit
 
+_UNIFORM, _TRANSITION = Uniform(), Transition()
+
 
 @dataclass(frozen=True)
 class Config:
@@ -18,8 +20,8 @@ class Config:
     ignore_obs_next: bool = False
     save_only_last_obs: bool = False
     sample_avail: bool = False
-    sampler: Uniform | Prioritized = Uniform()
-    unit: Unit = Transition()
+    sampler: Uniform | Prioritized = _UNIFORM
+    unit: Unit = _TRANSITION
     relabel: Hindsight | None = None
 
     def __post_init__(self) -> None:

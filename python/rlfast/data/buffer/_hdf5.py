@@ -1,15 +1,17 @@
 """Buffers in HDF5 files of Tianshou's layout: the instance dict of a Tianshou buffer, field by field.
 
-A manager's children are pickled objects there, each with its own copy of its rows. They are written as records under the
-names of Tianshou's classes, and read back as records: no class of Tianshou is needed, and none is run.
+A manager's children are pickled objects there, each with its own copy of its rows. They are written as records under
+the names of Tianshou's classes, and read back as records: no class of Tianshou is needed, and none is run.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data.batch import Batch
 from rlfast.data.buffer._config import Config
@@ -19,9 +21,9 @@ from rlfast.data.buffer._units import Transition
 from rlfast.data.hdf5 import from_hdf5, require_h5py, to_hdf5
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer.base import ReplayBuffer
+    from rlfast.data.buffer._files import Files
 
-B = TypeVar("B", bound="ReplayBuffer")
+B = TypeVar("B", bound="Files")
 
 
 class _Record:
@@ -51,7 +53,7 @@ class _Fields(_Record):
     """A ``Batch``."""
 
 
-_NAMES = {
+_NAMES: dict[type, tuple[str, str]] = {
     _Plain: ("tianshou.data.buffer.base", "ReplayBuffer"),
     _Prioritized: ("tianshou.data.buffer.prio", "PrioritizedReplayBuffer"),
     _Hindsight: ("tianshou.data.buffer.her", "HERReplayBuffer"),
@@ -63,22 +65,21 @@ _EPSILON = float(np.finfo(np.float32).eps)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
-def save(buffer: ReplayBuffer, path: str, compression: str | None) -> None:
+def save(buffer: Files, path: str, compression: str | None) -> None:
     """See :meth:`ReplayBuffer.save_hdf5`."""
     if not isinstance(buffer._config.unit, Transition):
         raise ValueError(f"Tianshou's layout has no place for unit={buffer._config.unit}: use save(path)")
-    temporary = f"{os.fspath(path)}.part"
+    temporary = Path(f"{os.fspath(path)}.part")
     try:
         with require_h5py().File(temporary, "w") as file:
             to_hdf5(_attributes(buffer), file, compression, names=_NAMES)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException:
-        if os.path.exists(temporary):
-            os.remove(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def _attributes(buffer: ReplayBuffer) -> dict[str, Any]:
+def _attributes(buffer: Files) -> dict[str, Any]:
     meta = Batch(buffer._meta.__dict__)
     state = _common(buffer) | {"_meta": meta}
     children = getattr(buffer, "buffers", None)
@@ -96,9 +97,9 @@ def _attributes(buffer: ReplayBuffer) -> dict[str, Any]:
     return state | (_kind(buffer)[1] if buffer._core.prioritized else {})
 
 
-def _common(buffer: ReplayBuffer) -> dict[str, Any]:
+def _common(buffer: Files) -> dict[str, Any]:
     config = buffer._config
-    options = {"stack_num": buffer.stack_num, "ignore_obs_next": config.ignore_obs_next}
+    options: dict[str, Any] = {"stack_num": buffer.stack_num, "ignore_obs_next": config.ignore_obs_next}
     options |= {"save_only_last_obs": config.save_only_last_obs, "sample_avail": config.sample_avail}
     if isinstance(config.sampler, Prioritized):
         options |= {"alpha": config.sampler.alpha, "beta": buffer._beta}
@@ -113,7 +114,7 @@ def _common(buffer: ReplayBuffer) -> dict[str, Any]:
     }
 
 
-def _ring(buffer: ReplayBuffer) -> dict[str, Any]:
+def _ring(buffer: Files) -> dict[str, Any]:
     return {
         "last_index": buffer.last_index,
         "_index": buffer._index,
@@ -124,11 +125,12 @@ def _ring(buffer: ReplayBuffer) -> dict[str, Any]:
     }
 
 
-def _kind(buffer: ReplayBuffer) -> tuple[type[_Record], dict[str, Any]]:
+def _kind(buffer: Files) -> tuple[type[_Record], dict[str, Any]]:
     """The record that stands for the buffer's class, and what that class has beside the common attributes."""
     relabel = buffer._config.relabel
+    extras: dict[str, Any]
     if relabel is not None:
-        extras: dict[str, Any] = {"horizon": relabel.horizon, "future_p": 1 - 1 / relabel.future_k}
+        extras = {"horizon": relabel.horizon, "future_p": 1 - 1 / relabel.future_k}
         extras |= {"compute_reward_fn": relabel.compute_reward_fn, "_altered_indices": np.array([])}
         return _Hindsight, extras | {"_original_meta": _Fields()}
     if not buffer._core.prioritized:
@@ -141,7 +143,7 @@ def _kind(buffer: ReplayBuffer) -> tuple[type[_Record], dict[str, Any]]:
     return _Prioritized, extras | {"_PrioritizedReplayBuffer__eps": _EPSILON}
 
 
-def _tree(leaves: np.ndarray) -> _Tree:
+def _tree(leaves: NDArray[np.float64]) -> _Tree:
     """Tianshou's binary heap: the leaves in its last half, each parent the sum of its two children."""
     bound = 1 << max(len(leaves) - 1, 0).bit_length()
     heap = np.zeros(2 * bound)
@@ -197,7 +199,7 @@ def _config(state: dict[str, Any], ring: dict[str, Any]) -> Config:
     )
 
 
-def _child_class(config: Config) -> type[ReplayBuffer]:
+def _child_class(config: Config) -> type[Files]:
     from rlfast.data.buffer.base import ReplayBuffer
     from rlfast.data.buffer.hindsight import HERReplayBuffer
     from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer
@@ -207,7 +209,7 @@ def _child_class(config: Config) -> type[ReplayBuffer]:
     return PrioritizedReplayBuffer if isinstance(config.sampler, Prioritized) else ReplayBuffer
 
 
-def _fill(buffer: ReplayBuffer, meta: Batch, rings: list[dict[str, Any]], state: dict[str, Any]) -> None:
+def _fill(buffer: Files, meta: Batch, rings: list[dict[str, Any]], state: dict[str, Any]) -> None:
     core = buffer._core
     sizes, cursors = ([int(ring[key]) for ring in rings] for key in ("_size", "_index"))
     buffer._store.replace(dict(meta.items()), sizes, cursors)

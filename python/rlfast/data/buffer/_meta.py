@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 from rlfast.data.batch import Batch, parse, wrap
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer.base import ReplayBuffer
+    from rlfast.data.buffer._attributes import Attributes
 
 
 class Meta(Batch):
-    """The columns of a buffer, each fetched when it is looked at, since some must be put together from the engine's form.
+    """The columns of a buffer, each fetched when it is looked at: some must be put together from the engine's form.
 
-    Setting a field sets the buffer's column. Arrays that may be written are the storage itself; ``obs``, ``obs_next`` and the
-    flags are read-only.
+    Setting a field sets the buffer's column. Arrays that may be written are the storage itself; ``obs``, ``obs_next``
+    and the flags are read-only.
     """
 
     __slots__ = ("_buffer",)
 
-    def __init__(self, buffer: ReplayBuffer) -> None:
+    def __init__(self, buffer: Attributes) -> None:
         object.__setattr__(self, "_buffer", buffer)
 
     @property
@@ -28,11 +28,11 @@ class Meta(Batch):
         return {key: self._column(key) for key in self.keys()}
 
     def _column(self, key: str) -> Any:
-        return self._buffer._store.column(key, self._buffer._span())  # noqa: SLF001
+        return self._buffer._store.column(key, self._buffer._span())
 
     def keys(self) -> KeysView[str]:
         """The names of the columns."""
-        return dict.fromkeys(self._buffer._store.keys()).keys()  # noqa: SLF001
+        return dict.fromkeys(self._buffer._store.names()).keys()
 
     get_keys = keys
 
@@ -43,7 +43,7 @@ class Meta(Batch):
         return self._column(key) if key in self.keys() else super().__getattr__(key)
 
     def __setattr__(self, key: str, value: Any) -> None:
-        self._buffer._assign_column(key, parse(value))  # noqa: SLF001
+        self._buffer._assign_column(key, parse(value))
 
     def __getitem__(self, index: Any) -> Any:
         return self._column(index) if isinstance(index, str) else super().__getitem__(index)

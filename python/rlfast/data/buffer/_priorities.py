@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlfast.data.buffer._rows import Rows
 from rlfast.data.buffer._samplers import Prioritized
+from rlfast.data.buffer._store import Index
 
 if TYPE_CHECKING:
-    from rlfast._core import Replay, SegmentTree
-    from rlfast.data.buffer._config import Config
+    from rlfast._core import SegmentTree
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Index = NDArray[np.int64]
 
 
 class _WhenPrioritized(Generic[P, R]):
-    """A method that a uniformly sampled buffer does not have: scripts probe with ``hasattr(buffer, "update_weight")``."""
+    """A method that a uniformly sampled buffer does not have: scripts probe ``hasattr(buffer, "update_weight")``."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], R]) -> None:
         self.function = function
@@ -34,18 +34,12 @@ class _WhenPrioritized(Generic[P, R]):
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self.function
-        instance._need_priorities(self.function.__name__)  # noqa: SLF001
+        instance._need_priorities(self.function.__name__)
         return MethodType(self.function, instance)
 
 
-class Priorities:
+class Priorities(Rows):
     """What a prioritized buffer can do beside the rest. Without priorities every name here is an AttributeError."""
-
-    _core: Replay
-    _config: Config
-
-    def _rows(self, index: Any) -> Index:
-        raise NotImplementedError
 
     def _need_priorities(self, name: str) -> None:
         if not self._core.prioritized:
@@ -93,7 +87,7 @@ class Priorities:
 
     @_WhenPrioritized
     def get_weight(self, index: int | Index) -> float | NDArray[np.float64]:
-        r"""Importance weights :math:`(P(i) / \min_k P(k))^{-\beta}` over the live rows :math:`k`, not normalised by batch.
+        r"""Importance weights :math:`(P(i) / \min_k P(k))^{-\beta}` over live rows :math:`k`, not normalised by batch.
 
         Schaul et al. 2016, arXiv:1511.05952, section 3.4.
 
@@ -110,7 +104,8 @@ class Priorities:
         Rows that were overwritten since ``index`` was sampled keep the priority of what they hold now.
 
         :param index: rows, best the array that ``sample`` gave.
-        :param new_weight: TD errors :math:`\delta`, an array or tensor with one for each row; of a repeated row the last counts.
+        :param new_weight: TD errors :math:`\delta`, an array or tensor with one for each row; of a repeated row the
+            last counts.
         :raises ValueError: NaN or infinity, or another number of values than rows; nothing is changed then.
         """
         detach = getattr(new_weight, "detach", None)  # a torch tensor

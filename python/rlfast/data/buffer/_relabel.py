@@ -23,9 +23,9 @@ _GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 class Hindsight:
     """The *future* strategy of Andrychowicz et al. 2017, *Hindsight Experience Replay*, arXiv:1707.01495, section 4.5.
 
-    Each drawn row is relabelled with probability ``1 - 1 / future_k``: its goal becomes what was achieved at a row of the same
-    episode, uniform over itself and those after it that are stored, less than ``horizon`` steps later. Which row that is
-    travels with the index array, so that n-step rewards and ``buffer[last].obs_next`` use the same goal.
+    Each drawn row is relabelled with probability ``1 - 1 / future_k``: its goal becomes what was achieved at a row of
+    the same episode, uniform over itself and those after it that are stored, less than ``horizon`` steps later. Which
+    row that is travels with the index array, so that n-step rewards and ``buffer[last].obs_next`` use the same goal.
 
     :param compute_reward_fn: ``(achieved_goal[N, ...], desired_goal[N, ...]) -> reward[N]``; called once per batch.
     :param horizon: the longest an episode can be, >= 1.
@@ -70,7 +70,9 @@ class Hindsight:
     def _reward(self, store: Store, rows: Index, desired: NDArray[Any]) -> NDArray[np.float64]:
         reward = np.asarray(self.compute_reward_fn(self._goal_obs(store, rows).achieved_goal, desired), np.float64)
         if reward.shape != rows.shape:
-            raise ValueError(f"compute_reward_fn must return rewards of shape {rows.shape}, one for each goal, got {reward.shape}")
+            raise ValueError(
+                f"compute_reward_fn must return rewards of shape {rows.shape}, one for each goal, got {reward.shape}"
+            )
         return reward
 
     @staticmethod

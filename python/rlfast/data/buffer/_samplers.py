@@ -27,6 +27,8 @@ class Prioritized:
 
     def __post_init__(self) -> None:
         if not self.alpha > 0.0:
-            raise ValueError(f"alpha must be > 0, got {self.alpha}; for uniform sampling take a buffer without priorities")
+            raise ValueError(
+                f"alpha must be > 0, got {self.alpha}; for uniform sampling take a buffer without priorities"
+            )
         if not self.beta >= 0.0:
             raise ValueError(f"beta must be >= 0, got {self.beta}")

@@ -1,4 +1,6 @@
-"""A buffer in a file of its own format: the engine's checksummed snapshot, with a JSON head that says how to build the rest."""
+"""A buffer in a file of its own: the engine's checksummed snapshot, with a JSON head that says how to build the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ from rlfast.data.buffer._units import NStep, Sequence, Transition
 from rlfast.data.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer.base import ReplayBuffer
+    from rlfast.data.buffer._files import Files
 
-B = TypeVar("B", bound="ReplayBuffer")
+B = TypeVar("B", bound="Files")
 _FORMAT = 1
 _OBJECT = np.dtype(object)
 _SAMPLERS = {kind.__name__: kind for kind in (Uniform, Prioritized)}
@@ -29,14 +31,16 @@ _UNITS = {kind.__name__: kind for kind in (Transition, NStep, Sequence)}
 _FLAGS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
 
 
-def save(buffer: ReplayBuffer, path: str, *, allow_pickle: bool) -> None:
+def save(buffer: Files, path: str, *, allow_pickle: bool) -> None:
     """See :meth:`ReplayBuffer.save`."""
-    if not buffer._own_engine:
+    if not buffer._whole:
         raise ValueError("this buffer is part of a manager: save the manager")
     store = buffer._store
     if store.objects and not allow_pickle:
         paths = ", ".join(".".join(path) for path in store.objects)
-        raise TypeError(f"{paths}: these columns hold Python objects; pass allow_pickle=True to pickle them into the file")
+        raise TypeError(
+            f"{paths}: these columns hold Python objects; pass allow_pickle=True to pickle them into the file"
+        )
     store.settle()
     head = json.dumps(_head(buffer)).encode()
     relabel = store.config.relabel
@@ -44,7 +48,7 @@ def save(buffer: ReplayBuffer, path: str, *, allow_pickle: bool) -> None:
     store.core.save(os.fspath(path), head + b"\n" + (pickle.dumps(pickled) if allow_pickle else b""))
 
 
-def _head(buffer: ReplayBuffer) -> dict[str, Any]:
+def _head(buffer: Files) -> dict[str, Any]:
     config, core, schema = buffer._config, buffer._core, buffer._store.schema
     relabel = config.relabel
     return {
@@ -61,15 +65,17 @@ def _head(buffer: ReplayBuffer) -> dict[str, Any]:
     }
 
 
-def load(cls: type[B], path: str, *, allow_pickle: bool, storage: str = "ram", **overrides: Any) -> B:
+def load(cls: type[B], path: str, *, allow_pickle: bool, storage: str, compute_reward_fn: Any) -> B:
     """See :meth:`ReplayBuffer.load`."""
     capacities, extra = Replay.read_header(os.fspath(path))
     head, payload = _parse(extra, path)
     kind = _find(cls, head["class"], path)
     if head["objects"] and not allow_pickle:
-        raise ValueError(f"{path} holds pickled Python objects; pass allow_pickle=True if you trust where it comes from")
+        raise ValueError(
+            f"{path} holds pickled Python objects; pass allow_pickle=True if you trust where it comes from"
+        )
     pickled = pickle.loads(payload) if allow_pickle and payload else {}  # noqa: S301
-    config = _config(head, pickled.get("compute_reward_fn"), path, **overrides)
+    config = _config(head, compute_reward_fn or pickled.get("compute_reward_fn"), path)
     children = [object.__new__(_find(_root(cls), name, path)) for name in head["children"]]
     buffer = object.__new__(kind)
     buffer._setup(capacities, config, 0, storage, children)
@@ -89,9 +95,8 @@ def _parse(extra: bytes, path: str) -> tuple[dict[str, Any], bytes]:
     return parsed, payload
 
 
-def _config(head: dict[str, Any], pickled_fn: Any, path: str, *, compute_reward_fn: Any = None) -> Config:
+def _config(head: dict[str, Any], function: Any, path: str) -> Config:
     sampler, unit, relabel = head["sampler"], head["unit"], head["relabel"]
-    function = compute_reward_fn or pickled_fn
     if relabel and function is None:
         raise TypeError(f"{path} holds a relabelling buffer without its reward function: pass compute_reward_fn")
     return Config(
@@ -102,7 +107,7 @@ def _config(head: dict[str, Any], pickled_fn: Any, path: str, *, compute_reward_
     )
 
 
-def _fill(buffer: ReplayBuffer, head: dict[str, Any], pickled: dict[str, Any], path: str) -> None:
+def _fill(buffer: Files, head: dict[str, Any], pickled: dict[str, Any], path: str) -> None:
     store, core = buffer._store, buffer._core
     core.open(os.fspath(path))
     objects = {tuple(p): Column(_OBJECT, tuple(shape)) for p, shape in head["objects"]}
@@ -117,7 +122,7 @@ def _name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _root(cls: type[Any]) -> type[ReplayBuffer]:
+def _root(cls: type[Any]) -> type[Files]:
     return next(kind for kind in cls.__mro__ if _name(kind) == "rlfast.data.buffer.base.ReplayBuffer")
 
 

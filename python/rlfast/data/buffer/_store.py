@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay
-from rlfast.data.batch import wrap
+from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._samplers import Prioritized
 from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, flatten, nest, spell
@@ -52,7 +52,7 @@ class Store:
             priorities = {"alpha": sampler.alpha, "beta": sampler.beta, "weight_norm": sampler.weight_norm}
         return Replay(
             capacities,
-            wrap=wrap,
+            batch=Batch,
             save_obs_next=not self.config.ignore_obs_next,
             stack_num=self.config.stack_num,
             sample_avail=self.config.sample_avail,
@@ -140,10 +140,10 @@ class Store:
         return slice(offset, offset + self.core.capacities[ring])
 
     # -- reading -----------------------------------------------------------------------------------------------------
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         """Names of the stored columns, ``done`` last."""
-        keys = self.schema.keys()
-        return [*keys, "done"] if keys else keys
+        names = self.schema.names()
+        return [*names, "done"] if names else names
 
     def take(self, rows: Index, keys: list[str] | None = None, stack_num: int | None = None) -> dict[str, Any]:
         """The rows as fresh nested arrays; see ``Replay.take``.
@@ -209,9 +209,10 @@ class Store:
         :raises KeyError: no such field.
         """
         if key in self.assigned:
-            leaves, groups = self.assigned[key], [(key,)]
+            leaves = self.assigned[key]
+            groups: list[Path] = [(key,)]
         else:
-            paths = [path for path in (*self.schema.numbers, *self.schema.objects) if path[0] == key]
+            paths: list[Path] = [path for path in self.schema.columns() if path[0] == key]
             if key == "done" and self.schema:
                 paths = [("done",)]
             leaves = {path: self._whole(path) for path in paths}
@@ -237,12 +238,14 @@ class Store:
         arrays = {path: as_array(leaf) for path, leaf in leaves.items()}
         for path, array in arrays.items():
             if array.ndim == 0 or len(array) != self.core.total:
-                raise ValueError(f"{spell(path)} needs {self.core.total} rows, one for each of the storage, got {array.shape}")
+                raise ValueError(
+                    f"{spell(path)} needs {self.core.total} rows, one for each of the storage, got {array.shape}"
+                )
         if key == "done":
             return  # it follows from terminated and truncated
-        if key not in self.schema.keys():
+        if key not in self.schema.names():
             self._add_columns(arrays, groups)
-        elif {path for path in (*self.schema.numbers, *self.objects) if path[0] == key} == {
+        elif {path for path in self.schema.columns() if path[0] == key} == {
             path for path, array in arrays.items() if self._is_own(path, array)
         }:
             self.assigned.pop(key, None)
@@ -273,19 +276,18 @@ class Store:
             return
         arrays: Leaves = {}
         for key, leaves in self.assigned.items():
-            columns = {path: column for path, column in self._columns().items() if path[0] == key}
-            if {path: leaf.shape[1:] for path, leaf in leaves.items()} != {path: c.shape for path, c in columns.items()}:
+            columns = {path: column for path, column in self.schema.columns().items() if path[0] == key}
+            if {path: leaf.shape[1:] for path, leaf in leaves.items()} != {
+                path: c.shape for path, c in columns.items()
+            }:
                 raise ValueError(
-                    f"the {key} column was replaced through _meta by one of another structure: rows can only be added after "
-                    f"the stored one, or one like it, has been put back"
+                    f"the {key} column was replaced through _meta by one of another structure: put the stored one, or "
+                    "one like it, back before rows are added"
                 )
             arrays |= {path: convert(leaf, columns[path].dtype, path) for path, leaf in leaves.items()}
         self.assigned.clear()
         self._count()
         self._write(arrays)
-
-    def _columns(self) -> dict[Path, Column]:
-        return {**self.schema.numbers, **self.schema.objects}
 
     def _write(self, arrays: Leaves) -> None:
         if any(path[0] in _LOADED and path not in self.objects for path in arrays):

@@ -42,8 +42,10 @@ class FrameStack:
 class NStep:
     r"""The transition over the next ``n_step`` rows of the episode, or as many as exist.
 
-    ``rew`` is :math:`\sum_{k<m} \gamma^k r_{t+k}`; ``obs_next``, ``terminated``, ``truncated`` and ``done`` are those of row
-    :math:`t+m-1`; ``discount`` is :math:`\gamma^m`, or 0 if that row is terminal; ``last_index`` is where it stands. So a
+    ``rew`` is :math:`\sum_{k<m} \gamma^k r_{t+k}`; ``obs_next``, ``terminated``, ``truncated`` and ``done`` are those
+    of row
+    :math:`t+m-1`; ``discount`` is :math:`\gamma^m`, or 0 if that row is terminal; ``last_index`` is where it stands. So
+        a
     one-step target ``rew + discount * q(obs_next)`` is the n-step target. Sutton 1988, *Learning to Predict by the
     Methods of Temporal Differences*.
 
@@ -71,12 +73,13 @@ class NStep:
 
 @dataclass(frozen=True)
 class Sequence:
-    """``burn_in`` rows of the episode ahead of the drawn one, then ``length`` rows from it: ``[batch, burn_in + length]``.
+    """``burn_in`` rows of the episode ahead of the drawn one, then ``length`` rows from it: ``[batch, burn_in +
+    length]``.
 
     Where the episode has no such row, the nearest one inside is repeated. ``mask`` is True for rows that exist;
     ``loss_mask`` is ``mask`` without the burn-in rows, which only warm a recurrent state up (Kapturowski et al. 2019,
-    *Recurrent Experience Replay in Distributed Reinforcement Learning*, section 3). A row's ``policy`` entry is what was
-    stored with it, so the first row's hidden state is the one before it.
+    *Recurrent Experience Replay in Distributed Reinforcement Learning*, section 3). A row's ``policy`` entry is what
+    was stored with it, so the first row's hidden state is the one before it.
 
     :param length: rows to learn from, >= 1.
     :param burn_in: rows ahead of them, >= 0.

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch import Batch
+from rlfast.data.buffer._files import draw_seed
 from rlfast.data.buffer._store import Added, Index
-from rlfast.data.buffer.base import ReplayBuffer, draw_seed
+from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
 
 
@@ -55,7 +56,7 @@ class CachedReplayBuffer(ReplayBufferManager):
         caches = [object.__new__(ReplayBuffer) for _ in range(cached_buffer_num)]
         self._setup(capacities, main_buffer._config, draw_seed(seed), storage, [main_buffer, *caches])
 
-    def _adopt(self, buffers: AbstractSequence[ReplayBuffer]) -> None:
+    def _adopt(self, buffers: AbstractSequence[Any]) -> None:
         super()._adopt(buffers)
         self.main_buffer: ReplayBuffer = self.buffers[0]
         self.cached_buffers: NDArray[np.object_] = self.buffers[1:]
@@ -66,8 +67,8 @@ class CachedReplayBuffer(ReplayBufferManager):
 
         :param batch: as for :meth:`ReplayBufferManager.add`.
         :param buffer_ids: a cache for each row, from 0; default all, in order.
-        :return: ``(index, episode_return, episode_length, episode_start)``; of an episode that ended, where its last and first
-            row stand in the main buffer, or -1 if that has size 0.
+        :return: ``(index, episode_return, episode_length, episode_start)``; of an episode that ended, where its last
+            and first row stand in the main buffer, or -1 if that has size 0.
         :raises IndexError: there is no such cache.
         """
         ids = self._all_rings[:-1] if buffer_ids is None else np.asarray(buffer_ids, np.int64)

@@ -16,9 +16,9 @@ RewardFn = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 class HERReplayBuffer(ReplayBuffer):
     """A replay buffer that gives sampled rows goals which were achieved later in their episode.
 
-    Andrychowicz et al. 2017, *Hindsight Experience Replay*, arXiv:1707.01495, the *future* strategy. Observations are dicts with
-    ``observation``, ``achieved_goal`` and ``desired_goal``. The store is never changed: goals and rewards are written into
-    the batch, and ``nstep`` and ``buffer[rows]`` of the sampled indices use the same goals.
+    Andrychowicz et al. 2017, *Hindsight Experience Replay*, arXiv:1707.01495, the *future* strategy. Observations are
+    dicts with ``observation``, ``achieved_goal`` and ``desired_goal``. The store is never changed: goals and rewards
+    are written into the batch, and ``nstep`` and ``buffer[rows]`` of the sampled indices use the same goals.
 
     :param size: rows at most.
     :param compute_reward_fn: ``(achieved_goal[N, ...], desired_goal[N, ...]) -> reward[N]``; called once per batch.
@@ -28,7 +28,9 @@ class HERReplayBuffer(ReplayBuffer):
 
     >>> import numpy as np
     >>> from rlfast.data import Batch, HERReplayBuffer
-    >>> buf = HERReplayBuffer(8, lambda achieved, desired: -(achieved != desired).any(-1).astype(float), horizon=8, seed=0)
+    >>> def reward(achieved, desired):
+    ...     return -(achieved != desired).any(-1).astype(float)
+    >>> buf = HERReplayBuffer(8, reward, horizon=8, seed=0)
     >>> for i in range(4):
     ...     obs, obs_next = (dict(observation=[j], achieved_goal=[j], desired_goal=[9]) for j in (i, i + 1))
     ...     row = buf.add(Batch(obs=obs, act=0, rew=-1.0, terminated=i == 3, truncated=False, obs_next=obs_next))

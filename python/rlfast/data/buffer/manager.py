@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from rlfast._core import SchemaMismatch
 from rlfast.data.batch import Batch
 from rlfast.data.buffer._config import Config
+from rlfast.data.buffer._files import draw_seed
 from rlfast.data.buffer._store import Added, Index
-from rlfast.data.buffer.base import ReplayBuffer, draw_seed
+from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.hindsight import HERReplayBuffer
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, spelt_out
 
@@ -55,12 +56,12 @@ class ReplayBufferManager(ReplayBuffer):
         config: Config,
         seed: int,
         storage: str = "ram",
-        buffers: AbstractSequence[ReplayBuffer] = (),
+        buffers: AbstractSequence[Any] = (),
     ) -> None:
         super()._setup(capacities, config, seed, storage)
         self._adopt(buffers)
 
-    def _adopt(self, buffers: AbstractSequence[ReplayBuffer]) -> None:
+    def _adopt(self, buffers: AbstractSequence[Any]) -> None:
         self._attach(self._store, None)
         self._quick_add = not self._config.save_only_last_obs
         self.buffer_num = len(buffers)

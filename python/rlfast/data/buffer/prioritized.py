@@ -10,7 +10,8 @@ from rlfast.data.buffer.base import ReplayBuffer
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
-    """A replay buffer that draws rows by priority: Schaul et al. 2016, *Prioritized Experience Replay*, arXiv:1511.05952.
+    """A replay buffer that draws rows by priority: Schaul et al. 2016, *Prioritized Experience Replay*,
+    arXiv:1511.05952.
 
     :param size: rows at most.
     :param alpha: how much priorities count, > 0.

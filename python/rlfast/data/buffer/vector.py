@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from rlfast.data.buffer._config import Config
+from rlfast.data.buffer._files import draw_seed
 from rlfast.data.buffer._relabel import Hindsight
 from rlfast.data.buffer._samplers import Prioritized
-from rlfast.data.buffer.base import ReplayBuffer, draw_seed
+from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.hindsight import HERReplayBuffer, RewardFn
 from rlfast.data.buffer.manager import HERReplayBufferManager, PrioritizedReplayBufferManager, ReplayBufferManager
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, prioritized
@@ -31,7 +32,7 @@ def _build(
         raise TypeError(f"{type(manager).__name__} got unexpected arguments: {', '.join(sorted(unknown))}")
     capacities = [math.ceil(total_size / buffer_num)] * buffer_num
     children = [object.__new__(child) for _ in capacities]
-    manager._setup(capacities, Config(**options).settled(), draw_seed(seed), storage, children)  # noqa: SLF001
+    manager._setup(capacities, Config(**options).settled(), draw_seed(seed), storage, children)
 
 
 class VectorReplayBuffer(ReplayBufferManager):

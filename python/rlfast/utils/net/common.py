@@ -53,8 +53,18 @@ def _per_layer(name: str, value: Any, layers: int, *, split: type | tuple[type, 
 
 
 def _device(module: nn.Module) -> torch.device | None:
-    """Give where a module computes; None if it holds no parameter and so computes anywhere."""
-    return next((parameter.device for parameter in module.parameters()), None)
+    """Give where a module computes; None if it holds no parameter and so computes anywhere.
+
+    It is asked at every step, and ``next(module.parameters())`` takes ten times as long.
+    """
+    for parameter in module._parameters.values():  # noqa: SLF001
+        if parameter is not None:
+            return parameter.device
+    for child in module._modules.values():  # noqa: SLF001
+        device = None if child is None else _device(child)
+        if device is not None:
+            return device
+    return None
 
 
 class MLP(nn.Module):

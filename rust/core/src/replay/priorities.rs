@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::{Result, value_error};
-use crate::segment_tree::SumTree;
+use crate::segment_tree::{LARGEST, SumTree};
 
 /// Added to every |priority|, so that no row is forgotten for ever.
 pub const EPSILON: f64 = f32::EPSILON as f64;
@@ -35,7 +35,8 @@ impl Priorities {
         if !(alpha >= 0.0 && alpha.is_finite()) {
             return value_error!("alpha must be a finite number >= 0, got {alpha}");
         }
-        Ok(Self { tree: Arc::new(Mutex::new(SumTree::new(total))), alpha, max: 1.0, stale: 0 })
+        let tree = SumTree::try_new(total).or_else(|error| value_error!("{error}"))?;
+        Ok(Self { tree: Arc::new(Mutex::new(tree)), alpha, max: 1.0, stale: 0 })
     }
 
     /// The leaf of a priority.
@@ -54,13 +55,21 @@ impl Priorities {
         }
     }
 
-    /// Checks priorities before any is set.
+    /// Leaves of priorities; the smallest offset keeps every row possible.
     ///
     /// # Errors
-    /// `Value` naming the first that is NaN, infinite or negative.
-    pub fn check(priorities: &[f64]) -> Result<()> {
-        match priorities.iter().position(|p| !(*p >= 0.0 && p.is_finite())) {
-            None => Ok(()),
+    /// `Value` naming the first that is NaN, infinite or negative, or whose leaf is too large to be summed.
+    pub fn leaves(&self, priorities: &[f64]) -> Result<Vec<f64>> {
+        let leaves: Vec<f64> = priorities.iter().map(|&priority| self.leaf(priority + EPSILON)).collect();
+        let bad = |(&priority, &leaf): (&f64, &f64)| !(priority >= 0.0 && leaf <= LARGEST);
+        match priorities.iter().zip(&leaves).position(bad) {
+            None => Ok(leaves),
+            Some(at) if priorities[at] >= 0.0 && priorities[at].is_finite() => value_error!(
+                "a priority must be small enough for its power of {} to be summed, got {} at position {at}; no priority was \
+                 changed",
+                self.alpha,
+                priorities[at]
+            ),
             Some(at) => value_error!(
                 "a priority must be a finite number >= 0, got {} at position {at}; no priority was changed",
                 priorities[at]
@@ -123,8 +132,9 @@ mod tests {
 
     #[test]
     fn c5_bad_priorities_are_named() {
-        for bad in [f64::NAN, f64::INFINITY, -1.0] {
-            let error = Priorities::check(&[1.0, bad]).unwrap_err().to_string();
+        let priorities = Priorities::new(4, 2.0).unwrap();
+        for bad in [f64::NAN, f64::INFINITY, -1.0, 1e200] {
+            let error = priorities.leaves(&[1.0, bad]).unwrap_err().to_string();
             assert!(error.contains("position 1"), "{error}");
         }
     }

@@ -82,7 +82,7 @@ impl Replay {
         let priorities = self.priorities.as_ref().expect("invariant: drawn by priority");
         let tree = priorities.tree.lock();
         let total = tree.total();
-        if !(total > 0.0) {
+        if total <= 0.0 {
             return value_error!("cannot draw by priority: the priorities of all rows are zero");
         }
         let masses: Vec<f64> = out.iter().map(|_| self.sampler.uniform() * total).collect();
@@ -140,7 +140,7 @@ impl Replay {
                 sum
             })
             .collect();
-        if !(sum > 0.0) {
+        if sum <= 0.0 {
             return value_error!("cannot draw by priority: the priorities of all rows that could be drawn are zero");
         }
         let last = rows.len() - 1;

@@ -54,14 +54,15 @@ pub struct Table {
 }
 
 impl Table {
-    /// Zero rows of `layout` for the rings.
+    /// Zero rows of `layout` for the rings, where `beside` bytes of memory are needed for other things.
     ///
     /// # Errors
     /// `Memory` with the bytes it would take, before any is touched.
-    pub fn new(layout: Layout, capacities: &[usize], storage: Storage) -> Result<Self> {
+    pub fn new(layout: Layout, capacities: &[usize], storage: Storage, beside: u128) -> Result<Self> {
         let total: usize = capacities.iter().sum();
         let sides = if layout.linked() { 4 } else { 0 };
         let needed = total as u128 * (layout.row_bytes() + sides) as u128;
+        let needed = needed + if matches!(storage, Storage::Ram) { beside } else { 0 };
         storage.check(&format!("{total} rows of {} bytes", layout.row_bytes() + sides), needed)?;
         let records = Region::zeroed(total * layout.stride, &storage)?;
         let columns = layout.columns.iter().map(|n| Region::zeroed(total * n, &storage)).collect::<Result<_>>()?;

@@ -153,13 +153,13 @@ fn c4_zero_leaves_are_never_drawn_long() {
 
 #[test]
 fn c5_illegal_values_are_named() {
-    assert_eq!(SumTree::check(&[0.0, 1.0, f64::MAX]), Ok(()));
-    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, -f64::MIN_POSITIVE] {
+    assert_eq!(SumTree::check(&[0.0, 1.0, LARGEST]), Ok(()));
+    for bad in [f64::NAN, f64::INFINITY, f64::MAX, f64::NEG_INFINITY, -1.0, -f64::MIN_POSITIVE] {
         let error = SumTree::check(&[1.0, bad, f64::NAN]).expect_err("an illegal value");
         assert_eq!(error.position, 1);
     }
     let text = SumTree::check(&[-2.0]).expect_err("negative").to_string();
-    assert_eq!(text, "priorities must be finite and not negative, got -2 at position 0");
+    assert!(text.ends_with("got -2 at position 0"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,272 @@
+//! From a snapshot to a buffer, trusting nothing.
+
+use std::collections::VecDeque;
+use std::io::Read;
+
+use super::codec::{Fields, Reader};
+use super::{END, Header};
+use crate::error::{Error, Result, value_error};
+use crate::memory;
+use crate::replay::layout::{DONE, LINK, Layout, Leaf, Place, TERMINATED, TRUNCATED, link};
+use crate::replay::priorities::Priorities;
+use crate::replay::ring::{Episode, Ring, Running};
+use crate::replay::rings::Rings;
+use crate::replay::table::Table;
+use crate::replay::{Config, Replay};
+use crate::rng::Stream;
+use crate::segment_tree::SumTree;
+
+impl Replay {
+    pub(super) fn read(&mut self, reader: &mut Reader<impl Read>) -> Result<Vec<u8>> {
+        let header = read_header(reader)?;
+        if header.capacities != self.config.capacities {
+            return value_error!(
+                "the snapshot is of rings with {:?} slots, this buffer has {:?}",
+                header.capacities,
+                self.config.capacities
+            );
+        }
+        let mut config = self.config.clone();
+        let mut options = reader.section(*b"CONF")?;
+        let has_table = read_options(&mut options, &mut config)?;
+        let streams = [read_stream(&mut options)?, read_stream(&mut options)?];
+        let prioritized = options.u64()? == 1;
+        if prioritized != self.priorities.is_some() {
+            return value_error!(
+                "the snapshot and this buffer do not draw rows in the same way (uniformly, by priority)"
+            );
+        }
+        let scalars = if prioritized { Some((options.f64()?, options.f64()?, options.u64()?)) } else { None };
+        options.end()?;
+        let rings = read_rings(&mut reader.section(*b"RING")?, &config.capacities)?;
+        let mut table = None;
+        if has_table {
+            let layout = read_leaves(&mut reader.section(*b"LEAF")?, config.save_obs_next)?;
+            let mut fresh = Table::new(layout.0, &config.capacities, config.storage.clone(), 0)?;
+            fresh.extend(layout.1)?;
+            for r in 0..rings.len() {
+                read_rows(reader, &mut fresh, &rings, r)?;
+            }
+            table = Some(fresh);
+        } else if rings.live() > 0 {
+            return value_error!("the snapshot is damaged: rows without columns");
+        }
+        let priorities = match scalars {
+            Some(scalars) => Some(read_priorities(&mut reader.section(*b"PRIO")?, &rings, scalars)?),
+            None => None,
+        };
+        reader.section(END)?.end()?;
+        if reader.left > 0 {
+            return value_error!("the snapshot is damaged: {} bytes follow its end", reader.left);
+        }
+        let [sampler, hindsight] = streams;
+        config.alpha = priorities.as_ref().map(|p| p.alpha);
+        self.priorities = priorities;
+        (self.config, self.rings, self.table) = (config, rings, table);
+        (self.sampler, self.hindsight) = (sampler, hindsight);
+        Ok(header.extra)
+    }
+}
+
+pub(super) fn read_header(reader: &mut Reader<impl Read>) -> Result<Header> {
+    reader.magic()?;
+    let mut head = reader.section(*b"HEAD")?;
+    let capacities = head.words()?;
+    head.text()?;
+    head.end()?;
+    let extra = reader.section(*b"EXTR")?.bytes;
+    Ok(Header { capacities, extra })
+}
+
+fn read_options(fields: &mut Fields, config: &mut Config) -> Result<bool> {
+    config.save_obs_next = fields.u64()? == 1;
+    config.sample_avail = fields.u64()? == 1;
+    config.weight_norm = fields.u64()? == 1;
+    let has_table = fields.u64()? == 1;
+    config.stack_num = fields.u64()? as usize;
+    config.beta = fields.f64()?;
+    config.seed = fields.u64()?;
+    if config.stack_num == 0 {
+        return value_error!("the snapshot is damaged: stack_num is 0");
+    }
+    Ok(has_table)
+}
+
+fn read_stream(fields: &mut Fields) -> Result<Stream> {
+    let state = [fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?];
+    Stream::from_state(state)
+        .ok_or_else(|| Error::Value("the snapshot is damaged: a random stream is empty".to_owned()))
+}
+
+fn read_rings(fields: &mut Fields, capacities: &[usize]) -> Result<Rings> {
+    let mut rings = Rings::new(capacities)?;
+    for r in 0..capacities.len() {
+        let ring = &mut rings[r];
+        ring.head = fields.u64()?;
+        ring.cursor = fields.u64()? as usize;
+        ring.len = fields.u64()? as usize;
+        ring.first_episode = fields.u64()? as u32;
+        let fits = ring.len <= ring.capacity
+            && ring.cursor < ring.capacity.max(1)
+            && ring.head >= ring.len as u64
+            && (ring.capacity == 0 || ring.head % ring.capacity as u64 == ring.cursor as u64);
+        if !fits {
+            return value_error!("the snapshot is damaged: ring {r} contradicts itself");
+        }
+        let count = fields.count(24)?;
+        let mut episodes = VecDeque::with_capacity(count);
+        for _ in 0..count {
+            let (start, last, done) = (fields.u64()?, fields.u64()?, fields.u64()? == 1);
+            episodes.push_back(Episode { start, last, done });
+        }
+        ring.episodes = episodes;
+        check_episodes(ring)?;
+        let agents = fields.count(8)?;
+        let episode_return = (0..agents).map(|_| fields.f64()).collect::<Result<_>>()?;
+        ring.running = Running { episode_return, length: fields.u64()?, start: fields.u64()? as usize };
+        if ring.running.start >= ring.capacity.max(1) {
+            return value_error!("the snapshot is damaged: ring {r} contradicts itself");
+        }
+    }
+    fields.end()?;
+    Ok(rings)
+}
+
+/// Episodes follow one another without a gap, from the oldest row to the newest.
+fn check_episodes(ring: &Ring) -> Result<()> {
+    let mut next = None;
+    for (k, e) in ring.episodes.iter().enumerate() {
+        let whole = e.start <= e.last && next.is_none_or(|n| n == e.start) && (e.done || k + 1 == ring.episodes.len());
+        if !whole {
+            return value_error!("the snapshot is damaged: its episodes do not follow one another");
+        }
+        next = Some(e.last + 1);
+    }
+    let covers = match ring.episodes.front() {
+        None => ring.len == 0,
+        Some(first) => first.start <= ring.oldest() && first.last >= ring.oldest() && next == Some(ring.head),
+    };
+    if covers { Ok(()) } else { value_error!("the snapshot is damaged: its episodes do not cover its rows") }
+}
+
+/// The columns of the first row, and those that came later.
+fn read_leaves(fields: &mut Fields, save_obs_next: bool) -> Result<(Layout, Vec<Leaf>)> {
+    let count = fields.count(32)?;
+    let first = fields.u64()? as usize;
+    let mut all = Vec::with_capacity(count);
+    for _ in 0..count {
+        let keys = fields.count(8)?;
+        let path = (0..keys).map(|_| fields.text()).collect::<Result<_>>()?;
+        let dtype = fields.text()?;
+        let itemsize = fields.u64()? as usize;
+        let shape = fields.words()?;
+        let bytes = shape.iter().try_fold(itemsize, |product, &n| product.checked_mul(n));
+        if bytes.is_none_or(|n| n > 1 << 40) {
+            return value_error!("the snapshot is damaged: rows of shape {shape:?} cannot be");
+        }
+        all.push(Leaf { path, dtype, itemsize, shape });
+    }
+    fields.end()?;
+    if first > all.len() {
+        return value_error!("the snapshot is damaged: its columns contradict themselves");
+    }
+    let late = all.split_off(first);
+    Ok((Layout::new(all, save_obs_next)?, late))
+}
+
+fn read_rows(reader: &mut Reader<impl Read>, table: &mut Table, rings: &Rings, r: usize) -> Result<()> {
+    let ring = &rings[r];
+    let rows: Vec<usize> = (ring.oldest()..ring.head).map(|seq| ring.index(seq)).collect();
+    let stride = table.layout.stride;
+    let records = exactly(reader.section(*b"ROWS")?, rows.len() * stride)?;
+    for (k, &index) in rows.iter().enumerate() {
+        // SAFETY: `records` holds a whole record for each row, and so does the table.
+        unsafe { memory::copy(records[k * stride..].as_ptr(), table.record(index), stride) }
+    }
+    for column in 0..table.layout.columns.len() {
+        let length = table.layout.columns[column];
+        let cells = exactly(reader.section(*b"COLU")?, rows.len() * length)?;
+        for (k, &index) in rows.iter().enumerate() {
+            // SAFETY: `cells` holds a whole cell for each row, and so does the column.
+            unsafe { memory::copy(cells.as_ptr().add(k * length), table.cell(column, index), length) }
+        }
+    }
+    let sides: Vec<usize> = rows.iter().copied().filter(|&index| table.byte(index, LINK) == link::SIDE).collect();
+    if !sides.is_empty() && !table.layout.linked() {
+        return value_error!("the snapshot is damaged: links without obs_next");
+    }
+    let stride = table.layout.side_stride;
+    let bytes = exactly(reader.section(*b"SIDE")?, sides.len() * stride)?;
+    for (k, &index) in sides.iter().enumerate() {
+        let target = table.new_side(index)?;
+        // SAFETY: `bytes` holds a whole side row for each, and so does the pool.
+        unsafe { memory::copy(bytes[k * stride..].as_ptr(), target, stride) }
+    }
+    for store in &mut table.frames[r] {
+        let mut fields = reader.section(*b"FRAM")?;
+        let (tail, count) = (fields.u64()? as u32, fields.u64()?);
+        let frame = store.frame();
+        let frames = fields.raw(fields.bytes.len() - 16)?;
+        if count > u64::from(u32::MAX) || frames.len() as u64 != count * frame as u64 {
+            return value_error!("the snapshot is damaged: {count} frames in {} bytes", frames.len());
+        }
+        store.restart(tail);
+        for k in 0..count as usize {
+            store.reserve(1)?;
+            // SAFETY: `frames` holds `count` whole frames.
+            unsafe { store.push(frames[k * frame..].as_ptr()) };
+        }
+    }
+    rows.iter().try_for_each(|&index| check_row(table, rings, r, index))
+}
+
+fn exactly(fields: Fields, length: usize) -> Result<Vec<u8>> {
+    if fields.bytes.len() == length {
+        return Ok(fields.bytes);
+    }
+    value_error!("the snapshot is damaged: a section has {} bytes where {length} belong", fields.bytes.len())
+}
+
+/// Checks all that other code trusts in a row.
+fn check_row(table: &Table, rings: &Rings, r: usize, index: usize) -> Result<()> {
+    let ring = &rings[r];
+    let seq = ring.seq(index).expect("invariant: a live row");
+    let number = table.episode(index).wrapping_sub(ring.first_episode) as usize;
+    let in_episode = ring.episodes.get(number).is_some_and(|e| e.start <= seq && seq <= e.last);
+    let flags = [TERMINATED, TRUNCATED, DONE].iter().all(|&offset| table.byte(index, offset) <= 1);
+    let newest = seq + 1 == ring.head;
+    let linked = match table.byte(index, LINK) {
+        link::NONE | link::SIDE => true,
+        link::NEXT => table.layout.linked() && !newest,
+        _ => false,
+    };
+    let known = |ids: *const u8, store: usize, stack: usize| {
+        let store = &table.frames[r][store];
+        (0..stack).all(|j| Table::id(ids, j).wrapping_sub(store.tail()) < store.count())
+    };
+    let frames = (0..table.layout.obs.len()).all(|twin| {
+        let place = table.layout.places[table.layout.obs[twin]];
+        let Place::Frames { store, stack, .. } = place else { return true };
+        let side = table.byte(index, LINK) == link::SIDE;
+        known(table.own(index, place), store, stack)
+            && (!side || table.next_of(ring, index, twin).is_some_and(|ids| known(ids, store, stack)))
+    });
+    if in_episode && flags && linked && frames {
+        return Ok(());
+    }
+    value_error!("the snapshot is damaged: row {index} contradicts the rest")
+}
+
+fn read_priorities(fields: &mut Fields, rings: &Rings, scalars: (f64, f64, u64)) -> Result<Priorities> {
+    let (alpha, max, stale) = scalars;
+    let mut priorities = Priorities::new(rings.total(), alpha)?;
+    let slots: Vec<usize> = rings.chronological().collect();
+    let leaves = slots.iter().map(|_| fields.f64()).collect::<Result<Vec<_>>>()?;
+    fields.end()?;
+    if let Err(bad) = SumTree::check(&leaves).and_then(|()| SumTree::check(&[max])) {
+        return value_error!("the snapshot is damaged: {bad}");
+    }
+    priorities.tree.lock().set_many(&slots, &leaves);
+    (priorities.max, priorities.stale) = (max, stale);
+    Ok(priorities)
+}

@@ -1,0 +1,131 @@
+//! From a buffer to a snapshot.
+
+use std::io::{self, Write};
+
+use super::codec::{Writer, copied, put, put_text, put_words};
+use super::{END, MAGIC};
+use crate::replay::Replay;
+use crate::replay::layout::{LINK, Layout, link};
+use crate::replay::table::Table;
+
+impl Replay {
+    pub(super) fn write(&self, to: &mut impl Write, extra: &[u8]) -> io::Result<()> {
+        to.write_all(&MAGIC)?;
+        let mut writer = Writer { to, crc: 0 };
+        let mut head = Vec::new();
+        put_words(&mut head, &self.config.capacities);
+        put_text(&mut head, "");
+        writer.section(*b"HEAD", &head)?;
+        writer.section(*b"EXTR", extra)?;
+        writer.section(*b"CONF", &self.options())?;
+        writer.section(*b"RING", &self.ring_states())?;
+        if let Some(table) = &self.table {
+            writer.section(*b"LEAF", &leaves(&table.layout))?;
+            for r in 0..self.rings.len() {
+                self.write_rows(&mut writer, table, r)?;
+            }
+        }
+        if let Some(priorities) = &self.priorities {
+            let tree = priorities.tree.lock();
+            let mut values = Vec::new();
+            for index in self.rings.chronological() {
+                values.extend(tree.leaf(index).to_le_bytes());
+            }
+            writer.section(*b"PRIO", &values)?;
+        }
+        writer.section(END, &[])
+    }
+
+    fn options(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let flags =
+            [self.config.save_obs_next, self.config.sample_avail, self.config.weight_norm, self.table.is_some()];
+        flags.iter().for_each(|&flag| put(&mut out, u64::from(flag)));
+        put(&mut out, self.config.stack_num as u64);
+        put(&mut out, self.config.beta.to_bits());
+        put(&mut out, self.config.seed);
+        for stream in [&self.sampler, &self.hindsight] {
+            stream.state().iter().for_each(|&word| put(&mut out, word));
+        }
+        put(&mut out, u64::from(self.priorities.is_some()));
+        if let Some(priorities) = &self.priorities {
+            put(&mut out, priorities.alpha.to_bits());
+            put(&mut out, priorities.max.to_bits());
+            put(&mut out, priorities.stale);
+        }
+        out
+    }
+
+    fn ring_states(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for ring in self.rings.iter() {
+            put(&mut out, ring.head);
+            put(&mut out, ring.cursor as u64);
+            put(&mut out, ring.len as u64);
+            put(&mut out, u64::from(ring.first_episode));
+            put(&mut out, ring.episodes.len() as u64);
+            for episode in &ring.episodes {
+                put(&mut out, episode.start);
+                put(&mut out, episode.last);
+                put(&mut out, u64::from(episode.done));
+            }
+            put(&mut out, ring.running.episode_return.len() as u64);
+            ring.running.episode_return.iter().for_each(|value| put(&mut out, value.to_bits()));
+            put(&mut out, ring.running.length);
+            put(&mut out, ring.running.start as u64);
+        }
+        out
+    }
+
+    fn write_rows(&self, writer: &mut Writer<&mut impl Write>, table: &Table, r: usize) -> io::Result<()> {
+        let ring = &self.rings[r];
+        let rows = || (ring.oldest()..ring.head).map(|seq| ring.index(seq));
+        let mut buffer = Vec::new();
+        let mut stream =
+            |writer: &mut Writer<_>, tag, length: usize, at: &dyn Fn(usize) -> *const u8| -> io::Result<()> {
+                writer.begin(tag, (length * ring.len) as u64)?;
+                for index in rows() {
+                    buffer.clear();
+                    copied(at(index), length, &mut buffer);
+                    writer.bytes(&buffer)?;
+                }
+                writer.finish()
+            };
+        stream(writer, *b"ROWS", table.layout.stride, &|index| table.record(index).cast_const())?;
+        for (column, &length) in table.layout.columns.iter().enumerate() {
+            stream(writer, *b"COLU", length, &|index| table.cell(column, index).cast_const())?;
+        }
+        let mut side = Vec::new();
+        for index in rows().filter(|&index| table.byte(index, LINK) == link::SIDE) {
+            copied(table.side_at(index), table.layout.side_stride, &mut side);
+        }
+        writer.section(*b"SIDE", &side)?;
+        for store in &table.frames[r] {
+            writer.begin(*b"FRAM", 16 + store.count() as u64 * store.frame() as u64)?;
+            writer.bytes(&u64::from(store.tail()).to_le_bytes())?;
+            writer.bytes(&u64::from(store.count()).to_le_bytes())?;
+            let mut frame = Vec::new();
+            for k in 0..store.count() {
+                frame.clear();
+                copied(store.at(store.tail().wrapping_add(k)), store.frame(), &mut frame);
+                writer.bytes(&frame)?;
+            }
+            writer.finish()?;
+        }
+        Ok(())
+    }
+}
+
+fn leaves(layout: &Layout) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(&mut out, layout.leaves.len() as u64);
+    put(&mut out, layout.first as u64);
+    for leaf in &layout.leaves {
+        put(&mut out, leaf.path.len() as u64);
+        leaf.path.iter().for_each(|key| put_text(&mut out, key));
+        put_text(&mut out, &leaf.dtype);
+        put(&mut out, leaf.itemsize as u64);
+        put_words(&mut out, &leaf.shape);
+    }
+    out
+}

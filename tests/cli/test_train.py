@@ -1,0 +1,132 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rlfast.cli import main
+
+SMALL = [f"--{setting}" for setting in (
+    "num-envs=2", "eval-episodes=2", "eval-envs=2", "eval-interval=80", "hidden-sizes=8", "batch-size=8",
+    "buffer-size=100", "start-steps=20", "collect-steps=8",
+)]  # fmt: skip
+
+
+def train(run_dir, *more):
+    return main(["train", "dqn", "--env", "CartPole-v1", "--run-dir", str(run_dir), *SMALL, *more])
+
+
+def test_a_run(run_dir, capsys):
+    assert train(run_dir, "--max-steps", "200", "--seed", "4") == 0
+    shown = capsys.readouterr()
+    assert "DQN on CartPole-v1, seed 4" in shown.out
+    assert "environment steps   200" in shown.out
+    assert "Epoch #1" in shown.err
+    assert "return=" in shown.err
+    config = json.loads((run_dir / "config.json").read_text())["config"]
+    assert (config["max_steps"], config["seed"], config["stop_return"]) == (200, 4, 475.0)
+
+
+def test_any_field_can_be_set(run_dir):
+    fields = {
+        "--n-step": "2",
+        "--gamma": "0.9",
+        "--learning-rate": "0.01",
+        "--alpha": "0.5",
+        "--stop-return": "None",
+        "--target-update-freq": "0",
+    }
+    flags = ["--prioritized", "--no-double", "--dueling", "--no-huber", "--no-progress"]
+    arguments = [text for pair in fields.items() for text in pair]
+    assert train(run_dir, "--max-steps", "60", *arguments, *flags) == 0
+    config = json.loads((run_dir / "config.json").read_text())["config"]
+    assert (config["n_step"], config["gamma"], config["learning_rate"], config["alpha"]) == (2, 0.9, 0.01, 0.5)
+    assert (config["prioritized"], config["double"], config["dueling"], config["huber"]) == (True, False, True, False)
+    assert config["stop_return"] is None
+
+
+def test_help_shows_the_settings_of_the_environment(capsys):
+    assert main(["train", "--help"]) == 0
+    assert "dqn" in capsys.readouterr().out
+    assert main(["train", "dqn", "--env", "CartPole-v1", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for part in ("--max-steps INT", "--run-dir", "--prioritized", "475.0", "Environment steps, exactly"):
+        assert part in shown, part
+    assert main(["train", "dqn", "--env", "Acrobot-v1", "--help"]) == 0
+    assert "475.0" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train"], "rlfast: no algorithm was given: choose from dqn"),
+        (["train", "ppoo"], "rlfast: there is no algorithm 'ppoo'"),
+        (["train", "dqn", "--no-such-flag", "3"], "rlfast: Unrecognized options: --no-such-flag, 3"),
+        (["train", "dqn", "--max-step", "3"], "did you mean --max-steps?"),
+        (["train", "dqn", "--max-steps", "many"], "rlfast: Error parsing --max-steps: invalid literal"),
+        (["train", "dqn", "--env"], "rlfast: Missing value for argument '--env'"),
+        (["train", "dqn", "--max-steps", "0"], "rlfast: --max-steps must be at least 1, got 0"),
+        (["train", "dqn", "--gamma", "2"], "rlfast: --gamma must be within 0 and 1, got 2.0"),
+        (["train", "dqn", "--env", "NoSuchEnv-v0"], "NoSuchEnv"),
+        (["train", "dqn", "--env", "Pendulum-v1"], "rlfast: DQN needs discrete actions"),
+        (["train", "dqn", "--device", "abacus"], "rlfast: --device abacus cannot be used here"),
+    ],
+)
+def test_bad_arguments_end_with_2_and_leave_nothing(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith("rlfast: ")
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_use_is_refused(run_dir, capsys):
+    run_dir.mkdir()
+    (run_dir / "notes.txt").write_text("mine")
+    assert train(run_dir) == 2
+    assert f"rlfast: {run_dir} is not empty" in capsys.readouterr().err
+    assert [path.name for path in run_dir.iterdir()] == ["notes.txt"]
+
+
+def test_a_failed_run_ends_with_1_and_one_line(run_dir, monkeypatch, capsys):
+    def broken(*_):
+        raise ZeroDivisionError("in the\nupdate")
+
+    monkeypatch.setattr("rlfast.policy.DQNPolicy.learn", broken)
+    assert train(run_dir, "--max-steps", "200", "--no-progress") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("rlfast: the run failed: ZeroDivisionError: in the update (traceback in ")
+    assert error.count("\n") == 1
+
+
+def test_a_required_return_that_is_missed_fails_the_run(run_dir, capsys):
+    assert train(run_dir, "--max-steps", "60", "--require-stop-return", "--no-progress") == 1
+    shown = capsys.readouterr()
+    assert "rlfast: the run ended below the return that was required, 475" in shown.err
+    assert "below 475" in shown.out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_a_checkpoint_and_a_readable_line(run_dir, number):
+    command = [sys.executable, "-m", "rlfast", "train", "dqn", "--env", "CartPole-v1", "--run-dir", str(run_dir)]
+    command += [*SMALL, "--stop-return", "None", "--no-progress"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (run_dir / "checkpoint" / "counters.json").exists():
+        assert time.monotonic() < deadline, "the run never saved"
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    os.kill(process.pid, number)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert "rlfast: interrupted at step" in error
+    assert "Traceback" not in error
+    counters = json.loads((run_dir / "checkpoint" / "counters.json").read_text())
+    assert f"interrupted at step {counters['env_step']}:" in error
+    assert (run_dir / "learning_curve.png").exists()

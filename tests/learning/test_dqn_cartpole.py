@@ -1,0 +1,44 @@
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlfast.experiment import preset
+from rlfast.experiment.run import train_dqn
+
+VARIANTS = {
+    "preset": {},
+    "prioritized": {"prioritized": True},
+    "dueling": {"dueling": True},
+    "one step": {"n_step": 1},
+    "one environment": {"num_envs": 1},
+}
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("seed", range(5))
+def test_the_preset_solves_cartpole(seed, run_dir):
+    result = train_dqn(replace(preset("CartPole-v1"), seed=seed, run_dir=run_dir, progress=False))
+    sys.stdout.write(result.summary() + "\n")
+    assert result.reached
+    assert len(result.test.returns) == 20
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_solve_it_too(variant, run_dir):
+    config = replace(preset("CartPole-v1"), run_dir=run_dir, progress=False, **VARIANTS[variant])
+    result = train_dqn(config)
+    sys.stdout.write(result.summary() + "\n")
+    assert result.reached
+
+
+@pytest.mark.learning
+def test_the_example_solves_it():
+    example = Path(__file__).parents[2] / "examples" / "dqn_cartpole.py"
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    best = float(done.stdout.split("'best_reward': ")[1].split(",")[0])
+    assert best >= 475, done.stdout
