@@ -1,1 +1,21 @@
-//! Native environments for `rlfast`.
+//! Native reinforcement-learning environments, which reset and step as their Gymnasium originals do.
+//!
+//! An [`Env`] writes its observation into memory that the caller gives it, so that many of them can fill one batch without a copy.
+//!
+//! ```
+//! use rlfast_envs::{Env as _, classic::CartPole, wrapper::TimeLimit};
+//! let mut env = TimeLimit::new(CartPole::new(), 500);
+//! let mut observation = [0.0_f32; 4];
+//! env.reset(Some(42), &mut observation);
+//! let outcome = env.step(&[1], &mut observation)?;
+//! assert_eq!((outcome.reward, outcome.terminated, outcome.truncated), (1.0, false, false));
+//! # Ok::<(), rlfast_envs::StepError>(())
+//! ```
+
+pub mod classic;
+mod env;
+mod space;
+pub mod wrapper;
+
+pub use env::{Env, Outcome, StepError};
+pub use space::Space;

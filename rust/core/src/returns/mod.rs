@@ -82,7 +82,7 @@ impl<'a> Ends<'a> {
         // Without truncations an episode ends where it terminates, so the same flags serve for both.
         let truncated = truncated.unwrap_or(terminated);
         assert_eq!(terminated.len(), truncated.len(), "one flag of each kind for each step");
-        assert!(columns > 0 && terminated.len() % columns == 0, "whole rows of {columns}");
+        assert!(columns > 0 && terminated.len().is_multiple_of(columns), "whole rows of {columns}");
         Self { terminated, truncated, columns }
     }
 

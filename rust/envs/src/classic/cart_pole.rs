@@ -1,0 +1,123 @@
+//! CartPole: keeping a pole upright by pushing the cart under it.
+
+use rlfast_core::rng::numpy::Generator;
+
+use crate::{Env, Outcome, Space, StepError};
+
+const GRAVITY: f64 = 9.8;
+const CART_MASS: f64 = 1.0;
+const POLE_MASS: f64 = 0.1;
+const TOTAL_MASS: f64 = POLE_MASS + CART_MASS;
+/// Half of the pole, as its centre of mass lies there.
+const POLE_LENGTH: f64 = 0.5;
+const FORCE: f64 = 10.0;
+/// Seconds of a step.
+const STEP: f64 = 0.02;
+const POSITION_LIMIT: f64 = 2.4;
+/// 12 degrees.
+const ANGLE_LIMIT: f64 = 12.0 * 2.0 * std::f64::consts::PI / 360.0;
+/// Each component of a first state lies within this distance of zero.
+const START: f64 = 0.05;
+
+/// The cart-pole problem of Barto, Sutton and Anderson (1983), with the corrected equations of Florian (2005) and
+/// Gymnasium's constants: `CartPole-v1`, when under a [`TimeLimit`](crate::wrapper::TimeLimit) of 500.
+///
+/// Observations are cart position, cart velocity, pole angle and angular velocity; action 0 pushes to the left, 1 to the
+/// right; every step earns 1. An episode terminates where the cart leaves the track or the pole tilts too far.
+pub struct CartPole {
+    state: State,
+    running: bool,
+    generator: Generator,
+}
+
+/// Position, its velocity, angle, its velocity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct State([f64; 4]);
+
+impl State {
+    /// One step of Euler's method.
+    fn pushed(self, force: f64) -> Self {
+        let Self([position, velocity, angle, spin]) = self;
+        let (sin, cos) = (angle.sin(), angle.cos());
+        let moment = POLE_MASS * POLE_LENGTH;
+        let push = (force + moment * (spin * spin) * sin) / TOTAL_MASS;
+        let inertia = POLE_LENGTH * (4.0 / 3.0 - POLE_MASS * (cos * cos) / TOTAL_MASS);
+        let angular_acceleration = (GRAVITY * sin - cos * push) / inertia;
+        let acceleration = push - moment * angular_acceleration * cos / TOTAL_MASS;
+        Self([
+            position + STEP * velocity,
+            velocity + STEP * acceleration,
+            angle + STEP * spin,
+            spin + STEP * angular_acceleration,
+        ])
+    }
+
+    fn is_terminal(self) -> bool {
+        let Self([position, _, angle, _]) = self;
+        position.abs() > POSITION_LIMIT || angle.abs() > ANGLE_LIMIT
+    }
+
+    fn write(self, observation: &mut [f32]) {
+        assert_eq!(observation.len(), 4, "an observation has 4 elements");
+        for (element, value) in observation.iter_mut().zip(self.0) {
+            *element = value as f32;
+        }
+    }
+}
+
+impl CartPole {
+    /// One that waits for its first reset.
+    pub fn new() -> Self {
+        Self { state: State([0.0; 4]), running: false, generator: Generator::new(0) }
+    }
+}
+
+impl Default for CartPole {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Env for CartPole {
+    type Observation = f32;
+    type Action = i64;
+
+    fn observation_space(&self) -> Space {
+        // Twice the limits, so that a final observation lies inside as well.
+        Space::symmetric(&[2.0 * POSITION_LIMIT, f64::INFINITY, 2.0 * ANGLE_LIMIT, f64::INFINITY])
+    }
+
+    fn action_space(&self) -> Space {
+        Space::Discrete { n: 2 }
+    }
+
+    fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
+        if let Some(seed) = seed {
+            self.generator = Generator::new(seed.into());
+        }
+        self.state = State(std::array::from_fn(|_| self.generator.uniform(-START, START)));
+        self.running = true;
+        self.state.write(observation);
+    }
+
+    fn step(&mut self, action: &[i64], observation: &mut [f32]) -> Result<Outcome, StepError> {
+        let force = match action {
+            [0] => -FORCE,
+            [1] => FORCE,
+            _ => {
+                return Err(StepError::Action { got: format!("{action:?}"), wanted: self.action_space().to_string() });
+            }
+        };
+        if !self.running {
+            return Err(StepError::NeedsReset);
+        }
+        self.state = self.state.pushed(force);
+        self.state.write(observation);
+        let terminated = self.state.is_terminal();
+        self.running = !terminated;
+        Ok(Outcome { reward: 1.0, terminated, truncated: false })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! Environments made of environments.
+
+mod time_limit;
+
+pub use time_limit::TimeLimit;
