@@ -213,6 +213,10 @@ _Arrays = tuple[Any, ...]
 
 def _run(kernel: Callable[..., Any], floats: _Arrays, flags: _Arrays, *numbers: float) -> Any:
     """What the kernel gives for NumPy arrays of one float type, in the kind of ``floats[0]``, the rewards."""
+    try:
+        return kernel(*floats, *flags, *numbers)
+    except TypeError:
+        pass  # they are not such arrays; made into some, what is still wrong with them is worth reporting
     torch = sys.modules.get("torch")  # who has not imported torch has no tensors
     if torch is None:
         return kernel(*_of_one_type(floats), *flags, *numbers)
@@ -233,13 +237,13 @@ def _to_numpy(torch: Any, array: Any) -> Any:
 
 def _of_one_type(floats: _Arrays) -> _Arrays:
     """The same arrays in the widest float type among them, integers in that type too."""
-    first = getattr(floats[0], "dtype", None)
-    if first in _FLOATS and all(array is None or getattr(array, "dtype", None) == first for array in floats):
-        return floats
     arrays = tuple(None if array is None else np.asarray(array) for array in floats)
-    types = {array.dtype for array in arrays if array is not None and array.dtype.kind == "f"}
-    widest = np.result_type(*types) if types else np.dtype(np.float64)
+    kinds = {array.dtype for array in arrays if array is not None}
+    if len(kinds) == 1 and kinds <= _FLOATS:
+        return arrays
+    floating = [kind for kind in kinds if kind.kind == "f"]
+    widest = np.result_type(*floating) if floating else np.dtype(np.float64)
     return tuple(array.astype(widest) if array is not None and array.dtype.kind in "fiu" else array for array in arrays)
 
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}

@@ -66,9 +66,10 @@ impl<'a, 'py> RollOut<'a, 'py> {
         Ok(packed.cast_into::<PyArrayDyn<T>>()?.try_readonly()?)
     }
 
-    /// A fresh array of the roll-out's shape.
-    fn output<T: Element>(&self) -> Bound<'py, PyArrayDyn<T>> {
-        PyArrayDyn::zeros(self.rewards.py(), self.shape.clone(), false)
+    /// A fresh, unfilled array of the roll-out's shape.
+    fn output<T: Float>(&self) -> Bound<'py, PyArrayDyn<T>> {
+        // SAFETY: it is read by nobody before a kernel has written every element; if one fails the array is dropped unread.
+        unsafe { PyArrayDyn::new(self.rewards.py(), self.shape.clone(), false) }
     }
 
     /// Runs `kernel` with the ends of episodes, unless there is nothing to do.

@@ -59,10 +59,13 @@ impl<T: Real> Increments<T> for Deltas<'_, T> {
     #[inline(always)]
     fn group<const G: usize>(&self, i: usize, ends: bool) -> [T; G] {
         let (rewards, values) = (group::<T, G>(self.rewards, i), group::<T, G>(self.values, i));
-        let mut next_values = *group::<T, G>(self.next_values, i);
+        let mut deltas = *group::<T, G>(self.next_values, i);
         if ends {
-            next_values = zero_where(next_values, |k| self.ends.terminated[i + k]);
+            zero_where(&mut deltas, group(self.ends.terminated, i));
         }
-        std::array::from_fn(|k| rewards[k] + self.gamma * next_values[k] - values[k])
+        for k in 0..G {
+            deltas[k] = rewards[k] + self.gamma * deltas[k] - values[k];
+        }
+        deltas
     }
 }

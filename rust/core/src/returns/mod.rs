@@ -113,12 +113,15 @@ impl<'a> Ends<'a> {
         assert!(arrays.iter().all(|array| array.len() == self.len()), "one element for each step");
     }
 
-    /// Whether any episode ends among the `G` elements from `i` on, the last row apart.
+    /// Which of the `G` elements from `i` on end their episode by a flag.
     #[inline(always)]
-    fn any<const G: usize>(&self, i: usize) -> bool {
-        let (terminated, truncated) = (group::<bool, G>(self.terminated, i), group::<bool, G>(self.truncated, i));
-        // Without short-circuits these are a few vector instructions.
-        (0..G).fold(false, |any, k| any | terminated[k] | truncated[k])
+    fn group<const G: usize>(&self, i: usize) -> [bool; G] {
+        let mut ends = *group::<bool, G>(self.terminated, i);
+        let truncated = group::<bool, G>(self.truncated, i);
+        for k in 0..G {
+            ends[k] |= truncated[k];
+        }
+        ends
     }
 }
 

@@ -1,6 +1,6 @@
 //! N-step returns along a roll-out.
 
-use super::recurrence::group;
+use super::recurrence::{any, group, group_mut};
 use super::{Ends, Real};
 use crate::simd::{self, Kernel};
 
@@ -56,15 +56,19 @@ impl<T: Real> NStep<'_, T> {
     /// One step more for the `G` elements from `i` on.
     #[inline(always)]
     fn lengthen<const G: usize>(&mut self, i: usize) {
-        let next = *group::<T, G>(self.returns, i + self.ends.columns);
+        let mut longer = *group::<T, G>(self.returns, i + self.ends.columns);
         let rewards = group::<T, G>(self.rewards, i);
-        let longer: [T; G] = std::array::from_fn(|k| rewards[k] + self.gamma * next[k]);
-        if self.ends.any::<G>(i) {
-            for k in (0..G).filter(|&k| !self.ends.flagged(i + k)) {
-                self.returns[i + k] = longer[k];
-            }
-        } else {
-            self.returns[i..i + G].copy_from_slice(&longer);
+        for k in 0..G {
+            longer[k] = rewards[k] + self.gamma * longer[k];
+        }
+        let ends = self.ends.group::<G>(i);
+        let now = group_mut::<T, G>(self.returns, i);
+        if !any(&ends) {
+            *now = longer;
+            return;
+        }
+        for k in 0..G {
+            now[k] = if ends[k] { now[k] } else { longer[k] };
         }
     }
 }

@@ -60,16 +60,16 @@ impl<T: Real, I: Increments<T>> Recurrence<'_, T, I> {
 
     #[inline(always)]
     fn columns_group<const G: usize>(&mut self, i: usize) {
-        let ends = self.ends.any::<G>(i);
-        let mut now = self.increments.group::<G>(i, ends);
+        let ends = self.ends.group::<G>(i);
+        let mut now = self.increments.group::<G>(i, any(&ends));
         let mut next = *group::<T, G>(self.x, i + self.ends.columns);
-        if ends {
-            next = zero_where(next, |k| self.ends.flagged(i + k));
+        if any(&ends) {
+            zero_where(&mut next, &ends);
         }
         for k in 0..G {
             now[k] = now[k] + self.decay * next[k];
         }
-        self.x[i..i + G].copy_from_slice(&now);
+        *group_mut(self.x, i) = now;
     }
 
     /// Blocks of increments, last first, then their episodes one by one.
@@ -97,8 +97,8 @@ impl<T: Real, I: Increments<T>> Recurrence<'_, T, I> {
         let whole = end - (end - start) % G;
         for i in (start..whole).step_by(G) {
             // The last element ends its episode without a flag.
-            let ends = self.ends.any::<G>(i) || i + G == self.ends.len();
-            self.x[i..i + G].copy_from_slice(&self.increments.group::<G>(i, ends));
+            let ends = any(&self.ends.group::<G>(i)) || i + G == self.ends.len();
+            *group_mut(self.x, i) = self.increments.group::<G>(i, ends);
         }
         for i in whole..end {
             self.x[i] = self.increments.group::<1>(i, true)[0];
@@ -113,7 +113,7 @@ impl Ends<'_> {
         const G: usize = 32;
         let mut first = stop - 1;
         while first > start {
-            if first - start >= G && !self.any::<G>(first - G) {
+            if first - start >= G && !any(&self.group::<G>(first - G)) {
                 first -= G;
             } else if self.flagged(first - 1) {
                 break;
@@ -158,14 +158,35 @@ fn look_ahead<T: Real, const LAG: usize>(x: &mut [T], weight: T) {
     }
 }
 
-/// `values` with zeros in place of those that `condition` picks.
+// What follows is written with plain loops: closures are functions of their own, which need not be inlined and would then be
+// compiled without the wider registers.
+
+/// Whether any of the flags is set; all are looked at, which takes a few vector instructions.
 #[inline(always)]
-pub(super) fn zero_where<T: Real, const G: usize>(values: [T; G], condition: impl Fn(usize) -> bool) -> [T; G] {
-    std::array::from_fn(|k| values[k].zero_if(condition(k)))
+pub(super) fn any<const G: usize>(flags: &[bool; G]) -> bool {
+    let mut any = false;
+    for &flag in flags {
+        any |= flag;
+    }
+    any
+}
+
+/// Puts zeros in the place of the values whose flag is set.
+#[inline(always)]
+pub(super) fn zero_where<T: Real, const G: usize>(values: &mut [T; G], flags: &[bool; G]) {
+    for k in 0..G {
+        values[k] = values[k].zero_if(flags[k]);
+    }
 }
 
 /// The `G` elements from `i` on.
 #[inline(always)]
 pub(super) fn group<T, const G: usize>(array: &[T], i: usize) -> &[T; G] {
     array[i..i + G].try_into().expect("invariant: the slice has G elements")
+}
+
+/// As `group`.
+#[inline(always)]
+pub(super) fn group_mut<T, const G: usize>(array: &mut [T], i: usize) -> &mut [T; G] {
+    (&mut array[i..i + G]).try_into().expect("invariant: the slice has G elements")
 }
