@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,9 @@ CLOCK = Clock()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("rlfast benchmarks")
     group.addoption("--quick", action="store_true", help="short rounds and smaller buffers: minutes, for a first look")
+    group.addoption(
+        "--cpu-time", action="store_true", help="for a busy machine: time on the processor (one thread only)"
+    )
     group.addoption("--rounds", type=int, help="measurements of each library in each case")
     group.addoption("--libraries", help=f"comma-separated, of: {', '.join(LIBRARIES)}")
     group.addoption(
@@ -45,7 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     effort = QUICK if config.getoption("--quick") else FULL
     rounds = config.getoption("--rounds") or effort.rounds
-    config.stash[BENCH] = Bench(Effort(rounds, effort.seconds, effort.quick))
+    clock = "process_time" if config.getoption("--cpu-time") else effort.clock
+    config.stash[BENCH] = Bench(replace(effort, rounds=rounds, clock=clock))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -91,11 +91,12 @@ class Measurement:
 
 @dataclass
 class Effort:
-    """How long to measure: rounds of at least ``seconds`` each."""
+    """How to measure: so many rounds of about so many seconds by that clock of :mod:`time`."""
 
     rounds: int
     seconds: float
     quick: bool = False
+    clock: str = "perf_counter"
 
 
 class Bench:
@@ -135,7 +136,7 @@ class Bench:
             self.close()  # memory is measured in processes that have done nothing else
         ready = list(self._prepare(asked, names, cases))
         for case in cases:
-            self._measure(case, [name for name in ready if name in self.selected[case]])
+            self._measure(case, [name for name in ready if name in self.selected[case] and name in self._processes])
         if asked.unit == "B":
             self.close()
 
@@ -159,7 +160,7 @@ class Bench:
         if name in self._processes and self._processes[name].threads != threads:
             self._processes.pop(name).close()
         if name not in self._processes:
-            self._processes[name] = Process(name, threads)
+            self._processes[name] = Process(name, threads, self.effort.clock)
 
     @contextmanager
     def _excusing(self, name: str, cases: Sequence[Case]) -> Iterator[None]:
@@ -169,7 +170,7 @@ class Bench:
         except Unavailable as reason:
             for case in [case for case in cases if name in self.selected[case]]:
                 self.unavailable[case][name] = str(reason)
-            if name in self._processes:
+            if name in self._processes and not self._processes[name].alive:
                 self._processes.pop(name).close()
 
     def _measure(self, case: Case, names: Sequence[str]) -> None:
@@ -185,10 +186,10 @@ class Bench:
                 counts[name] = self._calibrate(case, name)
         samples: dict[str, list[float]] = {name: [] for name in counts}
         for _ in range(self.effort.rounds):
-            for name in [name for name in counts if name in self._processes]:
+            for name in [name for name in counts if name not in self.unavailable[case]]:
                 with self._excusing(name, [case]):
                     samples[name].append(self._run(case, name, counts[name]) / counts[name])
-        self.results[case] = {name: Measurement(samples[name]) for name in counts if name in self._processes}
+        self.results[case] = {name: Measurement(samples[name]) for name in counts if name not in self.unavailable[case]}
 
     def _run(self, case: Case, name: str, count: int) -> float:
         operation = (name == RLFAST and case.own_operation) or case.operation

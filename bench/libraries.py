@@ -73,7 +73,7 @@ def interpreter(library: Library) -> str:
 class Process:
     """A worker process of one library, which has ``threads`` cores; see :mod:`bench.peers.worker`."""
 
-    def __init__(self, name: str, threads: int) -> None:
+    def __init__(self, name: str, threads: int, clock: str) -> None:
         library = LIBRARIES[name]
         python = interpreter(library)
         ours, theirs = socket.socketpair()
@@ -82,15 +82,8 @@ class Process:
         if library.home:  # rlfast's own search path is not for peers
             environment.pop("PYTHONPATH", None)
             environment.pop("VIRTUAL_ENV", None)
-        command = [
-            python,
-            "-m",
-            "bench.peers.worker",
-            library.driver,
-            library.variant,
-            str(theirs.fileno()),
-            str(threads),
-        ]
+        arguments = [library.driver, library.variant, str(theirs.fileno()), str(threads), clock]
+        command = [python, "-m", "bench.peers.worker", *arguments]
         self.name, self.threads = name, threads
         self.child = subprocess.Popen(
             command, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=sys.stderr
@@ -117,8 +110,14 @@ class Process:
         except EOFError:
             raise Unavailable(f"died during {method} with status {self.child.wait()}") from None
         if status == "error":
+            if method == "start":
+                self.child.wait()
             raise Unavailable(f"{method} failed: {value}")
         return value
+
+    @property
+    def alive(self) -> bool:
+        return self.child.poll() is None
 
     def close(self) -> None:
         self.pipe.close()

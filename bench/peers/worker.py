@@ -1,8 +1,9 @@
 """One library in a process of its own, told over a pipe what to prepare and how often to run it.
 
-Started by :mod:`bench.libraries` as ``python -m bench.peers.worker DRIVER VARIANT FD THREADS``. A driver is a module of
-this folder. Each of its public functions prepares one scenario and returns its operations: ``{name: operation}``, where
-``operation(n)`` does the work ``n`` times. Only that call is timed, unless it times itself and returns seconds.
+Started by :mod:`bench.libraries` as ``python -m bench.peers.worker DRIVER VARIANT FD THREADS CLOCK``. A driver is a
+module of this folder. Each of its public functions prepares one scenario and returns its operations, ``{name:
+operation}``, where ``operation(n)`` does the work ``n`` times. Only that call is timed, unless it times itself and
+returns seconds.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ def resident_bytes() -> int:
 class Worker:
     """Holds the operations of one scenario at a time."""
 
-    def __init__(self, driver: str, variant: str) -> None:
+    def __init__(self, driver: str, variant: str, clock: str) -> None:
         self.driver = importlib.import_module(f"bench.peers.{driver}")
         self.driver.VARIANT = variant
+        self.clock = getattr(time, clock)
         self.operations: dict[str, Any] = {}
 
     def versions(self) -> dict[str, str]:
@@ -50,9 +52,9 @@ class Worker:
         """Seconds for ``count`` repetitions. The collector of cyclic garbage stays on, as it is for users."""
         work = self.operations[operation]
         gc.collect()
-        start = time.perf_counter()
+        start = self.clock()
         own: float | None = work(count)
-        return time.perf_counter() - start if own is None else own
+        return float(self.clock() - start) if own is None else own
 
     def growth(self, operation: str) -> int:
         """Bytes by which resident memory grows while a new buffer, which is kept, is filled."""
@@ -70,11 +72,11 @@ def told(error: Exception) -> str:
 
 
 def main() -> None:
-    driver, variant, descriptor, threads = sys.argv[1:]
+    driver, variant, descriptor, threads, clock = sys.argv[1:]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-int(threads) :])
     pipe = Connection(int(descriptor))
     try:
-        worker = Worker(driver, variant)
+        worker = Worker(driver, variant, clock)
         pipe.send(("ok", worker.versions()))
     except Exception as error:
         pipe.send(("error", told(error)))

@@ -422,3 +422,34 @@ def test_what_is_no_vector_environment_is_refused():
         Collector(ScriptedPolicy(), gym.make_vec("CartPole-v1", 2))
     with pytest.raises(ValueError, match="wait_num"):
         Collector(ScriptedPolicy(), DummyVectorEnv([Scripted] * 2, wait_num=1))
+
+
+def test_an_error_within_a_step_does_not_join_what_comes_after_it():
+    class Fragile(Scripted):
+        def step(self, action):
+            if (self.episode, self.step_count) == (0, 2) and not hasattr(self, "broke"):
+                self.broke = True
+                raise ZeroDivisionError
+            return super().step(action)
+
+    c = collector(Scripted(9), Fragile(9))
+    with pytest.raises(ZeroDivisionError):
+        c.collect(n_step=10)
+    c.collect(n_step=4)
+    for buffer in c.buffer.buffers:
+        np.testing.assert_array_equal(buffer[:].obs, [[0, 0], [0, 1], [1, 0], [1, 1]])
+        assert buffer[:].truncated.tolist() == [False, True, False, False]
+
+
+def test_ragged_observations():
+    class Growing(Scripted):
+        def _obs(self):
+            return np.arange(self.step_count + self.start)
+
+    envs = [Growing(2), Growing(3)]
+    envs[0].start, envs[1].start = 1, 5
+    policy = ScriptedPolicy()
+    c = collector(*envs, policy=policy)
+    c.collect(n_step=6)
+    assert [[len(obs) for obs in batch.obs] for batch in policy.seen] == [[1, 5], [2, 6], [1, 7]]
+    assert [len(obs) for obs in c.buffer.buffers[0][:].obs_next] == [2, 3, 2]

@@ -61,6 +61,17 @@ def test_all_rows_at_once_and_none():
     assert put(array, np.array([1]), None, 3) is None
 
 
+def test_no_number_is_cut_to_fit():
+    mixed = put(np.array([1, 2]), np.array([1]), np.array([0.5]), 2)
+    assert mixed.tolist() == [1.0, 0.5]
+
+
+def test_entries_of_different_shapes_become_objects():
+    mixed = put(np.zeros((2, 3)), np.array([1]), np.ones((1, 4)), 2)
+    assert mixed.dtype == object
+    assert [entry.tolist() for entry in mixed] == [[0.0] * 3, [1.0] * 4]
+
+
 def test_objects_are_cleared_to_none():
     assert clear(np.array(["a", "b"], dtype=object), np.array([1])).tolist() == ["a", None]
 

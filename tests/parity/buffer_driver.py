@@ -11,9 +11,35 @@ from typing import Any
 import numpy as np
 
 
+CLASSES = {
+    "single": "ReplayBuffer",
+    "manager": "ReplayBufferManager",
+    "vector": "VectorReplayBuffer",
+    "prioritized": "PrioritizedVectorReplayBuffer",
+    "prioritized single": "PrioritizedReplayBuffer",
+    "cached": "CachedReplayBuffer",
+    "hindsight": "HERReplayBuffer",
+    "hindsight vector": "HERVectorReplayBuffer",
+}
+
+
+def compute_reward(achieved_goal: np.ndarray, desired_goal: np.ndarray) -> np.ndarray:
+    return np.where((achieved_goal == desired_goal).all(-1), 0.0, -1.0)
+
+
 def build(data: Any, spec: dict[str, Any]) -> Any:
     options = spec["options"]
+    if "load" in spec:
+        trust = {"allow_pickle": True} if "hindsight" in spec["kind"] and data.__name__ == "rlfast.data" else {}
+        return getattr(data, CLASSES[spec["kind"]]).load_hdf5(spec["load"], **trust)
     match spec["kind"]:
+        case "prioritized single":
+            return data.PrioritizedReplayBuffer(spec["sizes"][0], 0.6, 0.4, **options)
+        case "hindsight":
+            return data.HERReplayBuffer(spec["sizes"][0], compute_reward, 20, 4.0, **options)
+        case "hindsight vector":
+            goals = {"compute_reward_fn": compute_reward, "horizon": 20, "future_k": 4.0}
+            return data.HERVectorReplayBuffer(sum(spec["sizes"]), len(spec["sizes"]), **goals, **options)
         case "single":
             return data.ReplayBuffer(spec["sizes"][0], **options)
         case "manager":
@@ -38,7 +64,10 @@ def frame(number: int, stacked: bool) -> list[Any]:
 def row(step: dict[str, Any], stacked: bool) -> dict[str, Any]:
     now = step["now"]
     return {
-        "obs": {"image": np.array(frame(now, stacked), np.int32), "state": np.array([now - 1.0, now] if stacked else float(now))},
+        "obs": {
+            "image": np.array(frame(now, stacked), np.int32),
+            "state": np.array([now - 1.0, now] if stacked else float(now)),
+        },
         "act": np.array([now, 2 * now], np.float32),
         "rew": step["rew"],
         "terminated": step["end"] == "terminated",
@@ -55,14 +84,14 @@ def row(step: dict[str, Any], stacked: bool) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Arrays and batches as lists and dicts."""
     if isinstance(value, np.ndarray):
-        return value.tolist()
+        return plain(value.tolist()) if value.dtype == object else value.tolist()
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (tuple, list)):
         return [plain(inner) for inner in value]
     if type(value).__name__ == "Batch":
         return {key: plain(inner) for key, inner in sorted(value.items())}
-    return value
+    return value.decode() if isinstance(value, bytes) else value  # HDF5 gives strings back as bytes
 
 
 class Run:
@@ -71,7 +100,7 @@ class Run:
     def __init__(self, data: Any, spec: dict[str, Any]) -> None:
         self.data, self.spec = data, spec
         self.buffer = build(data, spec)
-        self.single = spec["kind"] == "single"
+        self.single = spec["kind"] in ("single", "prioritized single", "hindsight")
         self.rows = spec["options"].get("save_only_last_obs", False)
 
     def add(self, steps: list[dict[str, Any]]) -> Any:
@@ -91,7 +120,13 @@ class Run:
     def state(self) -> Any:
         buffer = self.buffer
         children = [] if self.single else [len(child) for child in buffer.buffers]
-        return [len(buffer), buffer.maxsize, buffer.last_index, buffer.unfinished_index() if len(buffer) else [], children]
+        return [
+            len(buffer),
+            buffer.maxsize,
+            buffer.last_index,
+            buffer.unfinished_index() if len(buffer) else [],
+            children,
+        ]
 
     def columns(self) -> Any:
         indices = self.buffer.sample_indices(0)
@@ -111,6 +146,28 @@ class Run:
     def reset(self, keep_statistics: bool) -> None:
         self.buffer.reset(keep_statistics=keep_statistics)
 
+    def stored(self) -> Any:
+        """Every column as it lies there, and the pointers."""
+        names = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
+        live = np.sort(np.concatenate([np.arange(len(b)) + o for b, o in self.rings()]))
+        columns = {name: plain(getattr(self.buffer, name)[live]) for name in names if hasattr(self.buffer, name)}
+        running = [[b._index, b._size, b._ep_rew, b._ep_len, b._ep_idx] for b, _ in self.rings()]
+        return [columns, running, self.buffer.last_index, self.buffer.maxsize]
+
+    def rings(self) -> Any:
+        return [(self.buffer, 0)] if self.single else zip(self.buffer.buffers, self.buffer._offset, strict=True)
+
+    def priorities(self) -> Any:
+        rows = np.sort(self.buffer.sample_indices(0))
+        return [self.buffer.weight[rows].tolist(), float(self.buffer._max_prio), self.buffer._alpha, self.buffer._beta]
+
+    def reprioritize(self) -> None:
+        rows = np.sort(self.buffer.sample_indices(0))
+        self.buffer.update_weight(rows, (rows % 7) + 0.5)
+
+    def save(self, path: str) -> None:
+        self.buffer.save_hdf5(path)
+
     def moved(self, size: int) -> Any:
         """All rows, moved twice into a new buffer."""
         other = self.data.ReplayBuffer(size, **self.spec["options"])
@@ -119,7 +176,7 @@ class Run:
         return [indices, len(other), plain(other[rows]) if len(rows) else None, other.unfinished_index()]
 
     def step(self, name: str, *arguments: Any) -> Any:
-        if name not in ("add", "state", "reset") and len(self.buffer) == 0:
+        if name not in ("add", "state", "reset", "save", "stored") and len(self.buffer) == 0:
             return None
         return plain(getattr(self, name)(*arguments))
 

@@ -1,1 +1,1 @@
-collect_ignore = ["policy_driver.py"]  # runs in the interpreter of Tianshou 1.0
+collect_ignore = ["collector_driver.py", "policy_driver.py"]  # runs in the interpreter of Tianshou 1.0

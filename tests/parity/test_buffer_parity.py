@@ -36,7 +36,7 @@ def program(kind: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
         [rng.randint(3, 9)] * rings if kind in ("vector", "prioritized") else [rng.randint(3, 9) for _ in range(rings)]
     )
     if kind == "cached":
-        sizes = [rng.choice([7, 12]), *[rng.randint(4, 6)] * (rings - 1)]
+        sizes = [rng.choice([0, 7, 12]), *[rng.randint(4, 6)] * (rings - 1)]
     writable = rings - (kind == "cached")
     number = iter(range(10, 10**6, 10))  # the first row of each episode; its rows count on from there
     now = [next(number) for _ in range(writable)]
@@ -114,7 +114,9 @@ def both() -> dict[tuple[str, str], list[tuple[dict[str, Any], Any, Any]]]:
 
 
 @pytest.mark.parametrize(("kind", "options"), CASES)
-def test_same_answers(both: dict[tuple[str, str], list[tuple[dict[str, Any], Any, Any]]], kind: str, options: str) -> None:
+def test_same_answers(
+    both: dict[tuple[str, str], list[tuple[dict[str, Any], Any, Any]]], kind: str, options: str
+) -> None:
     stacked = OPTIONS[options].get("stack_num", 1) > 1 and not OPTIONS[options].get("ignore_obs_next")
     for made, mine, yours in both[kind, options]:
         for operation, answer, wanted in zip(made["operations"], mine, yours, strict=True):

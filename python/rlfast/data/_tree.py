@@ -58,14 +58,25 @@ def put(tree: Any, ids: Ids | None, rows: Any, length: int) -> Any:
 
     def replaced(row: Any, leaf: Any = None) -> Any:
         if leaf is None:
-            full = np.zeros((length, *row.shape[1:]), row.dtype) if isinstance(row, np.ndarray) else None
-            leaf = row.new_zeros((length, *row.shape[1:])) if full is None else full
-        else:
-            leaf = leaf.copy() if isinstance(leaf, np.ndarray) else leaf.clone()
+            shape = (length, *row.shape[1:])
+            leaf = np.zeros(shape, row.dtype) if isinstance(row, np.ndarray) else row.new_zeros(shape)
+        elif not isinstance(leaf, np.ndarray):
+            leaf = leaf.clone()
+        elif leaf.shape[1:] == row.shape[1:]:
+            leaf = leaf.astype(np.result_type(leaf, row))  # a copy
+        else:  # ragged: entries of different shapes
+            leaf, row = _objects(leaf), _objects(row)
         leaf[ids] = row
         return leaf
 
     return map_leaves(replaced, rows, *(() if tree is None else (tree,)))
+
+
+def _objects(entries: NDArray[Any]) -> NDArray[np.object_]:
+    objects = np.empty(len(entries), dtype=object)
+    for i, entry in enumerate(entries):
+        objects[i] = entry
+    return objects
 
 
 def clear(tree: Any, ids: Ids) -> Any:

@@ -211,6 +211,21 @@ class Collector:
         start = time.perf_counter()
         self._reset_stale(goal.ready, reset_kwargs)
         later_kwargs = {key: value for key, value in reset_kwargs.items() if key != "seed"}
+        try:
+            steps, returns, lens = self._until(
+                goal, random=random, render=render, no_grad=no_grad, reset_kwargs=later_kwargs
+            )
+        except BaseException:  # a step may have been taken and not stored: what follows must not be joined to it
+            self._stale[:] = True
+            raise
+        if goal.discards:
+            self._stale[:] = True
+        return self._report(steps, np.array(returns), np.array(lens, dtype=np.int64), time.perf_counter() - start)
+
+    def _until(
+        self, goal: Goal, *, random: bool, render: float | None, no_grad: bool, reset_kwargs: dict[str, Any]
+    ) -> tuple[int, list[Any], list[int]]:
+        """Steps until the goal is reached: the number of steps, and returns and lengths of the episodes that ended."""
         returns: list[Any] = []
         lens: list[int] = []
         steps = 0
@@ -228,10 +243,8 @@ class Collector:
                 self._stale[ended] = True
             goal.advance(ended)
             if len(ended) and len(again := np.intersect1d(ended, goal.ready, assume_unique=True)):
-                self._reset(again, later_kwargs)
-        if goal.discards:
-            self._stale[:] = True
-        return self._report(steps, np.array(returns), np.array(lens, dtype=np.int64), time.perf_counter() - start)
+                self._reset(again, reset_kwargs)
+        return steps, returns, lens
 
     def _report(self, steps: int, returns: NDArray[Any], lens: Ids, seconds: float) -> CollectStats:
         seconds = max(seconds, 1e-9)

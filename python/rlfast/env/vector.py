@@ -161,7 +161,7 @@ class BaseVectorEnv:
         info_array = np.empty(len(ids), dtype=object)
         info_array[:] = infos
         term, trunc = np.array(terminated, dtype=bool), np.array(truncated, dtype=bool)
-        self._over.update(ids[k] for k in np.flatnonzero(term | trunc))
+        self._over.update(ids[k] for k in np.flatnonzero(term | trunc).tolist())
         return stack(obs), np.array(rew), term, trunc, info_array
 
     def _begin_step(self, action: Any, ids: Sequence[int]) -> None:

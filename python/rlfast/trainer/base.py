@@ -161,6 +161,7 @@ class BaseTrainer(ABC):
         self.stop_fn_flag = False
         self.start_time = time.time()
         self._metrics = UpdateMetrics()
+        self._epoch_began = (self.start_time, 0)  # when, and after how many gradient steps
         self._last_test: CollectStats | None = None
 
     # -- the whole run -----------------------------------------------------------------------------------------------
@@ -218,6 +219,7 @@ class BaseTrainer(ABC):
         self.epoch += 1
         self.policy.train()
         self._last_test = None
+        self._epoch_began = (time.time(), self.gradient_step)
         collect_stat, training_stat = self._train_epoch()
         if not self.stop_fn_flag:
             self.logger.save_data(self.epoch, self.env_step, self.gradient_step, self.save_checkpoint_fn)
@@ -251,7 +253,8 @@ class BaseTrainer(ABC):
             figures |= {"return": self.last_rew, "len": self.last_len}
         if training_stat is not None:
             figures |= training_stat.smoothed_loss
-            figures["updates/s"] = self.gradient_step / max(time.time() - self.start_time, 1e-9)
+            start, before = self._epoch_began
+            figures["updates/s"] = (self.gradient_step - before) / max(time.time() - start, 1e-9)
         return figures
 
     def _advance(self) -> tuple[CollectStatsBase, int]:

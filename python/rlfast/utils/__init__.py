@@ -1,6 +1,21 @@
 """Small tools that every layer may use. Importing them does not import torch."""
 
+from rlfast.utils.logger import BaseLogger, CSVLogger, JSONLLogger, LazyLogger, LoggerGroup
+from rlfast.utils.logger.tensorboard import TensorboardLogger
 from rlfast.utils.lr_scheduler import MultipleLRSchedulers
+from rlfast.utils.progress import DummyTqdm, tqdm_config
 from rlfast.utils.statistics import MovAvg, RunningMeanStd
 
-__all__ = ["MovAvg", "MultipleLRSchedulers", "RunningMeanStd"]
+__all__ = [
+    "BaseLogger",
+    "CSVLogger",
+    "DummyTqdm",
+    "JSONLLogger",
+    "LazyLogger",
+    "LoggerGroup",
+    "MovAvg",
+    "MultipleLRSchedulers",
+    "RunningMeanStd",
+    "TensorboardLogger",
+    "tqdm_config",
+]

@@ -1,0 +1,25 @@
+"""The same scripted environments through the collectors of Tianshou 1.0 and of rlfast."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PYTHON = os.environ.get("RLFAST_TIANSHOU_PYTHON")
+DRIVER = Path(__file__).with_name("collector_driver.py")
+
+
+@pytest.mark.skipif(
+    not PYTHON, reason="RLFAST_TIANSHOU_PYTHON names no interpreter with tianshou==1.0.0 to compare with"
+)
+def test_both_collect_and_store_the_same():
+    def collected(python, library):
+        command = [python, "-W", "ignore", DRIVER, library]
+        return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=110).stdout)
+
+    theirs, ours = collected(PYTHON, "tianshou"), collected(sys.executable, "rlfast")
+    assert len(ours) == 5
+    assert ours == theirs
