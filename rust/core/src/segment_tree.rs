@@ -13,6 +13,7 @@ use std::ops::{Deref, DerefMut, Range};
 use std::slice;
 
 use crate::prefetch::prefetch;
+use crate::simd::{self, Kernel};
 
 /// Children of a node.
 const WIDTH: usize = 8;
@@ -30,14 +31,18 @@ struct Node([f64; WIDTH]);
 impl Node {
     /// The child that owns `mass`, which is then reduced by what lies before that child.
     ///
-    /// Without branches on the data: a mispredicted one costs more than all the additions.
+    /// Without branches on the data: a mispredicted one costs more than all the additions. And without closures: see
+    /// [`Kernel`].
     #[inline(always)]
     fn descend(&self, mass: &mut f64) -> usize {
         let mut before = [0.0; WIDTH + 1];
-        for (i, value) in self.0.iter().enumerate() {
-            before[i + 1] = before[i] + value;
+        for i in 0..WIDTH {
+            before[i + 1] = before[i] + self.0[i];
         }
-        let mut child = before[1..].iter().filter(|&&upto| upto <= *mass).count();
+        let mut child = 0;
+        for i in 0..WIDTH {
+            child += usize::from(before[i + 1] <= *mass);
+        }
         if child == WIDTH {
             child = self.last_positive();
         }
@@ -426,26 +431,45 @@ impl SumTree {
     pub fn find_many(&self, masses: &[f64], leaves: &mut [usize]) {
         assert_eq!(masses.len(), leaves.len(), "one place for each mass");
         assert!(self.total() > 0.0 || masses.is_empty(), "no leaf is positive");
-        for (masses, found) in masses.chunks(BLOCK).zip(leaves.chunks_mut(BLOCK)) {
-            let mut rest = [0.0; BLOCK];
-            rest[..masses.len()].copy_from_slice(masses);
-            self.find_block(&mut rest[..masses.len()], found);
-        }
+        debug_assert!(masses.iter().all(|&mass| mass >= 0.0), "masses must not be NaN or negative");
+        simd::run(Descents { tree: self, masses, leaves });
     }
 
-    fn find_block(&self, masses: &mut [f64], found: &mut [usize]) {
-        debug_assert!(masses.iter().all(|&mass| mass >= 0.0));
+    /// At most [`BLOCK`] draws.
+    #[inline(always)]
+    fn descend_together(&self, masses: &mut [f64], found: &mut [usize]) {
         found.fill(0);
         let levels = &self.sums.levels;
         for height in (0..levels.len()).rev() {
-            let below = if height > 0 { &levels[height - 1] } else { &self.leaves };
+            let nodes = &levels[height][..];
+            let below = if height > 0 { &levels[height - 1][..] } else { &self.leaves[..] };
             for (mass, node) in masses.iter_mut().zip(found.iter_mut()) {
-                *node = *node * WIDTH + levels[height][*node].descend(mass);
+                *node = *node * WIDTH + nodes[*node].descend(mass);
                 prefetch(below, *node);
             }
         }
         for (mass, node) in masses.iter_mut().zip(found) {
             *node = *node * WIDTH + self.leaves[*node].descend(mass);
+        }
+    }
+}
+
+/// The work of [`SumTree::find_many`].
+struct Descents<'a> {
+    tree: &'a SumTree,
+    masses: &'a [f64],
+    leaves: &'a mut [usize],
+}
+
+impl Kernel for Descents<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (masses, found) in self.masses.chunks(BLOCK).zip(self.leaves.chunks_mut(BLOCK)) {
+            let mut rest = [0.0; BLOCK];
+            rest[..masses.len()].copy_from_slice(masses);
+            self.tree.descend_together(&mut rest[..masses.len()], found);
         }
     }
 }

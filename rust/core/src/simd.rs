@@ -1,7 +1,8 @@
 //! Running the same code on wider vector registers where the processor has them.
 
 /// Code worth compiling twice. `run`, and all it calls in its loops, must be `#[inline(always)]`: what is not inlined stays
-/// compiled for the oldest processor. The results are the same to the bit, as nothing is reordered or fused.
+/// compiled for the oldest processor. Closures cannot be marked so, hence plain loops. The results are the same to the bit,
+/// as nothing is reordered or fused.
 pub trait Kernel {
     /// What it computes.
     type Output;

@@ -158,9 +158,6 @@ fn look_ahead<T: Real, const LAG: usize>(x: &mut [T], weight: T) {
     }
 }
 
-// What follows is written with plain loops: closures are functions of their own, which need not be inlined and would then be
-// compiled without the wider registers.
-
 /// Whether any of the flags is set; all are looked at, which takes a few vector instructions.
 #[inline(always)]
 pub(super) fn any<const G: usize>(flags: &[bool; G]) -> bool {
