@@ -24,7 +24,7 @@ def main() -> None:
     net = Net(state_shape=4, action_shape=2, hidden_sizes=[128, 128])
     policy = DQNPolicy(
         model=net,
-        optim=torch.optim.Adam(net.parameters(), lr=2e-3, fused=True),
+        optim=torch.optim.Adam(net.parameters(), lr=3e-3, fused=True),
         action_space=gym.spaces.Discrete(2),
         discount_factor=0.99,
         estimation_step=3,
@@ -44,13 +44,13 @@ def main() -> None:
     trainer = OffpolicyTrainer(
         policy=policy,
         max_epoch=50,
-        batch_size=512,
+        batch_size=256,
         train_collector=train_collector,
         test_collector=test_collector,
         step_per_epoch=2_000,
         step_per_collect=64,
         episode_per_test=20,
-        update_per_step=1 / 16,
+        update_per_step=1 / 8,
         train_fn=explore_less,
         stop_fn=lambda mean_return: mean_return >= 475,
     )

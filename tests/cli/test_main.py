@@ -32,6 +32,23 @@ def test_bad_commands(arguments, message, capsys):
     assert error.count("\n") == 1
 
 
+def test_ctrl_c_before_a_run_is_one_line(monkeypatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlfast.cli.train.main", interrupted)
+    assert main(["train", "dqn"]) == 130
+    assert capsys.readouterr().err == "rlfast: interrupted\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sh")
+def test_a_reader_that_leaves_is_no_error():
+    command = f"{sys.executable} -m rlfast train dqn --help | head -n 1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert "usage: rlfast train dqn" in done.stdout
+    assert done.stderr == ""
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "--help"]])
 def test_help_comes_without_torch(arguments):
     code = f"""

@@ -71,6 +71,7 @@ def test_help_shows_the_settings_of_the_environment(capsys):
         (["train", "dqn", "--max-steps", "0"], "rlfast: --max-steps must be at least 1, got 0"),
         (["train", "dqn", "--gamma", "2"], "rlfast: --gamma must be within 0 and 1, got 2.0"),
         (["train", "dqn", "--env", "NoSuchEnv-v0"], "NoSuchEnv"),
+        (["train", "dqn", "--env", "no_such_module:Env-v0"], "no_such_module"),
         (["train", "dqn", "--env", "Pendulum-v1"], "rlfast: DQN needs discrete actions"),
         (["train", "dqn", "--device", "abacus"], "rlfast: --device abacus cannot be used here"),
     ],

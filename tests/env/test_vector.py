@@ -76,17 +76,6 @@ def test_misuse_raises_and_leaves_the_environments_usable():
         envs.reset()
 
 
-def test_send_twice_and_recv_without_send():
-    worker = DummyEnvWorker(Scripted)
-    with pytest.raises(RuntimeError, match="call send"):
-        worker.recv()
-    worker.send(None)
-    with pytest.raises(RuntimeError, match="twice in a row"):
-        worker.send(None)
-    worker.recv()
-    assert worker.step(1)[1] == 1.0
-
-
 class Broken(Scripted):
     def step(self, action):
         if action == 3:

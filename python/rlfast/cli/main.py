@@ -45,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = import_module(f"rlfast.cli.{command}").main(arguments[1:])
         sys.stdout.flush()
+    except KeyboardInterrupt:  # before a run has begun; after that it is kept, and says so itself
+        return complain("interrupted", 130)
     except BrokenPipeError:  # whoever reads along, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -84,8 +84,6 @@ def _run(config: DQNConfig) -> int:
         result = train_dqn(config)
     except ConfigError as error:
         return complain(str(error), 2)
-    except KeyboardInterrupt:
-        return complain("interrupted before training began", 130)
     except Exception as error:
         notes = " ".join(getattr(error, "__notes__", []))
         return complain(f"the run failed: {type(error).__name__}: {error} {notes}", 1)

@@ -126,16 +126,18 @@ def convert(array: NDArray[Any], dtype: np.dtype[Any], path: Path) -> NDArray[An
     """
     if array.dtype == dtype:
         return array
-    if dtype == _OBJECT or np.can_cast(array.dtype, dtype, "safe"):
+    if dtype == _OBJECT or _is_safe(array.dtype, dtype):
         return array.astype(dtype)
     if array.dtype == _OBJECT:
         raise TypeError(
             f"{spell(path)} got an object ({_example(array)!r}), but its column holds {dtype}, as earlier rows gave "
             "numbers. Give numbers, or put objects under a key of their own."
         )
+    part = array.real if array.dtype.kind == "c" != dtype.kind else array
     with np.errstate(all="ignore"):
-        result = array.astype(dtype)
-        kept = _rounded_only(array, result) if _is_rounding(array.dtype, dtype) else _unchanged(array, result)
+        result = part.astype(dtype)
+        kept = _rounded_only(part, result) if _is_rounding(part.dtype, dtype) else _unchanged(part, result)
+        kept = kept & (array.imag == 0) if part is not array else kept
     if not np.all(kept):
         place = tuple(int(axis) for axis in np.argwhere(~np.atleast_1d(kept))[0])
         raise TypeError(
@@ -144,6 +146,11 @@ def convert(array: NDArray[Any], dtype: np.dtype[Any], path: Path) -> NDArray[An
             f"Give {dtype} values, or make the first row {array.dtype}."
         )
     return result
+
+
+def _is_safe(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """NumPy's rule, but for long integers: as floats they may lose their last digits."""
+    return np.can_cast(given, wanted, "safe") and not (given.kind in "iu" and given.itemsize == 8 and wanted.kind in "fc")
 
 
 def _is_rounding(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:

@@ -166,5 +166,7 @@ def preset(env: str) -> DQNConfig:
 
 
 _PRESETS = {
-    "CartPole-v1": DQNConfig(stop_return=475.0),
+    "CartPole-v1": DQNConfig(
+        stop_return=475.0, learning_rate=3e-3, batch_size=256, updates_per_step=0.125, target_update_freq=25
+    ),
 }

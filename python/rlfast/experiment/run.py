@@ -87,7 +87,7 @@ def train_dqn(config: DQNConfig) -> RunResult:
     try:
         parts = build_dqn(config)
         run_dir = make_run_dir(config, "dqn")
-    except (ValueError, gym.error.Error, OSError) as error:
+    except (ValueError, gym.error.Error, ImportError, OSError) as error:
         raise ConfigError(str(error)) from error
     config = replace(config, run_dir=run_dir)
     try:

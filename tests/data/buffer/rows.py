@@ -1,0 +1,37 @@
+"""Rows for the tests of the buffers: numbers that tell where they come from."""
+
+from typing import Any
+
+import numpy as np
+
+from rlfast.data import Batch
+
+
+def row(i: int, end: str = "", **more: Any) -> Batch:
+    """Row ``i``: obs is i, obs_next i + 1, act and rew too; ``end`` is "T" (terminated) or "t" (truncated)."""
+    fields = {"obs": float(i), "act": i, "rew": float(i), "obs_next": i + 1.0, "info": {}}
+    return Batch({**fields, "terminated": end == "T", "truncated": end == "t", **more})
+
+
+def rows(i: int, number: int, ends: str = "", **more: Any) -> Batch:
+    """Row ``i`` of ``number`` environments: environment ``k`` counts from 100 * k."""
+    ends = ends.ljust(number)
+    return Batch.stack([row(100 * k + i, ends[k].strip(), **more) for k in range(number)])
+
+
+def fill(buffer: Any, ends: str, start: int = 0) -> Any:
+    """One row for each letter of ``ends``; a dot goes on."""
+    for i, end in enumerate(ends, start):
+        buffer.add(row(i, end.strip(".")))
+    return buffer
+
+
+def everything(buffer: Any) -> dict[str, Any]:
+    """What must not change when something is refused."""
+    indices = buffer.sample_indices(0)
+    state = {"rows": indices.tolist(), "size": len(buffer), "last": buffer.last_index.tolist()}
+    if len(indices):
+        batch = buffer[indices]
+        state |= {key: np.array(batch[key]).tolist() for key in ("obs", "act", "rew", "done", "obs_next")}
+    state["columns"] = sorted((path, str(dtype), tuple(shape)) for path, dtype, shape in buffer._core.columns())
+    return state

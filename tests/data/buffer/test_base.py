@@ -1,0 +1,404 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from data.buffer.rows import everything, fill, row
+
+from rlfast.data import Batch, HERReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
+
+
+# -- what an empty buffer says -------------------------------------------------------------------------------------------
+def test_an_empty_buffer_answers_in_kind():
+    """Inventory 6.16: sample(0) was a KeyError and unfinished_index() an AttributeError."""
+    buffer = ReplayBuffer(5, seed=0)
+    assert len(buffer) == 0
+    assert buffer.unfinished_index().tolist() == []
+    batch, indices = buffer.sample(0)
+    assert (len(indices), indices.dtype, batch.rew.shape, batch.done.dtype) == (0, np.int64, (0,), np.bool_)
+    assert buffer.sample(-1)[1].tolist() == buffer.sample(None)[1].tolist() == []
+    assert buffer.update(ReplayBuffer(3)).tolist() == []
+    assert buffer.update(buffer).tolist() == []
+    with pytest.raises(ValueError, match="empty buffer"):
+        buffer.sample(1)
+    with pytest.raises(KeyError):
+        buffer[0]
+    with pytest.raises(AttributeError):
+        buffer.obs
+    assert repr(buffer) == "ReplayBuffer()"
+    assert np.array([buffer]).shape == (1,)  # NumPy must not take it for a sequence
+
+
+def test_a_buffer_that_was_reset_gives_batches_of_no_rows():
+    buffer = fill(ReplayBuffer(5), "..")
+    buffer.reset()
+    batch, _ = buffer.sample(0)
+    assert batch.obs.shape == (0,)
+    assert batch.act.dtype == np.int64
+
+
+# -- rows by index -------------------------------------------------------------------------------------------------------
+def test_rows_by_every_kind_of_index():
+    buffer = fill(ReplayBuffer(5), "..T....")  # slots hold 5 6 2 3 4
+    assert buffer[3].obs == 3.0
+    assert buffer[-1].obs == 4.0
+    assert buffer[[0, 2]].obs.tolist() == [5, 2]
+    assert buffer[np.array([[0, 1], [2, 3]])].act.tolist() == [[5, 6], [2, 3]]
+    assert buffer[np.array([True, False, False, True, False])].obs.tolist() == [5, 3]
+    assert buffer[:].obs.tolist() == [2, 3, 4, 5, 6]
+    assert buffer[1:3].obs.tolist() == [6, 2]
+    assert buffer[[]].obs.shape == (0,)
+    assert buffer[np.array([1, 2], np.uint8)].obs.tolist() == [6, 2]
+    for bad in (5, -6, [0, 5], 2.0, np.ones(3, bool)):
+        with pytest.raises(IndexError):
+            buffer[bad]
+
+
+def test_a_batch_has_all_keys_in_the_usual_order():
+    buffer = fill(ReplayBuffer(5), ".")
+    usual = ["obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy"]
+    assert list(buffer.sample(1)[0].keys()) == usual
+    buffer = ReplayBuffer(5)
+    buffer.add(row(0, logp=0.5))
+    assert list(buffer[0].keys()) == [*usual, "logp"]
+    assert buffer[0].policy == Batch() or buffer[0].policy.is_empty()
+
+
+def test_get_stacks_any_field():
+    buffer = fill(ReplayBuffer(8), "..T..")
+    assert buffer.get(4, "obs", stack_num=3).tolist() == [3, 3, 4]
+    assert buffer.get([2, 3], "rew", stack_num=2).tolist() == [[1, 2], [3, 3]]
+    assert buffer.get(1, "nothing", default_value=7) == 7
+    with pytest.raises(KeyError, match="nothing"):
+        buffer.get(1, "nothing")
+    assert buffer.get(1, "info").is_empty()
+
+
+def test_stack_num_may_be_changed():
+    buffer = fill(ReplayBuffer(8, stack_num=4), "....")
+    assert buffer[3].obs.tolist() == [0, 1, 2, 3]
+    buffer.stack_num = 2
+    assert buffer[3].obs.tolist() == [2, 3]
+    assert buffer.sample(2)[0].obs.shape == (2, 2)
+    with pytest.raises(AssertionError):
+        buffer.stack_num = 0
+
+
+def test_neighbours_of_one_row_and_of_many():
+    buffer = fill(ReplayBuffer(5), "..T....")
+    assert buffer.prev(0) == 4
+    assert isinstance(buffer.next(2), np.int64)
+    assert buffer.next([2, 3, 1]).tolist() == [2, 4, 1]
+    assert buffer.next(np.array([[4]])).tolist() == [[0]]
+
+
+def test_fresh_arrays_are_given_out():
+    buffer = fill(ReplayBuffer(4), "....")
+    batch = buffer[:]
+    batch.obs[:] = -1
+    fill(buffer, "....", start=10)
+    assert (batch.obs == -1).all()
+    assert buffer.obs.tolist() == [10, 11, 12, 13]
+
+
+# -- writing -------------------------------------------------------------------------------------------------------------
+def test_add_tells_where_and_what_episode():
+    buffer = ReplayBuffer(3)
+    answers = [buffer.add(row(i, "T" if i in (1, 4) else "")) for i in range(5)]
+    assert [[array.tolist() for array in answer] for answer in answers] == [
+        [[0], [0.0], [0], [0]],
+        [[1], [1.0], [2], [0]],
+        [[2], [0.0], [0], [2]],
+        [[0], [0.0], [0], [2]],
+        [[1], [9.0], [3], [2]],
+    ]
+
+
+def test_add_with_a_leading_axis():
+    buffer = ReplayBuffer(3)
+    assert buffer.add(Batch.stack([row(7, obs=[1, 2])]), buffer_ids=[0])[0].tolist() == [0]
+    assert buffer.add(row(8, obs=[3, 4]))[0].tolist() == [1]
+    assert buffer[[0, 1]].obs.tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(ValueError, match="first axis"):
+        buffer.add(Batch.stack([row(8, obs=[3, 4])] * 2), buffer_ids=[0])
+
+
+def test_rewards_of_several_agents():
+    buffer = ReplayBuffer(3)
+    buffer.add(row(0, rew=np.array([1.0, 2.0])))
+    _, ep_rew, ep_len, _ = buffer.add(row(1, "T", rew=np.array([10.0, 20.0])))
+    assert (ep_rew.tolist(), ep_len.tolist()) == ([[11.0, 22.0]], [2])
+
+
+def test_append_is_add_by_keywords():
+    one, other = ReplayBuffer(4), ReplayBuffer(4)
+    for i in range(6):
+        fields = row(i, "t" if i == 3 else "").__dict__
+        assert one.append(**{key: value for key, value in fields.items() if key != "info"}) == other.add(row(i, "t" if i == 3 else ""))[0][0]
+    assert everything(one) == everything(other)
+
+
+def test_late_keys_are_zero_before_and_where_they_are_missing():
+    buffer = ReplayBuffer(4)
+    buffer.add(row(0))
+    buffer.add(row(1, logp=0.5, info={"lives": 3, "name": "x"}))
+    buffer.add(row(2))
+    assert buffer.logp.tolist() == [0, 0.5, 0, 0]
+    assert buffer.info.lives.tolist() == [0, 3, 0, 0]
+    assert buffer.info.name.tolist() == [None, "x", None, None]
+
+
+def test_no_float_is_truncated_into_an_integer_column():
+    """Inventory 6.12."""
+    buffer = fill(ReplayBuffer(4), "..")
+    before = everything(buffer)
+    with pytest.raises(TypeError, match="act"):
+        buffer.add(row(2, act=0.5))
+    assert everything(buffer) == before
+    buffer.add(row(2, act=2.0))  # a whole number is none the worse for it
+    assert buffer.act.tolist() == [0, 1, 2, 0]
+
+
+BAD = {
+    "key": ({"act"}, {}, KeyError),
+    "dtype": ((), {"act": 0.5}, TypeError),
+    "object": ((), {"act": "left"}, TypeError),
+    "shape": ((), {"obs": [1.0, 2.0]}, ValueError),
+    "nesting": ((), {"obs": {"a": 1.0}}, (ValueError, KeyError)),
+    "flag": ((), {"terminated": 2}, TypeError),
+    "reward": ((), {"rew": [1.0, 2.0]}, ValueError),
+    "late key beside a bad one": ((), {"act": 0.5, "new": 1.0}, TypeError),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("make", [ReplayBuffer, lambda size: PrioritizedReplayBuffer(size, 0.6, 0.4)])
+def test_a_refused_row_leaves_the_buffer_as_it_was(make, case):
+    left_out, changes, error = BAD[case]
+    buffer = fill(make(4), "..T.")
+    before = everything(buffer)
+    bad = row(4).__dict__ | changes
+    with pytest.raises(error):
+        buffer.add(Batch({key: value for key, value in bad.items() if key not in left_out}))
+    assert everything(buffer) == before
+    fill(buffer, ".", start=4)
+    assert buffer[0].obs == 4
+
+
+def test_a_bad_first_row_lays_nothing_out():
+    buffer = ReplayBuffer(4)
+    with pytest.raises(KeyError, match="rew"):
+        buffer.add(Batch(obs=1, act=1, terminated=False, truncated=False))
+    assert buffer._meta.is_empty()
+    fill(buffer, "..")
+
+
+def test_a_storage_that_cannot_fit_is_refused_with_its_size():
+    buffer = ReplayBuffer(10**9)
+    with pytest.raises(MemoryError, match=r"\d"):
+        buffer.add(row(0, obs=np.zeros((84, 84, 100))))
+    assert buffer._meta.is_empty()
+    assert len(buffer) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"size": -1}, ValueError),
+        ({"size": 3, "stack_num": 0}, AssertionError),
+        ({"size": 3, "stacknum": 4}, TypeError),
+        ({"size": 3, "sampler": "prioritized"}, TypeError),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments, error):
+    with pytest.raises(error):
+        ReplayBuffer(**arguments)
+
+
+def test_reserved_names_cannot_be_assigned():
+    buffer = fill(ReplayBuffer(3), ".")
+    for key in ReplayBuffer._reserved_keys:
+        with pytest.raises(AssertionError, match=key):
+            setattr(buffer, key, 1)
+
+
+# -- objects -------------------------------------------------------------------------------------------------------------
+class Graph:
+    def __init__(self, nodes):
+        self.nodes = nodes
+
+
+def test_objects_are_kept_as_they_are():
+    graphs = [Graph(i) for i in range(4)]
+    buffer = ReplayBuffer(3, stack_num=2)
+    for i in range(4):
+        info = {"env": graphs[i], "label": f"row {i}", "none": None}
+        buffer.add(row(i, obs=graphs[i], obs_next=graphs[(i + 1) % 4], info=info))
+    assert buffer.info.env.tolist() == [graphs[3], graphs[1], graphs[2]]
+    assert buffer[0].obs.tolist() == [graphs[2], graphs[3]]
+    assert buffer[0].obs_next.tolist() == [graphs[3], graphs[0]]
+    batch, indices = buffer.sample(20)
+    assert all(batch.info.label[k][-1] == f"row {[3, 1, 2][i]}" for k, i in enumerate(indices))
+    other = ReplayBuffer(5)
+    other.update(buffer)
+    assert [graph.nodes for graph in other.obs[:3]] == [1, 2, 3]
+    buffer.reset()
+    assert buffer.info.env.tolist() == [None] * 3
+
+
+def test_objects_without_stored_next_observations():
+    buffer = ReplayBuffer(5, ignore_obs_next=True)
+    for i, end in enumerate("..T."):
+        buffer.add(row(i, end.strip("."), obs=f"obs {i}"))
+    assert buffer[:].obs_next.tolist() == ["obs 1", "obs 2", "obs 2", "obs 3"]
+
+
+# -- whole columns -------------------------------------------------------------------------------------------------------
+def test_a_column_may_be_added_through_meta():
+    """As CQL does: the column must come with later samples, and be zero in later rows."""
+    buffer = fill(ReplayBuffer(4), "...")
+    buffer._meta = Batch(**buffer._meta.__dict__, calibration_returns=np.arange(4.0))
+    assert buffer._store.plain
+    batch, indices = buffer.sample(10)
+    assert batch.calibration_returns.tolist() == indices.tolist()
+    fill(buffer, "..", start=3)
+    assert buffer.calibration_returns.tolist() == [0, 1, 2, 0]
+
+
+def test_rewards_may_be_replaced_for_a_while():
+    """As multi-agent policies do, one agent after the other."""
+    buffer = ReplayBuffer(6)
+    for i, end in enumerate(". . T . .".split()):
+        buffer.add(row(i, end.strip("."), rew=np.array([i, 10.0 * i])))
+    stored = buffer.rew.copy()
+    saved, buffer._meta.rew = buffer.rew, Batch()
+    assert buffer.sample(3)[0].rew.is_empty()
+    for agent in range(2):
+        buffer._meta.rew = saved[:, agent]
+        assert buffer[[2, 1]].rew.tolist() == [saved[2, agent], saved[1, agent]]
+        reward_sum, discount, last = buffer.nstep(np.array([0, 3, 4]), 2, 0.5)
+        assert reward_sum.tolist() == [saved[0, agent] + saved[1, agent] / 2, saved[3, agent] + saved[4, agent] / 2, saved[4, agent]]
+        assert (discount.tolist(), last.tolist()) == ([0.25, 0.25, 0.5], [1, 4, 4])
+        with pytest.raises(ValueError, match="rew"):
+            buffer.add(row(9, rew=np.array([1.0, 2.0])))
+    buffer._meta.rew = saved
+    assert buffer._store.plain
+    assert np.array_equal(buffer.rew, stored)
+    buffer.add(row(9, rew=np.array([1.0, 2.0])))
+
+
+@pytest.mark.parametrize("key", ["rew", "obs"])
+def test_a_replaced_column_becomes_the_stored_one_when_rows_come(key):
+    buffer = fill(ReplayBuffer(4), "..T.")
+    setattr(buffer._meta, key, np.array([5.0, 6, 7, 8]))
+    fill(buffer, ".", start=9)
+    assert getattr(buffer, key).tolist() == [9, 6, 7, 8]
+    assert buffer.done.tolist() == [False, False, True, False]
+    assert buffer._store.plain
+
+
+def test_a_column_of_another_length_is_refused():
+    buffer = fill(ReplayBuffer(4), "..")
+    with pytest.raises(ValueError, match="4"):
+        buffer._meta.extra = np.zeros(3)
+
+
+def test_set_batch_installs_a_storage():
+    buffer = fill(ReplayBuffer(3), "...")
+    stored = Batch(buffer._meta.__dict__)
+    other = fill(ReplayBuffer(3), "TTT", start=50)
+    other.set_batch(stored)
+    assert other[:].obs.tolist() == [0, 1, 2]
+    with pytest.raises(AssertionError):
+        other.set_batch(Batch(obs=np.zeros(4)))
+    with pytest.raises(AssertionError):
+        other.set_batch(Batch(**{**stored.__dict__, "strange": np.zeros(3)}))
+
+
+# -- moving, copying -----------------------------------------------------------------------------------------------------
+def test_update_moves_rows_in_order():
+    source = fill(ReplayBuffer(4, stack_num=2), "..T...")
+    target = ReplayBuffer(6)
+    assert target.update(source).tolist() == [0, 1, 2, 3]
+    assert target.update(source).tolist() == [4, 5, 0, 1]
+    assert target[:].obs.tolist() == [4, 5, 2, 3, 4, 5]
+    assert len(source) == 4
+
+
+def test_update_keeps_the_true_next_observation():
+    source = ReplayBuffer(4)
+    source.add(row(0, "t", obs_next=77.0))
+    source.add(row(1))
+    for options in ({}, {"stack_num": 3}):
+        target = ReplayBuffer(4, **options)
+        target.update(source)
+        assert target.get([0, 1], "obs_next", stack_num=1).tolist() == [77, 2]
+
+
+def test_update_between_buffers_that_store_differently():
+    source = fill(ReplayBuffer(4, ignore_obs_next=True), "..T.")
+    target = ReplayBuffer(4)
+    target.update(source)
+    assert target[:].obs_next.tolist() == [1, 2, 2, 3]
+    back = ReplayBuffer(4, ignore_obs_next=True)
+    back.update(target)
+    assert "obs_next" not in back._meta
+
+
+def test_only_the_last_frame_is_stored():
+    buffer = ReplayBuffer(4, save_only_last_obs=True, stack_num=2)
+    for i in range(3):
+        buffer.add(row(i, obs={"image": [[i - 1], [i]]}, obs_next={"image": [[i], [i + 1]]}))
+    assert buffer.obs.image.tolist() == [[0], [1], [2], [0]]
+    assert buffer[2].obs.image.tolist() == [[1], [2]]
+    assert buffer[2].obs_next.image.tolist() == [[2], [3]]
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
+def test_copies_go_on_alike_and_apart(clone):
+    buffer = PrioritizedReplayBuffer(5, 0.6, 0.4, stack_num=2, seed=3)
+    for i, end in enumerate("..T..."):
+        buffer.add(row(i, end.strip("."), info={"name": f"row {i}"}))
+    other = clone(buffer)
+    assert type(other) is PrioritizedReplayBuffer
+    assert everything(other) == everything(buffer)
+    assert other.info.name.tolist() == buffer.info.name.tolist()
+    for _ in range(20):
+        assert other.sample_indices(7).tolist() == buffer.sample_indices(7).tolist()
+    other.add(row(9, info={"name": "other"}))
+    assert 9.0 not in buffer.obs.tolist()
+
+
+def test_a_subclass_has_its_say():
+    class Newest(ReplayBuffer):
+        def sample_indices(self, batch_size):
+            return np.repeat(self.last_index, batch_size)
+
+    class Negated(ReplayBuffer):
+        def __getitem__(self, index):
+            batch = super().__getitem__(index)
+            batch.rew = -batch.rew
+            return batch
+
+    assert fill(Newest(9), "....").sample(3)[0].obs.tolist() == [3, 3, 3]
+    assert (fill(Negated(9), "....", start=1).sample(3)[0].rew < 0).all()
+
+
+def test_the_global_generator_repeats_a_run():
+    def run(seed=None):
+        return fill(ReplayBuffer(50, seed=seed), "." * 50).sample_indices(100).tolist()
+
+    np.random.seed(7)
+    first = run()
+    np.random.seed(7)
+    assert run() == first
+    assert run(1) == run(1) != run(2)
+
+
+def test_options_build_the_same_buffer_again():
+    buffer = ReplayBuffer(3, stack_num=2, ignore_obs_next=True)
+    assert ReplayBuffer(5, **buffer.options).options == buffer.options
+    prioritized = PrioritizedReplayBuffer(3, 0.6, 0.4, weight_norm=False)
+    assert PrioritizedReplayBuffer(5, **prioritized.options)._weight_norm is False
+    hindsight = HERReplayBuffer(3, np.equal, 5)
+    assert ReplayBuffer(5, **hindsight.options)._config == hindsight._config

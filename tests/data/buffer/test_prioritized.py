@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+from data.buffer.rows import fill, row, rows
+
+from rlfast.data import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from rlfast.data.buffer import Prioritized
+
+EPS = np.finfo(np.float32).eps
+
+
+def make(size=5, alpha=0.5, beta=0.5, **options):
+    return PrioritizedReplayBuffer(size, alpha, beta, seed=0, **options)
+
+
+def test_rows_are_drawn_by_priority():
+    buffer = fill(make(alpha=1.0), "....")
+    buffer.update_weight(np.arange(4), np.array([1.0, 2.0, 3.0, 0.0]))
+    shares = np.bincount(buffer.sample_indices(40000), minlength=5) / 40000
+    assert np.allclose(shares, [1 / 6, 1 / 3, 1 / 2, 0, 0], atol=0.01)
+
+
+def test_weights_are_what_the_paper_says():
+    """Inventory 6.19: the leaves p^alpha were divided by the raw smallest priority."""
+    buffer = fill(make(beta=0.5), "...")
+    priorities = np.array([1.0, 4.0, 16.0])
+    buffer.update_weight(np.arange(3), priorities - EPS)
+    probability = priorities**0.5 / (priorities**0.5).sum()
+    expected = (probability / probability.min()) ** -0.5
+    assert np.allclose(buffer.get_weight(np.arange(3)), expected)
+    assert buffer.get_weight(2) == pytest.approx(expected[2])
+    assert np.allclose(buffer[[1, 2]].weight, expected[1:] / expected[1])
+    buffer._weight_norm = False
+    assert np.allclose(buffer[[1, 2]].weight, expected[1:])
+    buffer.update_weight(np.array([0]), np.array([4.0 - EPS]))  # the smallest is forgotten when it is gone
+    assert np.allclose(buffer.get_weight(np.arange(3)), [1, 1, 2**-0.5])
+
+
+def test_new_rows_have_the_largest_priority_so_far():
+    buffer = fill(make(), "..")
+    buffer.update_weight(np.array([0]), np.array([-9.0]))
+    fill(buffer, ".", start=2)
+    assert np.allclose(buffer.weight[np.arange(3)], np.array([9.0, 1.0, 9.0]) ** 0.5)
+    buffer.init_weight(np.array([1]))
+    assert np.allclose(buffer.weight[1], 3.0)
+
+
+def test_set_beta_counts_in_a_vector_buffer():
+    """Inventory 6.4: set_beta had no effect there, and weight_norm=False was lost."""
+    buffer = PrioritizedVectorReplayBuffer(6, 2, alpha=1.0, beta=0.5, weight_norm=False, seed=0)
+    buffer.add(rows(0, 2))
+    buffer.update_weight(np.array([0, 3]), np.array([1.0, 4.0]))
+    assert buffer._weight_norm is False
+    assert buffer.options["weight_norm"] is False
+    assert np.allclose(buffer[[0, 3]].weight, [1, 0.5], atol=1e-5)
+    buffer.set_beta(1.0)
+    assert np.allclose(buffer[[0, 3]].weight, [1, 0.25], atol=1e-5)
+    assert buffer.buffers[0]._beta == 1.0
+    with pytest.raises(ValueError, match="beta"):
+        buffer.set_beta(-1.0)
+
+
+def test_reset_empties_the_tree():
+    """Inventory 6.6: stale rows were drawn after a reset."""
+    buffer = fill(make(10), "." * 10)
+    buffer.update_weight(np.arange(10), np.full(10, 5.0))
+    buffer.reset()
+    assert buffer.weight.reduce() == 0
+    with pytest.raises(ValueError, match="empty"):
+        buffer.sample(3)
+    fill(buffer, "..")
+    assert set(buffer.sample_indices(200).tolist()) == {0, 1}
+
+
+def test_only_rows_with_a_whole_stack_are_drawn_when_asked():
+    """Inventory 6.7: prioritized sampling ignored sample_avail."""
+    buffer = fill(make(8, stack_num=3, sample_avail=True), "...T....")
+    assert set(buffer.sample_indices(300).tolist()) == {2, 3, 6, 7}
+    assert buffer.sample_indices(0).tolist() == [2, 3, 6, 7]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_bad_priority_changes_nothing(bad):
+    """Inventory 6.10: a NaN spoilt every sample after it."""
+    buffer = fill(make(), "...")
+    before = buffer.weight[np.arange(5)].tolist()
+    with pytest.raises(ValueError, match="1"):
+        buffer.update_weight(np.arange(3), np.array([1.0, bad, 2.0]))
+    with pytest.raises(ValueError, match="priorit"):
+        buffer.update_weight(np.arange(3), np.ones(2))
+    assert buffer.weight[np.arange(5)].tolist() == before
+    buffer.sample(10)
+
+
+def test_an_overwritten_row_keeps_its_new_priority():
+    buffer = fill(make(3), "...")
+    _, indices = buffer.sample(30)
+    fill(buffer, ".", start=3)
+    buffer.update_weight(indices, np.full(30, 4.0))
+    assert np.allclose(buffer.weight[np.arange(3)], [1, 2, 2])
+    assert buffer._core.stale_updates == (indices == 0).sum()
+
+
+def test_moved_rows_are_drawn():
+    buffer = make()
+    buffer.update(fill(ReplayBuffer(3), "..."))
+    assert buffer.weight.reduce() == 3
+    assert set(buffer.sample_indices(100).tolist()) == {0, 1, 2}
+
+
+def test_a_uniform_buffer_has_no_priorities():
+    for buffer in (ReplayBuffer(3), VectorReplayBuffer(4, 2)):
+        for name in ("update_weight", "weight", "set_beta", "get_weight", "init_weight"):
+            assert not hasattr(buffer, name)
+
+
+def test_priorities_by_composition():
+    buffer = VectorReplayBuffer(6, 2, sampler=Prioritized(0.6, 0.4), seed=0)
+    buffer.add(rows(0, 2))
+    batch, indices = buffer.sample(4)
+    buffer.update_weight(indices, np.arange(4.0))
+    assert batch.weight.tolist() == [1.0] * 4
+    assert buffer.options["sampler"] == Prioritized(0.6, 0.4)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.4), (-1.0, 0.4), (0.6, -0.1), (float("nan"), 0.4)])
+def test_exponents_out_of_range(alpha, beta):
+    with pytest.raises(AssertionError):
+        PrioritizedReplayBuffer(5, alpha, beta)
+    with pytest.raises(AssertionError):
+        PrioritizedVectorReplayBuffer(5, 2, alpha=alpha, beta=beta)
+
+
+def test_a_child_draws_from_its_own_rows_by_priority():
+    buffer = PrioritizedVectorReplayBuffer(8, 2, alpha=1.0, beta=0.4, seed=0)
+    for i in range(3):
+        buffer.add(rows(i, 2))
+    child = buffer.buffers[1]
+    child.update_weight(np.arange(3), np.array([0.0, 1.0, 0.0]))
+    batch, indices = child.sample(20)
+    assert (indices == 1).mean() > 0.9
+    assert set(batch.obs.tolist()) <= {100.0, 101.0, 102.0}
+    assert np.allclose(buffer.weight[np.array([5])], 1.0)
+    child.add(row(5))
+    assert len(buffer) == 7
