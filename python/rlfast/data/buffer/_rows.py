@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from rlfast import _core
 from rlfast._core import carried, carry
 from rlfast.data.buffer._store import Index, Store
 from rlfast.data.buffer._units import Transition
@@ -110,11 +111,8 @@ class Rows:
 
 
 def shift(rows: Index, by: int) -> Index:
-    """The rows ``by`` further on, with the goals they remember."""
-    if not by:
-        return rows
-    goals = carried(rows)
-    return rows + by if goals is None else carry(rows + by, goals)
+    """The rows ``by`` further on, with all they remember."""
+    return _core.shift(rows, by) if by else rows
 
 
 def with_goals(rows: Index, others: Index) -> Index:
