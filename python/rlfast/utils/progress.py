@@ -61,7 +61,7 @@ class ProgressBar:
 
             self._bar = tqdm(total=total, desc=description, unit="step", file=sys.stderr, **tqdm_config)
 
-    def update(self, n: int, figures: Mapping[str, float]) -> None:
+    def update(self, n: int, figures: Mapping[str, int | float]) -> None:
         """Moves on by ``n`` steps and shows the ``figures``, beside those of earlier calls that are missing now."""
         self.n += n
         if self._bar is None:
