@@ -204,7 +204,7 @@ impl Replay {
         let next = held.with(py, &columns, &foreign)?;
         let leaves = next.columns[held.columns.len()..].iter().map(|column| column.leaf.clone()).collect::<Vec<_>>();
         let mut state = self.lock(py);
-        if !leaves.is_empty() || state.engine.table().is_none() {
+        if !leaves.is_empty() {
             state.engine.define(leaves).python()?;
         }
         state.columns = Arc::new(next);
