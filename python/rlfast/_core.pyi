@@ -1,18 +1,34 @@
 """The native half of rlfast. Everything here is an engine part; the public names live in the Python packages."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, final, overload
+from typing import Any, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "OutOfRange",
+    "Replay",
+    "SchemaMismatch",
+    "SegmentTree",
+    "__version__",
+    "carried",
+    "carry",
+    "discounted_returns",
+    "gae",
+    "nstep_returns",
+    "settle",
+    "shift",
+    "vtrace",
+]
+
 __version__: str
 
-type Path = tuple[str, ...]
+_Path: TypeAlias = tuple[str, ...]
 """Where a leaf stands in a nested batch: ``("obs", "agent", "position")``."""
-type Column = tuple[Path, np.dtype[Any], tuple[int, ...]]
+_Column: TypeAlias = tuple[_Path, np.dtype[Any], tuple[int, ...]]
 """A leaf's path, dtype and shape of one row."""
-type Index = NDArray[np.int64]
+_Index: TypeAlias = NDArray[np.int64]
 
 class SchemaMismatch(Exception):
     """What was given is not exactly what the columns hold. Raised before anything is changed; the Python layer
@@ -39,8 +55,9 @@ class Replay:
         seed: int = 0,
         storage: str | None = None,
     ) -> Replay:
-        """:param batch: the class of nested values, besides dict, in and out: results are instances made around a dict, without
-        calling ``__init__``. :param alpha: priority exponent, None for uniform sampling. :param storage: folder for file-backed columns."""
+        """:param batch: the class of nested values, besides dict, in and out: results are instances made around a dict,
+        without calling ``__init__``. :param alpha: priority exponent, None for uniform sampling. :param storage: folder
+        for file-backed columns."""
 
     # -- structure ---------------------------------------------------------------------------------------------------
     @property
@@ -54,26 +71,28 @@ class Replay:
     sample_avail: bool
     beta: float
     weight_norm: bool
-    def define(self, columns: Sequence[Column], foreign: Sequence[Path] = ()) -> None:
-        """First call: lays out the rows. Later calls add zero-filled columns. ``foreign`` paths are object leaves that the
-        caller keeps; they are skipped in ``add`` and absent from results. MemoryError (with the bytes) when it cannot fit."""
-    def columns(self) -> list[Column]: ...
+    def define(self, columns: Sequence[_Column], foreign: Sequence[_Path] = ...) -> None:
+        """First call: lays out the rows. Later calls add zero-filled columns. ``foreign`` paths are object leaves that
+        the caller keeps; they are skipped in ``add`` and absent from results. MemoryError (with the bytes) when it
+        cannot fit."""
+    def columns(self) -> list[_Column]: ...
     def nbytes(self) -> int:
         """Bytes of the rows that are held in memory or on disk (not reserved address space)."""
     def __len__(self) -> int: ...
-    def sizes(self) -> Index:
+    def sizes(self) -> _Index:
         """Rows held by each ring."""
-    def cursors(self) -> Index:
+    def cursors(self) -> _Index:
         """Next slot to be written in each ring, ring-local."""
     # -- writing -----------------------------------------------------------------------------------------------------
     def add(
-        self, fields: Mapping[str, Any], rings: Index | None = None
-    ) -> tuple[Index, NDArray[np.float64], Index, Index]:
+        self, fields: Mapping[str, Any], rings: _Index | None = None
+    ) -> tuple[_Index, NDArray[np.float64], _Index, _Index]:
         """One row (``rings=None``: ring 0, unbatched leaves) or one row for each entry of ``rings``.
 
-        Returns ``(index, episode_return, episode_length, episode_start)``, all of length 1 or ``len(rings)``; return and
-        length are 0 where the episode goes on, and the return is ``[rows, agents]`` for vector rewards. ``done``, and ``obs_next``
-        under ``save_obs_next=False``, are ignored; a ring may be named several times, but one of capacity 0 never."""
+        Returns ``(index, episode_return, episode_length, episode_start)``, all of length 1 or ``len(rings)``; return
+        and length are 0 where the episode goes on, and the return is ``[rows, agents]`` for vector rewards. ``done``,
+        and ``obs_next`` under ``save_obs_next=False``, are ignored; a ring may be named several times, but one of
+        capacity 0 never."""
     def append(
         self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None, ring: int = 0
     ) -> int:
@@ -81,60 +100,60 @@ class Replay:
     def close_episode(self, ring: int) -> None:
         """Ends the running episode of a ring as truncated at its newest row."""
     def reset(self, ring: int | None = None, keep_statistics: bool = False) -> None: ...
-    def load(
-        self, fields: Mapping[str, Any], sizes: Sequence[int], cursors: Sequence[int]
-    ) -> None:
-        """Replaces all rows by full-length columns (``total`` rows each, in storage order), of which ``sizes[r]`` rows before
-        ``cursors[r]`` are live. ``define`` must have laid out the columns."""
+    def load(self, fields: Mapping[str, Any], sizes: Sequence[int], cursors: Sequence[int]) -> None:
+        """Replaces all rows by full-length columns (``total`` rows each, in storage order), of which ``sizes[r]`` rows
+        before ``cursors[r]`` are live. ``define`` must have laid out the columns."""
     def running(self, ring: int) -> tuple[NDArray[np.float64] | float, int, int]:
         """Return so far, length so far and start (global index) of the ring's running episode."""
     def set_running(self, ring: int, episode_return: NDArray[np.float64] | float, length: int, start: int) -> None: ...
     # -- reading -----------------------------------------------------------------------------------------------------
     def take(
         self,
-        index: Index,
+        index: _Index,
         keys: Sequence[str] | None = None,
         stack_num: int | None = None,
         out: Mapping[str, NDArray[Any]] | None = None,
     ) -> dict[str, Any]:
         """Fresh arrays of the rows at ``index`` (any shape; the result's leading axes), nested as they came in.
 
-        ``keys``: top-level names; None means every column, ``done``, ``obs_next``, and empty ``info`` and ``policy`` when there
-        are none. ``stack_num`` applies to obs, obs_next, info and policy. IndexError for rows outside the storage."""
-    def sample(self, batch_size: int, out: Mapping[str, NDArray[Any]] | None = None) -> tuple[dict[str, Any], Index]:
+        ``keys``: top-level names; None means every column, ``done``, ``obs_next``, and empty ``info`` and ``policy``
+        when there are none. ``stack_num`` applies to obs, obs_next, info and policy. IndexError for rows outside the
+        storage."""
+    def sample(self, batch_size: int, out: Mapping[str, NDArray[Any]] | None = None) -> tuple[dict[str, Any], _Index]:
         """``draw`` and ``take`` in one; with ``weight`` when prioritized."""
-    def draw(self, batch_size: int, ring: int | None = None) -> Index:
-        """Anchors with replacement: uniform over live rows (of one ring), or by priority; only rows with a full stack under
-        ``sample_avail``. ValueError when there is none. The array remembers the generations of its slots."""
-    def view(self, path: Path) -> NDArray[Any]:
+    def draw(self, batch_size: int, ring: int | None = None) -> _Index:
+        """Anchors with replacement: uniform over live rows (of one ring), or by priority; only rows with a full stack
+        under ``sample_avail``. ValueError when there is none. The array remembers the generations of its slots."""
+    def view(self, path: _Path) -> NDArray[Any]:
         """The whole column, unfilled rows zero. A view of the storage where it is stored as such (read-only for obs and
         flags), else (obs_next, de-duplicated frames) a fresh array."""
-    def set_column(self, path: Path, values: NDArray[Any]) -> None:
+    def set_column(self, path: _Path, values: NDArray[Any]) -> None:
         """Overwrites a whole stored column; obs, obs_next and flags go through ``load``."""
     # -- episodes ----------------------------------------------------------------------------------------------------
-    def prev(self, index: Index) -> Index: ...
-    def next(self, index: Index) -> Index: ...
-    def unfinished(self) -> Index:
+    def prev(self, index: _Index) -> _Index: ...
+    def next(self, index: _Index) -> _Index: ...
+    def unfinished(self) -> _Index:
         """Newest row of each ring whose episode is running."""
-    def chronological(self, ring: int | None = None) -> Index:
+    def chronological(self, ring: int | None = None) -> _Index:
         """All live rows, oldest first, ring by ring; with ``sample_avail`` only those with a full stack."""
-    def episode_start(self, index: Index) -> Index:
+    def episode_start(self, index: _Index) -> _Index:
         """Oldest live row of the episode of each row."""
-    def episode_end(self, index: Index) -> Index:
+    def episode_end(self, index: _Index) -> _Index:
         """Newest live row of the episode of each row."""
-    def unroll(self, index: Index, length: int) -> tuple[Index, Index]:
-        """``(rows[B, length], count[B])``: each row and those that follow it in its episode; past the end the last repeats."""
-    def window(self, index: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
-        """``(rows[B, before + length], mask)``: up to ``before`` rows of the episode ahead of each row, then ``length`` from it.
-        Rows outside the episode repeat the nearest one inside and are masked False."""
+    def unroll(self, index: _Index, length: int) -> tuple[_Index, _Index]:
+        """``(rows[B, length], count[B])``: each row and those that follow it in its episode; past the end the last
+        repeats."""
+    def window(self, index: _Index, before: int, length: int) -> tuple[_Index, NDArray[np.bool_]]:
+        """``(rows[B, before + length], mask)``: up to ``before`` rows of the episode ahead of each row, then ``length``
+        from it. Rows outside the episode repeat the nearest one inside and are masked False."""
     def nstep(
-        self, index: Index, n_step: int, gamma: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
-        """``(reward_sum, discount, last)``: sum of gamma^k r over the k <= n_step rows that exist inside the episode; gamma^k, or
-        0 if the last row is terminal; and the last row (it inherits what ``index`` carries)."""
-    def hindsight(self, index: Index, future_k: float, horizon: int) -> tuple[NDArray[np.bool_], Index]:
-        """``(relabel, goal)``: whether each row is relabelled (probability 1 - 1/future_k) and the row, at or after it in its
-        episode and less than ``horizon`` later, whose achieved goal is taken."""
+        self, index: _Index, n_step: int, gamma: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], _Index]:
+        """``(reward_sum, discount, last)``: sum of gamma^k r over the k <= n_step rows that exist inside the episode;
+        gamma^k, or 0 if the last row is terminal; and the last row (it inherits what ``index`` carries)."""
+    def hindsight(self, index: _Index, future_k: float, horizon: int) -> tuple[NDArray[np.bool_], _Index]:
+        """``(relabel, goal)``: whether each row is relabelled (probability 1 - 1/future_k) and the row, at or after it
+        in its episode and less than ``horizon`` later, whose achieved goal is taken."""
     # -- priorities --------------------------------------------------------------------------------------------------
     @property
     def prioritized(self) -> bool: ...
@@ -148,21 +167,22 @@ class Replay:
     def max_priority(self) -> float: ...
     @max_priority.setter
     def max_priority(self, value: float) -> None: ...
-    def weights(self, index: Index, normalize: bool | None = None) -> NDArray[np.float64]:
+    def weights(self, index: _Index, normalize: bool | None = None) -> NDArray[np.float64]:
         """Importance weights, divided by the largest among them under ``normalize`` (None: ``weight_norm``)."""
-    def update_priority(self, index: Index, priority: NDArray[np.float64]) -> int:
-        """Sets (|priority| + eps)^alpha; gives how many were refused as stale. ValueError on NaN, infinity or a negative
-        value (naming its place) before anything is changed."""
+    def update_priority(self, index: _Index, priority: NDArray[np.float64]) -> int:
+        """Sets (|priority| + eps)^alpha; gives how many were refused as stale. ValueError on NaN, infinity or a
+        negative value (naming its place) before anything is changed."""
     # -- what an index array carries -----------------------------------------------------------------------------------
-    def stamp(self, index: Index) -> Index:
+    def stamp(self, index: _Index) -> _Index:
         """The same rows in an array that remembers the current generations."""
     # -- state -------------------------------------------------------------------------------------------------------
     def reseed(self, seed: int) -> None: ...
     def dump(self) -> bytes:
         """Everything, random streams included, as a checksummed snapshot."""
     def restore(self, snapshot: bytes) -> None:
-        """The reverse; ValueError on anything that is not a whole snapshot of the same capacities, with nothing changed."""
-    def save(self, path: str, extra: bytes = b"") -> None:
+        """The reverse; ValueError on anything that is not a whole snapshot of the same capacities, with nothing
+        changed."""
+    def save(self, path: str, extra: bytes | None = None) -> None:
         """The snapshot to a temporary file beside ``path``, synced, then renamed over it."""
     @staticmethod
     def read_header(path: str) -> tuple[list[int], bytes]:
@@ -170,13 +190,13 @@ class Replay:
     def open(self, path: str) -> None:
         """Restores from a file written by ``save``."""
 
-def carry(index: Index, goals: Index) -> Index:
+def carry(index: _Index, goals: _Index) -> _Index:
     """The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal)."""
 
-def shift(index: Index, by: int) -> Index:
+def shift(index: _Index, by: int) -> _Index:
     """The rows ``by`` further on; the array remembers what ``index`` does."""
 
-def carried(index: Index) -> Index | None:
+def carried(index: _Index) -> _Index | None:
     """The goals given to ``carry`` (also for slices of its result), or None."""
 
 class OutOfRange(IndexError, ValueError, AssertionError):
@@ -244,7 +264,7 @@ def vtrace(
     c_bar: float,
     /,
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
-
 def settle(fields: dict[str, Any], batch: type[Any]) -> list[str] | None:
-    """Turns the plain values of ``fields`` into what a batch of that class holds, in place: bool, int and float become arrays
-    of no axes, an empty dict an empty batch, and arrays of numbers stay. Gives the names of all other fields, or None."""
+    """Turns the plain values of ``fields`` into what a batch of that class holds, in place: bool, int and float become
+    arrays of no axes, an empty dict an empty batch, and arrays of numbers stay. Gives the names of all other fields, or
+    None."""

@@ -147,7 +147,7 @@ class TestBadInput:
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -1.0])
     def test_a_bad_value_is_named_and_changes_nothing(self, bad):
         tree = tree_of(1, 2, 3, 4)
-        with pytest.raises(ValueError, match=r"finite and not negative, got .* at position 1"):
+        with pytest.raises(ValueError, match=r"finite, not negative and at most .*, got .* at position 1"):
             tree[np.array([0, 2])] = np.array([7.0, bad])
         with pytest.raises(ValueError, match="at position 0"):
             tree[1] = bad

@@ -11,7 +11,7 @@ CAPACITIES = [7, 4]
 
 def engine(capacities=CAPACITIES, *, alpha=0.6, **options):
     """An empty engine, by default prioritized and of two rings."""
-    return _core.Replay(capacities, wrap=lambda leaves: SimpleNamespace(**leaves), alpha=alpha, seed=5, **options)
+    return _core.Replay(capacities, batch=SimpleNamespace, alpha=alpha, seed=5, **options)
 
 
 def add(replay, rows, *, width=6, first=0):

@@ -41,19 +41,23 @@ KILLER = """
 def kill_while_saving(path, kills):
     """Forks a process that saves without end, kills it, and looks at what is left; many times."""
     chance, states = random.Random(0), saved_states(path)
-    whole, seen = [contents(state) for state in states], set()
+    whole, on_disk, changes = [contents(state) for state in states], 0, 0
+    start = time.perf_counter()
+    states[0].save(path)
+    save_time = time.perf_counter() - start
     for _ in range(kills):
         child = os.fork()
         while not child:
-            for state in states:
+            for state in (states[1 - on_disk], states[on_disk]):
                 state.save(path)
-        time.sleep(chance.random() * 0.01)
+        time.sleep(chance.random() * 6 * save_time)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         survivor = engine([64, 64])
         survivor.open(path)
-        seen.add(whole.index(contents(survivor)))
-    assert seen == {0, 1}, "it was killed before it saved at all"
+        found = whole.index(contents(survivor))
+        on_disk, changes = found, changes + (found != on_disk)
+    assert changes > kills / 10, f"of {kills} processes only {changes} came to save anything before they died"
     survivor.save(path)  # what the dead left behind is in nobody's way
     survivor.open(path)
 

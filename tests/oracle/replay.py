@@ -190,7 +190,8 @@ class Replay:
         obs = ("obs", *path[1:])
         if not self.save_obs_next:
             return [self.value(other, obs) for other in self.stack(self.next(row), depth)]
-        return [self.value(other, obs) for other in self.stack(row, depth - 1)] + [self.value(row, path)]
+        past = self.past(row)  # before its oldest row acting saw that row's obs, again and again
+        return [self.value(past[0], obs)] * (depth - len(past)) + [self.value(other, path) for other in past[-depth:]]
 
     def take(self, rows: Sequence[Row], depth: int | None = None) -> Fields:
         """Every leaf of the rows, flat; ``obs``, ``obs_next``, ``info`` and ``policy`` are stacks when depth > 1."""

@@ -36,6 +36,14 @@ def test_the_next_stack_is_what_acting_would_see():
     assert frames(model, "obs_next") == [[0, 0, 0, 1], [0, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4]]
 
 
+def test_a_next_stack_of_rows_that_do_not_follow_each_other_shows_what_was_stored_as_next():
+    model = Replay([4], stack_num=3)
+    for obs, obs_next in ((1, 2), (3, 4), (4, 5)):
+        model.add(0, row(obs, obs_next=obs_next))
+    assert frames(model, "obs") == [[1, 1, 1], [1, 1, 3], [1, 3, 4]]
+    assert frames(model, "obs_next") == [[1, 1, 2], [1, 2, 4], [2, 4, 5]]
+
+
 def test_without_obs_next_the_end_of_an_episode_shows_itself():
     model = Replay([4], stack_num=2, save_obs_next=False)
     numbered(model, ".T..")

@@ -192,7 +192,7 @@ class Buffers:
         if model.alpha is None:
             return
         np.testing.assert_allclose(self.buffer[index].weight, model.weights(rows), rtol=1e-12, err_msg="weight")
-        leaves = {model.index(row): row.leaf for row in model.candidates()}
+        leaves = {model.index(row): row.leaf for row in model.live()}
         slots = np.arange(self.buffer.maxsize)
         want = [leaves.get(slot, 0.0) for slot in range(len(slots))]
         np.testing.assert_allclose(self.buffer.weight[slots], want, rtol=1e-12, err_msg="leaves")

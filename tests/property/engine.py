@@ -19,10 +19,7 @@ Index = NDArray[np.int64]
 
 
 class Nested:
-    """What stands for a ``Batch`` here: attributes over a dict that is not copied."""
-
-    def __init__(self, leaves: dict[str, Any]) -> None:
-        self.__dict__ = leaves
+    """What stands for a ``Batch`` here."""
 
 
 def nest(fields: Fields) -> dict[str, Any]:
@@ -60,7 +57,7 @@ class Engine:
         self.replay = self._make()
 
     def _make(self) -> _core.Replay:
-        return _core.Replay(list(self.config.capacities), wrap=Nested, seed=3, **self.config.options())
+        return _core.Replay(list(self.config.capacities), batch=Nested, seed=3, **self.config.options())
 
     def model(self) -> Replay:
         return Replay(self.config.capacities, **self.config.options())

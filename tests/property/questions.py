@@ -88,7 +88,7 @@ def same_priorities(engine: "Engine", model: Replay, rows: list[Row], index: NDA
     np.testing.assert_allclose(replay.weights(index), model.weights(rows), rtol=1e-12, err_msg="weights")
     assert replay.stale_updates == model.stale_updates
     np.testing.assert_allclose(replay.max_priority, model.max_priority, rtol=1e-15)
-    leaves = {model.index(row): row.leaf for row in model.candidates()}
+    leaves = {model.index(row): row.leaf for row in model.live()}
     total = sum(ring.capacity for ring in model.rings)
     want = [leaves.get(slot, 0.0) for slot in range(total)]
     np.testing.assert_allclose(replay.tree[np.arange(total)], want, rtol=1e-12, err_msg="leaves")

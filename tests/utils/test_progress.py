@@ -4,12 +4,12 @@ from rlfast.utils.progress import DummyTqdm, ProgressBar
 def test_figures_stand_beside_the_bar(capsys):
     with ProgressBar(10, "Epoch #1") as bar:
         bar.update(4, {"env_step": 4, "return": 20.5})
-        bar.update(8, {"env_step": 12, "loss": 0.123456})
+        bar.update(8, {"env_step": 12345, "loss": 0.123456})
     shown = capsys.readouterr().err
     assert bar.n == 12
     assert "Epoch #1: 100%" in shown
     assert "10/10" in shown  # what is collected beyond an epoch does not break the bar
-    assert "env_step=12, return=20.5, loss=0.1235" in shown
+    assert "env_step=12345, return=20.5, loss=0.1235" in shown
     assert "step/s" in shown
 
 

@@ -33,7 +33,7 @@ def learning_curve(run_dir: str | os.PathLike[str], title: str = "", target: flo
         axes.axhline(target, color="0.5", linestyle="--", linewidth=1, label=f"target {target:g}")
     axes.set(xlabel="environment steps", ylabel="return of an episode", title=title)
     axes.grid(alpha=0.3)
-    axes.legend(loc="upper left")
+    axes.legend(loc="best")
     path = run_dir / "learning_curve.png"
     figure.savefig(path, dpi=150)
     return path

@@ -139,7 +139,7 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
         return int(act) if isinstance(self.action_space, Discrete) else act
 
 
-def _has_finite_width(box: Box[Any]) -> bool:
+def _has_finite_width(box: "Box[Any]") -> bool:
     with np.errstate(over="ignore"):
         return bool(np.isfinite(box.high - box.low).all())
 

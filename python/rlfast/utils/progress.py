@@ -61,15 +61,15 @@ class ProgressBar:
 
             self._bar = tqdm(total=total, desc=description, unit="step", file=sys.stderr, **tqdm_config)
 
-    def update(self, n: int, figures: Mapping[str, float]) -> None:
-        """Moves on by ``n`` steps and shows the ``figures``, or those there were so far where one is missing."""
+    def update(self, n: int, figures: Mapping[str, int | float]) -> None:
+        """Moves on by ``n`` steps and shows the ``figures``, beside those of earlier calls that are missing now."""
         self.n += n
         if self._bar is None:
             return
         now = time.perf_counter()
         if now - self._written >= _REFRESH or self.n >= self.total:
             self._written = now
-            self._figures.update({name: f"{value:.4g}" for name, value in figures.items()})
+            self._figures.update((name, f"{v:.4g}" if isinstance(v, float) else str(v)) for name, v in figures.items())
             self._bar.set_postfix(self._figures, refresh=False)
         self._bar.update(min(n, self.total - self._bar.n))
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
 
 use crate::error::{Error, Result};
 
@@ -207,7 +207,7 @@ impl Region {
 fn advise(map: &MmapMut, huge: bool) {
     if huge {
         // Fewer page-table misses on random rows; a kernel without huge pages says no, and nothing is lost.
-        let _ = map.advise(Advice::HugePage);
+        let _ = map.advise(memmap2::Advice::HugePage);
     }
 }
 

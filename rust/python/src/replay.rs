@@ -67,10 +67,10 @@ impl Replay {
 
 impl State {
     pub(crate) fn plan(&mut self, py: Python<'_>, keys: Option<&[String]>, stack: usize) -> PyResult<Arc<Plan>> {
-        if let (None, Some((for_stack, plan))) = (keys, &self.all) {
-            if *for_stack == stack {
-                return Ok(plan.clone());
-            }
+        if let (None, Some((for_stack, plan))) = (keys, &self.all)
+            && *for_stack == stack
+        {
+            return Ok(plan.clone());
         }
         let plan = Arc::new(Plan::new(py, &self.columns, self.engine.reader().python()?, keys, stack)?);
         if keys.is_none() {
@@ -204,7 +204,7 @@ impl Replay {
         let next = held.with(py, &columns, &foreign)?;
         let leaves = next.columns[held.columns.len()..].iter().map(|column| column.leaf.clone()).collect::<Vec<_>>();
         let mut state = self.lock(py);
-        if !leaves.is_empty() || state.engine.table().is_none() {
+        if !leaves.is_empty() {
             state.engine.define(leaves).python()?;
         }
         state.columns = Arc::new(next);

@@ -60,6 +60,11 @@ class Attributes(Rows):
         self._store.assign(key, value)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take in memory or on disk, object leaves not counted; of all rings of a manager's storage."""
+        return self._core.nbytes()
+
+    @property
     def stack_num(self) -> int:
         """Frames in a sampled ``obs``; may be changed at any time."""
         return self._stack_num

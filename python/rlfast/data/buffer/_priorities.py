@@ -52,6 +52,12 @@ class Priorities(Rows):
         return self._core.tree
 
     @property
+    def stale_updates(self) -> int:
+        """Priority updates refused so far because their rows had been overwritten since they were sampled."""
+        self._need_priorities("stale_updates")
+        return self._core.stale_updates
+
+    @property
     def _alpha(self) -> float:
         self._need_priorities("_alpha")
         assert isinstance(self._config.sampler, Prioritized)
@@ -110,10 +116,15 @@ class Priorities(Rows):
         """
         detach = getattr(new_weight, "detach", None)  # a torch tensor
         values = np.abs(np.asarray(detach().cpu() if detach else new_weight, np.float64)).reshape(-1)
+        if self._whole and type(index) is np.ndarray and index.dtype == np.int64:
+            try:
+                self._core.update_priority(index, values)
+            except IndexError:  # rows from the end, or none at all: looked at one by one below, nothing is changed yet
+                pass
+            else:
+                return
         rows = self._rows(index)
         rows = rows if rows.ndim == 1 else rows.reshape(-1)
-        if len(values) != len(rows):
-            raise ValueError(f"{len(rows)} rows need as many priorities, got {len(values)}")
         self._core.update_priority(rows, values)
 
     @_WhenPrioritized

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from rlfast import _core
 from rlfast._core import carried, carry
 from rlfast.data.buffer._store import Index, Store
 from rlfast.data.buffer._units import Transition
@@ -54,11 +55,11 @@ class Rows:
 
     def _attach(self, store: Store, ring: int | None) -> None:
         """Takes a ring of a store, or (None) all of them, as this buffer's rows."""
-        rings = len(store.core.capacities)
+        rings = len(store.capacities)
         self._store, self._config, self._core, self._ring = store, store.config, store.core, ring
         self._whole = ring is None or rings == 1
-        self._base = 0 if ring is None else store.core.offsets[ring]
-        self.maxsize = store.core.total if ring is None else store.core.capacities[ring]
+        self._base = 0 if ring is None else store.offsets[ring]
+        self.maxsize = store.core.total if ring is None else store.capacities[ring]
         self._stack_num = store.config.stack_num
         self._quick_add = rings == 1 and not store.config.save_only_last_obs
         self._quick_sample = (
@@ -110,11 +111,8 @@ class Rows:
 
 
 def shift(rows: Index, by: int) -> Index:
-    """The rows ``by`` further on, with the goals they remember."""
-    if not by:
-        return rows
-    goals = carried(rows)
-    return rows + by if goals is None else carry(rows + by, goals)
+    """The rows ``by`` further on, with all they remember."""
+    return _core.shift(rows, by) if by else rows
 
 
 def with_goals(rows: Index, others: Index) -> Index:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,19 @@ class Store:
             **priorities,
         )
 
+    @cached_property
+    def capacities(self) -> list[int]:
+        """Rows of each ring."""
+        return self.core.capacities
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """First row of each ring."""
+        return self.core.offsets
+
     def __getstate__(self) -> dict[str, Any]:
         state = {key: value for key, value in self.__dict__.items() if key not in ("core", "_lent")}
-        return state | {"capacities": self.core.capacities, "snapshot": self.core.dump()}
+        return state | {"capacities": self.capacities, "snapshot": self.core.dump()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         capacities, snapshot = state.pop("capacities"), state.pop("snapshot")
@@ -90,7 +101,7 @@ class Store:
         return {key: value for key, value in fields.items() if key != "obs_next"}
 
     def _check_rings(self, rings: Index | None) -> None:
-        capacities = self.core.capacities
+        capacities = self.capacities
         for ring in [0] if rings is None else rings.tolist():
             if not 0 <= ring < len(capacities):
                 raise IndexError(f"buffer id {ring} is out of range: there are {len(capacities)} buffers")
@@ -136,8 +147,8 @@ class Store:
 
     def span(self, ring: int) -> slice:
         """Where a ring's rows stand."""
-        offset = self.core.offsets[ring]
-        return slice(offset, offset + self.core.capacities[ring])
+        offset = self.offsets[ring]
+        return slice(offset, offset + self.capacities[ring])
 
     # -- reading -----------------------------------------------------------------------------------------------------
     def names(self) -> list[str]:

@@ -209,7 +209,6 @@ class DQNPolicy(BasePolicy):
         super().set_extra_state(state)
         self._iter = state["gradient_step"]
 
-    @torch.no_grad()
     def _next_value(self, obs_next: Any) -> torch.Tensor:
         """Rate the observation after the last reward, ``[B]``."""
         mask = action_mask(obs_next)

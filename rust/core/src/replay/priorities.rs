@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::error::{Result, value_error};
+use crate::error::{Error, Result, value_error};
 use crate::segment_tree::{LARGEST, SumTree};
 
 /// Added to every |priority|, so that no row is forgotten for ever.
@@ -35,7 +35,7 @@ impl Priorities {
         if !(alpha >= 0.0 && alpha.is_finite()) {
             return value_error!("alpha must be a finite number >= 0, got {alpha}");
         }
-        let tree = SumTree::try_new(total).or_else(|error| value_error!("{error}"))?;
+        let tree = SumTree::try_new(total).map_err(|error| Error::Value(error.to_string()))?;
         Ok(Self { tree: Arc::new(Mutex::new(tree)), alpha, max: 1.0, stale: 0 })
     }
 

@@ -29,10 +29,10 @@ fn no_priorities() -> PyErr {
 /// The numbers of an array, as doubles.
 fn doubles(values: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let py = values.py();
-    if let Ok(array) = values.cast::<PyArray1<f64>>() {
-        if let Ok(values) = array.to_vec() {
-            return Ok(values);
-        }
+    if let Ok(array) = values.cast::<PyArray1<f64>>()
+        && let Ok(values) = array.to_vec()
+    {
+        return Ok(values);
     }
     let numpy = py.import("numpy")?;
     let array = numpy.call_method1("asarray", (values, "float64"))?;
