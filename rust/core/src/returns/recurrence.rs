@@ -135,18 +135,19 @@ fn accumulate<T: Real>(x: &mut [T], decay: T) {
     look_ahead::<T, 2>(x, decay_2);
     look_ahead::<T, 4>(x, decay_4);
     let decay_8 = decay_4 * decay_4;
-    let mut groups = x.rchunks_exact_mut(8);
     let mut next = [T::ZERO; 8];
-    for now in groups.by_ref() {
-        for (now, next) in now.iter_mut().zip(&mut next) {
-            *now = *now + decay_8 * *next;
-            *next = *now;
+    let mut start = x.len();
+    while start >= 8 {
+        start -= 8;
+        let mut now = *group::<T, 8>(x, start);
+        for k in 0..8 {
+            now[k] = now[k] + decay_8 * next[k];
         }
+        *group_mut(x, start) = now;
+        next = now;
     }
-    let head = groups.into_remainder();
-    let skipped = 8 - head.len();
-    for (now, next) in head.iter_mut().zip(&next[skipped..]) {
-        *now = *now + decay_8 * *next;
+    for k in 0..start {
+        x[k] = x[k] + decay_8 * next[8 - start + k];
     }
 }
 
