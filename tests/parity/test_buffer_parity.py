@@ -52,7 +52,7 @@ def program(kind: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
                     steps[-1]["end"] = "truncated"
             operations.append(["add", steps])
         else:
-            # Under sample_avail Tianshou's managers move only the rows with a whole stack; ours move all, as buffers do.
+            # Under sample_avail Tianshou's managers move only rows with a whole stack; ours move all, as buffers do.
             operations.append(_question(rng, movable=kind == "single" or not options.get("sample_avail")))
         if operations[-1][0] == "reset":
             now = [next(number) for _ in range(writable)]
