@@ -7,8 +7,10 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench import report
 from bench.harness import Bench, Case, Effort
@@ -75,13 +77,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Who was selected takes part when a case is measured."""
     for item in session.items:
-        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        params: dict[str, Any] = (
+            item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        )
         if isinstance(params.get("case"), Case):
             session.config.stash[BENCH].select(params["case"], params["library"])
 
 
 @pytest.fixture
-def measure(benchmark: pytest.FixtureRequest, request: pytest.FixtureRequest) -> Callable[[Case, str], None]:
+def measure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callable[[Case, str], None]:
     """Measures a case, all its libraries in turn, and enters one library's rounds as this test's benchmark."""
 
     def measured(case: Case, library: str) -> None:

@@ -216,3 +216,9 @@ def importing() -> dict[str, Any]:
     if "torch" in sys.modules:
         raise RuntimeError("rlfast.data imports torch")
     return {"import": workload.importing("rlfast")}
+
+
+def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
+    from bench.peers.dqn import training
+
+    return training("rlfast", envs, hidden)

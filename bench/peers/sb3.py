@@ -11,6 +11,7 @@ import stable_baselines3
 import torch
 from gymnasium.spaces import Box, Discrete, Space
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer, RolloutBuffer
+from stable_baselines3.common.env_util import make_vec_env
 
 from bench.peers import workload
 
@@ -144,3 +145,31 @@ def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
 
     fill_new(16)
     return {"fill": fill_new}
+
+
+def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
+    """The settings of ``bench.peers.dqn``; SB3's rule is not the double one."""
+    model = stable_baselines3.DQN(
+        "MlpPolicy",
+        make_vec_env("CartPole-v1", n_envs=envs),
+        learning_rate=1e-3,
+        buffer_size=20_000,
+        learning_starts=1000,
+        batch_size=64,
+        gamma=0.9,
+        train_freq=1,
+        gradient_steps=1,
+        n_steps=3,
+        target_update_interval=320 * envs,
+        exploration_initial_eps=0.1,
+        exploration_final_eps=0.1,
+        policy_kwargs={"net_arch": hidden},
+        seed=0,
+        device="cpu",
+    )
+    model.learn(2000)
+
+    def run(count: int) -> None:
+        model.learn(count * envs, reset_num_timesteps=False)
+
+    return {"train": run}

@@ -188,4 +188,10 @@ def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
     return {"fill": fill_new}
 
 
+def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
+    from bench.peers.dqn import training
+
+    return training("tianshou", envs, hidden)
+
+
 sample_frames = sample_atari

@@ -29,7 +29,7 @@ class Worker:
     """Holds the operations of one scenario at a time."""
 
     def __init__(self, driver: str, variant: str, clock: str) -> None:
-        self.driver = importlib.import_module(f"bench.peers.{driver}")
+        self.driver: Any = importlib.import_module(f"bench.peers.{driver}")
         self.driver.VARIANT = variant
         self.clock = getattr(time, clock)
         self.operations: dict[str, Any] = {}

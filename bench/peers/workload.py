@@ -106,7 +106,7 @@ def atari_steps(envs: int) -> list[Transition]:
     out = []
     obs = observe(0)
     for step in range(ATARI_EPISODE):
-        end = step % ATARI_EPISODE == (env_ids + 1) * (ATARI_EPISODE // envs) - STACK
+        end = (env_ids + 1) * (ATARI_EPISODE // envs) - STACK == step
         truncated = end & (env_ids % 2 == 1)
         since_reset += 1
         obs_next = observe(step + 1)

@@ -37,7 +37,17 @@ def test_the_first_row_decides_the_columns():
 
 @pytest.mark.parametrize(
     "value",
-    [None, "text", {1, 2}, object(), np.array("text"), np.array(["a", "b"]), ["a", None], [[1], [2, 3]], np.datetime64(1, "D")],
+    [
+        None,
+        "text",
+        {1, 2},
+        object(),
+        np.array("text"),
+        np.array(["a", "b"]),
+        ["a", None],
+        [[1], [2, 3]],
+        np.datetime64(1, "D"),
+    ],
 )
 def test_what_is_no_number_is_an_object(value):
     assert as_array(value).dtype == object
@@ -138,7 +148,9 @@ def test_flags_and_rewards_are_numbers_from_the_start():
 
 
 def test_every_leaf_has_as_many_rows_as_asked_for():
-    row = {key: np.zeros((2, 3)) for key in ("obs", "act")} | dict.fromkeys(("rew", "terminated", "truncated"), np.zeros(2))
+    row = {key: np.zeros((2, 3)) for key in ("obs", "act")} | dict.fromkeys(
+        ("rew", "terminated", "truncated"), np.zeros(2)
+    )
     Schema().conform(row, 2)
     with pytest.raises(ValueError, match="obs has shape"):
         Schema().conform(row | {"obs": np.zeros((3, 3))}, 2)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-
 CLASSES = {
     "single": "ReplayBuffer",
     "manager": "ReplayBufferManager",
@@ -120,13 +119,8 @@ class Run:
     def state(self) -> Any:
         buffer = self.buffer
         children = [] if self.single else [len(child) for child in buffer.buffers]
-        return [
-            len(buffer),
-            buffer.maxsize,
-            buffer.last_index,
-            buffer.unfinished_index() if len(buffer) else [],
-            children,
-        ]
+        running = buffer.unfinished_index() if len(buffer) and min(self.spec["sizes"]) else []  # else Tianshou raises
+        return [len(buffer), buffer.maxsize, buffer.last_index, running, children]
 
     def columns(self) -> Any:
         indices = self.buffer.sample_indices(0)

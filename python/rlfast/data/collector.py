@@ -60,6 +60,18 @@ class Collector:
     :param exploration_noise: whether ``policy.exploration_noise`` is applied to the actions.
     :raises TypeError: a plain buffer for several environments, or an environment of an unknown kind.
     :raises ValueError: the buffer has fewer rings than there are environments, or the environment is asynchronous.
+
+    >>> import gymnasium as gym
+    >>> from rlfast.data import Collector, VectorReplayBuffer
+    >>> from rlfast.env import DummyVectorEnv
+    >>> from rlfast.policy import RandomPolicy
+    >>> envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2)
+    >>> policy = RandomPolicy(action_space=gym.spaces.Discrete(2))
+    >>> collector = Collector(policy, envs, VectorReplayBuffer(total_size=100, buffer_num=2))
+    >>> collector.collect(n_step=10).n_collected_steps, len(collector.buffer)
+    (10, 10)
+    >>> collector.evaluate(n_episode=4).returns.shape
+    (4,)
     """
 
     def __init__(

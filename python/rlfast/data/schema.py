@@ -150,7 +150,8 @@ def convert(array: NDArray[Any], dtype: np.dtype[Any], path: Path) -> NDArray[An
 
 def _is_safe(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     """NumPy's rule, but for long integers: as floats they may lose their last digits."""
-    return np.can_cast(given, wanted, "safe") and not (given.kind in "iu" and given.itemsize == 8 and wanted.kind in "fc")
+    long = given.kind in "iu" and given.itemsize == 8
+    return np.can_cast(given, wanted, "safe") and not (long and wanted.kind in "fc")
 
 
 def _is_rounding(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:

@@ -20,6 +20,29 @@ class OffpolicyTrainer(BaseTrainer):
 
     :raises ValueError: there is no ``train_collector``, not exactly one of ``step_per_collect`` and
         ``episode_per_collect``, or so few updates per step that a collect is followed by none.
+
+    >>> import gymnasium as gym
+    >>> from rlfast.data import Collector, VectorReplayBuffer
+    >>> from rlfast.env import DummyVectorEnv
+    >>> from rlfast.policy import DQNPolicy
+    >>> from rlfast.utils.net.common import Net
+    >>> from rlfast.utils.optim import adam
+    >>> envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2)
+    >>> policy = DQNPolicy(model=Net(4, 2, [8]), optim=adam(1e-3), action_space=gym.spaces.Discrete(2))
+    >>> trainer = OffpolicyTrainer(
+    ...     policy=policy,
+    ...     max_epoch=2,
+    ...     batch_size=8,
+    ...     train_collector=Collector(policy, envs, VectorReplayBuffer(1000, 2), exploration_noise=True),
+    ...     step_per_epoch=40,
+    ...     step_per_collect=10,
+    ...     update_per_step=0.2,
+    ...     show_progress=False,
+    ... )
+    >>> for epoch in trainer:
+    ...     print(epoch.epoch, epoch.info_stat.train_step, epoch.info_stat.gradient_step)
+    1 40 8
+    2 80 16
     """
 
     def _check(self) -> None:

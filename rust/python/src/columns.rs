@@ -6,6 +6,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 use rlfast_core::replay::layout::Leaf;
 
+/// What `append` takes, in its order.
+pub const KEYWORDS: [&str; 6] = ["obs", "act", "rew", "terminated", "truncated", "obs_next"];
+
 /// A key of the nested rows.
 #[derive(Debug)]
 pub struct Node {
@@ -74,6 +77,10 @@ pub struct Columns {
     pub(crate) batch: Py<PyType>,
     pub(crate) save_obs_next: bool,
     pub(crate) soft: Soft,
+    /// Which of `root` each of [`KEYWORDS`] names.
+    pub(crate) by_keyword: [Option<usize>; KEYWORDS.len()],
+    /// A column that none of them names.
+    pub(crate) beside_keywords: Option<String>,
 }
 
 /// Which of the usual nested keys have no columns.
@@ -112,7 +119,8 @@ impl Columns {
     /// No columns; `batch` is the type of nested values, besides dict.
     pub fn new(batch: Py<PyType>, save_obs_next: bool) -> Self {
         let soft = Soft { info: true, policy: true };
-        Self { root: Vec::new(), columns: Vec::new(), batch, save_obs_next, soft }
+        let by_keyword = [None; KEYWORDS.len()];
+        Self { root: Vec::new(), columns: Vec::new(), batch, save_obs_next, soft, by_keyword, beside_keywords: None }
     }
 
     /// These columns with others after them.
@@ -157,9 +165,18 @@ impl Columns {
             root.insert(path, None);
         }
         all.root = root.nodes(py);
-        let without = |key: &str| !all.root.iter().any(|node| node.name.bind(py) == key);
-        all.soft = Soft { info: without("info"), policy: without("policy") };
+        all.index_keys(py)?;
         Ok(all)
+    }
+
+    /// Notes which keys stand where, for the quick ways in.
+    fn index_keys(&mut self, py: Python<'_>) -> PyResult<()> {
+        let names = self.root.iter().map(|node| node.name.extract::<String>(py)).collect::<PyResult<Vec<_>>>()?;
+        let place = |key: &str| names.iter().position(|name| name == key);
+        self.soft = Soft { info: place("info").is_none(), policy: place("policy").is_none() };
+        self.by_keyword = KEYWORDS.map(place);
+        self.beside_keywords = names.into_iter().find(|name| name != "done" && !KEYWORDS.contains(&name.as_str()));
+        Ok(())
     }
 
     /// Whether `obs_next` is the next row's `obs` by the user's wish.

@@ -9,7 +9,7 @@ use pyo3::types::{PyBool, PyDict, PyString, PyType};
 use rlfast_core::replay::table::Source;
 
 use crate::array;
-use crate::columns::{Column, Columns, Kind, Node, Use};
+use crate::columns::{Column, Columns, KEYWORDS, Kind, Node, Use};
 use crate::error::mismatch;
 
 /// Rows as the engine wants them, and what keeps their memory alive.
@@ -231,33 +231,31 @@ impl Columns {
         Ok(())
     }
 
-    /// As `find`, for one row whose top-level values are given one by one; a missing value is None.
+    /// As `find`, for one row whose values are given in the order of [`KEYWORDS`]; a missing value is None.
     pub fn find_named(
         &self,
         py: Python<'_>,
-        values: &[(&str, Option<Bound<'_, PyAny>>)],
+        values: [Option<&Bound<'_, PyAny>>; KEYWORDS.len()],
         out: &mut Rows,
     ) -> PyResult<()> {
         out.start(self.columns.len(), 1);
-        for node in &self.root {
-            let name = node.name.bind(py).to_str()?;
-            match (values.iter().find(|(key, _)| *key == name).and_then(|(_, value)| value.as_ref()), &node.kind) {
-                (Some(value), Kind::Leaf(at)) => self.read(py, *at, value, None, out)?,
-                (Some(value), Kind::Group(nodes)) => match self.dict_of(py, value)? {
+        if let Some(other) = &self.beside_keywords {
+            return mismatch!("{other} is missing");
+        }
+        for ((value, name), node) in values.into_iter().zip(KEYWORDS).zip(self.by_keyword) {
+            match (node.map(|at| &self.root[at].kind), value) {
+                (Some(Kind::Leaf(at)), Some(value)) => self.read(py, *at, value, None, out)?,
+                (Some(Kind::Group(nodes)), Some(value)) => match self.dict_of(py, value)? {
                     Some(inner) => self.find_in(py, nodes, &inner, None, out, false)?,
                     None => return mismatch!("{name} is not nested"),
                 },
-                (None, Kind::Leaf(at)) if self.columns[*at].role == Use::Ignored => {}
-                (_, Kind::Foreign) => return mismatch!("{name} is kept outside the columns"),
-                (None, _) => return mismatch!("{name} is missing"),
+                (Some(Kind::Foreign), _) => return mismatch!("{name} is kept outside the columns"),
+                (Some(_), None) => return mismatch!("{name} is missing"),
+                (None, Some(_)) if name != "obs_next" || self.save_obs_next => {
+                    return mismatch!("{name} is not a column");
+                }
+                (None, _) => {}
             }
-        }
-        if values.iter().any(|(key, value)| {
-            value.is_some()
-                && (*key != "obs_next" || self.save_obs_next)
-                && !self.root.iter().any(|node| node.name.bind(py) == *key)
-        }) {
-            return mismatch!("a value that is no column");
         }
         Ok(())
     }

@@ -22,6 +22,8 @@ use crate::enter::enter;
 const STACKED: [&str; 4] = ["obs", "obs_next", "info", "policy"];
 /// Keys that a transition always has, empty if need be, in this order.
 const STANDARD: [&str; 9] = ["obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy"];
+/// Axes that every NumPy supports.
+const NPY_MAXDIMS: usize = 32;
 /// Frames from this size on share one block between obs and obs_next.
 const SHARED_FRAME: usize = 1024;
 
@@ -40,10 +42,13 @@ enum Content {
 }
 
 /// One array of the result.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Item {
     what: What,
     stack: usize,
+    /// Shape and bytes of one row.
+    shape: Vec<npy_intp>,
+    bytes: usize,
     /// The column whose dtype and shape it has.
     column: usize,
     /// For obs and obs_next that may share a block: their twin, and whether it is obs_next.
@@ -60,7 +65,15 @@ pub struct Plan {
 /// The arrays, filled.
 pub struct Filled<'py> {
     plan: Arc<Plan>,
-    arrays: Vec<Bound<'py, PyAny>>,
+    arrays: Vec<Option<Bound<'py, PyAny>>>,
+}
+
+impl Item {
+    fn new(what: What, stack: usize, column: usize, shape: &[usize], reader: Reader<'_>) -> Self {
+        let stacked = (stack > 1).then_some(stack as npy_intp);
+        let shape = stacked.into_iter().chain(shape.iter().map(|&n| n as npy_intp)).collect();
+        Self { what, stack, shape, bytes: reader.row_bytes(what, stack), column, twin: None }
+    }
 }
 
 impl Plan {
@@ -91,12 +104,12 @@ impl Plan {
             let name = PyString::intern(py, &key).unbind();
             let node = columns.root.iter().find(|node| node.name.bind(py) == key.as_str());
             let content = match (node, key.as_str()) {
-                (Some(node), _) => plan.content(py, &node.kind, stack_of(&key), &|leaf| What::Leaf(leaf)),
+                (Some(node), _) => plan.content(py, &node.kind, stack_of(&key), &What::Leaf, reader),
                 (None, "obs_next") if !layout.linked() => {
                     let obs = columns.root.iter().find(|node| node.name.bind(py) == "obs");
                     let ignored = columns.ignores_obs_next();
                     match obs {
-                        Some(obs) if ignored => plan.content(py, &obs.kind, stack, &|leaf| What::ObsOfNext(leaf)),
+                        Some(obs) if ignored => plan.content(py, &obs.kind, stack, &What::ObsOfNext, reader),
                         _ => Content::Group(Vec::new()),
                     }
                 }
@@ -123,10 +136,18 @@ impl Plan {
         Ok(plan)
     }
 
-    fn content(&mut self, py: Python<'_>, kind: &Kind, stack: usize, what: &dyn Fn(usize) -> What) -> Content {
+    fn content(
+        &mut self,
+        py: Python<'_>,
+        kind: &Kind,
+        stack: usize,
+        what: &dyn Fn(usize) -> What,
+        reader: Reader<'_>,
+    ) -> Content {
         match kind {
             Kind::Leaf(leaf) => {
-                self.items.push(Item { what: what(*leaf), stack, column: *leaf, twin: None });
+                let shape = &reader.table.layout.leaves[*leaf].shape;
+                self.items.push(Item::new(what(*leaf), stack, *leaf, shape, reader));
                 Content::Array(self.items.len() - 1)
             }
             Kind::Foreign => Content::Group(Vec::new()),
@@ -137,7 +158,7 @@ impl Plan {
                     .filter(keep)
                     .map(|node| Entry {
                         name: node.name.clone_ref(py),
-                        content: self.content(py, &node.kind, stack, what),
+                        content: self.content(py, &node.kind, stack, what, reader),
                     })
                     .collect();
                 Content::Group(entries)
@@ -175,28 +196,24 @@ impl Plan {
                 continue;
             }
             let column = &columns.columns[item.column];
-            let mut dims = shape.to_vec();
-            if item.stack > 1 {
-                dims.push(item.stack as npy_intp);
-            }
-            dims.extend(column.leaf.shape.iter().map(|&n| n as npy_intp));
-            let row = reader.row_bytes(item.what, item.stack);
+            let mut room = [0; NPY_MAXDIMS];
+            let dims = join(shape, &item.shape, &mut room)?;
             let given = match out {
                 Some(out) => self.given(py, out, at)?,
                 None => None,
             };
             let (array, dst) = match given {
-                Some(array) => into(column.descr.bind(py), &dims, array)?,
-                None => array::empty(column.descr.bind(py), &mut dims, row * index.len())?,
+                Some(array) => into(column.descr.bind(py), dims, array)?,
+                None => array::empty(column.descr.bind(py), dims, item.bytes * index.len())?,
             };
             outputs.push(Output { what: item.what, stack: item.stack, dst });
-            bytes += row * index.len();
+            bytes += item.bytes * index.len();
             arrays[at] = Some(array);
         }
         // SAFETY: the caller checked the index; each output was made with room for its rows.
         let gather = || unsafe { reader.gather(index, &outputs) };
         enter(py, bytes, gather);
-        Ok(Filled { plan: self.clone(), arrays: arrays.into_iter().flatten().collect() })
+        Ok(Filled { plan: self.clone(), arrays })
     }
 
     /// The pairs of obs and obs_next that can share a block, with their twin.
@@ -220,6 +237,21 @@ impl Plan {
             _ => Ok(None),
         }
     }
+}
+
+/// The shape of an index and that of a row, one after the other.
+fn join<'a>(
+    index: &[npy_intp],
+    row: &[npy_intp],
+    room: &'a mut [npy_intp; NPY_MAXDIMS],
+) -> PyResult<&'a mut [npy_intp]> {
+    let count = index.len() + row.len();
+    if count > NPY_MAXDIMS {
+        return Err(PyValueError::new_err(format!("an array has at most {NPY_MAXDIMS} axes, these rows need {count}")));
+    }
+    room[..index.len()].copy_from_slice(index);
+    room[index.len()..count].copy_from_slice(row);
+    Ok(&mut room[..count])
 }
 
 /// Memory for obs and obs_next in one.
@@ -299,14 +331,13 @@ fn into<'py>(
 
 impl<'py> Filled<'py> {
     /// The arrays in a dict, with a batch around the inner ones.
-    pub fn nest(self, py: Python<'py>, batch: &Py<PyType>) -> PyResult<Bound<'py, PyDict>> {
-        let mut arrays = self.arrays.into_iter().map(Some).collect::<Vec<_>>();
-        nest(py, &self.plan.entries, &mut arrays, batch)
+    pub fn nest(mut self, py: Python<'py>, batch: &Py<PyType>) -> PyResult<Bound<'py, PyDict>> {
+        nest(py, &self.plan.entries, &mut self.arrays, batch)
     }
 
     /// The only array.
     pub fn single(mut self) -> Option<Bound<'py, PyAny>> {
-        self.arrays.pop()
+        self.arrays.pop().flatten()
     }
 }
 
@@ -343,7 +374,7 @@ pub fn around<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResult<Bou
 }
 
 /// The plan of one column alone.
-pub fn single(column: usize, what: What) -> Plan {
-    let item = Item { what, stack: 1, column, twin: None };
-    Plan { entries: Vec::new(), items: vec![item] }
+pub fn single(column: usize, reader: Reader<'_>) -> Plan {
+    let shape = &reader.table.layout.leaves[column].shape;
+    Plan { entries: Vec::new(), items: vec![Item::new(What::Leaf(column), 1, column, shape, reader)] }
 }

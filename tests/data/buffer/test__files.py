@@ -4,8 +4,8 @@ import pickle
 
 import numpy as np
 import pytest
-from data.buffer.rows import everything, fill, row, rows
 
+from data.buffer.rows import everything, fill, row, rows
 from rlfast.data import (
     Batch,
     CachedReplayBuffer,
@@ -40,7 +40,9 @@ MAKE = {
     "saving memory": lambda: fill(ReplayBuffer(5, ignore_obs_next=True, sample_avail=True, seed=0), "..T...."),
     "n-step": lambda: fill(ReplayBuffer(5, unit=NStep(3, 0.9), seed=0), "..T...."),
     "sequence": lambda: fill(ReplayBuffer(5, unit=Sequence(3, 1), seed=0), "..T...."),
-    "prioritized": lambda: prioritized(fill(PrioritizedReplayBuffer(5, 0.6, 0.4, weight_norm=False, seed=0), "..T....")),
+    "prioritized": lambda: prioritized(
+        fill(PrioritizedReplayBuffer(5, 0.6, 0.4, weight_norm=False, seed=0), "..T....")
+    ),
     "vector": lambda: vector(VectorReplayBuffer, 10, 2),
     "manager": lambda: vector(ReplayBufferManager, [ReplayBuffer(3), ReplayBuffer(6)]),
     "prioritized vector": lambda: prioritized(vector(PrioritizedVectorReplayBuffer, 10, 2, alpha=0.6, beta=0.4)),
@@ -140,7 +142,14 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path):
     path = tmp_path / "rows"
     MAKE["plain"]().save(path)
     whole = path.read_bytes()
-    for damaged in (whole[:-7], whole[: len(whole) // 2], b"", b"not a snapshot", pickle.dumps({}), whole[:40] + b"x" + whole[41:]):
+    for damaged in (
+        whole[:-7],
+        whole[: len(whole) // 2],
+        b"",
+        b"not a snapshot",
+        pickle.dumps({}),
+        whole[:40] + b"x" + whole[41:],
+    ):
         path.write_bytes(damaged)
         with pytest.raises(ValueError):
             ReplayBuffer.load(path)
@@ -219,7 +228,7 @@ def test_a_failed_save_leaves_the_file_before_it(tmp_path):
     with pytest.raises(RuntimeError):
         buffer.save_hdf5(path)
     assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["rows.hdf5"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_from_data_makes_a_full_buffer(tmp_path):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from data.buffer.rows import fill, row, rows
 
+from data.buffer.rows import fill, row, rows
 from rlfast.data import PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer import FrameStack, NStep, Sequence, Transition
 
@@ -83,7 +83,8 @@ def test_units_in_a_vector_buffer():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: NStep(0, 0.9), lambda: NStep(1, 1.1), lambda: Sequence(0), lambda: Sequence(1, -1), lambda: FrameStack(0)]
+    "make",
+    [lambda: NStep(0, 0.9), lambda: NStep(1, 1.1), lambda: Sequence(0), lambda: Sequence(1, -1), lambda: FrameStack(0)],
 )
 def test_numbers_that_make_no_sense(make):
     with pytest.raises(ValueError, match="must be"):

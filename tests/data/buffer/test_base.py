@@ -3,12 +3,12 @@ import pickle
 
 import numpy as np
 import pytest
-from data.buffer.rows import everything, fill, row
 
+from data.buffer.rows import everything, fill, row
 from rlfast.data import Batch, HERReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
 
 
-# -- what an empty buffer says -------------------------------------------------------------------------------------------
+# -- what an empty buffer says -----------------------------------------------------------------------------------------
 def test_an_empty_buffer_answers_in_kind():
     """Inventory 6.16: sample(0) was a KeyError and unfinished_index() an AttributeError."""
     buffer = ReplayBuffer(5, seed=0)
@@ -37,7 +37,7 @@ def test_a_buffer_that_was_reset_gives_batches_of_no_rows():
     assert batch.act.dtype == np.int64
 
 
-# -- rows by index -------------------------------------------------------------------------------------------------------
+# -- rows by index -----------------------------------------------------------------------------------------------------
 def test_rows_by_every_kind_of_index():
     buffer = fill(ReplayBuffer(5), "..T....")  # slots hold 5 6 2 3 4
     assert buffer[3].obs == 3.0
@@ -92,6 +92,15 @@ def test_neighbours_of_one_row_and_of_many():
     assert buffer.next(np.array([[4]])).tolist() == [[0]]
 
 
+def test_neighbours_where_no_row_is_yet():
+    buffer = fill(ReplayBuffer(5), "T..")
+    assert (buffer.prev(-1), buffer.next(-1)) == (buffer.prev(2), buffer.next(2)) == (1, 2)
+    assert buffer.prev([3, 4]).tolist() == [0, 1]
+    assert buffer.next([3, 4]).tolist() == [0, 2]
+    with pytest.raises(IndexError):
+        buffer.next(5)
+
+
 def test_fresh_arrays_are_given_out():
     buffer = fill(ReplayBuffer(4), "....")
     batch = buffer[:]
@@ -101,7 +110,7 @@ def test_fresh_arrays_are_given_out():
     assert buffer.obs.tolist() == [10, 11, 12, 13]
 
 
-# -- writing -------------------------------------------------------------------------------------------------------------
+# -- writing -----------------------------------------------------------------------------------------------------------
 def test_add_tells_where_and_what_episode():
     buffer = ReplayBuffer(3)
     answers = [buffer.add(row(i, "T" if i in (1, 4) else "")) for i in range(5)]
@@ -134,7 +143,10 @@ def test_append_is_add_by_keywords():
     one, other = ReplayBuffer(4), ReplayBuffer(4)
     for i in range(6):
         fields = row(i, "t" if i == 3 else "").__dict__
-        assert one.append(**{key: value for key, value in fields.items() if key != "info"}) == other.add(row(i, "t" if i == 3 else ""))[0][0]
+        assert (
+            one.append(**{key: value for key, value in fields.items() if key != "info"})
+            == other.add(row(i, "t" if i == 3 else ""))[0][0]
+        )
     assert everything(one) == everything(other)
 
 
@@ -222,7 +234,7 @@ def test_reserved_names_cannot_be_assigned():
             setattr(buffer, key, 1)
 
 
-# -- objects -------------------------------------------------------------------------------------------------------------
+# -- objects -----------------------------------------------------------------------------------------------------------
 class Graph:
     def __init__(self, nodes):
         self.nodes = nodes
@@ -253,7 +265,7 @@ def test_objects_without_stored_next_observations():
     assert buffer[:].obs_next.tolist() == ["obs 1", "obs 2", "obs 2", "obs 3"]
 
 
-# -- whole columns -------------------------------------------------------------------------------------------------------
+# -- whole columns -----------------------------------------------------------------------------------------------------
 def test_a_column_may_be_added_through_meta():
     """As CQL does: the column must come with later samples, and be zero in later rows."""
     buffer = fill(ReplayBuffer(4), "...")
@@ -268,7 +280,7 @@ def test_a_column_may_be_added_through_meta():
 def test_rewards_may_be_replaced_for_a_while():
     """As multi-agent policies do, one agent after the other."""
     buffer = ReplayBuffer(6)
-    for i, end in enumerate(". . T . .".split()):
+    for i, end in enumerate([".", ".", "T", ".", "."]):
         buffer.add(row(i, end.strip("."), rew=np.array([i, 10.0 * i])))
     stored = buffer.rew.copy()
     saved, buffer._meta.rew = buffer.rew, Batch()
@@ -277,7 +289,11 @@ def test_rewards_may_be_replaced_for_a_while():
         buffer._meta.rew = saved[:, agent]
         assert buffer[[2, 1]].rew.tolist() == [saved[2, agent], saved[1, agent]]
         reward_sum, discount, last = buffer.nstep(np.array([0, 3, 4]), 2, 0.5)
-        assert reward_sum.tolist() == [saved[0, agent] + saved[1, agent] / 2, saved[3, agent] + saved[4, agent] / 2, saved[4, agent]]
+        assert reward_sum.tolist() == [
+            saved[0, agent] + saved[1, agent] / 2,
+            saved[3, agent] + saved[4, agent] / 2,
+            saved[4, agent],
+        ]
         assert (discount.tolist(), last.tolist()) == ([0.25, 0.25, 0.5], [1, 4, 4])
         with pytest.raises(ValueError, match="rew"):
             buffer.add(row(9, rew=np.array([1.0, 2.0])))
@@ -315,7 +331,7 @@ def test_set_batch_installs_a_storage():
         other.set_batch(Batch(**{**stored.__dict__, "strange": np.zeros(3)}))
 
 
-# -- moving, copying -----------------------------------------------------------------------------------------------------
+# -- moving, copying ---------------------------------------------------------------------------------------------------
 def test_update_moves_rows_in_order():
     source = fill(ReplayBuffer(4, stack_num=2), "..T...")
     target = ReplayBuffer(6)

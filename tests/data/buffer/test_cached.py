@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from data.buffer.rows import fill, rows
 
+from data.buffer.rows import fill, rows
 from rlfast.data import CachedReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 
 
@@ -73,7 +73,12 @@ def test_a_cache_that_is_not_there(ids):
 
 
 def test_arguments_that_make_no_sense():
-    for arguments in ((ReplayBuffer(3), 0, 3), (ReplayBuffer(3), 2, 0), ("main", 2, 3), (VectorReplayBuffer(4, 2), 2, 3)):
+    for arguments in (
+        (ReplayBuffer(3), 0, 3),
+        (ReplayBuffer(3), 2, 0),
+        ("main", 2, 3),
+        (VectorReplayBuffer(4, 2), 2, 3),
+    ):
         with pytest.raises(AssertionError):
             CachedReplayBuffer(*arguments)
     with pytest.raises(AssertionError, match="empty"):

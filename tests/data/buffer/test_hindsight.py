@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from data.buffer.rows import row
 
+from data.buffer.rows import row
 from rlfast._core import carried
 from rlfast.data import Batch, HERReplayBuffer, HERVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer import Hindsight, Prioritized, Sequence
@@ -102,7 +102,9 @@ def test_a_slice_of_a_sample_keeps_its_goals():
     assert np.array_equal(buffer[indices[10:20]].obs.desired_goal, batch.obs.desired_goal[10:20])
 
 
-@pytest.mark.parametrize("options", [{"stack_num": 3}, {"ignore_obs_next": True}, {"stack_num": 2, "ignore_obs_next": True}])
+@pytest.mark.parametrize(
+    "options", [{"stack_num": 3}, {"ignore_obs_next": True}, {"stack_num": 2, "ignore_obs_next": True}]
+)
 def test_with_frame_stacks_and_without_stored_next_observations(options):
     batch, indices = make(**options).sample(500)
     goals = batch.obs.desired_goal.reshape(500, -1)
@@ -134,7 +136,9 @@ def test_hindsight_with_priorities_and_sequences():
         40, 2, relabel=Hindsight(reward, 5, 4), sampler=Prioritized(0.6, 0.4), unit=Sequence(3, burn_in=1), seed=0
     )
     for step in range(10):
-        buffer.add(Batch.stack([goal_row(10 * ring + step // 5, step % 5, "t" if step % 5 == 4 else "") for ring in range(2)]))
+        buffer.add(
+            Batch.stack([goal_row(10 * ring + step // 5, step % 5, "t" if step % 5 == 4 else "") for ring in range(2)])
+        )
     batch, indices = buffer.sample(50)
     assert batch.obs.desired_goal.shape == (50, 4, 1)
     assert batch.weight.shape == (50,)
@@ -147,7 +151,9 @@ def test_attributes_of_tianshou():
     assert (buffer.horizon, buffer.future_p, buffer.compute_reward_fn) == (5, 0.75, reward)
 
 
-@pytest.mark.parametrize(("arguments", "error"), [((reward, 0), ValueError), ((reward, 5, 0.5), ValueError), ((3, 5), TypeError)])
+@pytest.mark.parametrize(
+    ("arguments", "error"), [((reward, 0), ValueError), ((reward, 5, 0.5), ValueError), ((3, 5), TypeError)]
+)
 def test_arguments_that_make_no_sense(arguments, error):
     with pytest.raises(error):
         HERReplayBuffer(5, *arguments)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from data.buffer.rows import Batch
 from oracle.replay import Fields, Path, Replay, Row
-
 from rlfast._core import carried
 from rlfast.data import CachedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer import Hindsight, NStep, Prioritized, Sequence, Transition, Uniform
@@ -28,7 +28,11 @@ UNITS = (Transition(), NStep(3, GAMMA), Sequence(3, burn_in=2))
 def frame(kind: str, number: float) -> Fields:
     """One observation; every leaf of every number is its own."""
     image = (np.arange(6).reshape(2, 3) * 7 + 31 * number).astype(np.uint8)
-    inner = {("image",): image, ("deep", "speed"): np.asarray(number / 3), ("deep", "gear"): np.asarray(int(number) % 5)}
+    inner = {
+        ("image",): image,
+        ("deep", "speed"): np.asarray(number / 3),
+        ("deep", "gear"): np.asarray(int(number) % 5),
+    }
     match kind:
         case "dict":
             return {("position",): np.float32([number, -number]), ("lives",): np.asarray(int(number))}
@@ -59,7 +63,9 @@ class Case:
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(5)
-        self.kind = ("nested goal" if self.nested else "goal") if self.hindsight else "nested" if self.nested else "dict"
+        self.kind = (
+            ("nested goal" if self.nested else "goal") if self.hindsight else "nested" if self.nested else "dict"
+        )
         self.last_only = self.saving in ("save_only_last_obs", "both")
         ignore = self.saving in ("ignore_obs_next", "both")
         flags = {"stack_num": self.stack_num, "sample_avail": self.sample_avail, "ignore_obs_next": ignore}
@@ -151,13 +157,13 @@ class Case:
             with pytest.raises(ValueError, match="draw"):
                 buffer.sample(3)
             return
-        batch, indices = buffer.sample(9)
+        batch, indices = buffer.sample(6)
         rows = [model.at(int(index)) for index in indices]
         assert all(row in model.candidates() for row in rows)
         goals = self.goals(rows, indices)
         self.check_unit(batch, rows, goals)
-        plain = buffer[indices]
-        self.check_rows(plain, rows, goals)
+        if not isinstance(self.unit, Transition):
+            self.check_rows(buffer[indices], rows, goals)
         if self.prioritized:
             assert np.allclose(batch.weight, model.weights(rows), rtol=1e-9)
             errors = self.rng.random(len(rows))
@@ -181,7 +187,7 @@ class Case:
         return found
 
     def achieved(self, row: Row) -> np.ndarray:
-        return self.model.take([row], 1)["obs_next", "achieved_goal"][0]
+        return self.model._frames(row, ("obs_next", "achieved_goal"), 1)[0]
 
     def expected(self, rows: list[Row], goals: list[np.ndarray | None]) -> Fields:
         fields = self.model.take(rows)
@@ -210,7 +216,9 @@ class Case:
         chains = [self.model.future(row)[: self.unit.n_step] for row in rows]
         ends = [chain[-1] for chain in chains]
         first, last = self.expected(rows, goals), self.expected(ends, goals)
-        from_last = {path: leaf for path, leaf in last.items() if path[0] in ("obs_next", "terminated", "truncated", "done")}
+        from_last = {
+            path: leaf for path, leaf in last.items() if path[0] in ("obs_next", "terminated", "truncated", "done")
+        }
         returns = [
             sum(GAMMA**k * self.reward(row, goal) for k, row in enumerate(chain))
             for chain, goal in zip(chains, goals, strict=True)
@@ -248,13 +256,13 @@ def test_every_combination(tmp_path, layout, saving, life):
     rest = itertools.product(STACKS, UNITS, (False, True), (False, True), (False, True))
     for (stack_num, sample_avail), unit, prioritized, hindsight, nested in rest:
         case = Case(layout, saving, stack_num, sample_avail, unit, prioritized, hindsight, nested)
-        for step in range(36):
+        for step in range(27):
             case.step()
             if step % 9 == 8:
                 case.check()
-            if step == 20 and life == "reset":
+            if step == 14 and life == "reset":
                 case.reset()
                 case.check()
-            if step == 20 and life == "resume":
+            if step == 14 and life == "resume":
                 case.resume(tmp_path)
                 case.check()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from data.buffer.rows import fill, row, rows
 
+from data.buffer.rows import fill, row, rows
 from rlfast.data import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer import Prioritized
 

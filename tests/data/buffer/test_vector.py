@@ -3,8 +3,8 @@ import pickle
 
 import numpy as np
 import pytest
-from data.buffer.rows import everything, fill, row, rows
 
+from data.buffer.rows import everything, fill, row, rows
 from rlfast.data import (
     Batch,
     HERReplayBuffer,
@@ -76,6 +76,13 @@ def test_a_slice_gives_live_rows_only():
     assert buffer[0:4].obs.tolist() == [0, 1, 100, 101]
     assert buffer[-1:].obs.tolist() == [201]
     assert len(buffer[:]) == 6
+
+
+def test_neighbours_where_no_row_is_yet():
+    buffer = filled(steps=2)
+    assert buffer.prev(-1) == buffer.prev([buffer.maxsize - 1])[0] == 8
+    assert buffer.next(-1) == buffer.next([buffer.maxsize - 1])[0] == 9
+    assert buffer.prev([2, 3, 6]).tolist() == [0, 0, 4]
 
 
 def test_children_see_and_write_the_same_rows():

@@ -61,7 +61,7 @@ class Attributes(Rows):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows take in memory or on disk, object leaves not counted; of all rings of a manager's storage."""
+        """Bytes that the rows take in memory or on disk, without object leaves; of all rings of a manager's storage."""
         return self._core.nbytes()
 
     @property

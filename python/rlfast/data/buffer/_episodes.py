@@ -18,20 +18,34 @@ class Episodes(Rows):
     def prev(self, index: int | list[int] | NDArray[Any]) -> Any:
         """The row before each, in its episode; an episode's oldest row is its own.
 
-        :param index: one row or many.
+        :param index: one row or many; where no row is yet, the index modulo the rows of its ring.
         :return: int64, of the shape of ``index``.
         """
-        rows = self._rows(index)
+        rows = self._live_rows(index)
         return self._named(with_goals(rows, self._core.prev(rows)))
 
     def next(self, index: int | list[int] | NDArray[Any]) -> Any:
         """The row after each, in its episode; an episode's newest row is its own.
 
-        :param index: one row or many.
+        :param index: one row or many; where no row is yet, the index modulo the rows of its ring.
         :return: int64, of the shape of ``index``.
         """
-        rows = self._rows(index)
+        rows = self._live_rows(index)
         return self._named(with_goals(rows, self._core.next(rows)))
+
+    def _live_rows(self, index: Any) -> Index:
+        rows = self._rows(index)
+        size = len(self)
+        if size in (0, self.maxsize):
+            return rows
+        offsets, sizes = np.asarray(self._core.offsets), self._core.sizes()
+        ring = np.searchsorted(offsets, rows, "right") - 1
+        local = rows - offsets[ring]
+        if (local < sizes[ring]).all():
+            return rows
+        if self._ring is not None:  # -1 is the last row that there is
+            local = np.where(local < size, local, np.asarray(index) % size)
+        return np.asarray(offsets[ring] + local % np.maximum(sizes[ring], 1))
 
     def _named(self, rows: Index) -> Any:
         return np.int64(rows - self._base) if rows.ndim == 0 else self._outside(rows)

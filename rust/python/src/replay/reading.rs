@@ -6,7 +6,6 @@ use numpy::npyffi::types::npy_intp;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use rlfast_core::replay::gather::What;
 use rlfast_core::replay::layout::Place;
 
 use super::Replay;
@@ -75,8 +74,8 @@ impl Replay {
             Place::Column { column } => (&table.columns[column], 0, table.layout.columns[column]),
             Place::Frames { .. } | Place::Next { .. } => {
                 let index: Vec<i64> = (0..total as i64).collect();
-                let plan = Arc::new(single(at, What::Leaf(at)));
                 let reader = state.engine.reader().python()?;
+                let plan = Arc::new(single(at, reader));
                 let filled = plan.fill(py, &columns, reader, &index, &[total as npy_intp], None)?;
                 return filled.single().ok_or_else(|| PyKeyError::new_err("nothing to view"));
             }

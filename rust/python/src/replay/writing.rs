@@ -86,48 +86,41 @@ impl Replay {
 
     #[pyo3(signature = (*, obs, act, rew, terminated, truncated, obs_next = None, ring = 0))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments")]
-    fn append<'py>(
+    fn append(
         &self,
-        py: Python<'py>,
-        obs: Bound<'py, PyAny>,
-        act: Bound<'py, PyAny>,
-        rew: Bound<'py, PyAny>,
-        terminated: Bound<'py, PyAny>,
-        truncated: Bound<'py, PyAny>,
-        obs_next: Option<Bound<'py, PyAny>>,
+        py: Python<'_>,
+        obs: &Bound<'_, PyAny>,
+        act: &Bound<'_, PyAny>,
+        rew: &Bound<'_, PyAny>,
+        terminated: &Bound<'_, PyAny>,
+        truncated: &Bound<'_, PyAny>,
+        obs_next: Option<&Bound<'_, PyAny>>,
         ring: usize,
-    ) -> PyResult<usize> {
+    ) -> PyResult<i64> {
         let mut state = self.lock(py);
-        let state = &mut *state;
-        if state.columns.columns.is_empty() {
+        let State { engine, columns, rows, .. } = &mut *state;
+        if columns.columns.is_empty() {
             return mismatch!("nothing is laid out yet");
         }
-        let mut rows = std::mem::take(&mut state.rows);
-        let values = [
-            ("obs", Some(obs)),
-            ("act", Some(act)),
-            ("rew", Some(rew)),
-            ("terminated", Some(terminated)),
-            ("truncated", Some(truncated)),
-            ("obs_next", obs_next),
-        ];
-        let added = state.columns.find_named(py, &values, &mut rows).and_then(|()| {
-            let (mut at, mut length, mut start) = ([0_i64], [0_i64], [0_i64]);
-            let mut returns = vec![0.0; state.engine.agents()];
-            let mut added = Added {
-                index: &mut at,
-                episode_return: &mut returns,
-                episode_length: &mut length,
-                episode_start: &mut start,
-            };
-            // SAFETY: `find_named` made a source for each column, alive as long as the values are.
-            unsafe { state.engine.add(&[ring], &rows.sources, &rows.terminated, &rows.truncated, &mut added) }
-                .python()?;
-            Ok(at[0] as usize)
-        });
+        let values = [Some(obs), Some(act), Some(rew), Some(terminated), Some(truncated), obs_next];
+        columns.find_named(py, values, rows)?;
+        let (mut index, mut length, mut start) = ([0], [0], [0]);
+        let mut one = [0.0];
+        let mut many = Vec::new();
+        let agents = engine.agents();
+        let episode_return = if agents == 1 {
+            &mut one[..]
+        } else {
+            many.resize(agents, 0.0);
+            &mut many[..]
+        };
+        let mut added =
+            Added { index: &mut index, episode_return, episode_length: &mut length, episode_start: &mut start };
+        // SAFETY: `find_named` made a source for each column, good while the values live, which the caller holds.
+        let result =
+            unsafe { engine.add(&[ring], &rows.sources, &rows.terminated, &rows.truncated, &mut added) }.python();
         rows.release();
-        state.rows = rows;
-        added
+        result.map(|()| index[0])
     }
 
     fn close_episode(&self, py: Python<'_>, ring: usize) -> PyResult<()> {
