@@ -119,8 +119,10 @@ class Run:
     def state(self) -> Any:
         buffer = self.buffer
         children = [] if self.single else [len(child) for child in buffer.buffers]
-        running = buffer.unfinished_index() if len(buffer) and min(self.spec["sizes"]) else []  # else Tianshou raises
-        return [len(buffer), buffer.maxsize, buffer.last_index, running, children]
+        held = [len(buffer), buffer.maxsize, children]
+        if not len(buffer) or not min(self.spec["sizes"]):  # then Tianshou's unfinished_index raises
+            return held
+        return [*held, buffer.last_index, buffer.unfinished_index()]
 
     def columns(self) -> Any:
         indices = self.buffer.sample_indices(0)
