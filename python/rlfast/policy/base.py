@@ -275,7 +275,10 @@ class BasePolicy(ActingPolicy):
             raise ValueError(
                 f"gae_lambda={gae_lambda} needs the next observations' values v_s_; without them it must be 1"
             )
-        end = batch.terminated | batch.truncated | np.isin(indices, buffer.unfinished_index())
+        unfinished = buffer.unfinished_index()
+        running = np.zeros(1 + max(np.max(indices, initial=0), np.max(unfinished, initial=0)), bool)
+        running[unfinished] = True
+        end = batch.terminated | batch.truncated | running[indices]
         next_values = np.zeros(len(indices)) if v_s_ is None else _flat(v_s_)
         if v_s is None:
             values = np.zeros(len(indices))
