@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.replay import Fields, Replay, Row
-from property.compare import places, rows_at, same, same_fields
-from property.engine import flatten, must_raise, nest
+from property.compare import flatten, nest, places, rows_at, same, same_fields
+from property.engine import must_raise
 from property.programs import Beta, Close, Config, Operation
 from rlfast.data import (
     Batch,

@@ -1,11 +1,31 @@
 """What it means for an answer to be the model's."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.replay import Fields, Replay, Row
+from oracle.replay import Fields, Path, Replay, Row
+
+
+def nest(fields: Fields) -> dict[str, Any]:
+    """Flat leaves as nested dicts."""
+    result: dict[str, Any] = {}
+    for path, value in fields.items():
+        place = result
+        for key in path[:-1]:
+            place = place.setdefault(key, {})
+        place[path[-1]] = value
+    return result
+
+
+def flatten(batch: Any, above: Path = ()) -> Fields:
+    """Nested leaves as flat ones."""
+    if isinstance(batch, np.ndarray | np.generic):
+        return {above: batch}
+    children = batch if isinstance(batch, Mapping) else batch.__dict__
+    return {path: leaf for key, child in children.items() for path, leaf in flatten(child, (*above, key)).items()}
 
 
 def same(what: str, got: Any, want: NDArray[Any]) -> None:

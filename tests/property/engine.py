@@ -1,7 +1,7 @@
 """The engine under test, spoken to as random programs speak: flat rows in, flat rows out."""
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path as FilePath
 from random import Random
 from typing import Any
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.replay import Fields, Path, Replay
+from oracle.replay import Fields, Replay
+from property.compare import flatten, nest, same
 from property.observations import LATE
 from property.programs import Config, Late, Operation
 from property.questions import compare
@@ -22,25 +23,6 @@ class Nested:
     """What stands for a ``Batch`` here."""
 
 
-def nest(fields: Fields) -> dict[str, Any]:
-    """Flat leaves as nested dicts."""
-    result: dict[str, Any] = {}
-    for path, value in fields.items():
-        place = result
-        for key in path[:-1]:
-            place = place.setdefault(key, {})
-        place[path[-1]] = value
-    return result
-
-
-def flatten(batch: Any, above: Path = ()) -> Fields:
-    """Nested leaves as flat ones."""
-    if isinstance(batch, np.ndarray | np.generic):
-        return {above: batch}
-    children = batch if isinstance(batch, Mapping) else batch.__dict__
-    return {path: leaf for key, child in children.items() for path, leaf in flatten(child, (*above, key)).items()}
-
-
 def must_raise(kind: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object]) -> None:
     try:
         call()
@@ -49,15 +31,21 @@ def must_raise(kind: type[Exception] | tuple[type[Exception], ...], call: Callab
     raise AssertionError(f"nothing was raised, wanted {kind}")
 
 
+APPENDED = {"obs", "act", "rew", "terminated", "truncated", "obs_next"}
+
+
 class Engine:
     """``rlfast._core.Replay`` behind the operations of a program."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.folder = tempfile.TemporaryDirectory()  # goes with this object
         self.replay = self._make()
 
     def _make(self) -> _core.Replay:
-        return _core.Replay(list(self.config.capacities), batch=Nested, seed=3, **self.config.options())
+        storage = tempfile.mkdtemp(dir=self.folder.name) if self.config.on_disk else None
+        capacities = list(self.config.capacities)
+        return _core.Replay(capacities, batch=Nested, seed=3, storage=storage, **self.config.options())
 
     def model(self) -> Replay:
         return Replay(self.config.capacities, **self.config.options())
@@ -83,6 +71,8 @@ class Engine:
 
     def add(self, rings: Sequence[int], rows: Sequence[Fields], *, vector: bool) -> tuple[NDArray[Any], ...]:
         complete = [self._complete(row) for row in rows]
+        if not vector and {path[0] for path in complete[0]} <= APPENDED:
+            return (np.array([self.replay.append(**nest(complete[0]), ring=rings[0])]),)
         if not vector and rings[0] == 0:
             return self.replay.add(nest(complete[0]))
         batch = {path: np.stack([row[path] for row in complete]) for path in complete[0]}
@@ -104,17 +94,36 @@ class Engine:
         self.replay.beta = beta
 
     def persist(self, how: str) -> bool:
-        """The same state in a new object."""
+        """The same state in a new object, which goes on in the same way."""
         old, self.replay = self.replay, self._make()
-        if how in ("memory", "copy"):
-            self.replay.restore(old.dump())
+        if how == "columns":
+            self._load_columns(old)
+            return False
+        if how == "file":
+            file = str(FilePath(self.folder.name) / "snapshot")
+            old.save(file)
+            self.replay.open(file)
         else:
-            with tempfile.TemporaryDirectory() as folder:
-                file = str(FilePath(folder) / "replay")
-                old.save(file)
-                self.replay.open(file)
-        self.replay.beta = old.beta
+            self.replay.restore(old.dump())
+        if len(old.chronological()):
+            same("draw", self.replay.draw(5), np.array(old.draw(5)))
         return True
+
+    def _load_columns(self, old: _core.Replay) -> None:
+        """What HDF5 files and ``set_batch`` do: whole columns, and which rows of them are live."""
+        self.replay.beta = old.beta
+        columns = old.columns()
+        if not columns:
+            return
+        self.replay.define(columns)
+        views = {path: np.array(old.view(path)) for path, *_ in columns}
+        self.replay.load(nest(views), old.sizes().tolist(), old.cursors().tolist())
+        for ring in range(len(self.config.capacities)):
+            self.replay.set_running(ring, *old.running(ring))
+        if self.config.alpha is not None:
+            slots = np.arange(old.total)
+            self.replay.max_priority = old.max_priority
+            self.replay.tree[slots] = old.tree[slots]
 
     # -- reading -----------------------------------------------------------------------------------------------------
     def take(self, index: Index, depth: int | None = None) -> Fields:

@@ -25,6 +25,7 @@ class Config:
     agents: int = 0
     n_step: int = 3
     gamma: float = 0.9
+    on_disk: bool = False
 
     def options(self) -> dict[str, Any]:
         """What the model is made of, beside its capacities."""
@@ -34,7 +35,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Add:
-    """One row (``vector`` False) or one row for each of several rings at once."""
+    """One row (``vector`` False) or several at once, as a rule of different rings."""
 
     steps: tuple[Step, ...]
     vector: bool = True
@@ -104,7 +105,7 @@ class Bad:
 
 Operation = Add | Reset | Draw | Update | Late | Drop | Close | Persist | Beta | Bad
 BAD = ("nan priority", "infinite priority", "negative priority", "shape", "dtype", "missing key", "ring", "index")
-PERSIST = ("memory", "file", "copy", "hdf5")
+PERSIST = ("memory", "file", "copy", "hdf5", "columns")
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,7 @@ def random_config(random: Random) -> Config:
         agents=random.choice((0, 0, 0, 2)),
         n_step=random.randint(1, 6),
         gamma=random.choice((0.5, 0.9, 1.0)),
+        on_disk=random.random() < 0.2,
     )
 
 
@@ -142,7 +144,8 @@ def random_operation(random: Random, rings: int) -> Operation:
     if kind < 0.35:
         return Add((random_step(random, random.randrange(rings)),), vector=False)
     if kind < 0.65:
-        chosen = random.sample(range(rings), random.randint(1, rings))
+        draw = random.choices if random.random() < 0.15 else random.sample
+        chosen = draw(range(rings), k=random.randint(1, rings))
         return Add(tuple(random_step(random, ring) for ring in chosen))
     if kind < 0.75:
         return Draw(random.randint(1, 9))

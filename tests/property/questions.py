@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.replay import Replay, Row
-from property.compare import places, rows_at, same, same_fields
+from property.compare import flatten, places, rows_at, same, same_fields
 
 if TYPE_CHECKING:
     from property.engine import Engine
@@ -56,6 +56,7 @@ def same_contents(engine: "Engine", model: Replay, rows: list[Row], index: NDArr
     depth, order = random.randint(1, 4), random.sample(range(len(rows)), len(rows))
     shuffled = [rows[place] for place in order]
     same_fields(f"take(stack_num={depth})", engine.take(index[order], depth), model.take(shuffled, depth))
+    same_parts(engine, model, shuffled, index[order], random)
     path = random.choice(sorted(model.columns))
     if path[0] != "obs_next" or model.save_obs_next:
         column = engine.replay.view(path)
@@ -63,6 +64,19 @@ def same_contents(engine: "Engine", model: Replay, rows: list[Row], index: NDArr
         same(f"view{path}", np.asarray(column)[index], model.take(rows, 1)[path])
         never = [ring.offset + slot for ring in model.rings for slot in range(len(ring.history), ring.capacity)]
         assert not any(np.asarray(column)[never].tobytes()), f"view{path} of unfilled rows"
+
+
+def same_parts(engine: "Engine", model: Replay, rows: list[Row], index: NDArray[np.int64], random: Random) -> None:
+    """Some fields alone, and fields written into arrays that were there."""
+    want = model.take(rows)
+    keys = random.sample(sorted({path[0] for path in want}), 2)
+    some = {path: value for path, value in want.items() if path[0] in keys}
+    same_fields(f"take(keys={keys})", flatten(engine.replay.take(index, keys)), some)
+    room = {path[0]: np.full_like(value, 1) for path, value in some.items() if len(path) == 1}
+    filled = engine.replay.take(index, keys, out=room)
+    for key, array in room.items():
+        assert filled[key] is array
+        same(f"take(out={key})", array, want[key,])
 
 
 def same_units(engine: "Engine", model: Replay, rows: list[Row], index: NDArray[np.int64], random: Random) -> None:
@@ -102,6 +116,9 @@ def legal_draws(engine: "Engine", model: Replay, random: Random) -> None:
         except ValueError:
             return
         raise AssertionError("draw gave rows although none may be drawn")
+    ring = random.randrange(len(model.rings))
+    if model.candidates(ring):
+        assert np.isin(engine.replay.draw(4, ring), places(model, model.candidates(ring))).all(), f"draw from {ring}"
     size = random.randint(0, 5)
     fields, index = engine.sample(size)
     assert len(index) == size
