@@ -74,7 +74,8 @@ class Episodes(Rows):
         if n_step < 1:
             raise ValueError(f"n_step must be at least 1, got {n_step}")
         rows = self._rows(indices)
-        if carried(rows) is None and "rew" not in self._store.assigned:
+        own_rewards = self._config.relabel is None or carried(rows) is None
+        if own_rewards and "rew" not in self._store.assigned:
             reward_sum, discount, last = self._core.nstep(rows, n_step, gamma)
             return reward_sum, discount, self._outside(last)
         unrolled, count = self._core.unroll(rows, n_step)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from os import PathLike
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from rlfast.data.buffer import _hdf5, _snapshot
 from rlfast.data.buffer._attributes import Attributes
 from rlfast.data.buffer._priorities import Priorities
+
+PathType: TypeAlias = str | PathLike[str]
 
 
 def draw_seed(seed: int | None) -> int:
@@ -26,7 +29,7 @@ class Files(Priorities, Attributes):
         self.__dict__.update(state)
         self.__dict__["_core"] = self._store.core
 
-    def save(self, path: str, *, allow_pickle: bool = False) -> None:
+    def save(self, path: PathType, *, allow_pickle: bool = False) -> None:
         """Writes a snapshot: rows, priorities, running episodes and random streams; see :meth:`load`.
 
         :param path: the file; a whole previous one stays until the new one is complete.
@@ -38,7 +41,7 @@ class Files(Priorities, Attributes):
 
     @classmethod
     def load(
-        cls, path: str, *, allow_pickle: bool = False, storage: str = "ram", compute_reward_fn: Any = None
+        cls, path: PathType, *, allow_pickle: bool = False, storage: str = "ram", compute_reward_fn: Any = None
     ) -> Self:
         """The buffer that :meth:`save` wrote; it goes on exactly as that one would have.
 
@@ -55,7 +58,7 @@ class Files(Priorities, Attributes):
             cls, path, allow_pickle=allow_pickle, storage=storage, compute_reward_fn=compute_reward_fn
         )
 
-    def save_hdf5(self, path: str, compression: str | None = None) -> None:
+    def save_hdf5(self, path: PathType, compression: str | None = None) -> None:
         """Writes Tianshou's HDF5 layout, which Tianshou 1.0 can load.
 
         :param path: the file; a whole previous one stays until the new one is complete.
@@ -67,7 +70,7 @@ class Files(Priorities, Attributes):
     @classmethod
     def load_hdf5(
         cls,
-        path: str,
+        path: PathType,
         device: str | None = None,  # noqa: ARG003
         *,
         allow_pickle: bool = False,

@@ -21,7 +21,7 @@ from rlfast.data.buffer._units import Transition
 from rlfast.data.hdf5 import from_hdf5, require_h5py, to_hdf5
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer._files import Files
+    from rlfast.data.buffer._files import Files, PathType
 
 B = TypeVar("B", bound="Files")
 
@@ -65,7 +65,7 @@ _EPSILON = float(np.finfo(np.float32).eps)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
-def save(buffer: Files, path: str, compression: str | None) -> None:
+def save(buffer: Files, path: PathType, compression: str | None) -> None:
     """See :meth:`ReplayBuffer.save_hdf5`."""
     if not isinstance(buffer._config.unit, Transition):
         raise ValueError(f"Tianshou's layout has no place for unit={buffer._config.unit}: use save(path)")
@@ -159,7 +159,7 @@ def _nested(fields: dict[str, Any]) -> _Fields:
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
-def load(cls: type[B], path: str, *, allow_pickle: bool, seed: int, storage: str) -> B:
+def load(cls: type[B], path: PathType, *, allow_pickle: bool, seed: int, storage: str) -> B:
     """See :meth:`ReplayBuffer.load_hdf5`."""
     with require_h5py().File(path, "r") as file:
         state = from_hdf5(file, allow_pickle=allow_pickle, classes=_CLASSES)

@@ -21,7 +21,7 @@ from rlfast.data.buffer._units import NStep, Sequence, Transition
 from rlfast.data.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer._files import Files
+    from rlfast.data.buffer._files import Files, PathType
 
 B = TypeVar("B", bound="Files")
 _FORMAT = 1
@@ -31,7 +31,7 @@ _UNITS = {kind.__name__: kind for kind in (Transition, NStep, Sequence)}
 _FLAGS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
 
 
-def save(buffer: Files, path: str, *, allow_pickle: bool) -> None:
+def save(buffer: Files, path: PathType, *, allow_pickle: bool) -> None:
     """See :meth:`ReplayBuffer.save`."""
     if not buffer._whole:
         raise ValueError("this buffer is part of a manager: save the manager")
@@ -65,7 +65,7 @@ def _head(buffer: Files) -> dict[str, Any]:
     }
 
 
-def load(cls: type[B], path: str, *, allow_pickle: bool, storage: str, compute_reward_fn: Any) -> B:
+def load(cls: type[B], path: PathType, *, allow_pickle: bool, storage: str, compute_reward_fn: Any) -> B:
     """See :meth:`ReplayBuffer.load`."""
     capacities, extra = Replay.read_header(os.fspath(path))
     head, payload = _parse(extra, path)
@@ -77,13 +77,15 @@ def load(cls: type[B], path: str, *, allow_pickle: bool, storage: str, compute_r
     pickled = pickle.loads(payload) if allow_pickle and payload else {}  # noqa: S301
     config = _config(head, compute_reward_fn or pickled.get("compute_reward_fn"), path)
     children = [object.__new__(_find(_root(cls), name, path)) for name in head["children"]]
+    if len(children) != (len(capacities) if hasattr(kind, "_adopt") else 0):
+        raise ValueError(f"{path} is damaged: {len(children)} buffers for {len(capacities)} rings")
     buffer = object.__new__(kind)
     buffer._setup(capacities, config, 0, storage, children)
     _fill(buffer, head, pickled, path)
     return buffer
 
 
-def _parse(extra: bytes, path: str) -> tuple[dict[str, Any], bytes]:
+def _parse(extra: bytes, path: PathType) -> tuple[dict[str, Any], bytes]:
     head, _, payload = extra.partition(b"\n")
     try:
         parsed = json.loads(head)
@@ -95,7 +97,7 @@ def _parse(extra: bytes, path: str) -> tuple[dict[str, Any], bytes]:
     return parsed, payload
 
 
-def _config(head: dict[str, Any], function: Any, path: str) -> Config:
+def _config(head: dict[str, Any], function: Any, path: PathType) -> Config:
     sampler, unit, relabel = head["sampler"], head["unit"], head["relabel"]
     if relabel and function is None:
         raise TypeError(f"{path} holds a relabelling buffer without its reward function: pass compute_reward_fn")
@@ -107,7 +109,7 @@ def _config(head: dict[str, Any], function: Any, path: str) -> Config:
     )
 
 
-def _fill(buffer: Files, head: dict[str, Any], pickled: dict[str, Any], path: str) -> None:
+def _fill(buffer: Files, head: dict[str, Any], pickled: dict[str, Any], path: PathType) -> None:
     store, core = buffer._store, buffer._core
     core.open(os.fspath(path))
     objects = {tuple(p): Column(_OBJECT, tuple(shape)) for p, shape in head["objects"]}
@@ -132,7 +134,7 @@ def _family(cls: type[B]) -> Iterator[type[B]]:
         yield from _family(child)
 
 
-def _find(cls: type[B], name: str, path: str) -> type[B]:
+def _find(cls: type[B], name: str, path: PathType) -> type[B]:
     """The class of that name among ``cls`` and its subclasses; a file cannot name any other."""
     for kind in _family(cls):
         if _name(kind) == name:

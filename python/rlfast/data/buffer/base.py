@@ -123,7 +123,17 @@ class ReplayBuffer(Episodes, Files):
                 fields[key] = _last_frame(fields[key], batched)
         if rings is not None and not batched:
             fields = _with_axis(fields)
-        index, episode_return, length, start = self._store.add(fields, rings)
+        if self._config.save_only_last_obs and self._store.plain:
+            try:
+                return self._named_outside(self._core.add(fields, rings))
+            except SchemaMismatch:
+                pass
+        return self._named_outside(self._store.add(fields, rings))
+
+    def _named_outside(self, added: Added) -> Added:
+        if not self._base:
+            return added
+        index, episode_return, length, start = added
         return index - self._base, episode_return, length, start - self._base
 
     def append(
