@@ -16,8 +16,8 @@ __all__ = [
     "carry",
     "discounted_returns",
     "gae",
+    "Settling",
     "nstep_returns",
-    "settle",
     "shift",
     "vtrace",
 ]
@@ -264,7 +264,8 @@ def vtrace(
     c_bar: float,
     /,
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
-def settle(fields: dict[str, Any], batch: type[Any]) -> list[str] | None:
-    """Turns the plain values of ``fields`` into what a batch of that class holds, in place: bool, int and float become
-    arrays of no axes, an empty dict an empty batch, and arrays of numbers stay. Gives the names of all other fields, or
-    None."""
+class Settling:
+    """The base of ``rlfast.data.Batch``. ``__init__`` puts fields that are numbers, arrays of numbers or empty dicts into the
+    instance's dict without running Python code; with anything else it calls the subclass's ``_init``."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from rlfast._core import settle
+from rlfast._core import Settling
 from rlfast.data._values import as_array, is_number, is_numeric, is_tensor, to_tensor
 
 if TYPE_CHECKING:
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 _DICT_METHODS = frozenset(name for name in dir(dict) if not name.startswith("_"))
 
 
-class Fields:
+class Fields(Settling):
     """Values under names, kept in the instance's ``__dict__``; what is set is parsed, nested dicts to the same class.
 
     The public class is :class:`rlfast.data.Batch`, which adds arithmetic and rows.
     """
 
-    def __init__(self, batch_dict: Any = None, copy: bool = False, **kwargs: Any) -> None:
+    def _init(self, batch_dict: Any = None, copy: bool = False, **kwargs: Any) -> None:
+        """What the native ``__init__`` leaves to do: anything but numbers, arrays and empty dicts by name."""
         if copy:
             batch_dict, kwargs = deepcopy((batch_dict, kwargs))
-        for key in settle(kwargs, type(self)) or ():
-            kwargs[key] = parse(kwargs[key], type(self))
+        fields = parse_fields(kwargs, type(self))
         if batch_dict is not None:
-            kwargs = self._fields_of(batch_dict) | kwargs
-        set_fields(self, kwargs)
+            fields = self._fields_of(batch_dict) | fields
+        set_fields(self, fields)
 
     @classmethod
     def _fields_of(cls, batch_dict: Any) -> dict[str, Any]:

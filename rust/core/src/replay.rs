@@ -84,9 +84,7 @@ impl Replay {
     /// # Errors
     /// `Value` for capacities or exponents that make no sense; `Memory` when the priorities cannot fit.
     pub fn new(config: Config) -> Result<Self> {
-        if config.stack_num == 0 {
-            return value_error!("stack_num must be at least 1, got 0");
-        }
+        check_stack(config.stack_num)?;
         let rings = Rings::new(&config.capacities)?;
         let priorities = match config.alpha {
             None => None,
@@ -458,6 +456,20 @@ impl Replay {
         }
         Ok(refused)
     }
+}
+
+/// The most rows that are stacked into one.
+const MAX_STACK: usize = 1 << 12;
+
+/// Whether so many rows may be stacked.
+///
+/// # Errors
+/// `Value` for none, or for more than anybody means.
+pub fn check_stack(stack_num: usize) -> Result<()> {
+    if (1..=MAX_STACK).contains(&stack_num) {
+        return Ok(());
+    }
+    value_error!("stack_num must be from 1 to {MAX_STACK}, got {stack_num}")
 }
 
 /// Bytes of the priorities of so many rows.

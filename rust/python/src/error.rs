@@ -26,6 +26,7 @@ pub fn to_python(error: Error) -> PyErr {
         Error::Schema(_) => SchemaMismatch::new_err(text),
         Error::Memory { .. } => PyMemoryError::new_err(text),
         // With its number, Python picks the right subclass (FileNotFoundError, PermissionError, ...).
+        Error::Io { source, .. } if source.kind() == ErrorKind::OutOfMemory => PyMemoryError::new_err(text),
         Error::Io { source, .. } => match source.raw_os_error() {
             Some(number) => PyOSError::new_err((number, text)),
             None if source.kind() == ErrorKind::StorageFull => PyOSError::new_err((ENOSPC, text)),

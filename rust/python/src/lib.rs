@@ -32,11 +32,10 @@ mod _core {
     use super::returns::{discounted_returns, gae, nstep_returns, vtrace};
     #[pymodule_export]
     use super::segment_tree::SegmentTree;
-    #[pymodule_export]
-    use super::settle::settle;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("OutOfRange", super::segment_tree::out_of_range_type(module.py())?)
+        module.add("OutOfRange", super::segment_tree::out_of_range_type(module.py())?)?;
+        module.add("Settling", super::settle::settling_type(module.py())?)
     }
 }

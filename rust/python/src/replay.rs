@@ -19,7 +19,7 @@ use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use rlfast_core::memory::Storage;
-use rlfast_core::replay::{Config, Replay as Engine};
+use rlfast_core::replay::{Config, Replay as Engine, check_stack};
 
 use crate::array::vector;
 use crate::columns::Columns;
@@ -157,9 +157,7 @@ impl Replay {
 
     #[setter]
     fn set_stack_num(&self, py: Python<'_>, value: usize) -> PyResult<()> {
-        if value == 0 {
-            return Err(PyValueError::new_err("stack_num must be at least 1, got 0"));
-        }
+        check_stack(value).python()?;
         self.lock(py).engine.config.stack_num = value;
         Ok(())
     }

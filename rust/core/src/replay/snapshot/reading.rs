@@ -12,7 +12,7 @@ use crate::replay::priorities::Priorities;
 use crate::replay::ring::{Episode, Ring, Running};
 use crate::replay::rings::Rings;
 use crate::replay::table::Table;
-use crate::replay::{Config, Replay};
+use crate::replay::{Config, Replay, check_stack};
 use crate::rng::Stream;
 use crate::segment_tree::SumTree;
 
@@ -86,9 +86,7 @@ fn read_options(fields: &mut Fields, config: &mut Config) -> Result<bool> {
     config.stack_num = fields.u64()? as usize;
     config.beta = fields.f64()?;
     config.seed = fields.u64()?;
-    if config.stack_num == 0 {
-        return value_error!("the snapshot is damaged: stack_num is 0");
-    }
+    check_stack(config.stack_num).or_else(|error| value_error!("the snapshot is damaged: {error}"))?;
     Ok(has_table)
 }
 
