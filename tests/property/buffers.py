@@ -59,6 +59,9 @@ class Buffers:
         self.config = config
         self.buffer = make(config)
 
+    def close(self) -> None:
+        del self.buffer
+
     def model(self) -> Replay:
         return Replay(self.config.capacities, **self.config.options())
 

@@ -39,13 +39,17 @@ class Engine:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.folder = tempfile.TemporaryDirectory()  # goes with this object
+        self.folder = tempfile.TemporaryDirectory()
         self.replay = self._make()
 
     def _make(self) -> _core.Replay:
         storage = tempfile.mkdtemp(dir=self.folder.name) if self.config.on_disk else None
         capacities = list(self.config.capacities)
         return _core.Replay(capacities, batch=Nested, seed=3, storage=storage, **self.config.options())
+
+    def close(self) -> None:
+        del self.replay
+        self.folder.cleanup()
 
     def model(self) -> Replay:
         return Replay(self.config.capacities, **self.config.options())

@@ -1,6 +1,7 @@
 """Runs a program on what is tested and on its model, and makes a failing one small."""
 
 from collections import deque
+from contextlib import closing
 from random import Random
 from typing import Any, Protocol
 
@@ -49,6 +50,9 @@ class Subject(Protocol):
 
     def compare(self, model: Replay, random: Random) -> None:
         """Raises where it differs from its model."""
+
+    def close(self) -> None:
+        """Gives back what it took from the system."""
 
 
 class Machine:
@@ -127,16 +131,17 @@ class Machine:
 
 def run(program: Program, target: type[Subject]) -> int:
     """Runs a program, comparing everything after each operation; gives the number of operations."""
-    machine = Machine(target(program.config), program.config)
-    for number, operation in enumerate(program.operations):
-        if not machine.subject.supports(operation):
-            continue
-        try:
-            machine.do(operation)
-            machine.subject.compare(machine.model, Random(number))
-        except BaseException as error:
-            error.add_note(f"at operation {number}: {operation}")
-            raise
+    with closing(target(program.config)) as subject:
+        machine = Machine(subject, program.config)
+        for number, operation in enumerate(program.operations):
+            if not subject.supports(operation):
+                continue
+            try:
+                machine.do(operation)
+                subject.compare(machine.model, Random(number))
+            except BaseException as error:
+                error.add_note(f"at operation {number}: {operation}")
+                raise
     return len(program.operations)
 
 

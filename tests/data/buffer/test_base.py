@@ -385,6 +385,15 @@ def test_copies_go_on_alike_and_apart(clone):
     assert 9.0 not in buffer.obs.tolist()
 
 
+def test_rows_may_lie_in_files(tmp_path):
+    in_files, in_ram = (
+        fill(ReplayBuffer(5, storage=storage), "..T....") for storage in (str(tmp_path / "rows"), "ram")
+    )
+    assert everything(in_files) == everything(in_ram)
+    assert (tmp_path / "rows").is_dir()  # the files have no names: they go when the buffer does
+    assert everything(copy.deepcopy(in_files)) == everything(in_ram)
+
+
 def test_a_subclass_has_its_say():
     class Newest(ReplayBuffer):
         def sample_indices(self, batch_size):

@@ -64,6 +64,17 @@ def test_a_main_buffer_with_priorities():
     assert batch.weight.tolist() == [1.0] * 50
 
 
+def test_two_rows_of_one_cache_at_once():
+    buffer = make()
+    batch = rows(0, 3, "T  ")
+    index, _, ep_len, ep_start = buffer.add(batch, buffer_ids=[1, 1, 0])
+    assert (index.tolist(), ep_len.tolist(), ep_start.tolist()) == ([0, 9, 6], [1, 0, 0], [0, 9, 6])
+    batch.act = np.array([1.0, 2.0, 0.5])
+    with pytest.raises(TypeError, match="act"):
+        buffer.add(batch, buffer_ids=[1, 1, 0])
+    assert len(buffer) == 3
+
+
 @pytest.mark.parametrize("ids", [[-1], [2]])
 def test_a_cache_that_is_not_there(ids):
     buffer = make()

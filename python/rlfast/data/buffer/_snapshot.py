@@ -75,7 +75,10 @@ def load(cls: type[B], path: PathType, *, allow_pickle: bool, storage: str, comp
             f"{path} holds pickled Python objects; pass allow_pickle=True if you trust where it comes from"
         )
     pickled = pickle.loads(payload) if allow_pickle and payload else {}  # noqa: S301
-    config = _config(head, compute_reward_fn or pickled.get("compute_reward_fn"), path)
+    function = compute_reward_fn or pickled.get("compute_reward_fn")
+    if head["relabel"] and function is None:
+        raise TypeError(f"{path} holds a relabelling buffer without its reward function: pass compute_reward_fn")
+    config = _config(head, function)
     children = [object.__new__(_find(_root(cls), name, path)) for name in head["children"]]
     if len(children) != (len(capacities) if hasattr(kind, "_adopt") else 0):
         raise ValueError(f"{path} is damaged: {len(children)} buffers for {len(capacities)} rings")
@@ -97,10 +100,8 @@ def _parse(extra: bytes, path: PathType) -> tuple[dict[str, Any], bytes]:
     return parsed, payload
 
 
-def _config(head: dict[str, Any], function: Any, path: PathType) -> Config:
+def _config(head: dict[str, Any], function: Any) -> Config:
     sampler, unit, relabel = head["sampler"], head["unit"], head["relabel"]
-    if relabel and function is None:
-        raise TypeError(f"{path} holds a relabelling buffer without its reward function: pass compute_reward_fn")
     return Config(
         **head["flags"],
         sampler=_SAMPLERS[sampler[0]](**sampler[1]),

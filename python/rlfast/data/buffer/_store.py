@@ -86,14 +86,18 @@ class Store:
     # -- writing -----------------------------------------------------------------------------------------------------
     def add(self, fields: Mapping[str, Any], rings: Index | None) -> Added:
         """The general way in: converts, adds late columns, writes object leaves."""
-        self._check_rings(rings)
-        leaves, added = self.schema.conform(self._kept(fields), None if rings is None else len(rings))
+        leaves, added = self.check(fields, rings)
         self.settle()
         self.define(added)
         result = self.core.add(nest({path: leaves[path] for path in self.schema.numbers}), rings)
         for path, column in self.objects.items():
             column[result[0]] = leaves[path]
         return result
+
+    def check(self, fields: Mapping[str, Any], rings: Index | None) -> tuple[Leaves, Schema]:
+        """The rows as the columns hold them, and the columns they add. Raises what :meth:`add` would."""
+        self._check_rings(rings)
+        return self.schema.conform(self._kept(fields), None if rings is None else len(rings))
 
     def _kept(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         if not self.config.ignore_obs_next:

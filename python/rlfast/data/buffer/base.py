@@ -40,7 +40,7 @@ class ReplayBuffer(Episodes, Files):
     :param save_only_last_obs: of ``obs`` and ``obs_next`` that arrive stacked, ``[frames, ...]``, store the last frame.
     :param sample_avail: draw only rows whose frame stack lies whole inside their episode.
     :param seed: of this buffer's random streams; None draws one from ``np.random``.
-    :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
+    :param storage: ``"ram"``, or a folder for columns in memory-mapped files; copies of the buffer are in RAM.
     :param sampler: ``Uniform()`` or ``Prioritized(alpha, beta)``.
     :param unit: what a drawn row grows into: ``Transition()``, ``FrameStack(n)``, ``NStep(n, gamma)`` or
         ``Sequence(length, burn_in)``.
@@ -117,10 +117,7 @@ class ReplayBuffer(Episodes, Files):
 
     def _add(self, batch: Batch | Mapping[str, Any], rings: Index | None, *, batched: bool) -> Added:
         """The careful way: one row, or (``batched``) as many as ``rings``."""
-        fields = dict(batch.items())
-        if self._config.save_only_last_obs:
-            for key in {"obs", "obs_next"}.intersection(fields):
-                fields[key] = _last_frame(fields[key], batched)
+        fields = self._kept(batch, batched=batched)
         if rings is not None and not batched:
             fields = _with_axis(fields)
         if self._config.save_only_last_obs and self._store.plain:
@@ -129,6 +126,14 @@ class ReplayBuffer(Episodes, Files):
             except SchemaMismatch:
                 pass
         return self._named_outside(self._store.add(fields, rings))
+
+    def _kept(self, batch: Batch | Mapping[str, Any], *, batched: bool) -> dict[str, Any]:
+        """What is stored of a row: under ``save_only_last_obs`` the last frame alone."""
+        fields = dict(batch.items())
+        if self._config.save_only_last_obs:
+            for key in {"obs", "obs_next"}.intersection(fields):
+                fields[key] = _last_frame(fields[key], batched)
+        return fields
 
     def _named_outside(self, added: Added) -> Added:
         if not self._base:

@@ -74,11 +74,20 @@ class CachedReplayBuffer(ReplayBufferManager):
         ids = self._all_rings[:-1] if buffer_ids is None else np.asarray(buffer_ids, np.int64)
         if ids.size and ids.min() < 0:
             raise IndexError(f"cache {ids.min()} is out of range: there are {self.cached_buffer_num}")
+        if len(np.unique(ids)) < len(ids):
+            return self._add_one_by_one(Batch(dict(batch.items())), ids)
         index, episode_return, length, start = self._add_rows(batch, ids + 1)
         index, start = index.copy(), start.copy()
         for place in np.flatnonzero(length):
             moved = self._move(ids[place])
             start[place], index[place] = (moved[0], moved[-1]) if len(moved) else (-1, -1)
+        return index, episode_return, length, start
+
+    def _add_one_by_one(self, batch: Batch, ids: Index) -> Added:
+        """Several rows of one cache: an episode moves without the rows that follow it."""
+        self._store.check(self._kept(batch, batched=True), ids + 1)  # all rows or none
+        answers = [self.add(batch[place : place + 1], ids[place : place + 1]) for place in range(len(ids))]
+        index, episode_return, length, start = (np.concatenate(parts) for parts in zip(*answers, strict=True))
         return index, episode_return, length, start
 
     def _move(self, cache_id: int) -> Index:
