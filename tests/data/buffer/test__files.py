@@ -158,6 +158,14 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path):
     MAKE["plain"]()._core.save(str(path), b"{}\n")
     with pytest.raises(ValueError, match="not of a replay buffer"):
         ReplayBuffer.load(path)
+    for head in (
+        {"format": 1},
+        {"format": 1, "class": 3},
+        {"format": 1, "class": "rlfast.data.buffer.base.ReplayBuffer"},
+    ):
+        MAKE["plain"]()._core.save(str(path), json.dumps(head).encode() + b"\n")
+        with pytest.raises(ValueError):
+            ReplayBuffer.load(path)
     MAKE["plain"]()._core.save(str(path), json.dumps({"format": 99}).encode() + b"\n")
     with pytest.raises(ValueError, match="99"):
         ReplayBuffer.load(path)

@@ -69,23 +69,28 @@ def load(cls: type[B], path: PathType, *, allow_pickle: bool, storage: str, comp
     """See :meth:`ReplayBuffer.load`."""
     capacities, extra = Replay.read_header(os.fspath(path))
     head, payload = _parse(extra, path)
-    kind = _find(cls, head["class"], path)
-    if head["objects"] and not allow_pickle:
-        raise ValueError(
-            f"{path} holds pickled Python objects; pass allow_pickle=True if you trust where it comes from"
-        )
-    pickled = pickle.loads(payload) if allow_pickle and payload else {}  # noqa: S301
-    function = compute_reward_fn or pickled.get("compute_reward_fn")
-    if head["relabel"] and function is None:
-        raise TypeError(f"{path} holds a relabelling buffer without its reward function: pass compute_reward_fn")
-    config = _config(head, function)
-    children = [object.__new__(_find(_root(cls), name, path)) for name in head["children"]]
+    try:
+        kind = _find(cls, head["class"], path)
+        if head["objects"] and not allow_pickle:
+            raise ValueError(f"{path} holds pickled Python objects; pass allow_pickle=True if you trust its source")
+        pickled = pickle.loads(payload) if allow_pickle and payload else {}  # noqa: S301
+        config = _config(head, compute_reward_fn or pickled.get("compute_reward_fn") or _missing)
+        children = [object.__new__(_find(_root(cls), name, path)) for name in head["children"]]
+    except (AttributeError, AssertionError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is damaged: {error!r} in what it says of the buffer") from error
     if len(children) != (len(capacities) if hasattr(kind, "_adopt") else 0):
         raise ValueError(f"{path} is damaged: {len(children)} buffers for {len(capacities)} rings")
+    if config.relabel is not None and config.relabel.compute_reward_fn is _missing:
+        raise TypeError(f"{path} holds a relabelling buffer without its reward function: pass compute_reward_fn")
     buffer = object.__new__(kind)
     buffer._setup(capacities, config, 0, storage, children)
     _fill(buffer, head, pickled, path)
     return buffer
+
+
+def _missing(*_: Any) -> Any:
+    """Stands for a reward function that was neither pickled nor given."""
+    raise NotImplementedError
 
 
 def _parse(extra: bytes, path: PathType) -> tuple[dict[str, Any], bytes]:
