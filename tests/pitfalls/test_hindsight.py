@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
+from oracle.chi_square import is_plausible
 from rlfast.data import Batch, HERReplayBuffer, HERVectorReplayBuffer
 
 
@@ -114,3 +115,20 @@ def test_bit_flip_learns_saves_loads_and_goes_on():
         assert episode_length[0] in (0, 7)
         assert episode_return[0] in (0, -7)
     check_goals(buffer, 7, 2000)
+
+
+@pytest.mark.pitfall("D3")
+@pytest.mark.parametrize(("future_k", "horizon"), [(8, 50), (4, 3), (1.25, 50), (1, 50)])
+def test_goals_are_as_likely_as_the_paper_says(future_k, horizon):
+    """A row is relabelled with probability ``1 - 1/k``; its goal is any row ahead, each as likely."""
+    buffer = HERReplayBuffer(10, compute_reward, horizon, future_k, seed=3)
+    add_episode(buffer, 1, 10)
+    batch, index = buffer.sample(100_000)
+    goal = batch.obs.desired_goal[:, 1].astype(int)
+    for time in range(10):
+        drawn = goal[index == time]
+        ahead = np.arange(time + 1, min(time + horizon, 10) + 1)
+        probability = np.zeros(12)  # of goal 0 to 10, and last of the row's own
+        probability[ahead] = (1 - 1 / future_k) / len(ahead)
+        probability[-1] = 1 / future_k
+        assert is_plausible(np.bincount(np.where(drawn < 0, 11, drawn), minlength=12), probability)

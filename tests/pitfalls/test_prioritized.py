@@ -37,6 +37,16 @@ def test_a_bad_priority_is_refused_with_its_place_and_changes_nothing(bad):
     assert set(buffer.sample_indices(200).tolist()) == {0, 1, 2, 3}
 
 
+@pytest.mark.pitfall("C5")
+@pytest.mark.parametrize(("alpha", "bad"), [(2.0, [1e200, 1.0]), (1.0, [1.7e308, 1.7e308])])
+def test_priorities_too_large_to_be_added_up_are_refused(alpha, bad):
+    buffer = prioritized([1.0] * 4, alpha=alpha)
+    with pytest.raises(ValueError, match=r"\d"):
+        buffer.update_weight(np.array([0, 1]), np.array(bad))
+    np.testing.assert_allclose(np.array(buffer.weight[np.arange(4)]), 1.0, rtol=1e-6)
+    assert set(buffer.sample_indices(200).tolist()) == {0, 1, 2, 3}
+
+
 @pytest.mark.pitfall("C6")
 @pytest.mark.parametrize("vector", [False, True])
 def test_an_update_for_an_overwritten_slot_is_refused(vector):
@@ -215,6 +225,22 @@ def test_rows_are_drawn_evenly_whatever_ring_they_are_in(sizes):
     live[buffer.sample_indices(0)] = 1
     assert live.sum() == sum(sizes)
     assert is_plausible(counts, live)
+
+
+@pytest.mark.pitfall("C11")
+@pytest.mark.parametrize("priorities", [None, np.arange(1.0, 41.0)])
+@pytest.mark.parametrize("ends", ["." * 40, "......t" * 5 + ".....", ".t" * 16 + "........"])
+def test_only_rows_with_a_full_stack_are_drawn_and_in_the_same_proportions(ends, priorities):
+    options = {"stack_num": 3, "sample_avail": True, "seed": 2}
+    buffer = ReplayBuffer(40, **options) if priorities is None else PrioritizedReplayBuffer(40, 1.0, 1.0, **options)
+    fill(buffer, ends)
+    if priorities is not None:
+        buffer.update_weight(np.arange(40), priorities)
+    episodes = (ends + "t").split("t")[:-1]
+    whole = np.array([place >= 2 for episode in episodes for place in range(len(episode) + 1)][:40], float)
+    assert buffer.sample_indices(0).tolist() == np.flatnonzero(whole).tolist()
+    counts = np.bincount(np.concatenate([buffer.sample_indices(10_000) for _ in range(20)]), minlength=40)
+    assert is_plausible(counts, whole * (1.0 if priorities is None else priorities))
 
 
 @pytest.mark.pitfall("C11")

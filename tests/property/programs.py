@@ -42,6 +42,14 @@ class Add:
 
 
 @dataclass(frozen=True)
+class Many:
+    """``count`` vector steps of all rings, compared once at the end."""
+
+    count: int
+    seed: int
+
+
+@dataclass(frozen=True)
 class Reset:
     ring: int | None = None
     keep_statistics: bool = False
@@ -103,7 +111,7 @@ class Bad:
     what: str
 
 
-Operation = Add | Reset | Draw | Update | Late | Drop | Close | Persist | Beta | Bad
+Operation = Add | Many | Reset | Draw | Update | Late | Drop | Close | Persist | Beta | Bad
 BAD = ("nan priority", "infinite priority", "negative priority", "shape", "dtype", "missing key", "ring", "index")
 PERSIST = ("memory", "file", "copy", "hdf5", "columns")
 
@@ -115,8 +123,9 @@ class Program:
 
 
 def random_config(random: Random) -> Config:
-    # Small rings wrap often, and one in four is large enough for long episodes.
-    capacities = [random.randint(1, random.choice((4, 8, 12, 40))) for _ in range(random.choice((1, 1, 2, 3, 5)))]
+    # Small rings wrap often, a fourth is large enough for long episodes, and a few fill more than a chunk of anything.
+    largest = random.choice((4, 8, 12, 40)) if random.random() < 0.97 else 400
+    capacities = [random.randint(1, largest) for _ in range(random.choice((1, 1, 2, 3, 5)))]
     return Config(
         capacities=tuple(capacities),
         stack_num=random.choice((1, 1, 2, 3, 4)),
@@ -147,6 +156,8 @@ def random_operation(random: Random, rings: int) -> Operation:
         draw = random.choices if random.random() < 0.15 else random.sample
         chosen = draw(range(rings), k=random.randint(1, rings))
         return Add(tuple(random_step(random, ring) for ring in chosen))
+    if kind < 0.66:
+        return Many(random.randint(5, 120), random.getrandbits(32))
     if kind < 0.75:
         return Draw(random.randint(1, 9))
     if kind < 0.84:

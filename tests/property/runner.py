@@ -20,12 +20,14 @@ from property.programs import (
     Draw,
     Drop,
     Late,
+    Many,
     Operation,
     Persist,
     Program,
     Reset,
     Update,
     random_program,
+    random_step,
     shorter,
 )
 
@@ -69,6 +71,10 @@ class Machine:
         match operation:
             case Add():
                 self.add(operation)
+            case Many(count, seed):
+                random, rings = Random(seed), range(len(self.config.capacities))
+                for _ in range(count):
+                    self.add(Add(tuple(random_step(random, ring) for ring in rings)))
             case Reset(ring, keep_statistics):
                 self.subject.reset(ring, keep_statistics)
                 self.model.reset(ring, keep_statistics)
