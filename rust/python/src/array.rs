@@ -7,7 +7,7 @@ use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_CARRAY, NPY_ARRAY_C
 use numpy::npyffi::objects::{PyArray_Descr, PyArrayObject};
 use numpy::npyffi::types::npy_intp;
 use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object};
-use numpy::{PyArray1, PyArrayDescr, PyArrayMethods as _};
+use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -25,6 +25,37 @@ const KEPT: usize = 4;
 pub fn is_array(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
     // SAFETY: callers pass live objects; the type object is NumPy's own.
     unsafe { ffi::Py_TYPE(object) == get_type_object(py, NpyTypes::PyArray_Type) }
+}
+
+/// Whether `object` is a NumPy scalar.
+#[inline]
+pub fn is_scalar(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
+    // SAFETY: callers pass live objects; the type object is NumPy's own.
+    unsafe { ffi::PyObject_TypeCheck(object, get_type_object(py, NpyTypes::PyGenericArrType_Type)) != 0 }
+}
+
+/// A NumPy scalar as an array of no axes.
+pub fn from_scalar<'py>(scalar: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = scalar.py();
+    // SAFETY: callers checked that it is a scalar; without a dtype it keeps its own.
+    unsafe {
+        let made = PY_ARRAY_API.PyArray_FromScalar(py, scalar.as_ptr(), std::ptr::null_mut());
+        Bound::from_owned_ptr_or_err(py, made)
+    }
+}
+
+/// Writes a NumPy scalar of the dtype number `number` to a cell; false when it is of another.
+pub fn scalar_into(scalar: &Bound<'_, PyAny>, number: i32, cell: &mut [u8; 8]) -> bool {
+    let py = scalar.py();
+    // SAFETY: callers checked that it is a scalar and that numbers of this dtype fit into the cell.
+    unsafe {
+        let descr = Bound::from_owned_ptr(py, PY_ARRAY_API.PyArray_DescrFromScalar(py, scalar.as_ptr()).cast());
+        let same = descr.cast_unchecked::<PyArrayDescr>().num() == number;
+        if same {
+            PY_ARRAY_API.PyArray_ScalarAsCtype(py, scalar.as_ptr(), cell.as_mut_ptr().cast());
+        }
+        same
+    }
 }
 
 /// The fields of an array.

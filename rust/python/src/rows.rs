@@ -4,8 +4,7 @@ use numpy::npyffi::types::{NPY_TYPES, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyString, PyType};
+use pyo3::types::{PyBool, PyDict, PyString};
 use rlfast_core::replay::table::Source;
 
 use crate::array;
@@ -159,13 +158,14 @@ impl Columns {
             return Ok(());
         }
         if !array::is_array(py, value.as_ptr()) {
-            if rows.is_none() && scalar(py, column, value, &mut out.cells[at]) {
+            if rows.is_none() && column.dims.is_empty() && scalar(py, column, value, &mut out.cells[at]) {
                 self.place_cell(at, out);
                 return Ok(());
             }
-            let Some(value) = from_numpy_scalar(value)? else {
+            if !array::is_scalar(py, value.as_ptr()) {
                 return mismatch!("{} is no array", column.leaf.path.join("."));
-            };
+            }
+            let value = array::from_scalar(value)?;
             self.read_array(py, at, &value, rows, out)?;
             out.kept.push(value.unbind());
             return Ok(());
@@ -307,12 +307,13 @@ fn as_doubles(number: i32, source: Source, rows: usize, width: usize) -> Option<
 
 /// Writes a Python number to a cell as the column's dtype; false when it is none that fits exactly.
 fn scalar(py: Python<'_>, column: &Column, value: &Bound<'_, PyAny>, cell: &mut [u8; 8]) -> bool {
-    if !column.dims.is_empty() {
-        return false;
-    }
-    let _ = py;
     let object = value.as_ptr();
     let number = column.number;
+    // The dtypes of at most eight bytes that steps are made of.
+    if number <= NPY_TYPES::NPY_DOUBLE as i32 && array::is_scalar(py, object) && array::scalar_into(value, number, cell)
+    {
+        return true;
+    }
     if value.is_instance_of::<PyBool>() {
         if number != NPY_TYPES::NPY_BOOL as i32 {
             return false;
@@ -338,14 +339,4 @@ fn scalar(py: Python<'_>, column: &Column, value: &Bound<'_, PyAny>, cell: &mut 
         return true;
     }
     false
-}
-
-/// A NumPy scalar as an array of no axes.
-fn from_numpy_scalar<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    static GENERIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let py = value.py();
-    if !value.is_instance(GENERIC.import(py, "numpy", "generic")?)? {
-        return Ok(None);
-    }
-    Ok(Some(py.import("numpy")?.call_method1("asarray", (value,))?))
 }

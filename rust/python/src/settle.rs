@@ -74,8 +74,8 @@ fn settled(this: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>, kwargs: Option<&Bou
     if set < 0 { Err(PyErr::fetch(py)) } else { Ok(()) }
 }
 
-/// Turns the plain values of `fields` into what a batch of class `batch` holds, in place: bool, int and float become
-/// arrays of no axes, an empty dict becomes an empty batch, and arrays of numbers stay. Gives the names of the fields that
+/// Turns the plain values of `fields` into what a batch of class `batch` holds, in place: bool, int, float and NumPy
+/// scalars become arrays of no axes, an empty dict becomes an empty batch, and arrays of numbers stay. Gives the names of the fields that
 /// are none of these, or None.
 fn settle<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) -> PyResult<Option<Bound<'py, PyList>>> {
     let py = fields.py();
@@ -94,6 +94,10 @@ fn settle<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) -> PyResu
         } else if value.is_exact_instance_of::<PyInt>() {
             // An integer beyond 64 bits takes the slow way, as any other object.
             value.extract::<i64>().ok().map(|number| scalar(py, number)).transpose()?
+        } else if array::is_scalar(py, value.as_ptr()) {
+            let value = array::from_scalar(&value)?;
+            // SAFETY: an array, alive through `value`.
+            is_number(unsafe { array::fields(value.as_ptr()) }).then_some(value)
         } else {
             match value.cast_exact::<PyDict>() {
                 Ok(dict) if dict.is_empty() => Some(around(batch.as_unbound(), PyDict::new(py))?),
