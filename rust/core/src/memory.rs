@@ -144,13 +144,23 @@ impl Region {
     pub fn zeroed(len: usize, storage: &Storage) -> Result<Arc<Self>> {
         storage.check("this column", len as u128)?;
         match storage {
-            Storage::Ram => Self::anonymous(len),
+            Storage::Ram => Self::anonymous(len, len >= HUGE_PAGE),
             Storage::File(scratch) => Self::scratch(len, scratch),
         }
     }
 
-    fn anonymous(len: usize) -> Result<Arc<Self>> {
-        let huge = len >= HUGE_PAGE;
+    /// `len` zero bytes of which few will ever be written: pages are small, so that each costs little.
+    ///
+    /// # Errors
+    /// As `zeroed`.
+    pub fn sparse(len: usize, storage: &Storage) -> Result<Arc<Self>> {
+        match storage {
+            Storage::Ram => Self::anonymous(len, false),
+            Storage::File(_) => Self::zeroed(len, storage),
+        }
+    }
+
+    fn anonymous(len: usize, huge: bool) -> Result<Arc<Self>> {
         let slack = if huge { HUGE_PAGE } else { 0 };
         let map = MmapOptions::new()
             .len((len + slack).max(1))

@@ -2,6 +2,7 @@
 
 use numpy::npyffi::types::npy_intp;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 use rlfast_core::replay::layout::Leaf;
@@ -96,7 +97,11 @@ impl Column {
     fn new(py: Python<'_>, path: &Bound<'_, PyTuple>, dtype: &Bound<'_, PyAny>, shape: Vec<usize>) -> PyResult<Self> {
         let path: Vec<String> = path.extract()?;
         let descr = PyArrayDescr::new(py, dtype)?;
-        let name: String = descr.getattr("str")?.extract()?;
+        // A structured dtype needs more than its size to be made again.
+        let name: String = match descr.getattr("names")?.is_none() {
+            true => descr.getattr("str")?.extract()?,
+            false => descr.getattr("descr")?.repr()?.extract()?,
+        };
         let role = match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["rew"] => Use::Reward,
             ["terminated"] => Use::Terminated,
@@ -190,9 +195,11 @@ impl Columns {
         if let Some(table) = engine.table() {
             for leaf in &table.layout.leaves {
                 let path = PyTuple::new(py, &leaf.path)?;
-                let dtype = PyArrayDescr::new(py, leaf.dtype.as_str())?;
+                let dtype = dtype_of(py, &leaf.dtype).map_err(|error| {
+                    PyValueError::new_err(format!("the snapshot is damaged: dtype {}: {error}", leaf.dtype))
+                })?;
                 if dtype.itemsize() != leaf.itemsize || dtype.has_object() {
-                    return Err(pyo3::exceptions::PyValueError::new_err(format!(
+                    return Err(PyValueError::new_err(format!(
                         "the snapshot is damaged: dtype {} of {} bytes",
                         leaf.dtype, leaf.itemsize
                     )));
@@ -206,6 +213,14 @@ impl Columns {
         let foreign = foreign.iter().map(|path| PyTuple::new(py, path)).collect::<PyResult<Vec<_>>>()?;
         empty.with(py, &columns, &foreign)
     }
+}
+
+/// The dtype that a column is named by.
+fn dtype_of<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyArrayDescr>> {
+    if name.starts_with('[') {
+        return PyArrayDescr::new(py, py.import("ast")?.call_method1("literal_eval", (name,))?);
+    }
+    PyArrayDescr::new(py, name)
 }
 
 /// Keys that are being put in order.

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::memory::{self, Region, Storage};
 
+/// Bytes of a chunk at the most.
 const CHUNK: usize = 4 << 20;
+/// Chunks of a full ring at the least: what the newest one has free is small beside the rest.
+const CHUNKS: usize = 64;
 
 /// The frames of one ring and one leaf.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ impl FrameStore {
     /// No frames yet, of `frame` bytes each, for a ring of `capacity` rows.
     #[must_use]
     pub fn new(frame: usize, capacity: usize, storage: Storage) -> Self {
-        let wanted = (CHUNK / frame).min(capacity / 8).max(16);
+        let wanted = (CHUNK / frame).min(capacity / CHUNKS).max(16);
         Self {
             frame,
             shift: wanted.ilog2(),

@@ -247,8 +247,11 @@ impl Reader<'_> {
     /// Whether in each row the stack of `obs_next` is the stack of `obs`, one frame on, so that a block can hold both.
     #[must_use]
     pub fn shifts(&self, index: &[i64], twin: usize, stack: usize) -> bool {
-        let (mut obs, mut next) = (Vec::new(), Vec::new());
         let leaf = self.table.layout.obs[twin];
+        if let Place::Frames { stack, .. } = self.table.layout.places[leaf] {
+            return index.iter().all(|&i| self.frames_shift(i as usize, twin, stack));
+        }
+        let (mut obs, mut next) = (Vec::new(), Vec::new());
         index.iter().all(|&i| {
             obs.clear();
             next.clear();
@@ -256,6 +259,16 @@ impl Reader<'_> {
             self.sources(i as usize, What::Leaf(self.table.layout.next[twin]), stack, &mut next);
             obs[1..] == next[..next.len() - 1]
         })
+    }
+
+    /// The same for one row whose stacks are frame numbers.
+    fn frames_shift(&self, index: usize, twin: usize, stack: usize) -> bool {
+        let ring = self.rings.ring_of(index);
+        let own = self.table.own(index, self.table.layout.places[self.table.layout.obs[twin]]);
+        let live = ring.seq(index).is_some();
+        self.table
+            .next_of(ring, index, twin)
+            .is_some_and(|next| live && (1..stack).all(|j| Table::id(own, j) == Table::id(next, j - 1)))
     }
 }
 

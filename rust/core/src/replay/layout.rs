@@ -36,6 +36,8 @@ pub mod link {
     pub const SIDE: u8 = 2;
 }
 
+/// NumPy's name of this machine's f64.
+const DOUBLE: &str = if cfg!(target_endian = "little") { "<f8" } else { ">f8" };
 /// The largest first axis that is taken for a stack of frames.
 const MAX_STACK: usize = 16;
 /// The smallest frame that is worth a number.
@@ -279,10 +281,11 @@ fn check(leaves: &[Leaf]) -> Result<()> {
         if leaves[..i].iter().any(|l| l.path == leaf.path) {
             return value_error!("the column {:?} is there twice", leaf.path.join("."));
         }
-        if leaf.path == ["rew"] && leaf.itemsize != 8 {
+        if leaf.path == ["rew"] && leaf.dtype != DOUBLE {
             return value_error!("rew is kept as float64, got {}", leaf.dtype);
         }
-        if matches!(leaf.root(), "terminated" | "truncated" | "done") && leaf.nbytes() != 1 {
+        let flag = matches!(leaf.path[0].as_str(), "terminated" | "truncated" | "done");
+        if flag && (leaf.dtype != "|b1" || leaf.path.len() != 1 || leaf.nbytes() != 1) {
             return value_error!(
                 "{} is one bool for each row, got {} of shape {:?}",
                 leaf.root(),

@@ -66,7 +66,7 @@ impl Table {
         storage.check(&format!("{total} rows of {} bytes", layout.row_bytes() + sides), needed)?;
         let records = Region::zeroed(total * layout.stride, &storage)?;
         let columns = layout.columns.iter().map(|n| Region::zeroed(total * n, &storage)).collect::<Result<_>>()?;
-        let side_rows = if layout.linked() { Some(Region::zeroed(total * 4, &storage)?) } else { None };
+        let side_rows = if layout.linked() { Some(Region::sparse(total * 4, &storage)?) } else { None };
         let stores = |&capacity: &usize| -> Vec<FrameStore> {
             layout.frames.iter().map(|&bytes| FrameStore::new(bytes, capacity, storage.clone())).collect()
         };

@@ -60,12 +60,10 @@ impl State {
 /// Ring numbers, one for each row.
 fn ring_numbers(rings: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let (rings, _) = integers(rings)?;
-    rings
-        .iter()
-        .map(|&r| {
-            usize::try_from(r).map_err(|_| PyIndexError::new_err(format!("ring {r} is not there; rings count from 0")))
-        })
-        .collect()
+    if let Some(bad) = rings.iter().find(|&&r| r < 0) {
+        return Err(PyIndexError::new_err(format!("ring {bad} is not there; rings count from 0")));
+    }
+    Ok(rings.into_iter().map(|r| r as usize).collect())
 }
 
 #[pymethods]
