@@ -158,7 +158,7 @@ def test_a_dtype_that_the_bytes_do_not_have_is_refused(true, false):
     whole, victim = add(engine(), 23).dump(), add(engine(), 5)
     parts = [(tag, data.replace(true, false) if tag == b"LEAF" else data) for tag, data in sections(whole)]
     before = contents(victim)
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match=r"damaged|got"):
         victim.restore(joined(whole[:8], parts))
     assert contents(victim) == before
 
@@ -179,6 +179,7 @@ def test_the_parts_of_a_snapshot_can_be_put_together_again():
         assert joined(whole[:8], sections(whole)) == whole
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits and counts memory as Linux does")
 @pytest.mark.pitfall("D7")
 @pytest.mark.parametrize("number", [2000, pytest.param(100_000, marks=pytest.mark.long)], ids=["quick", "long"])
 def test_contents_that_contradict_themselves_do_no_harm(number):

@@ -1,7 +1,6 @@
 """A capacity that does not fit is refused with its size in bytes before any memory is touched."""
 
 import re
-import resource
 import subprocess
 import sys
 import textwrap
@@ -13,11 +12,13 @@ from faults.engines import add, engine
 from pitfalls.rows import transition
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 
+resource = pytest.importorskip("resource", reason="POSIX counts resident memory")
 FRAMES = np.zeros((4, 84, 84), np.uint8)
 
 
 def resident():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Bytes of memory that this process has had at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def one_row(buffer):

@@ -104,6 +104,11 @@ def as_array(value: Any) -> NDArray[Any]:
     return array
 
 
+def plain(array: NDArray[Any]) -> NDArray[Any]:
+    """The same values as the engine reads them: of NumPy's own class, in C order without gaps, aligned."""
+    return np.require(array, None, ("C", "A", "E"))
+
+
 def _alone(value: Any) -> NDArray[Any]:
     result = np.empty((), object)
     result[()] = value
@@ -275,4 +280,4 @@ def _shaped(array: NDArray[Any], column: Column, path: Path, rows: int | None) -
         raise ValueError(
             f"{spell(path)} has rows of shape {shape}, but its column has {column.shape}, the shape of the first row"
         )
-    return array
+    return plain(array)

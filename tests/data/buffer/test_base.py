@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from data.buffer.rows import everything, fill, row
-from rlfast.data import Batch, HERReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer
+from rlfast.data import Batch, HERReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 
 
 # -- what an empty buffer says -----------------------------------------------------------------------------------------
@@ -195,6 +195,45 @@ def test_a_refused_row_leaves_the_buffer_as_it_was(make, case):
     assert everything(buffer) == before
     fill(buffer, ".", start=4)
     assert buffer[0].obs == 4
+
+
+class Subclass(np.ndarray):
+    """An array of a class of its own."""
+
+
+def packed(array):
+    """Values that are not aligned."""
+    fields = np.zeros(array.shape, [("before", np.uint8), ("value", array.dtype)])
+    fields["value"] = array
+    return fields["value"]
+
+
+LAYOUTS = {
+    "columns first": np.asfortranarray,
+    "every other": lambda array: np.repeat(array, 2, axis=-1)[..., ::2],
+    "backwards": lambda array: array[::-1].copy()[::-1],
+    "broadcast": lambda array: np.broadcast_to(array[:1], array.shape),
+    "packed": packed,
+    "a subclass": lambda array: array.view(Subclass),
+    "another byte order": lambda array: array.astype(array.dtype.newbyteorder()),
+}
+
+
+@pytest.mark.parametrize("key", ["obs", "act", "rew", "terminated", "obs_next"])
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_how_arrays_lie_in_memory_does_not_matter(layout, key):
+    obs = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    fields = {"obs": obs, "act": np.arange(6).reshape(2, 3), "rew": np.array([1.0, 2.0]), "obs_next": obs + 1}
+    fields |= {"terminated": np.zeros(2, bool), "truncated": np.zeros(2, bool)}
+    given = {**fields, key: layout(fields[key])}
+    buffer = VectorReplayBuffer(6, 2)
+    buffer.add(Batch(given))
+    buffer.add(Batch(given))
+    buffer.buffers[0].append(**{name: value[0] for name, value in given.items()})
+    buffer._meta[key] = layout(np.array(buffer._meta[key]))  # stored when the next rows come
+    buffer.add(Batch(given))
+    np.testing.assert_array_equal(buffer[[0, 3]][key], np.array(given[key]))
+    np.testing.assert_array_equal(buffer[[1, 4]][key], np.array(given[key]))
 
 
 def test_a_bad_first_row_lays_nothing_out():

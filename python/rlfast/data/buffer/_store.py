@@ -14,7 +14,7 @@ from rlfast._core import Replay
 from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._samplers import Prioritized
-from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, flatten, nest, spell
+from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, flatten, nest, plain, spell
 
 Index = NDArray[np.int64]
 Added = tuple[Index, NDArray[np.float64], Index, Index]
@@ -315,7 +315,7 @@ class Store:
 
     def _reload(self, arrays: Leaves) -> None:
         core = self.core
-        full = {path: arrays[path] if path in arrays else np.array(core.view(path)) for path in self.schema.numbers}
+        full = {path: plain(arrays[path]) if path in arrays else np.array(core.view(path)) for path in self.schema.numbers}
         running = [core.running(ring) for ring in range(len(core.capacities))]
         leaves = np.array(core.tree[np.arange(core.total)]) if core.prioritized else None
         core.load(nest(full), core.sizes().tolist(), core.cursors().tolist())

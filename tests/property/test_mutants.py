@@ -1,0 +1,118 @@
+"""The comparison can fail: models with the field's old bugs put back are told from the engine within a few programs."""
+
+import itertools
+from random import Random
+
+import numpy as np
+import pytest
+
+from oracle.replay import Replay
+from property.engine import Engine
+from property.programs import random_program
+from property.runner import failure
+
+
+class StacksCrossEpisodes(Replay):
+    def _neighbour(self, row, step):
+        time, history = row.time + step, self.rings[row.ring].history
+        return history[time] if 0 <= time < len(history) and self.alive(history[time]) else row
+
+
+class OverwrittenRowsAreAlive(Replay):
+    def alive(self, row):
+        return row.slot in self.rings[row.ring].slots
+
+
+class TruncationIsTermination(Replay):
+    def nstep(self, row, n_step, gamma):
+        reward_sum, discount, last = super().nstep(row, n_step, gamma)
+        return reward_sum, 0.0 if last.done else discount, last
+
+
+class TheDiscountIsAlwaysOfNSteps(Replay):
+    def nstep(self, row, n_step, gamma):
+        reward_sum, discount, last = super().nstep(row, n_step, gamma)
+        return reward_sum, discount and gamma**n_step, last
+
+
+class TheTerminalRewardIsLost(Replay):
+    def nstep(self, row, n_step, gamma):
+        reward_sum, discount, last = super().nstep(row, n_step, gamma)
+        return reward_sum - (last.fields["rew",] + 1 if last.terminated else 0), discount, last
+
+
+class TheNextObservationIsTheNextSlot(Replay):
+    def _frames(self, row, path, depth):
+        if path[0] == "obs_next" and depth == 1 and self.save_obs_next:
+            slots = self.rings[row.ring].slots
+            after = slots.get((row.slot + 1) % self.rings[row.ring].capacity, row)
+            return [self.value(after, ("obs", *path[1:]))]
+        return super()._frames(row, path, depth)
+
+
+class NextStacksBeginWithTheNextFrame(Replay):
+    def _frames(self, row, path, depth):
+        if path[0] == "obs_next" and self.save_obs_next:
+            return [self.value(other, path) for other in self.stack(row, depth)]
+        return super()._frames(row, path, depth)
+
+
+class StaleUpdatesAreTaken(Replay):
+    def update_priority(self, rows, priorities):
+        return super().update_priority([self.rings[r.ring].slots.get(r.slot, r) for r in rows], priorities)
+
+
+class TheFirstDuplicateWins(Replay):
+    def update_priority(self, rows, priorities):
+        return super().update_priority(list(rows)[::-1], list(priorities)[::-1])
+
+
+class TheMaximumForgets(Replay):
+    def update_priority(self, rows, priorities):
+        refused = super().update_priority(rows, priorities)
+        self.max_priority = max([1.0, *(row.leaf ** (1 / self.alpha) for row in self.live())])
+        return refused
+
+
+class WeightsAreAlwaysRelativeToTheBuffer(Replay):
+    def weights(self, rows):
+        return (np.array([row.leaf for row in rows]) / min(row.leaf for row in self.live())) ** -self.beta
+
+
+class ResetForgetsTheRunningEpisode(Replay):
+    def reset(self, ring_id=None, keep_statistics=False):
+        super().reset(ring_id)
+
+
+class FullStacksAreOneShort(Replay):
+    def candidates(self, ring_id=None):
+        return [r for r in self.live(ring_id) if not self.sample_avail or len(self.past(r)) >= self.stack_num - 1]
+
+
+class PaddingIsNotMasked(Replay):
+    def window(self, row, before, length):
+        rows, mask = super().window(row, before, length)
+        return rows, [True] * len(mask)
+
+
+class GoalsLieOneStepTooNear(Replay):
+    def goals(self, row, horizon):
+        return self.future(row)[: max(1, horizon - 1)]
+
+
+MUTANTS = [mutant for mutant in Replay.__subclasses__() if mutant.__module__ == __name__]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_bug_that_is_put_back_is_found(mutant):
+    class Mutated(Engine):
+        def model(self):
+            return mutant(self.config.capacities, **self.config.options())
+
+    for seed in itertools.count():
+        random = Random(seed)
+        error = failure(random_program(random, 60), Mutated)
+        if error is not None:
+            assert isinstance(error, AssertionError), error
+            return
+        assert seed < 100, "not found"
