@@ -1,11 +1,20 @@
 import copy
+import gc
 import pickle
+import weakref
 
 import numpy as np
 import pytest
 
 from data.buffer.rows import everything, fill, row
-from rlfast.data import Batch, HERReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from rlfast.data import (
+    Batch,
+    HERReplayBuffer,
+    PrioritizedReplayBuffer,
+    ReplayBuffer,
+    ReplayBufferManager,
+    VectorReplayBuffer,
+)
 
 
 # -- what an empty buffer says -----------------------------------------------------------------------------------------
@@ -148,6 +157,91 @@ def test_append_is_add_by_keywords():
             == other.add(row(i, "t" if i == 3 else ""))[0][0]
         )
     assert everything(one) == everything(other)
+
+
+def keywords(i, **more):
+    """Row ``i`` for ``append``."""
+    return {key: value for key, value in row(i, **more).items() if key != "info"}
+
+
+def test_append_converts_refuses_and_takes_objects_like_add():
+    buffer = ReplayBuffer(6)
+    for more in ({}, {"act": np.int16(1)}, {"act": np.array(2.0)}):
+        buffer.append(**keywords(len(buffer), **more))
+    with pytest.raises(TypeError, match="act"):
+        buffer.append(**keywords(3, act=0.5))
+    with pytest.raises(KeyError, match="obs_next"):
+        buffer.append(**keywords(3, obs_next=None))
+    assert buffer.act.tolist() == [0, 1, 2, 0, 0, 0]
+    assert len(buffer) == 3
+    graph = Graph(3)
+    buffer.add(row(3, info={"graph": graph}))
+    buffer.append(**keywords(4))
+    assert buffer.info.graph.tolist() == [None, None, None, graph, None, None]
+
+
+def test_append_joins_a_column_that_was_replaced():
+    buffer = fill(ReplayBuffer(4), "..")
+    buffer._meta.rew = buffer.rew + 10
+    buffer.append(**keywords(2))
+    assert buffer.rew.tolist() == [10, 11, 2, 10]
+
+
+@pytest.mark.parametrize("clone", [copy.copy, copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
+def test_append_to_a_copy_goes_to_the_copy(clone):
+    buffer = fill(ReplayBuffer(4), ".")
+    twin = clone(buffer)
+    assert twin.append(**keywords(1)) == 1
+    assert len(twin) == 2
+    assert len(buffer) == (2 if clone is copy.copy else 1)  # a shallow copy shares the rows
+
+
+def test_append_to_a_loaded_buffer(tmp_path):
+    buffer = fill(ReplayBuffer(4, stack_num=2), ".")
+    buffer.save(tmp_path / "rows")
+    loaded = ReplayBuffer.load(tmp_path / "rows")
+    loaded.stack_num = 1
+    assert loaded.append(**keywords(1)) == 1
+    assert (len(loaded), len(buffer)) == (2, 1)
+
+
+def test_append_to_a_buffer_that_comes_under_a_manager():
+    buffers = [ReplayBuffer(3), ReplayBuffer(3)]
+    manager = ReplayBufferManager(buffers)
+    assert [buffers[1].append(**keywords(i)) for i in range(4)] == [0, 1, 2, 0]
+    assert (len(manager), len(buffers[0]), manager.obs[3:].tolist()) == (3, 0, [3, 1, 2])
+    only = ReplayBufferManager([ReplayBuffer(3)])
+    assert only.buffers[0].append(**keywords(5)) == 0
+    assert only.obs[0] == 5
+    with pytest.raises(NotImplementedError):
+        only.append(**keywords(6))
+
+
+def test_append_of_a_subclass_goes_through_what_it_overrides():
+    class Doubled(ReplayBuffer):
+        def add(self, batch, buffer_ids=None):
+            return super().add(Batch(batch, rew=2 * batch["rew"]), buffer_ids)
+
+    class Counting(ReplayBuffer):
+        def append(self, **fields):
+            return super().append(**fields) + 100
+
+    doubled, counting = Doubled(3), Counting(3)
+    for i in range(3):
+        doubled.append(**keywords(i))
+        assert counting.append(**keywords(i)) == 100 + i
+    assert doubled.rew.tolist() == [0, 2, 4]
+
+
+def test_a_buffer_that_nobody_holds_is_freed_at_once():
+    buffer = fill(ReplayBuffer(4), "..")
+    gone = weakref.ref(buffer)
+    gc.disable()
+    try:
+        del buffer
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_late_keys_are_zero_before_and_where_they_are_missing():

@@ -23,11 +23,12 @@ class Files(Priorities, Attributes):
     """Snapshots, HDF5 files of Tianshou's layout, and pickles."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_core"}
+        return {key: value for key, value in self.__dict__.items() if key not in ("_core", "append")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__dict__["_core"] = self._store.core
+        self._bind()
 
     def save(self, path: PathType, *, allow_pickle: bool = False) -> None:
         """Writes a snapshot: rows, priorities, running episodes and random streams; see :meth:`load`.

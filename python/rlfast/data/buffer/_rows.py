@@ -9,7 +9,7 @@ import numpy as np
 
 from rlfast import _core
 from rlfast._core import carried, carry
-from rlfast.data.buffer._store import Index, Store
+from rlfast.data.buffer._store import Index, Store, quick_append
 from rlfast.data.buffer._units import Transition
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Rows:
 
     _sampler_kind: ClassVar[type] = object  # what a file of this class must hold
     _quick_class: ClassVar[bool] = True  # no subclass has its own way of drawing or reading rows
+    _plain_append: ClassVar[bool] = True  # nor of adding them
     _store: Store
     _core: Replay
     _config: Config
@@ -68,6 +69,13 @@ class Rows:
             and isinstance(store.config.unit, Transition)
             and store.config.relabel is None
         )
+        self._bind()
+
+    def _bind(self) -> None:
+        """Puts the engine's ``append`` on the buffer itself: what the class's way there costs, shows."""
+        self.__dict__.pop("append", None)
+        if self._quick_add and self._plain_append:
+            self.__dict__["append"] = quick_append(self._store)
 
     @property
     def _only_ring(self) -> int | None:

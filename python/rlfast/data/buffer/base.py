@@ -90,8 +90,12 @@ class ReplayBuffer(Episodes, Files):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        names = ("sample_indices", "__getitem__", "get")
-        cls._quick_class = all(getattr(cls, name) is getattr(ReplayBuffer, name) for name in names)
+
+        def keeps(*names: str) -> bool:
+            return all(getattr(cls, name) is getattr(ReplayBuffer, name) for name in names)
+
+        cls._quick_class = keeps("sample_indices", "__getitem__", "get")
+        cls._plain_append = keeps("add", "append")
 
     # -- writing -----------------------------------------------------------------------------------------------------
     def add(self, batch: Batch | Mapping[str, Any], buffer_ids: NDArray[Any] | list[int] | None = None) -> Added:
@@ -151,17 +155,11 @@ class ReplayBuffer(Episodes, Files):
         truncated: Any,
         obs_next: Any = None,
     ) -> int:
-        """Appends a row by keywords, without a ``Batch``: the quickest way in.
+        """Appends a row by keywords, without a ``Batch``: the quickest way in (of a buffer with one ring).
 
         :return: its index.
+        :raises KeyError: as :meth:`add`, as are the other errors.
         """
-        if self._quick_add and self._store.plain:
-            try:
-                return self._core.append(
-                    obs=obs, act=act, rew=rew, terminated=terminated, truncated=truncated, obs_next=obs_next
-                )
-            except SchemaMismatch:
-                pass
         row = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
         return int(self.add(row if obs_next is None else row | {"obs_next": obs_next})[0][0])
 
