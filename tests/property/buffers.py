@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from oracle.replay import Fields, Replay, Row
 from property.compare import flatten, nest, places, rows_at, same, same_fields
 from property.engine import must_raise
-from property.programs import Beta, Close, Config, Operation
+from property.programs import Bad, Beta, Close, Config, Operation
 from rlfast.data import (
     Batch,
     CachedReplayBuffer,
@@ -30,9 +30,9 @@ from rlfast.data import (
 Index = NDArray[np.int64]
 
 
-def make(config: Config) -> ReplayBuffer:
+def make(config: Config, **options: Any) -> ReplayBuffer:
     """The class of Tianshou's that a configuration asks for."""
-    options: dict[str, Any] = {
+    options |= {
         "stack_num": config.stack_num,
         "ignore_obs_next": not config.save_obs_next,
         "sample_avail": config.sample_avail,
@@ -55,21 +55,27 @@ def make(config: Config) -> ReplayBuffer:
 class Buffers:
     """``rlfast.data``'s buffers behind the operations of a program."""
 
+    objects = True
+
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.buffer = make(config)
+        self.last_only = config.save_only_last_obs and all(shape for _, shape in config.kind.values())
+        self.buffer = make(config, save_only_last_obs=self.last_only)
 
     def close(self) -> None:
         del self.buffer
 
     def model(self) -> Replay:
-        return Replay(self.config.capacities, **self.config.options())
+        kind = LastFrameReplay if self.last_only else Replay
+        return kind(self.config.capacities, **self.config.options())
 
     @property
     def one_ring(self) -> bool:
         return len(self.config.capacities) == 1
 
     def supports(self, operation: Operation) -> bool:
+        if isinstance(operation, Bad) and self.last_only:
+            return False  # a bad row is made of a stored one, which has too few frames to begin with
         return not isinstance(operation, Close) and (self.config.alpha is not None or not isinstance(operation, Beta))
 
     # -- writing -----------------------------------------------------------------------------------------------------
@@ -250,6 +256,15 @@ class Buffers:
         must_raise(error, lambda: self.buffer.add(stacked, buffer_ids=np.array([ring])))
 
 
+class LastFrameReplay(Replay):
+    """Of observations that come as stacks it keeps the last frame."""
+
+    def add(self, ring_id: int, fields: Fields) -> tuple[int, float | NDArray, int, int]:
+        return super().add(
+            ring_id, {p: np.asarray(v[-1]) if p[0] in ("obs", "obs_next") else v for p, v in fields.items()}
+        )
+
+
 class CachedReplay(Replay):
     """Rings 1, 2, ... hold the running episode of each environment; when it ends, its rows go to ring 0."""
 
@@ -268,6 +283,7 @@ class Cached(Buffers):
     """A ``CachedReplayBuffer`` with a cache for each ring of the program."""
 
     one_ring = False
+    last_only = False
 
     def __init__(self, config: Config) -> None:
         self.config = config

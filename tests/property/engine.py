@@ -37,6 +37,8 @@ APPENDED = {"obs", "act", "rew", "terminated", "truncated", "obs_next"}
 class Engine:
     """``rlfast._core.Replay`` behind the operations of a program."""
 
+    objects = False
+
     def __init__(self, config: Config) -> None:
         self.config = config
         self.folder = tempfile.TemporaryDirectory()

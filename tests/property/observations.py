@@ -28,6 +28,10 @@ OBSERVATIONS: dict[str, Kind] = {
         ("obs", "desired_goal"): ("f4", (2,)),
     },
 }
+OBJECT_OBSERVATIONS: dict[str, Kind] = {
+    "label": {("obs",): ("O", ())},
+    "labelled": {("obs", "state"): ("f4", (3,)), ("obs", "label"): ("O", ()), ("obs", "two", "labels"): ("O", (2,))},
+}
 ACTIONS: dict[str, Kind] = {
     "discrete": {("act",): ("i8", ())},
     "continuous": {("act",): ("f4", (6,))},
@@ -60,15 +64,19 @@ class Step:
 
 def value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """Mostly one of few values, so that rows are often equal by chance; sometimes any bits at all (NaN payloads)."""
-    if dtype == "O":
-        return np.array(LABELS[rng.integers(3)], object)
+    if np.dtype(dtype).kind == "O":
+        return (
+            np.array(LABELS, object)[rng.integers(0, 3, shape)] if shape else np.array(LABELS[rng.integers(3)], object)
+        )
     if dtype != "?" and rng.random() < 0.15:
         return np.frombuffer(rng.bytes(int(np.prod(shape)) * np.dtype(dtype).itemsize), dtype).reshape(shape).copy()
     return np.asarray(rng.integers(0, 3, shape) * (rng.random() < 0.9)).astype(dtype)
 
 
 def near(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
-    """The array with one bit changed."""
+    """The array with one bit changed (objects: with other objects)."""
+    if array.dtype.kind == "O":
+        return value(rng, "O", array.shape)
     bits = bytearray(array.tobytes())
     if bits:
         bits[int(rng.integers(len(bits)))] ^= 1

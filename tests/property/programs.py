@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from oracle.replay import Path
-from property.observations import ACTIONS, ADVANCE, ENDS, FOLLOW, LATE, OBSERVATIONS, Step
+from property.observations import ACTIONS, ADVANCE, ENDS, FOLLOW, LATE, OBJECT_OBSERVATIONS, OBSERVATIONS, Kind, Step
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,12 @@ class Config:
     n_step: int = 3
     gamma: float = 0.9
     on_disk: bool = False
+    save_only_last_obs: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """The leaves of an observation."""
+        return (OBSERVATIONS | OBJECT_OBSERVATIONS)[self.obs]
 
     def options(self) -> dict[str, Any]:
         """What the model is made of, beside its capacities."""
@@ -122,7 +128,7 @@ class Program:
     operations: tuple[Operation, ...]
 
 
-def random_config(random: Random) -> Config:
+def random_config(random: Random, *, objects: bool) -> Config:
     # Small rings wrap often, a fourth is large enough for long episodes, and a few fill more than a chunk of anything.
     largest = random.choice((4, 8, 12, 40)) if random.random() < 0.97 else 400
     capacities = [random.randint(1, largest) for _ in range(random.choice((1, 1, 2, 3, 5)))]
@@ -134,12 +140,13 @@ def random_config(random: Random) -> Config:
         alpha=random.choice((None, None, 0.6, 1.0)),
         beta=random.choice((0.0, 0.4, 1.0)),
         weight_norm=random.random() < 0.5,
-        obs=random.choice(sorted(OBSERVATIONS)),
+        obs=random.choice(sorted(OBSERVATIONS | OBJECT_OBSERVATIONS if objects else OBSERVATIONS)),
         act=random.choice(sorted(ACTIONS)),
         agents=random.choice((0, 0, 0, 2)),
         n_step=random.randint(1, 6),
         gamma=random.choice((0.5, 0.9, 1.0)),
         on_disk=random.random() < 0.2,
+        save_only_last_obs=random.random() < 0.2,
     )
 
 
@@ -177,8 +184,9 @@ def random_operation(random: Random, rings: int) -> Operation:
     return Bad(random.choice(BAD))
 
 
-def random_program(random: Random, length: int) -> Program:
-    config = random_config(random)
+def random_program(random: Random, length: int, *, objects: bool = False) -> Program:
+    """:param objects: whether observations may hold Python objects."""
+    config = random_config(random, objects=objects)
     return Program(config, tuple(random_operation(random, len(config.capacities)) for _ in range(length)))
 
 

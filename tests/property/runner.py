@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oracle.replay import Fields, Path, Replay, Row
 from property.compare import rows_at
-from property.observations import ACTIONS, LATE, OBSERVATIONS, transition
+from property.observations import ACTIONS, LATE, transition
 from property.programs import (
     Add,
     Bad,
@@ -34,6 +34,8 @@ from property.programs import (
 
 class Subject(Protocol):
     """What is tested. ``update_priority`` gives how many updates were refused as stale."""
+
+    objects: bool  # whether observations may hold Python objects
 
     def __init__(self, config: Config) -> None: ...
     def model(self) -> Replay: ...
@@ -100,7 +102,7 @@ class Machine:
                 self.subject.refuse(what, self.model)
 
     def add(self, operation: Add) -> None:
-        kind, rest = OBSERVATIONS[self.config.obs], ACTIONS[self.config.act] | {path: LATE[path] for path in self.late}
+        kind, rest = self.config.kind, ACTIONS[self.config.act] | {path: LATE[path] for path in self.late}
         rings, rows, wants = [step.ring for step in operation.steps], [], []
         for step in operation.steps:
             fields, later = transition(step, kind, rest, self.config.agents, self.previous.get(step.ring))
@@ -177,7 +179,7 @@ def shrink(program: Program, target: type[Subject]) -> Program:
 def run_seed(seed: int, target: type[Subject]) -> int:
     """Runs the program of a seed; a failure carries the smallest program that still fails."""
     random = Random(seed)
-    program = random_program(random, random.randint(10, 150))
+    program = random_program(random, random.randint(10, 150), objects=target.objects)
     try:
         return run(program, target)
     except BaseException as error:
