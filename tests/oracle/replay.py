@@ -203,10 +203,10 @@ class Replay:
         for path in paths:
             dtype, shape = self.columns[path] if path in self.columns else self.columns["obs", *path[1:]]
             if depth > 1 and path[0] in ("obs", "obs_next", "info", "policy"):
-                values, shape = [self._frames(row, path, depth) for row in rows], (depth, *shape)
+                values, shape = [np.stack(self._frames(row, path, depth)) for row in rows], (depth, *shape)
             else:
                 values = [self._frames(row, path, 1)[0] for row in rows]
-            batch[path] = np.array(values, dtype).reshape(len(rows), *shape)
+            batch[path] = np.stack(values) if values else np.zeros((0, *shape), dtype)
         return batch
 
     # -- units -------------------------------------------------------------------------------------------------------

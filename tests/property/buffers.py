@@ -150,7 +150,8 @@ class Buffers:
         same_fields("buffer[index]", read(index), model.take(rows))
         same_fields("buffer[:]", read(slice(None)), model.take(model.candidates()))
         one, shape = random.randrange(len(rows)), (2, -1) if len(rows) % 2 == 0 else (-1, 1)
-        same_fields("buffer[int]", read(int(index[one])), {p: v[0] for p, v in model.take([rows[one]]).items()})
+        single = {path: np.asarray(value[0], value.dtype) for path, value in model.take([rows[one]]).items()}
+        same_fields("buffer[int]", read(int(index[one])), single)
         grid = {
             path: value.reshape(*index.reshape(shape).shape, *value.shape[1:])
             for path, value in model.take(rows).items()
