@@ -68,7 +68,7 @@ def value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.nd
         return (
             np.array(LABELS, object)[rng.integers(0, 3, shape)] if shape else np.array(LABELS[rng.integers(3)], object)
         )
-    if dtype != "?" and rng.random() < 0.15:
+    if np.dtype(dtype).kind != "b" and rng.random() < 0.15:
         return np.frombuffer(rng.bytes(int(np.prod(shape)) * np.dtype(dtype).itemsize), dtype).reshape(shape).copy()
     return np.asarray(rng.integers(0, 3, shape) * (rng.random() < 0.9)).astype(dtype)
 
