@@ -63,6 +63,28 @@ def test_rows_by_every_kind_of_index():
             buffer[bad]
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ReplayBuffer(5),
+        lambda: PrioritizedReplayBuffer(5, 0.6, 0.4),
+        lambda: VectorReplayBuffer(10, 2).buffers[1],
+    ],
+)
+def test_int64_arrays_may_count_from_the_end_too(make):
+    buffer = fill(make(), "..T....")  # slots hold 5 6 2 3 4
+    from_end, index = np.array([-1, 0, -5, -3]), np.array([4, 0, 0, 2])
+    assert buffer[from_end].obs.tolist() == buffer[index].obs.tolist() == [4, 5, 5, 2]
+    assert buffer.get(from_end, "act").tolist() == [4, 5, 5, 2]
+    for one, other in zip(buffer.nstep(from_end, 2, 0.5), buffer.nstep(index, 2, 0.5), strict=True):
+        assert one.tolist() == other.tolist()
+    assert buffer.nstep(from_end, 2, 0.5)[0].tolist() == [4 + 2.5, 5 + 3, 5 + 3, 2]
+    for bad in (np.array([0, 5]), np.array([-6, 0])):
+        for read in (buffer.__getitem__, lambda rows: buffer.get(rows, "obs"), lambda rows: buffer.nstep(rows, 2, 0.5)):
+            with pytest.raises(IndexError, match=r"out of range for a buffer of 5 rows"):
+                read(bad)
+
+
 def test_a_batch_has_all_keys_in_the_usual_order():
     buffer = fill(ReplayBuffer(5), ".")
     usual = ["obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy"]

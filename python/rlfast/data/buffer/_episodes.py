@@ -73,9 +73,14 @@ class Episodes(Rows):
         """
         if n_step < 1:
             raise ValueError(f"n_step must be at least 1, got {n_step}")
+        stored = "rew" not in self._store.assigned
+        if stored and self._config.relabel is None and self._straight(indices):
+            try:
+                return self._core.nstep(indices, n_step, gamma)
+            except IndexError:
+                pass
         rows = self._rows(indices)
-        own_rewards = self._config.relabel is None or carried(rows) is None
-        if own_rewards and "rew" not in self._store.assigned:
+        if stored and (self._config.relabel is None or carried(rows) is None):
             reward_sum, discount, last = self._core.nstep(rows, n_step, gamma)
             return reward_sum, discount, self._outside(last)
         unrolled, count = self._core.unroll(rows, n_step)

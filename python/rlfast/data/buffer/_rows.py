@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Rows:
         self._base = 0 if ring is None else store.offsets[ring]
         self.maxsize = store.core.total if ring is None else store.capacities[ring]
         self._stack_num = store.config.stack_num
-        self._quick_add = rings == 1 and not store.config.save_only_last_obs
+        self._quick_add = rings == 1
         self._quick_sample = (
             self._quick_class
             and self._whole
@@ -74,7 +74,7 @@ class Rows:
     def _bind(self) -> None:
         """Puts the engine's ``append`` on the buffer itself: what the class's way there costs, shows."""
         self.__dict__.pop("append", None)
-        if self._quick_add and self._plain_append:
+        if self._quick_add and self._plain_append and not self._config.save_only_last_obs:
             self.__dict__["append"] = quick_append(self._store)
 
     @property
@@ -87,6 +87,10 @@ class Rows:
 
     def _span(self) -> slice | None:
         return None if self._whole else slice(self._base, self._base + self.maxsize)
+
+    def _straight(self, index: Any) -> TypeGuard[Index]:
+        """Whether the engine takes ``index`` as it is; after an IndexError it is the turn of :meth:`_rows`."""
+        return type(index) is np.ndarray and index.dtype == np.int64 and self._whole
 
     def _rows(self, index: Any) -> Index:
         """Global rows of whatever may stand between brackets.
@@ -107,10 +111,11 @@ class Rows:
             if rows.size and rows.dtype.kind not in "iu":
                 raise IndexError(f"rows are named by integers, got {rows.dtype}")
             rows = rows.astype(np.int64)
-        if rows.size and rows.min() < 0:
-            rows = np.where(rows < 0, rows + self.maxsize, rows)
-        if rows.size and (rows.max() >= self.maxsize or rows.min() < 0):
-            raise IndexError(f"index {index} is out of range for a buffer of {self.maxsize} rows")
+        size = self.maxsize
+        if rows.size and rows.view(np.uint64).max() >= size:  # rows below 0 are large numbers then
+            rows = np.where(rows < 0, rows + size, rows)
+            if rows.max() >= size or rows.min() < 0:
+                raise IndexError(f"index {index} is out of range for a buffer of {size} rows")
         return shift(rows, self._base)
 
     def _outside(self, rows: Index) -> Index:

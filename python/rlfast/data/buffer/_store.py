@@ -35,6 +35,7 @@ class Store:
     ``buffer._meta`` hides the stored one until rows are written: then it takes its place, if it can.
 
     :ivar plain: the engine alone answers everything.
+    :ivar quick: and takes rows as they are given.
     """
 
     def __init__(self, capacities: list[int], config: Config, seed: int, storage: str) -> None:
@@ -42,7 +43,7 @@ class Store:
         self.schema = Schema()
         self.objects: Leaves = {}
         self.assigned: dict[str, Leaves] = {}
-        self.plain = True
+        self._count()
         self.core = self._engine(capacities, seed, storage)
         self._lent: weakref.WeakValueDictionary[Path, NDArray[Any]] = weakref.WeakValueDictionary()
 
@@ -131,6 +132,7 @@ class Store:
 
     def _count(self) -> None:
         self.plain = not self.objects and not self.assigned
+        self.quick = self.plain and not self.config.save_only_last_obs
 
     def replace(self, fields: Mapping[str, Any], sizes: Iterable[int], cursors: Iterable[int]) -> None:
         """Installs full-length columns, of which the ``sizes[r]`` rows before ``cursors[r]`` are live."""
@@ -159,6 +161,13 @@ class Store:
         """Names of the stored columns, ``done`` last."""
         names = self.schema.names()
         return [*names, "done"] if names else names
+
+    def has(self, key: str) -> bool:
+        """Whether ``key`` is among the names."""
+        schema = self.schema
+        if key == "done":
+            return bool(schema)
+        return any(path[0] == key for paths in (schema.numbers, schema.objects, schema.groups) for path in paths)
 
     def take(self, rows: Index, keys: list[str] | None = None, stack_num: int | None = None) -> dict[str, Any]:
         """The rows as fresh nested arrays; see ``Replay.take``.
@@ -332,7 +341,7 @@ def quick_append(store: Store) -> Callable[..., int]:
     engine = store.core.append
 
     def append(*, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None) -> int:
-        if store.plain:
+        if store.quick:
             try:
                 return engine(obs=obs, act=act, rew=rew, terminated=terminated, truncated=truncated, obs_next=obs_next)
             except SchemaMismatch:

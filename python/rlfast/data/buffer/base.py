@@ -109,9 +109,10 @@ class ReplayBuffer(Episodes, Files):
         :raises TypeError: a dtype that would lose information.
         :raises ValueError: another shape than the first row's. Whatever is raised, the buffer is as it was.
         """
-        if self._quick_add and self._store.plain:
+        store = self._store
+        if store.quick and self._quick_add:
             try:
-                return self._core.add(batch.__dict__, None if buffer_ids is None else _FIRST)
+                return store.core.add(batch.__dict__, None if buffer_ids is None else _FIRST)
             except (SchemaMismatch, AttributeError):
                 pass
         rings = None
@@ -124,7 +125,7 @@ class ReplayBuffer(Episodes, Files):
         fields = self._kept(batch, batched=batched)
         if rings is not None and not batched:
             fields = _with_axis(fields)
-        if self._config.save_only_last_obs and self._store.plain:
+        if self._store.plain and not self._store.quick:
             try:
                 return self._named_outside(self._core.add(fields, rings))
             except SchemaMismatch:
@@ -260,6 +261,11 @@ class ReplayBuffer(Episodes, Files):
     # -- reading -----------------------------------------------------------------------------------------------------
     def __getitem__(self, index: IndexLike) -> Batch:
         """Fresh arrays of rows: one (int), or many (list, array, mask, slice over the live rows)."""
+        if self._straight(index):
+            try:
+                return wrap(self._read(index, None, None))
+            except IndexError:
+                pass
         return wrap(self._read(self._rows(index), None, None))
 
     def get(
@@ -278,16 +284,16 @@ class ReplayBuffer(Episodes, Files):
         :return: ``[..., *row]``, or ``[..., stack_num, *row]`` when ``stack_num`` is above 1.
         :raises KeyError: there is no such field and no default.
         """
-        names = self._store.names()
+        store = self._store
         rebuilt = key == "obs_next" and self._config.ignore_obs_next  # from the rows that follow
-        if key not in names and not (rebuilt and names):
+        if not (store.schema if rebuilt else store.has(key)):
             if default_value is not None:
                 return default_value
-            raise KeyError(f"{key}: there is no such field, but {', '.join(names) or 'nothing at all'}")
+            raise KeyError(f"{key}: there is no such field, but {', '.join(store.names()) or 'nothing at all'}")
         rows = self._rows(index)
         depth = self._stack_num if stack_num is None else stack_num
         if depth > 1 and key not in _STACKED:
-            rows, depth = self._store.frames(rows, depth), 1
+            rows, depth = store.frames(rows, depth), 1
         value = self._read(rows, [key], depth).get(key)
         return Batch() if value is None else value
 
