@@ -170,3 +170,22 @@ def test_extra_keys_are_kept():
     buffer = VectorReplayBuffer(4, 2)
     buffer.add(rows(0, 2, logp=0.5))
     assert buffer.sample(3)[0].logp.tolist() == [0.5] * 3
+
+
+@pytest.mark.parametrize("ids", [[1, 0], (1, 0), np.array([1, 0]), np.array([1, 0], np.uint8), np.array([0, 1])[::-1]])
+def test_buffer_ids_of_every_kind(ids):
+    buffer = VectorReplayBuffer(6, 2)
+    for i in range(3):
+        assert buffer.add(rows(i, 2), ids)[0].tolist() == [3 + i, i]
+    assert buffer.obs.tolist() == [100, 101, 102, 0, 1, 2]
+
+
+@pytest.mark.parametrize("ids", [[0.0, 1.0], np.array([True, False]), ["0", "1"]])
+@pytest.mark.parametrize("filled", [False, True])
+def test_buffer_ids_that_are_no_integers_are_refused(ids, filled):
+    buffer = VectorReplayBuffer(6, 2)
+    if filled:
+        buffer.add(rows(0, 2))
+    with pytest.raises(TypeError, match="buffer ids are integers"):
+        buffer.add(rows(1, 2), ids)
+    assert len(buffer) == 2 * filled

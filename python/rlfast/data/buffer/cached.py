@@ -76,7 +76,7 @@ class CachedReplayBuffer(ReplayBufferManager):
             raise IndexError(f"cache {ids.min()} is out of range: there are {self.cached_buffer_num}")
         if len(np.unique(ids)) < len(ids):
             return self._add_one_by_one(Batch(dict(batch.items())), ids)
-        index, episode_return, length, start = self._add_rows(batch, ids + 1)
+        index, episode_return, length, start = super().add(batch, ids + 1)
         index, start = index.copy(), start.copy()
         for place in np.flatnonzero(length):
             moved = self._move(ids[place])

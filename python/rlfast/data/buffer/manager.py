@@ -63,7 +63,6 @@ class ReplayBufferManager(ReplayBuffer):
 
     def _adopt(self, buffers: AbstractSequence[Any]) -> None:
         self._attach(self._store, None)
-        self._quick_add = not self._config.save_only_last_obs
         self.buffer_num = len(buffers)
         self.buffers = np.empty(len(buffers), object)
         for ring, buffer in enumerate(buffers):
@@ -85,16 +84,16 @@ class ReplayBufferManager(ReplayBuffer):
         :param buffer_ids: a buffer for each row; default all, in order.
         :return: ``(index, episode_return, episode_length, episode_start)``, one entry for each row.
         :raises IndexError: there is no such buffer.
+        :raises TypeError: ids that are no integers, or as :meth:`ReplayBuffer.add`.
         """
-        return self._add_rows(batch, self._all_rings if buffer_ids is None else np.asarray(buffer_ids, np.int64))
-
-    def _add_rows(self, batch: Batch | Mapping[str, Any], rings: Index) -> Added:
-        if self._quick_add and self._store.plain:
+        store = self._store
+        rings: Any = self._all_rings if buffer_ids is None else buffer_ids
+        if store.quick:
             try:
-                return self._core.add(batch.__dict__, rings)
-            except (SchemaMismatch, AttributeError):
+                return store.core.add(batch.__dict__, rings)
+            except (SchemaMismatch, AttributeError, TypeError):
                 pass
-        return self._add(batch, rings, batched=True)
+        return self._add(batch, _ring_numbers(rings), batched=True)
 
     def _rings_of(self, buffer_ids: NDArray[Any] | list[int] | None) -> list[int]:
         rings = [int(ring) for ring in (self._all_rings if buffer_ids is None else buffer_ids)]
@@ -109,6 +108,14 @@ class ReplayBufferManager(ReplayBuffer):
     def update(self, buffer: ReplayBuffer) -> Index:
         """A manager cannot be updated: update one of its buffers."""
         raise NotImplementedError
+
+
+def _ring_numbers(buffer_ids: NDArray[Any] | list[int]) -> Index:
+    """Ids as the engine wants them."""
+    ids = np.asarray(buffer_ids)
+    if ids.size and ids.dtype.kind not in "iu":
+        raise TypeError(f"buffer ids are integers, got {ids.dtype}")
+    return ids.astype(np.int64)
 
 
 class PrioritizedReplayBufferManager(PrioritizedReplayBuffer, ReplayBufferManager):
