@@ -86,7 +86,7 @@ fn read_options(fields: &mut Fields, config: &mut Config) -> Result<bool> {
     config.stack_num = fields.u64()? as usize;
     config.beta = fields.f64()?;
     config.seed = fields.u64()?;
-    check_stack(config.stack_num).or_else(|error| value_error!("the snapshot is damaged: {error}"))?;
+    check_stack(config.stack_num).map_err(|error| Error::Value(format!("the snapshot is damaged: {error}")))?;
     Ok(has_table)
 }
 
