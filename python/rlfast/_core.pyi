@@ -11,12 +11,12 @@ __all__ = [
     "Replay",
     "SchemaMismatch",
     "SegmentTree",
+    "Settling",
     "__version__",
     "carried",
     "carry",
     "discounted_returns",
     "gae",
-    "Settling",
     "nstep_returns",
     "shift",
     "vtrace",
@@ -264,8 +264,9 @@ def vtrace(
     c_bar: float,
     /,
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+
 class Settling:
-    """The base of ``rlfast.data.Batch``. ``__init__`` puts fields that are numbers, arrays of numbers or empty dicts into the
-    instance's dict without running Python code; with anything else it calls the subclass's ``_init``."""
+    """The base of ``rlfast.data.Batch``. ``__init__`` puts fields that are numbers, arrays of numbers or empty dicts into
+    the instance's dict without running Python code; with anything else it calls the subclass's ``_init``."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
