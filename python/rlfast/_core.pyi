@@ -266,7 +266,9 @@ def vtrace(
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
 
 class Settling:
-    """The base of ``rlfast.data.Batch``. ``__init__`` puts fields that are numbers, arrays of numbers or empty dicts into
-    the instance's dict without running Python code; with anything else it calls the subclass's ``_init``."""
+    """The base of ``rlfast.data.Batch``.
+
+    ``__init__`` puts fields that are numbers, arrays of numbers or empty dicts into the instance's dict without running
+    Python code; with anything else it calls the subclass's ``_init``."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
