@@ -169,14 +169,20 @@ class Store:
             return bool(schema)
         return any(path[0] == key for paths in (schema.numbers, schema.objects, schema.groups) for path in paths)
 
-    def take(self, rows: Index, keys: list[str] | None = None, stack_num: int | None = None) -> dict[str, Any]:
+    def take(
+        self,
+        rows: Index,
+        keys: list[str] | None = None,
+        stack_num: int | None = None,
+        out: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """The rows as fresh nested arrays; see ``Replay.take``.
 
         :raises KeyError: nothing was ever added.
         """
         if not self.schema:
             raise KeyError("obs: nothing has been added to this buffer yet")
-        fields = self.core.take(rows, keys, stack_num)
+        fields = self.core.take(rows, keys, stack_num, out)
         if self.plain:
             return fields
         depth = self.core.stack_num if stack_num is None else stack_num
