@@ -63,6 +63,26 @@ class ReplayBuffer(Episodes, Files):
     >>> batch, indices = buf.sample(8)
     >>> batch.obs.shape
     (8,)
+
+    The parts go together as they like: sequences with burn-in, drawn by priority, with goals relabelled in hindsight.
+
+    >>> from rlfast.data import Hindsight, Prioritized, Sequence
+    >>> def reward(achieved, desired):
+    ...     return -(achieved != desired).any(-1).astype(float)
+    >>> buf = ReplayBuffer(
+    ...     100,
+    ...     sampler=Prioritized(alpha=0.6, beta=0.4),
+    ...     unit=Sequence(length=4, burn_in=2),
+    ...     relabel=Hindsight(reward, horizon=50),
+    ...     seed=0,
+    ... )
+    >>> for i in range(20):
+    ...     obs, obs_next = (dict(observation=[j], achieved_goal=[j], desired_goal=[20]) for j in (i, i + 1))
+    ...     index = buf.append(obs=obs, act=0, rew=-1.0, terminated=i == 19, truncated=False, obs_next=obs_next)
+    >>> batch, indices = buf.sample(8)
+    >>> batch.obs.observation.shape, batch.mask.shape, batch.weight.shape
+    ((8, 6, 1), (8, 6), (8,))
+    >>> buf.update_weight(indices, abs(batch.rew).sum(-1))
     """
 
     _none_is_all: ClassVar[bool] = False  # what sample_indices(None) means: Tianshou's managers answer as for 0
