@@ -82,7 +82,7 @@ def sample_atari(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]
     """Default arguments; and with the arrays of an earlier batch given to be written again."""
     buffer = VectorReplayBuffer(rows, envs)
     adding(buffer, workload.atari_steps(envs), envs)
-    given = {size: buffer.sample(size)[0] for size in batch_sizes}
+    given = {size: contiguous(buffer.sample(size)[0]) for size in batch_sizes}
     into_given = workload.sampling(lambda size: buffer.sample(size, out=given[size]), batch_sizes)
     fresh = workload.sampling(buffer.sample, batch_sizes)
     return fresh | {f"{size} given": operation for size, operation in into_given.items()}
@@ -90,6 +90,11 @@ def sample_atari(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]
 
 def frame_buffer(rows: int, envs: int) -> VectorReplayBuffer:
     return VectorReplayBuffer(rows, envs, stack_num=workload.STACK, ignore_obs_next=True, save_only_last_obs=True)
+
+
+def contiguous(batch: Batch) -> dict[str, Any]:
+    """Arrays like those of a batch, in which obs and obs_next share no frames."""
+    return {key: np.ascontiguousarray(batch[key]) for key in workload.Transition._fields}
 
 
 def sample_frames(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]:

@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlfast.data.batch import Batch as Batch
+    from rlfast.data.buffer._relabel import Hindsight as Hindsight
+    from rlfast.data.buffer._samplers import Prioritized as Prioritized
+    from rlfast.data.buffer._samplers import Uniform as Uniform
+    from rlfast.data.buffer._units import FrameStack as FrameStack
+    from rlfast.data.buffer._units import NStep as NStep
+    from rlfast.data.buffer._units import Sequence as Sequence
+    from rlfast.data.buffer._units import Transition as Transition
     from rlfast.data.buffer.base import ReplayBuffer as ReplayBuffer
     from rlfast.data.buffer.cached import CachedReplayBuffer as CachedReplayBuffer
     from rlfast.data.buffer.hindsight import HERReplayBuffer as HERReplayBuffer
@@ -34,6 +41,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "batch": ("Batch",),
+    "buffer._relabel": ("Hindsight",),
+    "buffer._samplers": ("Prioritized", "Uniform"),
+    "buffer._units": ("FrameStack", "NStep", "Sequence", "Transition"),
     "buffer.base": ("ReplayBuffer",),
     "buffer.cached": ("CachedReplayBuffer",),
     "buffer.hindsight": ("HERReplayBuffer",),

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import rlfast.data
 from data.buffer.rows import fill, row, rows
 from rlfast.data import PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer import FrameStack, NStep, Sequence, Transition
@@ -94,3 +95,11 @@ def test_numbers_that_make_no_sense(make):
 def test_n_step_of_no_steps():
     with pytest.raises(ValueError, match="n_step"):
         fill(ReplayBuffer(3), ".").nstep(np.array([0]), 0, 0.9)
+
+
+@pytest.mark.parametrize(
+    "name", ["FrameStack", "Hindsight", "NStep", "Prioritized", "Sequence", "Transition", "Uniform"]
+)
+def test_the_parts_are_public(name):
+    assert getattr(rlfast.data, name) is getattr(rlfast.data.buffer, name)
+    assert name in rlfast.data.__all__

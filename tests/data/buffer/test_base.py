@@ -421,6 +421,27 @@ def test_objects_without_stored_next_observations():
 
 
 # -- whole columns -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["objects", "numbers", "objects after numbers", "assigned"])
+def test_stacks_of_next_observations_are_alike_for_numbers_and_objects(kind):
+    """Rows keep the obs_next they came with; before an episode's oldest row its obs repeats."""
+    buffer = ReplayBuffer(5, stack_num=3)
+    obs, obs_next = [f"o{i}" for i in range(7)], [f"n{i}" for i in range(7)]
+    if kind != "objects":
+        obs = [float(i) for i in range(7)]
+    if kind in ("numbers", "assigned"):
+        obs_next = [100.0 + i for i in range(7)]
+    for i in range(7):
+        buffer.add(row(i, "T" if i == 3 else "", obs=obs[i], obs_next=obs_next[i]))
+    if kind == "assigned":
+        buffer._meta.obs_next = np.array(buffer.obs_next)
+    o, n = obs.__getitem__, obs_next.__getitem__
+    wanted = [[o(2), o(2), n(2)], [o(2), n(2), n(3)], [o(4), o(4), n(4)], [o(4), n(4), n(5)], [n(4), n(5), n(6)]]
+    rows = buffer.sample_indices(0)
+    assert buffer[rows].obs_next.tolist() == wanted
+    assert buffer.get(rows, "obs_next").tolist() == wanted
+    assert buffer[rows[3]].obs_next.tolist() == wanted[3]
+
+
 def test_a_column_may_be_added_through_meta():
     """As CQL does: the column must come with later samples, and be zero in later rows."""
     buffer = fill(ReplayBuffer(4), "...")

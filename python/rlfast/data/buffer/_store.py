@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay, SchemaMismatch
+from rlfast.data._values import object_array
 from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._samplers import Prioritized
@@ -169,14 +170,20 @@ class Store:
             return bool(schema)
         return any(path[0] == key for paths in (schema.numbers, schema.objects, schema.groups) for path in paths)
 
-    def take(self, rows: Index, keys: list[str] | None = None, stack_num: int | None = None) -> dict[str, Any]:
+    def take(
+        self,
+        rows: Index,
+        keys: list[str] | None = None,
+        stack_num: int | None = None,
+        out: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """The rows as fresh nested arrays; see ``Replay.take``.
 
         :raises KeyError: nothing was ever added.
         """
         if not self.schema:
             raise KeyError("obs: nothing has been added to this buffer yet")
-        fields = self.core.take(rows, keys, stack_num)
+        fields = self.core.take(rows, keys, stack_num, out)
         if self.plain:
             return fields
         depth = self.core.stack_num if stack_num is None else stack_num
@@ -201,11 +208,26 @@ class Store:
         if depth == 1 or path[0] not in _STACKED:
             return np.asarray(column[rows], column.dtype)
         frames = self.frames(rows, depth)
-        if path[0] != "obs_next":
-            return np.asarray(column[frames])
-        observed = self.column_of(("obs", *path[1:]))  # every frame but the newest was an observation before
-        newest = column[frames[..., -1:]]
-        return newest if observed is None else np.concatenate([observed[frames[..., 1:]], newest], rows.ndim)
+        stack = np.asarray(column[frames])
+        if path[0] == "obs_next":
+            padding = np.append(frames[..., :-1] == frames[..., 1:], np.zeros((*rows.shape, 1), np.bool_), -1)
+            observed = self._observed(path[1:], frames[padding])
+            if observed is not None:  # before the episode's oldest row, what was seen there repeats
+                alone = stack.dtype == object and stack.ndim == frames.ndim
+                stack[padding] = object_array(list(observed)) if alone else observed
+        return stack
+
+    def _observed(self, path: Path, rows: Index) -> NDArray[Any] | None:
+        """The leaf of ``obs`` at ``path``, if there is one."""
+        column = self.column_of(("obs", *path))
+        if column is not None:
+            return column[rows]
+        if "obs" in self.assigned or ("obs", *path) not in self.schema.numbers:
+            return None
+        value = self.core.take(rows, ["obs"], 1)["obs"]
+        for key in path:
+            value = value[key]
+        return np.asarray(value)
 
     def column_of(self, path: Path) -> NDArray[Any] | None:
         """A whole column that Python holds."""

@@ -13,6 +13,7 @@ from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._episodes import Episodes
 from rlfast.data.buffer._files import Files, draw_seed
+from rlfast.data.buffer._out import Out, check_weight, fill_weight, fillable
 from rlfast.data.buffer._samplers import Prioritized, Uniform
 from rlfast.data.buffer._store import Added, Index
 from rlfast.data.buffer._units import NStep, Sequence, Unit
@@ -62,6 +63,26 @@ class ReplayBuffer(Episodes, Files):
     >>> batch, indices = buf.sample(8)
     >>> batch.obs.shape
     (8,)
+
+    The parts go together as they like: sequences with burn-in, drawn by priority, with goals relabelled in hindsight.
+
+    >>> from rlfast.data import Hindsight, Prioritized, Sequence
+    >>> def reward(achieved, desired):
+    ...     return -(achieved != desired).any(-1).astype(float)
+    >>> buf = ReplayBuffer(
+    ...     100,
+    ...     sampler=Prioritized(alpha=0.6, beta=0.4),
+    ...     unit=Sequence(length=4, burn_in=2),
+    ...     relabel=Hindsight(reward, horizon=50),
+    ...     seed=0,
+    ... )
+    >>> for i in range(20):
+    ...     obs, obs_next = (dict(observation=[j], achieved_goal=[j], desired_goal=[20]) for j in (i, i + 1))
+    ...     index = buf.append(obs=obs, act=0, rew=-1.0, terminated=i == 19, truncated=False, obs_next=obs_next)
+    >>> batch, indices = buf.sample(8)
+    >>> batch.obs.observation.shape, batch.mask.shape, batch.weight.shape
+    ((8, 6, 1), (8, 6), (8,))
+    >>> buf.update_weight(indices, abs(batch.rew).sum(-1))
     """
 
     _none_is_all: ClassVar[bool] = False  # what sample_indices(None) means: Tianshou's managers answer as for 0
@@ -240,12 +261,18 @@ class ReplayBuffer(Episodes, Files):
             rows = self._config.relabel.choose(self._store, rows)
         return self._outside(rows)
 
-    def sample(self, batch_size: int | None) -> tuple[Batch, Index]:
+    def sample(self, batch_size: int | None, out: Out | None = None) -> tuple[Batch, Index]:
         """Draws rows and reads them.
 
         :param batch_size: as for :meth:`sample_indices`.
+        :param out: arrays to be filled, by top-level name, such as ``{"obs": frames}``; each writable, C-contiguous and
+            of the batch's dtype and shape. They become the batch's fields; the other fields are fresh arrays.
         :return: the batch (with ``weight`` when prioritized) and its indices.
+        :raises ValueError: there is no row to draw; ``out`` has a name that is no array of numbers at the top of a
+            batch, or an array that does not fit; ``out`` with a unit or a ``__getitem__`` that makes rows of its own.
         """
+        if out is not None:
+            return self._sample_into(batch_size, out)
         if batch_size and batch_size > 0 and self._quick_sample and self._store.plain:
             fields, index = self._core.sample(batch_size)
             return wrap(fields), index
@@ -257,6 +284,18 @@ class ReplayBuffer(Episodes, Files):
         if self._core.prioritized:
             batch.weight = self._weights(self._rows(indices))  # of the row that was drawn
         return batch, indices
+
+    def _sample_into(self, batch_size: int | None, out: Out) -> tuple[Batch, Index]:
+        unit = self._config.unit
+        if isinstance(unit, NStep | Sequence) or type(self).__getitem__ is not ReplayBuffer.__getitem__:
+            maker = type(unit).__name__ if isinstance(unit, NStep | Sequence) else f"{type(self).__name__}.__getitem__"
+            raise ValueError(f"{maker} makes the rows of this buffer's batches itself: sample without out")
+        given = fillable(self._store, out)
+        indices = self.sample_indices(batch_size)
+        check_weight(given, indices.shape)
+        fields = self._read(self._rows(indices), None, None, given)
+        fill_weight(fields, given)
+        return wrap(fields), indices
 
     # -- reading -----------------------------------------------------------------------------------------------------
     def __getitem__(self, index: IndexLike) -> Batch:
@@ -297,10 +336,12 @@ class ReplayBuffer(Episodes, Files):
         value = self._read(rows, [key], depth).get(key)
         return Batch() if value is None else value
 
-    def _read(self, rows: Index, keys: list[str] | None, stack_num: int | None) -> dict[str, Any]:
+    def _read(
+        self, rows: Index, keys: list[str] | None, stack_num: int | None, out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         if not self._store.schema and rows.size == 0:
             return _nothing()
-        fields = self._store.take(rows, keys, self._stack_num if stack_num is None else stack_num)
+        fields = self._store.take(rows, keys, self._stack_num if stack_num is None else stack_num, out)
         if self._config.relabel is not None:
             self._config.relabel.apply(self._store, rows, fields)
         if self._core.prioritized and keys is None:

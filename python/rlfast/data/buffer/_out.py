@@ -1,0 +1,60 @@
+"""Arrays of the user's that a batch is written into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast.data.batch import Batch
+
+if TYPE_CHECKING:
+    from rlfast.data.buffer._store import Store
+
+Out = Mapping[str, Any] | Batch
+
+
+def fillable(store: Store, out: Out) -> dict[str, NDArray[Any]]:
+    """The arrays of ``out`` by name.
+
+    :raises ValueError: a name that has no array of numbers, or arrays that overlap.
+    """
+    if not store.schema:
+        return {}  # nothing to draw either, which is for others to say
+    names = {path[0] for path in store.schema.numbers if len(path) == 1 and path[0] not in store.assigned}
+    names |= {"done"} | ({"obs_next"} if "obs" in names else set()) | ({"weight"} if store.core.prioritized else set())
+    given: dict[str, NDArray[Any]] = {}
+    for key, value in out.items():
+        if isinstance(value, (Batch, Mapping)) and not len(value.keys()):
+            continue  # as the empty info of an earlier batch
+        if key not in names:
+            raise ValueError(
+                f"out gives {key}, but only arrays of numbers that stand at the top of a batch can be filled: "
+                f"{', '.join(sorted(names))}"
+            )
+        given[key] = value
+    for (name, one), (other_name, other) in combinations(given.items(), 2):
+        if np.may_share_memory(one, other):
+            raise ValueError(f"out gives overlapping arrays for {name} and {other_name}")
+    return given
+
+
+def fill_weight(fields: dict[str, Any], given: Mapping[str, NDArray[Any]]) -> None:
+    """Moves the importance weights into the array that was given for them."""
+    if "weight" in given:
+        np.copyto(given["weight"], fields["weight"])
+        fields["weight"] = given["weight"]
+
+
+def check_weight(given: Mapping[str, Any], shape: tuple[int, ...]) -> None:
+    """Raises the ValueError that the engine raises for the other arrays."""
+    array = given.get("weight")
+    if array is None:
+        return
+    fits = isinstance(array, np.ndarray) and (array.dtype, array.shape) == (np.dtype(np.float64), shape)
+    if not fits or not array.flags.writeable:
+        got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
+        raise ValueError(f"out needs a writable array of dtype float64 and shape {shape} for weight, got {got}")
