@@ -119,8 +119,8 @@ class Replay:
         ``keys``: top-level names; None means every column, ``done``, ``obs_next``, and empty ``info`` and ``policy``
         when there are none. ``stack_num`` applies to obs, obs_next, info and policy. IndexError for rows outside the
         storage."""
-    def sample(self, batch_size: int, out: Mapping[str, NDArray[Any]] | None = None) -> tuple[dict[str, Any], _Index]:
-        """``draw`` and ``take`` in one; with ``weight`` when prioritized."""
+    def sample(self, batch_size: int, out: Mapping[str, NDArray[Any]] | None = None) -> tuple[Any, _Index]:
+        """``draw`` and ``take`` in one, as an instance of the batch class; with ``weight`` when prioritized."""
     def draw(self, batch_size: int, ring: int | None = None) -> _Index:
         """Anchors with replacement: uniform over live rows (of one ring), or by priority; only rows with a full stack
         under ``sample_avail``. ValueError when there is none. The array remembers the generations of its slots."""

@@ -137,7 +137,7 @@ class Engine:
 
     def sample(self, size: int) -> tuple[Fields, Index]:
         batch, index = self.replay.sample(size)
-        return flatten(batch), index
+        return flatten(vars(batch)), index
 
     # -- bad input ---------------------------------------------------------------------------------------------------
     def refuse(self, what: str, model: Replay) -> None:

@@ -274,8 +274,8 @@ class ReplayBuffer(Episodes, Files):
         if out is not None:
             return self._sample_into(batch_size, out)
         if batch_size and batch_size > 0 and self._quick_sample and self._store.plain:
-            fields, index = self._core.sample(batch_size)
-            return wrap(fields), index
+            sampled: tuple[Batch, Index] = self._core.sample(batch_size)
+            return sampled
         indices = self.sample_indices(batch_size)
         unit = self._config.unit
         if not isinstance(unit, NStep | Sequence):

@@ -12,7 +12,7 @@ use super::Replay;
 use crate::array::{self, RegionKeeper, integers, vector};
 use crate::error::IntoPython as _;
 use crate::index::remembering;
-use crate::taking::single;
+use crate::taking::{around, single};
 
 #[pymethods]
 impl Replay {
@@ -36,7 +36,7 @@ impl Replay {
         py: Python<'py>,
         batch_size: usize,
         out: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyAny>)> {
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let mut state = self.lock(py);
         let mut index = vec![0; batch_size];
         state.engine.draw(&mut index, None).python()?;
@@ -48,7 +48,7 @@ impl Replay {
         if let Some(weights) = weights {
             fields.set_item(pyo3::intern!(py, "weight"), vector(py, &weights))?;
         }
-        Ok((fields, remembering(py, memory, None)?))
+        Ok((around(&self.batch, fields)?, remembering(py, memory, None)?))
     }
 
     #[pyo3(signature = (batch_size, ring = None))]
