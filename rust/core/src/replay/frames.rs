@@ -12,8 +12,9 @@ use crate::memory::{self, Region, Storage};
 
 /// Bytes of a chunk at the most.
 const CHUNK: usize = 4 << 20;
-/// Chunks of a full ring at the least: what the newest one has free is small beside the rest.
-const CHUNKS: usize = 64;
+/// Chunks that all rings have together when they are full, about: what the newest chunk of each has free is then small
+/// beside the rest, and the system can map them all.
+const CHUNKS: usize = 4096;
 
 /// The frames of one ring and one leaf.
 #[derive(Debug)]
@@ -32,10 +33,11 @@ pub struct FrameStore {
 }
 
 impl FrameStore {
-    /// No frames yet, of `frame` bytes each, for a ring of `capacity` rows.
+    /// No frames yet, of `frame` bytes each, for one of `rings` rings, which has `capacity` rows.
     #[must_use]
-    pub fn new(frame: usize, capacity: usize, storage: Storage) -> Self {
-        let wanted = (CHUNK / frame).min(capacity / CHUNKS).max(16);
+    pub fn new(frame: usize, capacity: usize, rings: usize, storage: Storage) -> Self {
+        let chunks = (CHUNKS / rings).clamp(16, 256);
+        let wanted = (CHUNK / frame).min(capacity / chunks).max(16);
         Self {
             frame,
             shift: wanted.ilog2(),
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn frames_survive_the_wrap_of_their_numbers() {
-        let mut store = FrameStore::new(256, 64, Storage::Ram);
+        let mut store = FrameStore::new(256, 64, 1, Storage::Ram);
         store.restart(u32::MAX - 30);
         let mut live = VecDeque::new();
         for k in 0..200_u8 {

@@ -68,7 +68,11 @@ impl Table {
         let columns = layout.columns.iter().map(|n| Region::zeroed(total * n, &storage)).collect::<Result<_>>()?;
         let side_rows = if layout.linked() { Some(Region::sparse(total * 4, &storage)?) } else { None };
         let stores = |&capacity: &usize| -> Vec<FrameStore> {
-            layout.frames.iter().map(|&bytes| FrameStore::new(bytes, capacity, storage.clone())).collect()
+            layout
+                .frames
+                .iter()
+                .map(|&bytes| FrameStore::new(bytes, capacity, capacities.len(), storage.clone()))
+                .collect()
         };
         let frames = capacities.iter().map(stores).collect();
         let side = SideStore::new(layout.side_stride, storage.clone());
