@@ -76,6 +76,7 @@ def test_int64_arrays_may_count_from_the_end_too(make):
     from_end, index = np.array([-1, 0, -5, -3]), np.array([4, 0, 0, 2])
     assert buffer[from_end].obs.tolist() == buffer[index].obs.tolist() == [4, 5, 5, 2]
     assert buffer.get(from_end, "act").tolist() == [4, 5, 5, 2]
+    assert buffer.get(from_end, "act", stack_num=2).tolist() == buffer.get(index, "act", stack_num=2).tolist()
     for one, other in zip(buffer.nstep(from_end, 2, 0.5), buffer.nstep(index, 2, 0.5), strict=True):
         assert one.tolist() == other.tolist()
     assert buffer.nstep(from_end, 2, 0.5)[0].tolist() == [4 + 2.5, 5 + 3, 5 + 3, 2]

@@ -329,10 +329,17 @@ class ReplayBuffer(Episodes, Files):
             if default_value is not None:
                 return default_value
             raise KeyError(f"{key}: there is no such field, but {', '.join(store.names()) or 'nothing at all'}")
-        rows = self._rows(index)
         depth = self._stack_num if stack_num is None else stack_num
+        if self._straight(index):
+            try:
+                return self._field(index, key, depth)
+            except IndexError:
+                pass
+        return self._field(self._rows(index), key, depth)
+
+    def _field(self, rows: Index, key: str, depth: int) -> Any:
         if depth > 1 and key not in _STACKED:
-            rows, depth = store.frames(rows, depth), 1
+            rows, depth = self._store.frames(rows, depth), 1
         value = self._read(rows, [key], depth).get(key)
         return Batch() if value is None else value
 
