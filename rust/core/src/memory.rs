@@ -168,7 +168,9 @@ impl Region {
             .map_anon()
             .map_err(Error::io(format!("cannot map {len} bytes of memory")))?;
         let start = if huge { map.as_ptr().align_offset(HUGE_PAGE) } else { 0 };
-        advise(&map, huge);
+        if huge {
+            advise(&map, start, len / HUGE_PAGE * HUGE_PAGE);
+        }
         Ok(Arc::new(Self { map: map.into(), start, len }))
     }
 
@@ -213,16 +215,15 @@ impl Region {
     }
 }
 
+/// Asks for huge pages: fewer page-table misses on random rows. The last, partial one would cost memory that nobody uses.
 #[cfg(target_os = "linux")]
-fn advise(map: &MmapMut, huge: bool) {
-    if huge {
-        // Fewer page-table misses on random rows; a kernel without huge pages says no, and nothing is lost.
-        let _ = map.advise(memmap2::Advice::HugePage);
-    }
+fn advise(map: &MmapMut, start: usize, len: usize) {
+    // A kernel without huge pages says no, and nothing is lost.
+    let _ = map.advise_range(memmap2::Advice::HugePage, start, len);
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise(_map: &MmapMut, _huge: bool) {}
+fn advise(_map: &MmapMut, _start: usize, _len: usize) {}
 
 unsafe extern "C" {
     fn memcmp(a: *const u8, b: *const u8, len: usize) -> i32;

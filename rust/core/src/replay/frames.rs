@@ -36,7 +36,8 @@ impl FrameStore {
     /// No frames yet, of `frame` bytes each, for one of `rings` rings, which has `capacity` rows.
     #[must_use]
     pub fn new(frame: usize, capacity: usize, rings: usize, storage: Storage) -> Self {
-        let chunks = (CHUNKS / rings).clamp(16, 256);
+        // More chunks would waste more in their last pages than fewer waste in the newest chunk.
+        let chunks = (CHUNKS / rings).clamp(16, 96);
         let wanted = (CHUNK / frame).min(capacity / chunks).max(16);
         Self {
             frame,
