@@ -36,8 +36,8 @@ def markdown(run: dict[str, Any]) -> str:
     effort = "short rounds, smaller image and wide buffers; " if run["effort"].get("quick") else ""
     introduction = (
         f"Medians on {machine['processor']}, {machine['cores']} cores, one thread unless the row says two ({effort}in"
-        " brackets how many times rlfast's time, or memory, a library takes). [bench/README.md](bench/README.md) says how"
-        " it is measured and what is not the same. The last column holds each row against the bar we set ourselves."
+        " brackets how many times rlfast's time, or memory, a library takes). [bench/README.md](bench/README.md) says"
+        " how it is measured and what is not the same. The last column holds each row against the bar we set ourselves."
     )
     lines = [
         introduction,
