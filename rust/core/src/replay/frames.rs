@@ -16,6 +16,18 @@ const CHUNK: usize = 4 << 20;
 /// beside the rest, and the system can map them all.
 const CHUNKS: usize = 4096;
 
+/// Chunks that are mapped together, so that no chunk ends in a page that is mostly empty.
+const SLAB: usize = 16;
+/// Rings with this many bytes of frames get huge pages; in smaller ones a half-filled huge page would weigh too much.
+const HUGE_RING: usize = 256 << 20;
+
+/// A chunk: part of a slab.
+#[derive(Clone, Debug)]
+struct Chunk {
+    slab: Arc<Region>,
+    offset: usize,
+}
+
 /// The frames of one ring and one leaf.
 #[derive(Debug)]
 pub struct FrameStore {
@@ -27,8 +39,12 @@ pub struct FrameStore {
     head: u32,
     /// Chunk number of `chunks[0]`.
     first: u32,
-    chunks: VecDeque<Arc<Region>>,
-    spare: Vec<Arc<Region>>,
+    chunks: VecDeque<Chunk>,
+    /// Chunks that held frames which are gone, above those that never held any.
+    spare: Vec<Chunk>,
+    /// How many of `spare` never held any, and so take no memory.
+    fresh: usize,
+    huge: bool,
     storage: Storage,
 }
 
@@ -47,6 +63,8 @@ impl FrameStore {
             first: 0,
             chunks: VecDeque::new(),
             spare: Vec::new(),
+            fresh: 0,
+            huge: frame * capacity >= HUGE_RING,
             storage,
         }
     }
@@ -72,7 +90,7 @@ impl FrameStore {
     /// Bytes held in memory or on disk.
     #[must_use]
     pub fn nbytes(&self) -> usize {
-        (self.chunks.len() + self.spare.len()) * (self.frame << self.shift)
+        (self.chunks.len() + self.spare.len() - self.fresh) * (self.frame << self.shift)
     }
 
     /// Makes sure that `count` more frames fit, so that `push` cannot fail halfway through a row.
@@ -85,12 +103,24 @@ impl FrameStore {
         }
         let last = self.head.wrapping_add(count).wrapping_sub(1);
         while self.chunk_at(last) >= self.chunks.len() {
-            let chunk = match self.spare.pop() {
-                Some(chunk) => chunk,
-                None => Region::zeroed(self.frame << self.shift, &self.storage)?,
-            };
+            if self.spare.is_empty() {
+                self.map_slab()?;
+            }
+            self.fresh = self.fresh.min(self.spare.len() - 1);
+            let chunk = self.spare.pop().expect("invariant: a slab has chunks");
             self.chunks.push_back(chunk);
         }
+        Ok(())
+    }
+
+    fn map_slab(&mut self) -> Result<()> {
+        let bytes = self.frame << self.shift;
+        // On disk, room is taken when it is mapped; in memory, when it is written.
+        let count = if matches!(self.storage, Storage::Ram) { SLAB } else { 1 };
+        let map = if self.huge { Region::zeroed } else { Region::sparse };
+        let slab = map(bytes * count, &self.storage)?;
+        self.spare.extend((0..count).rev().map(|k| Chunk { slab: slab.clone(), offset: k * bytes }));
+        self.fresh = count;
         Ok(())
     }
 
@@ -111,7 +141,8 @@ impl FrameStore {
     #[inline]
     pub fn at(&self, id: u32) -> *mut u8 {
         let inside = (id & ((1 << self.shift) - 1)) as usize;
-        self.chunks[self.chunk_at(id)].at(inside * self.frame)
+        let chunk = &self.chunks[self.chunk_at(id)];
+        chunk.slab.at(chunk.offset + inside * self.frame)
     }
 
     #[inline]
