@@ -11,9 +11,6 @@ pub enum Error {
     /// A row or ring that does not exist (`IndexError`).
     #[error("{0}")]
     Index(String),
-    /// What was given is not exactly what the columns hold (`SchemaMismatch`).
-    #[error("{0}")]
-    Schema(String),
     /// The columns cannot fit (`MemoryError`).
     #[error(
         "{what} would take {needed} bytes, but this process can have {limit} bytes of memory; use a smaller capacity, or \

@@ -23,7 +23,6 @@ pub fn to_python(error: Error) -> PyErr {
     match error {
         Error::Value(_) => PyValueError::new_err(text),
         Error::Index(_) => PyIndexError::new_err(text),
-        Error::Schema(_) => SchemaMismatch::new_err(text),
         Error::Memory { .. } => PyMemoryError::new_err(text),
         // With its number, Python picks the right subclass (FileNotFoundError, PermissionError, ...).
         Error::Io { source, .. } if source.kind() == ErrorKind::OutOfMemory => PyMemoryError::new_err(text),

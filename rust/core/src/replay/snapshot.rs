@@ -92,14 +92,6 @@ pub fn header(path: &Path) -> Result<Header> {
     read_header(&mut file_reader(path)?)
 }
 
-/// What a snapshot in memory says about itself.
-///
-/// # Errors
-/// `Value` when it is none, or damaged so far.
-pub fn header_of(snapshot: &[u8]) -> Result<Header> {
-    read_header(&mut Reader { from: snapshot, left: snapshot.len() as u64 })
-}
-
 fn file_reader(path: &Path) -> Result<Reader<io::BufReader<File>>> {
     let context = || format!("cannot read {}", path.display());
     let file = File::open(path).map_err(Error::io(context()))?;
