@@ -1,0 +1,123 @@
+"""The seam between vector environments and what runs them: processes, threads, other libraries."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import gymnasium as gym
+    import numpy as np
+    from gymnasium.vector import AutoresetMode
+    from numpy.typing import NDArray
+
+    from rlfast.env.info import Info
+
+Tree: TypeAlias = Any
+"""An array whose first axis counts environments, or a dict or tuple of such, as the observation space is nested."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """What ``K`` environments answered to a step, one row each. Never overwritten: who holds one may keep it.
+
+    The transition of row ``k`` is ``(the observation acted on, action, rew[k], obs_next[k])``.
+    """
+
+    env_id: NDArray[np.int64]
+    """Which environments these are, shape ``(K,)``. After a step of all of them: ``0 .. N - 1``, in this order."""
+    obs: Tree
+    """What the next action is chosen on, leaves ``(K, ...)``: after an autoreset, the first of the new episode."""
+    obs_next: Tree
+    """What the step led to, leaves ``(K, ...)``: the true final observation where an episode ended. The same object
+    as ``obs`` unless an environment was reset within the step (SAME_STEP)."""
+    rew: NDArray[Any]
+    """Rewards, ``(K,)`` float64; ``(K, agents)`` where an environment rewards several."""
+    terminated: NDArray[np.bool_]
+    """Where an episode ended for good, ``(K,)``."""
+    truncated: NDArray[np.bool_]
+    """Where an episode was cut short, ``(K,)``."""
+    info: Info
+    """The infos that belong to ``obs``."""
+    final_info: Info | None = None
+    """SAME_STEP only: the infos that belong to ``obs_next`` in the rows whose episode ended; None where none did."""
+    valid: NDArray[np.bool_] | None = None
+    """False in rows that are no transition, ``(K,)``: the step in which a NEXT_STEP environment only resets, and the
+    one in which an environment broke and was rebuilt (which is truncated as well). None: all are transitions."""
+
+    @property
+    def done(self) -> NDArray[np.bool_]:
+        """Where an episode ended, either way, ``(K,)``."""
+        return self.terminated | self.truncated
+
+
+class Backend(ABC):
+    """Runs ``num_envs`` like environments; :class:`~rlfast.env.BaseVectorEnv` is the face that users see.
+
+    The face has checked ``ids``: int64, distinct, in range, not stepping, and, for ``send``, in an episode. A backend
+    checks what only it can see, before anything has changed, and raises exceptions of Python's own types.
+    """
+
+    num_envs: int
+    single_observation_space: gym.Space[Any]
+    single_action_space: gym.Space[Any]
+    autoreset_mode: AutoresetMode
+    """Who resets an environment whose episode ended: the caller (DISABLED), the step that ended it, the next step."""
+    metadata: dict[str, Any]
+    spec: Any
+    render_mode: str | None
+
+    @abstractmethod
+    def reset(
+        self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
+    ) -> tuple[Tree, Info]:
+        """Starts new episodes in ``ids``: first observations, leaves ``(len(ids), ...)``, and infos."""
+
+    @abstractmethod
+    def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
+        """Starts a step in ``ids`` with ``actions``, leaves ``(len(ids), ...)``, and returns at once where it can.
+
+        All or none: where this raises, no environment has stepped.
+        """
+
+    @abstractmethod
+    def recv(self, min_ready: int, timeout: float | None = None) -> Rows:
+        """Waits for answers and takes them.
+
+        :param min_ready: how many to wait for, at most as many as are stepping. More are taken when they are there.
+        :param timeout: seconds after which fewer are taken, at least one; None waits for ``min_ready``.
+        :raises Exception: an environment failed. The answers of the others stay to be received.
+        """
+
+    @abstractmethod
+    def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
+        """Attribute ``name`` of each environment, looked up through its wrappers."""
+
+    @abstractmethod
+    def set_attr(self, name: str, values: Sequence[Any], ids: NDArray[np.int64]) -> None:
+        """Sets attribute ``name`` of each innermost environment, one value each."""
+
+    @abstractmethod
+    def render(self, ids: NDArray[np.int64], **kwargs: Any) -> list[Any]:
+        """What each environment's ``render`` gave."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Releases everything, whatever state it is in. Called once."""
+
+    def get_state(self, ids: NDArray[np.int64]) -> list[Any]:
+        """All that decides the environments' future, as plain data (arrays, numbers, strings, bytes, dicts, lists).
+
+        :raises NotImplementedError: environments of this kind cannot be stored exactly.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot store its environments' states")
+
+    def set_state(self, states: Sequence[Any], ids: NDArray[np.int64]) -> None:
+        """Puts back what :meth:`get_state` gave.
+
+        :raises NotImplementedError: environments of this kind cannot be stored exactly.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot restore its environments' states")

@@ -1,0 +1,97 @@
+"""Infos of several environments: as columns, the way Gymnasium gives them, or as one dict for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+class Info:
+    """The infos of ``K`` environments, turned into whichever form is asked for; most steps ask for none.
+
+    :param rows: ``K``.
+    :param sparse: row number to that environment's info; rows without one have nothing to say.
+    :param columns: instead of ``sparse``: each key's values, first axis ``K``, and under ``_key`` a mask ``(K,)`` of
+        the rows that have it; a key without a mask is everybody's.
+
+    >>> info = Info(2, {1: {"lives": 3}})
+    >>> info.columns()
+    {'lives': array([0, 3]), '_lives': array([False,  True])}
+    >>> info.dicts()
+    [{}, {'lives': 3}]
+    """
+
+    __slots__ = ("_columns", "_sparse", "rows")
+
+    def __init__(
+        self, rows: int, sparse: Mapping[int, dict[str, Any]] | None = None, *, columns: dict[str, Any] | None = None
+    ) -> None:
+        self.rows = rows
+        self._columns = columns
+        self._sparse = sparse if columns is None else None
+
+    @classmethod
+    def of(cls, dicts: Sequence[dict[str, Any]]) -> Info:
+        """From one dict for each environment."""
+        return cls(len(dicts), {k: one for k, one in enumerate(dicts) if one})
+
+    def __bool__(self) -> bool:
+        return bool(self._sparse or self._columns)
+
+    def columns(self) -> dict[str, Any]:
+        """Gymnasium's form: a fresh dict of arrays ``(K, ...)``, each with its mask; nested dicts are nested."""
+        if self._columns is None:
+            return _columns(self.rows, self._sparse or {})
+        masks = {f"_{key}" for key in self._columns if not key.startswith("_")} - self._columns.keys()
+        return {**self._columns, **{mask: np.ones(self.rows, dtype=bool) for mask in masks}}
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """One fresh dict for each environment."""
+        if self._columns is None:
+            return [dict((self._sparse or {}).get(k, ())) for k in range(self.rows)]
+        return _dicts(self.rows, self._columns)
+
+
+def _columns(rows: int, sparse: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    for key in dict.fromkeys(key for one in sparse.values() for key in one):
+        present = {k: one[key] for k, one in sparse.items() if key in one}
+        mask = np.zeros(rows, dtype=bool)
+        mask[list(present)] = True
+        columns[key], columns[f"_{key}"] = _column(rows, present), mask
+    return columns
+
+
+def _column(rows: int, present: dict[int, Any]) -> Any:
+    values = list(present.values())
+    if all(isinstance(value, dict) for value in values):
+        return _columns(rows, present)
+    filled: NDArray[Any]
+    if all(isinstance(value, np.ndarray | np.generic | int | float) for value in values):
+        arrays = [np.asarray(value) for value in values]
+        if len({array.shape for array in arrays}) == 1:
+            filled = np.zeros((rows, *arrays[0].shape), dtype=np.result_type(*arrays))
+            filled[list(present)] = arrays
+            return filled
+    filled = np.full(rows, None, dtype=object)
+    for k, value in present.items():
+        filled[k] = value
+    return filled
+
+
+def _dicts(rows: int, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = [{} for _ in range(rows)]
+    for key, column in columns.items():
+        if key.startswith("_") and key[1:] in columns:
+            continue
+        mask = columns.get(f"_{key}")
+        values = _dicts(rows, column) if isinstance(column, dict) else column
+        for k in range(rows) if mask is None else np.flatnonzero(mask).tolist():
+            out[k][key] = values[k]
+    return out
