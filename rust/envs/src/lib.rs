@@ -4,18 +4,23 @@
 //!
 //! ```
 //! use rlfast_envs::{Env as _, classic::CartPole, wrapper::TimeLimit};
-//! let mut env = TimeLimit::new(CartPole::new(), 500);
+//! let mut env = TimeLimit::new(CartPole::default(), 500);
 //! let mut observation = [0.0_f32; 4];
 //! env.reset(Some(42), &mut observation);
-//! let outcome = env.step(&[1], &mut observation)?;
+//! env.check(&[1])?;
+//! let outcome = env.step(&[1], &mut observation);
 //! assert_eq!((outcome.reward, outcome.terminated, outcome.truncated), (1.0, false, false));
 //! # Ok::<(), rlfast_envs::StepError>(())
 //! ```
 
 pub mod classic;
+mod element;
 mod env;
 mod space;
+mod state;
 pub mod wrapper;
 
-pub use env::{Env, Outcome, StepError};
+pub use element::{DType, Element};
+pub use env::{Env, InfoField, Outcome, StepError};
 pub use space::Space;
+pub use state::{LoadError, State};

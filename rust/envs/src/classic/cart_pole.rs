@@ -2,7 +2,7 @@
 
 use rlfast_core::rng::numpy::Generator;
 
-use crate::{Env, Outcome, Space, StepError};
+use crate::{Env, LoadError, Outcome, Space, State as _, StepError};
 
 const GRAVITY: f64 = 9.8;
 const CART_MASS: f64 = 1.0;
@@ -23,18 +23,20 @@ const START: f64 = 0.05;
 /// Gymnasium's constants: `CartPole-v1`, when under a [`TimeLimit`](crate::wrapper::TimeLimit) of 500.
 ///
 /// Observations are cart position, cart velocity, pole angle and angular velocity; action 0 pushes to the left, 1 to the
-/// right; every step earns 1. An episode terminates where the cart leaves the track or the pole tilts too far.
+/// right; every step earns 1, the last one included. An episode terminates where the cart leaves the track or the pole tilts too far.
+#[derive(Clone, Debug)]
 pub struct CartPole {
-    state: State,
+    sutton_barto_reward: bool,
+    motion: Motion,
     running: bool,
     generator: Generator,
 }
 
 /// Position, its velocity, angle, its velocity.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct State([f64; 4]);
+struct Motion([f64; 4]);
 
-impl State {
+impl Motion {
     /// One step of Euler's method.
     fn pushed(self, force: f64) -> Self {
         let Self([position, velocity, angle, spin]) = self;
@@ -66,15 +68,16 @@ impl State {
 }
 
 impl CartPole {
-    /// One that waits for its first reset.
-    pub fn new() -> Self {
-        Self { state: State([0.0; 4]), running: false, generator: Generator::new(0) }
+    /// One that waits for its first reset. With `sutton_barto_reward` a step earns nothing and the fall costs 1, as in Sutton
+    /// and Barto's book.
+    pub fn new(sutton_barto_reward: bool) -> Self {
+        Self { sutton_barto_reward, motion: Motion([0.0; 4]), running: false, generator: Generator::new(0) }
     }
 }
 
 impl Default for CartPole {
     fn default() -> Self {
-        Self::new()
+        Self::new(false)
     }
 }
 
@@ -84,38 +87,51 @@ impl Env for CartPole {
 
     fn observation_space(&self) -> Space {
         // Twice the limits, so that a final observation lies inside as well.
-        Space::symmetric(&[2.0 * POSITION_LIMIT, f64::INFINITY, 2.0 * ANGLE_LIMIT, f64::INFINITY])
+        Space::symmetric::<f32>(&[2.0 * POSITION_LIMIT, f64::INFINITY, 2.0 * ANGLE_LIMIT, f64::INFINITY])
     }
 
     fn action_space(&self) -> Space {
-        Space::Discrete { n: 2 }
+        Space::discrete(2)
     }
 
     fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
         if let Some(seed) = seed {
             self.generator = Generator::new(seed.into());
         }
-        self.state = State(std::array::from_fn(|_| self.generator.uniform(-START, START)));
+        self.motion = Motion(std::array::from_fn(|_| self.generator.uniform(-START, START)));
         self.running = true;
-        self.state.write(observation);
+        self.motion.write(observation);
     }
 
-    fn step(&mut self, action: &[i64], observation: &mut [f32]) -> Result<Outcome, StepError> {
-        let force = match action {
-            [0] => -FORCE,
-            [1] => FORCE,
-            _ => {
-                return Err(StepError::Action { got: format!("{action:?}"), wanted: self.action_space().to_string() });
-            }
-        };
-        if !self.running {
-            return Err(StepError::NeedsReset);
+    fn check(&self, action: &[i64]) -> Result<(), StepError> {
+        match action {
+            _ if !self.running => Err(StepError::NeedsReset),
+            [0 | 1] => Ok(()),
+            _ => Err(StepError::action(action, &self.action_space())),
         }
-        self.state = self.state.pushed(force);
-        self.state.write(observation);
-        let terminated = self.state.is_terminal();
+    }
+
+    fn step(&mut self, action: &[i64], observation: &mut [f32]) -> Outcome {
+        self.motion = self.motion.pushed(if action[0] == 1 { FORCE } else { -FORCE });
+        self.motion.write(observation);
+        let terminated = self.motion.is_terminal();
         self.running = !terminated;
-        Ok(Outcome { reward: 1.0, terminated, truncated: false })
+        let reward = match (self.sutton_barto_reward, terminated) {
+            (false, _) => 1.0,
+            (true, false) => 0.0,
+            (true, true) => -1.0,
+        };
+        Outcome { reward, terminated, truncated: false }
+    }
+
+    fn save(&self, to: &mut Vec<u8>) {
+        (self.motion.0, self.running, self.generator.clone()).save(to);
+    }
+
+    fn load(&mut self, from: &mut &[u8]) -> Result<(), LoadError> {
+        let (motion, running, generator) = crate::State::load(from)?;
+        *self = Self { motion: Motion(motion), running, generator, ..*self };
+        Ok(())
     }
 }
 

@@ -1,8 +1,9 @@
 //! Episodes of bounded length.
 
-use crate::{Env, Outcome, Space, StepError};
+use crate::{Env, InfoField, LoadError, Outcome, Space, State as _, StepError};
 
 /// Truncates episodes after a number of steps.
+#[derive(Clone, Debug)]
 pub struct TimeLimit<E> {
     env: E,
     limit: u64,
@@ -37,13 +38,77 @@ impl<E: Env> Env for TimeLimit<E> {
         self.env.reset(seed, observation);
     }
 
-    fn step(&mut self, action: &[Self::Action], observation: &mut [Self::Observation]) -> Result<Outcome, StepError> {
+    fn check(&self, action: &[Self::Action]) -> Result<(), StepError> {
         if self.steps == self.limit {
             return Err(StepError::NeedsReset);
         }
-        let mut outcome = self.env.step(action, observation)?;
+        self.env.check(action)
+    }
+
+    fn step(&mut self, action: &[Self::Action], observation: &mut [Self::Observation]) -> Outcome {
+        let mut outcome = self.env.step(action, observation);
         self.steps += 1;
         outcome.truncated |= self.steps == self.limit;
-        Ok(outcome)
+        outcome
+    }
+
+    fn info_fields(&self) -> Vec<InfoField> {
+        self.env.info_fields()
+    }
+
+    fn info(&self, info: &mut [f64]) {
+        self.env.info(info);
+    }
+
+    fn save(&self, to: &mut Vec<u8>) {
+        self.steps.save(to);
+        self.env.save(to);
+    }
+
+    fn load(&mut self, from: &mut &[u8]) -> Result<(), LoadError> {
+        let steps = u64::load(from)?;
+        if steps > self.limit {
+            return Err(LoadError::Invalid("its episode is longer than the time limit"));
+        }
+        self.env.load(from)?;
+        self.steps = steps;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classic::CartPole;
+
+    fn limited(limit: u64) -> TimeLimit<CartPole> {
+        TimeLimit::new(CartPole::default(), limit)
+    }
+
+    #[test]
+    fn the_last_step_is_truncated_and_the_next_refused() {
+        let (mut env, mut observation) = (limited(2), [0.0; 4]);
+        assert_eq!(env.check(&[0]), Err(StepError::NeedsReset));
+        for _ in 0..2 {
+            env.reset(Some(1), &mut observation);
+            assert!(!env.step(&[0], &mut observation).truncated);
+            assert!(env.step(&[0], &mut observation).truncated);
+            assert_eq!(env.check(&[0]), Err(StepError::NeedsReset));
+        }
+    }
+
+    #[test]
+    fn a_longer_episode_than_the_limit_is_not_loaded() {
+        let (mut long, mut short, mut observation) = (limited(9), limited(2), [0.0; 4]);
+        long.reset(Some(1), &mut observation);
+        for _ in 0..3 {
+            long.step(&[0], &mut observation);
+        }
+        let mut bytes = Vec::new();
+        long.save(&mut bytes);
+        short.reset(Some(1), &mut observation);
+        assert!(matches!(short.load(&mut bytes.as_slice()), Err(LoadError::Invalid(_))));
+        assert!(matches!(long.load(&mut &bytes[..20]), Err(LoadError::Short)));
+        assert_eq!((short.check(&[0]), long.check(&[0])), (Ok(()), Ok(())));
     }
 }

@@ -6,7 +6,7 @@ use crate::wrapper::TimeLimit;
 type CartPoleV1 = TimeLimit<CartPole>;
 
 fn cart_pole_v1() -> CartPoleV1 {
-    TimeLimit::new(CartPole::new(), 500)
+    TimeLimit::new(CartPole::default(), 500)
 }
 
 /// Sines may differ in their last bit between mathematical libraries; observations are single precision.
@@ -66,11 +66,11 @@ fn episodes_are_gymnasiums() {
     let (mut env, mut observation) = (cart_pole_v1(), [0.0; 4]);
     env.reset(Some(42), &mut observation);
     for (t, want) in EPISODE.into_iter().enumerate() {
-        let outcome = env.step(&[t as i64 * 7 % 3 % 2], &mut observation).expect("the episode runs");
+        let outcome = env.step(&[t as i64 * 7 % 3 % 2], &mut observation);
         assert_close(observation, want);
         assert_eq!(outcome, Outcome { reward: 1.0, terminated: t + 1 == EPISODE.len(), truncated: false });
     }
-    assert_eq!(env.step(&[0], &mut observation), Err(StepError::NeedsReset));
+    assert_eq!(env.check(&[0]), Err(StepError::NeedsReset));
     env.reset(None, &mut observation);
     assert_eq!(observation, NEXT_START);
 }
@@ -80,13 +80,13 @@ fn a_balanced_pole_is_truncated_after_500_steps() {
     let (mut env, mut observation) = (cart_pole_v1(), [0.0; 4]);
     env.reset(Some(7), &mut observation);
     for t in 1..=500 {
-        let outcome = env.step(&[balance(observation)], &mut observation).expect("the episode runs");
+        let outcome = env.step(&[balance(observation)], &mut observation);
         assert_eq!((outcome.terminated, outcome.truncated), (false, t == 500), "step {t}");
     }
     for (got, want) in observation.into_iter().zip(BALANCED) {
         assert!((got - want).abs() < 1e-3, "got {got}, want {want}");
     }
-    assert_eq!(env.step(&[0], &mut observation), Err(StepError::NeedsReset));
+    assert_eq!(env.check(&[0]), Err(StepError::NeedsReset));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn observations_lie_in_their_space_to_the_last() {
     for seed in 0..50 {
         env.reset(Some(seed), &mut observation);
         loop {
-            let outcome = env.step(&[i64::from(seed % 2 == 0)], &mut observation).expect("the episode runs");
+            let outcome = env.step(&[i64::from(seed % 2 == 0)], &mut observation);
             assert!(space.contains(&observation.map(f64::from)));
             if outcome.terminated {
                 break;
@@ -107,13 +107,48 @@ fn observations_lie_in_their_space_to_the_last() {
 
 #[test]
 fn steps_need_an_episode_and_a_legal_action() {
-    let (mut env, mut observation) = (CartPole::new(), [0.0; 4]);
-    assert_eq!(env.step(&[0], &mut observation), Err(StepError::NeedsReset));
+    let (mut env, mut observation) = (CartPole::default(), [0.0; 4]);
+    assert_eq!(env.check(&[0]), Err(StepError::NeedsReset));
     env.reset(Some(0), &mut observation);
-    let before = observation;
+    assert_eq!((env.check(&[0]), env.check(&[1])), (Ok(()), Ok(())));
     for action in [&[2][..], &[-1], &[], &[0, 1]] {
-        let error = env.step(action, &mut observation).expect_err("an illegal action");
+        let error = env.check(action).expect_err("an illegal action");
         assert_eq!(error.to_string(), format!("action {action:?} is not among the integers from 0 to 1"));
     }
-    assert_eq!(observation, before);
+}
+
+#[test]
+fn sutton_and_bartos_reward_is_the_fall() {
+    let (mut env, mut observation) = (CartPole::new(true), [0.0; 4]);
+    env.reset(Some(42), &mut observation);
+    let rewards: Vec<f64> =
+        (0..EPISODE.len() as i64).map(|t| env.step(&[t * 7 % 3 % 2], &mut observation).reward).collect();
+    assert_eq!(rewards[..12], [0.0; 12]);
+    assert_eq!(rewards[12..], [-1.0]);
+}
+
+#[test]
+fn a_loaded_episode_goes_on_as_the_saved_one() {
+    let (mut env, mut observation) = (cart_pole_v1(), [0.0; 4]);
+    env.reset(Some(3), &mut observation);
+    for t in 0..5 {
+        env.step(&[t % 2], &mut observation);
+    }
+    let mut bytes = Vec::new();
+    env.save(&mut bytes);
+    let (mut other, mut same) = (cart_pole_v1(), [0.0; 4]);
+    let mut from = bytes.as_slice();
+    other.load(&mut from).expect("the bytes are a state");
+    assert!(from.is_empty());
+    for t in 0..2000 {
+        let action = [t * 5 % 7 % 2];
+        assert_eq!(other.check(&action), env.check(&action));
+        if env.check(&action).is_err() {
+            env.reset(None, &mut observation);
+            other.reset(None, &mut same);
+        } else {
+            assert_eq!(other.step(&action, &mut same), env.step(&action, &mut observation));
+        }
+        assert_eq!(same, observation);
+    }
 }
