@@ -79,7 +79,12 @@ def test_names_of_the_data_package(name: str) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_what_a_module_promises_is_there(module: str) -> None:
-    loaded = importlib.import_module(module)
+    try:
+        loaded = importlib.import_module(module)
+    except ImportError as error:
+        if error.name != module or not module.startswith("rlfast.interop."):
+            raise
+        pytest.skip(str(error))  # an adapter whose host is not installed here
     promised = getattr(loaded, "__all__", [])
     assert len(promised) == len(set(promised))
     assert [n for n in promised if not hasattr(loaded, n)] == []

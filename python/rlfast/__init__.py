@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from rlfast import env as env
     from rlfast import exploration as exploration
     from rlfast import functional as functional
+    from rlfast import interop as interop
     from rlfast import policy as policy
     from rlfast import trainer as trainer
     from rlfast import utils as utils
     from rlfast._core import __version__ as __version__
 
-__all__ = ["__version__", "data", "env", "exploration", "functional", "policy", "trainer", "utils"]
+__all__ = ["__version__", "data", "env", "exploration", "functional", "interop", "policy", "trainer", "utils"]
 
 
 def __getattr__(name: str) -> Any:

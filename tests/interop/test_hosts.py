@@ -1,0 +1,28 @@
+"""Adapters are there where their host is, and say so clearly where it is not."""
+
+import subprocess
+import sys
+
+import pytest
+
+import rlfast
+from rlfast import interop
+
+ADAPTERS = sorted(interop._ADAPTERS)
+
+
+def outcome(code: str) -> str:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def test_interop_is_found_from_the_root() -> None:
+    assert rlfast.interop is interop
+    assert set(ADAPTERS) <= set(dir(interop))
+    with pytest.raises(AttributeError, match="sb2"):
+        interop.sb2  # noqa: B018
+
+
+def test_nothing_of_a_host_is_imported_unasked() -> None:
+    code = "import sys, rlfast.interop; print({'torch', 'gymnasium', 'stable_baselines3'} & set(sys.modules))"
+    assert outcome(code) == "set()\n"
