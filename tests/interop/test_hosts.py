@@ -20,7 +20,7 @@ def test_interop_is_found_from_the_root() -> None:
     assert rlfast.interop is interop
     assert set(ADAPTERS) <= set(dir(interop))
     with pytest.raises(AttributeError, match="sb2"):
-        interop.sb2  # noqa: B018
+        interop.sb2
 
 
 def test_nothing_of_a_host_is_imported_unasked() -> None:
