@@ -1,0 +1,151 @@
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rlfast.functional import gae
+from rlfast.functional.losses import bootstrapped_return
+
+if TYPE_CHECKING:
+    from rlfast.data import ReplayBuffer
+    from rlfast.data.types import BatchWithReturnsProtocol, RolloutBatchProtocol
+
+Index: TypeAlias = NDArray[np.int64]
+
+
+class ReturnEstimation:
+    """Returns and advantages of what a buffer holds."""
+
+    @staticmethod
+    def value_mask(buffer: "ReplayBuffer", indices: Index) -> NDArray[np.bool_]:
+        """Say where the next observation has a value: everywhere but at a terminal state. A time limit is none.
+
+        :param buffer: holds the rows.
+        :param indices: rows, ``[B]``.
+        :return: ``[B]``.
+        """
+        mask: NDArray[np.bool_] = ~buffer.terminated[indices]
+        return mask
+
+    @staticmethod
+    def compute_episodic_return(
+        batch: "RolloutBatchProtocol",
+        buffer: "ReplayBuffer",
+        indices: Index,
+        v_s_: NDArray[np.floating] | torch.Tensor | None = None,
+        v_s: NDArray[np.floating] | torch.Tensor | None = None,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        r"""Estimate advantages and returns of whole episodes (Schulman et al., arXiv:1506.02438, equations 11 to 16).
+
+        .. math::
+            \delta_t = r_t + \gamma V(s_{t+1}) - V(s_t), \qquad
+            A_t = \delta_t + \gamma\lambda A_{t+1}, \qquad
+            G_t = A_t + V(s_t)
+
+        Episodes end where the batch says so and at the newest row of those that still run. A terminal state has value
+        0, whatever is given for it; one cut off by time keeps its value.
+
+        :param batch: B rows in order of time, with ``rew``, ``terminated`` and ``truncated``.
+        :param buffer: where they come from.
+        :param indices: their places there, ``[B]``.
+        :param v_s_: values of the next observations, B of them; None for 0, which needs ``gae_lambda=1``.
+        :param v_s: values of the observations, B of them. None takes those of the rows before from ``v_s_``; the first
+            row of an episode has none before and gets 0: its return is right all the same, its advantage has no
+            baseline.
+        :param gamma: discount. Default: 0.99.
+        :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
+        :return: returns and advantages, each ``[B]``.
+        :raises ValueError: if ``v_s_`` is None and ``gae_lambda`` is not 1, or the numbers of rows differ.
+        """
+        if len(indices) != len(batch.rew):
+            raise ValueError(f"got {len(batch.rew)} rows and {len(indices)} indices")
+        if v_s_ is None and not np.isclose(gae_lambda, 1.0):
+            raise ValueError(
+                f"gae_lambda={gae_lambda} needs the next observations' values v_s_; without them it must be 1"
+            )
+        unfinished = buffer.unfinished_index()
+        running = np.zeros(1 + max(np.max(indices, initial=0), np.max(unfinished, initial=0)), bool)
+        running[unfinished] = True
+        end = batch.terminated | batch.truncated | running[indices]
+        next_values = np.zeros(len(indices)) if v_s_ is None else _flat(v_s_)
+        if v_s is None:
+            values = np.zeros(len(indices))
+            values[1:] = np.where(end[:-1], 0.0, next_values[:-1])
+        else:
+            values = _flat(v_s)
+        advantage = gae(batch.rew, values, next_values, batch.terminated, end, gamma, gae_lambda)
+        return advantage + values, advantage
+
+    @staticmethod
+    def compute_nstep_return(
+        batch: "RolloutBatchProtocol",
+        buffer: "ReplayBuffer",
+        indices: Index,
+        target_q_fn: "Callable[[ReplayBuffer, Index], torch.Tensor]",
+        gamma: float = 0.99,
+        n_step: int = 1,
+        rew_norm: bool = False,
+    ) -> "BatchWithReturnsProtocol":
+        r"""Add n-step returns to a sample.
+
+        .. math:: G_t = \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k (1 - d)\, Q(s_{t+k})
+
+        (Sutton and Barto, 2nd edition, section 7.1): over the :math:`k \le n` steps that are left in the episode, d
+        saying that :math:`s_{t+k}` is terminal. The sum over rewards is made by the buffer, the rest on the device of
+        Q. A sample of a buffer with ``unit=NStep`` brings its sums along; its number of steps and its discount hold
+        then.
+
+        :param batch: the sample, of B rows. Its ``weight``, if any, becomes a tensor.
+        :param buffer: where it comes from.
+        :param indices: the rows' places there, ``[B]``.
+        :param target_q_fn: called, without gradients, with the buffer and the last row of each sum; gives the value of
+            the observation after that row, B of them or ``[B, m]``.
+        :param gamma: discount. Default: 0.99.
+        :param n_step: most steps to sum over, at least 1. Default: 1.
+        :param rew_norm: must be False.
+        :return: the batch, with ``returns``, ``[B, m]``, of the dtype and device of Q (m is 1 if Q has one dimension).
+        :raises ValueError: if the numbers of rows differ, ``rew_norm`` is set, or both ``n_step`` and the unit sum
+            rewards.
+        """
+        if rew_norm:
+            raise ValueError(
+                "rew_norm must be False: bootstrapped returns of normalized rewards are not defined; scale the rewards"
+            )
+        reward_sum, discount, last = nstep_sums(batch, buffer, indices, gamma, n_step)
+        with torch.no_grad():
+            target_q = target_q_fn(buffer, last).reshape(len(indices), -1)
+            tensor = partial(torch.as_tensor, dtype=target_q.dtype, device=target_q.device)
+            batch.returns = bootstrapped_return(
+                tensor(reward_sum.reshape(len(indices), -1)), tensor(discount.reshape(-1, 1)), target_q
+            )
+            if "weight" in batch:
+                batch.weight = tensor(batch.weight)
+        return cast("BatchWithReturnsProtocol", batch)
+
+
+def nstep_sums(
+    batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index, gamma: float, n_step: int
+) -> tuple[NDArray[Any], NDArray[Any], Index]:
+    """Sum up to ``n_step`` rewards from each row on.
+
+    :param batch: the rows, which bring the sums along if they were drawn with ``unit=NStep``.
+    :return: the sums; the discount of what follows, 0 after a terminal state; the last row of each sum. Each ``[B]``.
+    :raises ValueError: if the numbers of rows differ, or both ``n_step`` and the unit sum rewards.
+    """
+    if len(indices) != len(batch.rew):
+        raise ValueError(f"got {len(batch.rew)} rows and {len(indices)} indices")
+    if "discount" not in batch:
+        return buffer.nstep(indices, n_step, gamma)
+    if n_step == 1:  # drawn with unit=NStep: a transition is n steps already
+        return batch.rew, batch.discount, batch.last_index
+    raise ValueError(f"the buffer's unit sums rewards already, n_step={n_step} would do so again; set it to 1")
+
+
+def _flat(values: NDArray[np.floating] | torch.Tensor) -> NDArray[np.float64]:
+    array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+    return array.reshape(-1).astype(np.float64, copy=False)
