@@ -24,7 +24,7 @@ class Learner(ScriptedPolicy):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.training, self.modes = True, []
-        self.updates = []
+        self.updates, self.update_kwargs = [], []
 
     def train(self, mode=True):
         self.training = mode
@@ -37,6 +37,7 @@ class Learner(ScriptedPolicy):
     def update(self, sample_size, buffer, **kwargs):
         batch, _ = buffer.sample(sample_size)
         self.updates.append((sample_size, len(batch), self.training))
+        self.update_kwargs.append(kwargs)
         return Losses(loss=float(len(self.updates)), train_time=0.001)
 
     def process_buffer(self, buffer):

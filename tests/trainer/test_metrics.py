@@ -1,10 +1,11 @@
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from rlfast.data import SequenceSummaryStats
 from rlfast.policy import TrainingStats
-from rlfast.trainer._metrics import UpdateMetrics
+from rlfast.trainer._metrics import UpdateMetrics, average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,13 @@ def test_numbers_are_averaged_and_summaries_merged():
     merged = UpdateMetrics().merge(updates)
     assert type(merged) is Stats
     assert (merged.loss, merged.train_time, merged.alpha) == (2.5, 0.75, 2.0)
-    assert merged.clip == SequenceSummaryStats(mean=3.5, std=0.5, max=5.0, min=1.0)
+    pooled = SequenceSummaryStats(mean=3.5, std=pytest.approx(np.std([1, 3, 5, 5])), max=5.0, min=1.0)
+    assert merged.clip == pooled
+    assert merged.loss_summary == {
+        "loss": SequenceSummaryStats(mean=2.5, std=1.5, max=4.0, min=1.0),
+        "clip": pooled,
+        "alpha": SequenceSummaryStats(mean=2.0, std=0.0, max=2.0, min=2.0),  # of the one update that had it
+    }
     assert merged.smoothed_loss == {"loss": 2.5, "clip": 3.5, "alpha": 2.0}
 
 
@@ -32,3 +39,21 @@ def test_averages_move_over_the_newest_updates():
         merged = metrics.merge([Stats(loss=float(loss))])
     assert merged.loss == 3.0
     assert merged.smoothed_loss["loss"] == pytest.approx(2.0)
+
+
+def test_averages_of_averages_keep_the_extremes_and_the_whole_deviation():
+    first = average([Stats(loss=loss) for loss in (1.0, 9.0)])
+    second = average([Stats(loss=loss) for loss in (4.0, 6.0)])
+    whole = average([first, second])
+    assert whole.loss == 5.0
+    expected = SequenceSummaryStats(mean=5.0, std=pytest.approx(np.std([1, 9, 4, 6])), max=9.0, min=1.0)
+    assert whole.loss_summary["loss"] == expected
+
+
+def test_moving_averages_are_carried_over():
+    metrics, other = UpdateMetrics(size=3), UpdateMetrics(size=3)
+    for loss in (5.0, 7.0):
+        metrics.merge([Stats(loss=loss)])
+    other.merge([Stats(loss=100.0)])
+    other.set_state(metrics.state())
+    assert other.merge([Stats(loss=9.0)]).smoothed_loss == {"loss": 7.0}

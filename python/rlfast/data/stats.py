@@ -106,7 +106,9 @@ class TimingStats(DataclassPPrintMixin):
     train_time_collect: float = 0.0
     """Collecting training transitions."""
     train_time_update: float = 0.0
-    """Updating the policy."""
+    """Updating the policy, samples drawn included."""
+    train_time_sample: float = 0.0
+    """Drawing samples."""
     test_time: float = 0.0
     """Testing."""
     update_speed: float = 0.0

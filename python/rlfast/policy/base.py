@@ -124,10 +124,11 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
             random.
         :param buffer: to sample from.
         :param kwargs: given on to :meth:`learn`.
-        :return: what ``learn`` gave, with ``train_time``.
+        :return: what ``learn`` gave, with ``train_time`` and ``sample_time``.
         """
         start = time.perf_counter()
         sample, indices = buffer.sample(sample_size)
+        sampled = time.perf_counter()
         self.updating = True
         try:
             batch = self.process_fn(cast("RolloutBatchProtocol", sample), buffer, indices)
@@ -140,7 +141,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
                 self.lr_scheduler.step()
         finally:
             self.updating = False
-        return replace(stats, train_time=time.perf_counter() - start)
+        return replace(stats, train_time=time.perf_counter() - start, sample_time=sampled - start)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

@@ -21,15 +21,22 @@ class TrainingStats(DataclassPPrintMixin):
     """Seconds the update took, sampling included."""
     smoothed_loss: dict[str, float] = field(default_factory=dict)
     """Moving averages of the losses, where a trainer keeps them."""
+    sample_time: float = 0.0
+    """Seconds of ``train_time`` that drawing the sample took."""
+    loss_summary: dict[str, SequenceSummaryStats] = field(default_factory=dict)
+    """Mean, deviation, largest and smallest of each loss, where a trainer has put several updates together."""
 
     def get_loss_stats_dict(self) -> dict[str, float]:
         """Give the losses for logging.
 
         :return: every field of the subclass that is not None; a summary of several values by its mean.
         """
-        losses = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"train_time", "smoothed_loss"}}
+        losses = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NO_LOSSES}
         return {
             name: value.mean if isinstance(value, SequenceSummaryStats) else value
             for name, value in losses.items()
             if value is not None
         }
+
+
+_NO_LOSSES = frozenset(f.name for f in fields(TrainingStats))

@@ -1,7 +1,9 @@
 """Training loops."""
 
 from rlfast.trainer.base import BaseTrainer
+from rlfast.trainer.offline import OfflineTrainer
 from rlfast.trainer.offpolicy import OffpolicyTrainer
+from rlfast.trainer.onpolicy import OnpolicyTrainer
 from rlfast.trainer.utils import gather_info, test_episode
 
-__all__ = ["BaseTrainer", "OffpolicyTrainer", "gather_info", "test_episode"]
+__all__ = ["BaseTrainer", "OfflineTrainer", "OffpolicyTrainer", "OnpolicyTrainer", "gather_info", "test_episode"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -11,46 +11,112 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.utils import MovAvg
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rlfast.policy import TrainingStats
 
 
 class UpdateMetrics:
-    """Averages the updates that follow one collect, and keeps moving averages of their losses.
+    """Puts the updates that belong together into one record, and keeps moving averages of their losses.
 
-    :param size: updates in a moving average.
+    :param size: records in a moving average.
     """
 
     def __init__(self, size: int = 100) -> None:
         self._moving: defaultdict[str, MovAvg] = defaultdict(lambda: MovAvg(size))
 
     def merge(self, updates: Sequence[TrainingStats]) -> TrainingStats:
-        """One record for all ``updates`` (at least one, of one class).
+        """One record for all ``updates``, which then count in the moving averages.
 
-        :return: of the same class: numbers averaged over the updates, summaries merged, ``train_time`` added up, and
-            ``smoothed_loss`` the moving averages.
+        :return: see :func:`average`; ``smoothed_loss`` has the moving averages.
         """
         for update in updates:
             for name, loss in update.get_loss_stats_dict().items():
                 self._moving[name].add(loss)
-        merged = {
-            field.name: _merge([getattr(update, field.name) for update in updates]) for field in fields(updates[0])
-        }
-        merged["train_time"] = sum(update.train_time for update in updates)
-        merged["smoothed_loss"] = {name: average.get() for name, average in self._moving.items()}
-        return replace(updates[-1], **merged)
+        return replace(average(updates), smoothed_loss={name: moving.get() for name, moving in self._moving.items()})
+
+    def state(self) -> dict[str, list[float]]:
+        """The losses in the moving averages, by name."""
+        return {name: list(moving.cache) for name, moving in self._moving.items()}
+
+    def set_state(self, state: Mapping[str, Sequence[float]]) -> None:
+        """Goes on from what :meth:`state` gave."""
+        self._moving.clear()
+        for name, losses in state.items():
+            self._moving[name].add(losses)
+
+
+def average(updates: Sequence[TrainingStats]) -> TrainingStats:
+    """One record for all ``updates`` (at least one, of one class).
+
+    :return: of the same class: numbers averaged over the updates, summaries merged, times added up, and in
+        ``loss_summary`` mean, deviation, largest and smallest of each loss.
+    """
+    merged = {field.name: _merge([getattr(update, field.name) for update in updates]) for field in fields(updates[0])}
+    names = dict.fromkeys(name for update in updates for name in update.get_loss_stats_dict())
+    merged |= {
+        "train_time": sum(update.train_time for update in updates),
+        "sample_time": sum(update.sample_time for update in updates),
+        "loss_summary": {
+            name: _summary([value for update in updates if (value := _loss(update, name)) is not None])
+            for name in names
+        },
+    }
+    return replace(updates[-1], **merged)
+
+
+def _loss(update: TrainingStats, name: str) -> Any:
+    """A loss with as much as is known of it: the summary over several updates, or the number."""
+    known = update.loss_summary.get(name)
+    value = getattr(update, name, None) if known is None else known
+    return value if isinstance(value, SequenceSummaryStats) else update.get_loss_stats_dict().get(name)
 
 
 def _merge(values: list[Any]) -> Any:
     present = [value for value in values if value is not None]
     if present and all(isinstance(value, SequenceSummaryStats) for value in present):
-        return SequenceSummaryStats(
-            mean=fmean(value.mean for value in present),
-            std=fmean(value.std for value in present),
-            max=max(value.max for value in present),
-            min=min(value.min for value in present),
-        )
+        return _summary(present)
     if present and all(isinstance(value, int | float) and not isinstance(value, bool) for value in present):
         return fmean(present)
     return values[-1]
+
+
+def _summary(values: list[Any]) -> SequenceSummaryStats:
+    """Of numbers, or of summaries of equally many numbers each."""
+    if not all(isinstance(value, SequenceSummaryStats) for value in values):
+        return SequenceSummaryStats.from_sequence(values)
+    mean = fmean(value.mean for value in values)
+    square = fmean(value.std**2 + (value.mean - mean) ** 2 for value in values)
+    return SequenceSummaryStats(
+        mean=mean, std=square**0.5, max=max(value.max for value in values), min=min(value.min for value in values)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """What was spent up to a moment: seconds of each kind of work, and updates."""
+
+    seconds: float
+    collecting: float
+    sampling: float
+    learning: float
+    updates: int
+
+    def since(self, before: Clock) -> dict[str, float | str]:
+        """Updates per second, and the shares of the time between the two moments.
+
+        >>> start = Clock(seconds=0.0, collecting=0.0, sampling=0.0, learning=0.0, updates=0)
+        >>> Clock(seconds=2.0, collecting=1.0, sampling=0.1, learning=0.5, updates=30).since(start)
+        {'updates/s': 15.0, 'collect': '50%', 'sample': '5%', 'learn': '25%'}
+        """
+        seconds = max(self.seconds - before.seconds, 1e-9)
+
+        def share(name: str) -> str:
+            return f"{(getattr(self, name) - getattr(before, name)) / seconds:.0%}"
+
+        return {
+            "updates/s": (self.updates - before.updates) / seconds,
+            "collect": share("collecting"),
+            "sample": share("sampling"),
+            "learn": share("learning"),
+        }

@@ -10,60 +10,32 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self
 
-from rlfast.data.stats import EpochStats
-from rlfast.trainer._metrics import UpdateMetrics
+from rlfast.data.stats import CollectStatsBase, EpochStats
+from rlfast.trainer._metrics import Clock, UpdateMetrics
+from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
 from rlfast.trainer.utils import gather_info, scalarised, test_episode
 from rlfast.utils.logger import LazyLogger
 from rlfast.utils.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from rlfast.data import ReplayBuffer
     from rlfast.data.collector import Collector
-    from rlfast.data.stats import CollectStats, CollectStatsBase, InfoStats, SequenceSummaryStats
+    from rlfast.data.stats import CollectStats, InfoStats, SequenceSummaryStats
     from rlfast.policy import BasePolicy, TrainingStats
     from rlfast.utils.logger import BaseLogger
 
 log = logging.getLogger(__name__)
 
 
-class BaseTrainer(ABC):
+class BaseTrainer(Schedule, Hooks, Reporting, ABC):
     """Trains a policy epoch by epoch: ``run()`` does all of them, iterating yields an :class:`EpochStats` after each.
 
     A loop over a trainer may be left and continued by another; once training is over, iterating (or ``run``) starts
-    anew.
-
-    :param policy: what is trained.
-    :param max_epoch: most epochs.
-    :param batch_size: rows in a gradient step. None: the whole buffer.
-    :param train_collector: collects the transitions to learn from.
-    :param test_collector: plays the tests; None for no tests.
-    :param buffer: a buffer to learn from without collecting; prepared once by ``policy.process_buffer``.
-    :param step_per_epoch: environment steps in an epoch, rounded up to whole collects.
-    :param repeat_per_collect: passes over what was collected, for on-policy learning.
-    :param episode_per_test: episodes in a test, shared out evenly among the test environments.
-    :param update_per_step: gradient steps for each environment step, for off-policy learning.
-    :param step_per_collect: environment steps between updates; either this or the next.
-    :param episode_per_collect: episodes between updates.
-    :param train_fn: called before each collect with epoch and environment step.
-    :param test_fn: called before each test with epoch and environment step.
-    :param stop_fn: is told the mean return of a test, and says whether that is enough.
-    :param save_best_fn: is given the policy at the start and whenever a test went better than all before.
-    :param save_checkpoint_fn: called by the logger at the end of an epoch with epoch, environment step and gradient
-        step; returns where it saved.
-    :param resume_from_log: whether the counters go on where the logger's data end.
-    :param reward_metric: makes of returns ``[episodes, agents]`` one number for each episode.
-    :param logger: takes the figures; by default none does.
-    :param verbose: whether the result of every test is printed.
-    :param show_progress: whether a progress bar is shown.
-    :param test_in_train: whether a training collect whose mean return satisfies ``stop_fn`` leads to a test at once,
-        and to the end of training if that satisfies it too.
-    :param start_timesteps: random environment steps before the first update, counted as all others.
-    :param max_step: stop after exactly this many environment steps, the last collect being shortened.
-    :raises ValueError: arguments that contradict each other, or one that is missing.
+    anew. The three kinds of trainers take the same arguments; each ignores what it has no use for.
     """
 
     def __init__(
@@ -91,53 +63,86 @@ class BaseTrainer(ABC):
         verbose: bool = True,
         show_progress: bool = True,
         test_in_train: bool = False,
+        save_fn: Callable[[BasePolicy], None] | None = None,
         *,
         start_timesteps: int = 0,
         max_step: int | None = None,
     ) -> None:
+        """Checks everything; nothing is collected before training begins.
+
+        :param policy: what is trained.
+        :param max_epoch: most epochs.
+        :param batch_size: rows in a gradient step. None: the whole buffer.
+        :param train_collector: collects the transitions to learn from.
+        :param test_collector: plays the tests; None for no tests.
+        :param buffer: a buffer to learn from without collecting; prepared once by ``policy.process_buffer``.
+        :param step_per_epoch: environment steps in an epoch, rounded up to whole collects; gradient steps where nothing
+            is collected.
+        :param repeat_per_collect: passes over what was collected, for on-policy learning.
+        :param episode_per_test: episodes in a test, shared out evenly among the test environments.
+        :param update_per_step: gradient steps for each environment step, for off-policy learning.
+        :param step_per_collect: environment steps between updates; either this or the next.
+        :param episode_per_collect: episodes between updates.
+        :param train_fn: called before each collect with epoch and environment step.
+        :param test_fn: called before each test with epoch and environment step.
+        :param stop_fn: is told the mean return of a test, and says whether that is enough.
+        :param save_best_fn: is given the policy at the start and whenever a test went better than all before.
+        :param save_checkpoint_fn: called by the logger at the end of an epoch with epoch, environment step and gradient
+            step; returns where it saved.
+        :param resume_from_log: whether the counters go on where the logger's data end.
+        :param reward_metric: makes of returns ``[episodes, agents]`` one number for each episode.
+        :param logger: takes the figures; by default none does.
+        :param verbose: whether the result of every test is printed.
+        :param show_progress: whether a progress bar is shown.
+        :param test_in_train: whether a training collect whose mean return satisfies ``stop_fn`` leads to a test at
+            once, and to the end of training if that satisfies it too.
+        :param save_fn: deprecated, the old name of ``save_best_fn``.
+        :param start_timesteps: random environment steps before the first update, counted as all others.
+        :param max_step: stop after exactly this many environment steps, the last collect being shortened.
+        :raises ValueError: arguments that contradict each other, or one that is missing.
+        """
+        Schedule.__init__(
+            self,
+            max_epoch=max_epoch,
+            batch_size=batch_size,
+            step_per_epoch=step_per_epoch,
+            repeat_per_collect=repeat_per_collect,
+            episode_per_test=episode_per_test,
+            update_per_step=update_per_step,
+            step_per_collect=step_per_collect,
+            episode_per_collect=episode_per_collect,
+            start_timesteps=start_timesteps,
+            max_step=max_step,
+        )
+        Hooks.__init__(
+            self,
+            train_fn=train_fn,
+            test_fn=test_fn,
+            stop_fn=stop_fn,
+            save_best_fn=replaced(save_fn, save_best_fn),
+            save_checkpoint_fn=save_checkpoint_fn,
+            reward_metric=reward_metric,
+        )
+        Reporting.__init__(
+            self,
+            logger=LazyLogger() if logger is None else logger,
+            resume_from_log=resume_from_log,
+            verbose=verbose,
+            show_progress=show_progress,
+        )
         self.policy = policy
-        self.max_epoch = max_epoch
-        self.batch_size = batch_size
         self.train_collector = train_collector
         self.test_collector = test_collector
-        self.step_per_epoch = step_per_epoch
-        self.repeat_per_collect = repeat_per_collect
-        self.episode_per_test = episode_per_test
-        self.update_per_step = update_per_step
-        self.step_per_collect = step_per_collect
-        self.episode_per_collect = episode_per_collect
-        self.train_fn = train_fn
-        self.test_fn = test_fn
-        self.stop_fn = stop_fn
-        self.save_best_fn = save_best_fn
-        self.save_checkpoint_fn = save_checkpoint_fn
-        self.resume_from_log = resume_from_log
-        self.reward_metric = reward_metric
-        self.logger = LazyLogger() if logger is None else logger
-        self.verbose = verbose
-        self.show_progress = show_progress
         self.test_in_train = test_in_train
-        self.start_timesteps = start_timesteps
-        self.max_step = max_step
+        self.buffer = buffer
         self._check()
-        self.buffer = None if buffer is None else policy.process_buffer(buffer)
+        if buffer is not None:
+            self.buffer = policy.process_buffer(buffer)
         self._started = False
         self._zero()
 
     def _check(self) -> None:
-        for name in (
-            "max_epoch",
-            "step_per_epoch",
-            "step_per_collect",
-            "episode_per_collect",
-            "episode_per_test",
-            "max_step",
-        ):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        if self.step_per_epoch is None:
-            raise ValueError("step_per_epoch is needed: how many steps make an epoch?")
+        self.check_schedule()
         if self.test_collector is not None and self.episode_per_test is None:
             raise ValueError("a test_collector needs episode_per_test: how many episodes does a test take?")
         if self.test_in_train and (
@@ -157,11 +162,14 @@ class BaseTrainer(ABC):
         self.gradient_step = 0
         self.best_reward = self.best_reward_std = 0.0
         self.last_rew = self.last_len = float("nan")  # no episode has ended yet
-        self.policy_update_time = 0.0
+        self.policy_update_time = self.sample_time = 0.0
         self.stop_fn_flag = False
         self.start_time = time.time()
+        self._epoch_step: int | None = None  # how far the running epoch is; None between epochs
+        self._stop_asked = False
         self._metrics = UpdateMetrics()
-        self._epoch_began = (self.start_time, 0)  # when, and after how many gradient steps
+        self._last_collect: CollectStatsBase = CollectStatsBase()
+        self._last_update: TrainingStats | None = None
         self._last_test: CollectStats | None = None
 
     # -- the whole run -----------------------------------------------------------------------------------------------
@@ -188,11 +196,18 @@ class BaseTrainer(ABC):
     @property
     def is_over(self) -> bool:
         """Whether there is no epoch left, ``max_step`` is reached, or ``stop_fn`` was satisfied."""
-        return self._started and (self.epoch >= self.max_epoch or self._must_stop)
+        return self._started and self._epoch_step is None and (self.epoch >= self.max_epoch or self._must_stop)
 
     @property
     def _must_stop(self) -> bool:
         return self.stop_fn_flag or (self.max_step is not None and self.env_step >= self.max_step)
+
+    def stop(self) -> None:
+        """Asks a running loop to end before its next collect, even within an epoch; safe to call in a signal handler.
+
+        A later loop, or ``run``, goes on from there.
+        """
+        self._stop_asked = True
 
     def __iter__(self) -> Self:
         if not self._started or self.is_over:
@@ -204,7 +219,10 @@ class BaseTrainer(ABC):
             self.reset()
         if self.is_over:
             raise StopIteration
-        return self.execute_epoch()
+        stats = self.execute_epoch()
+        if stats is None:
+            raise StopIteration
+        return stats
 
     def run(self) -> InfoStats:
         """Trains to the end and gives totals and timing."""
@@ -214,57 +232,82 @@ class BaseTrainer(ABC):
 
     # -- one epoch ---------------------------------------------------------------------------------------------------
 
-    def execute_epoch(self) -> EpochStats:
-        """Collects and updates for ``step_per_epoch`` steps, then saves and tests."""
-        self.epoch += 1
+    def execute_epoch(self) -> EpochStats | None:
+        """Collects and updates for ``step_per_epoch`` steps, then saves and tests.
+
+        :return: how it went; None when :meth:`stop` cut it short: the next call goes on with it.
+        """
         self.policy.train()
-        self._last_test = None
-        self._epoch_began = (time.time(), self.gradient_step)
-        collect_stat, training_stat = self._train_epoch()
+        if self._epoch_step is None:
+            self._begin_epoch()
+        if not self._train_epoch():
+            return None
         if not self.stop_fn_flag:
             self.logger.save_data(self.epoch, self.env_step, self.gradient_step, self.save_checkpoint_fn)
             if self.test_collector is not None:
                 self.test_step()
+        self._epoch_step = None
         info = self.info()
         self.logger.log_info_data(asdict(info), self.epoch)
         return EpochStats(
             epoch=self.epoch,
-            train_collect_stat=collect_stat,
+            train_collect_stat=self._last_collect,
             test_collect_stat=self._last_test,
-            training_stat=training_stat,
+            training_stat=self._last_update,
             info_stat=info,
         )
 
-    def _train_epoch(self) -> tuple[CollectStatsBase, TrainingStats | None]:
-        assert self.step_per_epoch is not None  # noqa: S101 (checked at construction)
-        training_stat = None
-        with ProgressBar(self.step_per_epoch, f"Epoch #{self.epoch}", shown=self.show_progress) as bar:
-            while True:
-                collect_stat, steps = self._advance()
-                if not self.stop_fn_flag:
-                    training_stat = self.policy_update_fn(collect_stat) or training_stat
-                bar.update(steps, self._figures(training_stat))
-                if bar.n >= bar.total or self._must_stop:
-                    return collect_stat, training_stat
+    def _begin_epoch(self) -> None:
+        self.epoch += 1
+        self._epoch_step = 0
+        self._last_collect, self._last_update, self._last_test = CollectStatsBase(), None, None
 
-    def _figures(self, training_stat: TrainingStats | None) -> dict[str, float]:
-        figures: dict[str, float] = {"env_step": self.env_step}
+    def _train_epoch(self) -> bool:
+        """Collects and updates until the epoch is full; False when :meth:`stop` came first."""
+        total, done = self.step_per_epoch or 0, self._epoch_step or 0
+        began = self._clock()
+        with ProgressBar(total, f"Epoch #{self.epoch}", initial=done, shown=self.show_progress) as bar:
+            while done < total and not self._must_stop:
+                if self._stop_asked:
+                    self._stop_asked = False
+                    return False
+                steps = self._advance()
+                done = self._epoch_step = done + steps
+                bar.update(steps, self._figures(began))
+        return True
+
+    def _advance(self) -> int:
+        """One collect, where there is a collector, and the updates after it: how many steps of the epoch that makes."""
+        if self.train_collector is None:
+            steps = 1
+        else:
+            self._last_collect = self.train_step()
+            steps = self._last_collect.n_collected_steps
+        if not self.stop_fn_flag:
+            self._last_update = self.policy_update_fn(self._last_collect) or self._last_update
+        return steps
+
+    def _clock(self) -> Clock:
+        collector = self.train_collector
+        return Clock(
+            seconds=time.time(),
+            collecting=0.0 if collector is None else collector.collect_time,
+            sampling=self.sample_time,
+            learning=self.policy_update_time - self.sample_time,
+            updates=self.gradient_step,
+        )
+
+    def _figures(self, began: Clock) -> dict[str, int | float | str]:
+        figures: dict[str, int | float | str] = {"env_step": self.env_step}
         if not math.isnan(self.last_rew):
             figures |= {"return": self.last_rew, "len": self.last_len}
-        if training_stat is not None:
-            figures |= training_stat.smoothed_loss
-            start, before = self._epoch_began
-            figures["updates/s"] = (self.gradient_step - before) / max(time.time() - start, 1e-9)
-        return figures
-
-    def _advance(self) -> tuple[CollectStatsBase, int]:
-        """What comes before an update: a collect, and how many steps of the epoch it makes."""
-        result = self.train_step()
-        return result, result.n_collected_steps
+        if self._last_update is not None:
+            figures |= self._last_update.smoothed_loss
+        return figures | self._clock().since(began)
 
     def train_step(self) -> CollectStats:
         """Collects once and, under ``test_in_train``, tests if that went well enough."""
-        assert self.train_collector is not None  # noqa: S101 (checked at construction)
+        assert self.train_collector is not None  # noqa: S101 (asked by the caller)
         if self.train_fn is not None:
             self.train_fn(self.epoch, self.env_step)
         n_step, exact = self.step_per_collect, False
@@ -326,20 +369,28 @@ class BaseTrainer(ABC):
         )
         return self._last_test
 
+    # -- updates -----------------------------------------------------------------------------------------------------
+
     @abstractmethod
     def policy_update_fn(self, collect_stats: CollectStatsBase) -> TrainingStats | None:
-        """Updates the policy after a collect.
+        """Updates the policy, after a collect where there is a collector.
 
         :param collect_stats: what was collected.
         :return: the updates, averaged; None when there was none to make.
         """
 
     def _sample_and_update(self, buffer: ReplayBuffer, times: int) -> TrainingStats:
-        """Makes ``times`` gradient steps, each on a sample of its own, and logs their average."""
-        updates = [self.policy.update(sample_size=self.batch_size, buffer=buffer) for _ in range(times)]
-        self.gradient_step += times
+        """Makes ``times`` gradient steps, each on a sample of its own: their average."""
+        return self._record(
+            [self.policy.update(sample_size=self.batch_size, buffer=buffer) for _ in range(times)], gradient_steps=times
+        )
+
+    def _record(self, updates: Sequence[TrainingStats], gradient_steps: int) -> TrainingStats:
+        """Counts and logs updates that belong together: their average."""
+        self.gradient_step += gradient_steps
         merged = self._metrics.merge(updates)
         self.policy_update_time += merged.train_time
+        self.sample_time += merged.sample_time
         self.logger.log_update_data(asdict(merged), self.gradient_step)
         return merged
 
@@ -353,6 +404,7 @@ class BaseTrainer(ABC):
             best_reward_std=self.best_reward_std,
             train_collector=self.train_collector,
             test_collector=self.test_collector,
+            sample_time=self.sample_time,
         )
 
 

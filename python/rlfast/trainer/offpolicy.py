@@ -49,11 +49,7 @@ class OffpolicyTrainer(BaseTrainer):
         super()._check()
         if self.train_collector is None:
             raise ValueError("off-policy training needs a train_collector")
-        if (self.step_per_collect is None) == (self.episode_per_collect is None):
-            raise ValueError(
-                "give one of step_per_collect and episode_per_collect, "
-                f"got {self.step_per_collect} and {self.episode_per_collect}"
-            )
+        self.check_portion()
         if self.step_per_collect is not None:
             env_num = self.train_collector.env_num
             self._n_update(-(-self.step_per_collect // env_num) * env_num)

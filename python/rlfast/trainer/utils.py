@@ -69,6 +69,7 @@ def gather_info(
     best_reward_std: float,
     train_collector: Collector | None = None,
     test_collector: Collector | None = None,
+    sample_time: float = 0.0,
 ) -> InfoStats:
     """Totals and timing of a run.
 
@@ -79,6 +80,7 @@ def gather_info(
     :param best_reward_std: standard deviation of the returns in it.
     :param train_collector: counts steps, episodes and seconds of training.
     :param test_collector: counts those of testing.
+    :param sample_time: seconds of ``policy_update_time`` spent drawing samples.
     """
     duration = max(0.0, time.time() - start_time)
     test_time = 0.0 if test_collector is None else test_collector.collect_time
@@ -97,6 +99,7 @@ def gather_info(
             train_time=train_time,
             train_time_collect=0.0 if train_collector is None else train_collector.collect_time,
             train_time_update=policy_update_time,
+            train_time_sample=sample_time,
             test_time=test_time,
             update_speed=train_step / train_time if train_time > 0 else 0.0,
         ),

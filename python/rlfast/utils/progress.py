@@ -47,21 +47,23 @@ class ProgressBar:
 
     :param total: number of steps to come.
     :param description: stands before the bar.
+    :param initial: steps that were made before.
     :param shown: False counts and shows nothing.
     """
 
-    def __init__(self, total: int, description: str, *, shown: bool = True) -> None:
+    def __init__(self, total: int, description: str, *, initial: int = 0, shown: bool = True) -> None:
         self.total = total
-        self.n = 0
+        self.n = initial
         self._figures: dict[str, str] = {}
         self._written = 0.0
         self._bar: tqdm[Any] | None = None
         if shown:
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, desc=description, unit="step", file=sys.stderr, **tqdm_config)
+            start = min(initial, total)
+            self._bar = tqdm(total=total, desc=description, initial=start, unit="step", file=sys.stderr, **tqdm_config)
 
-    def update(self, n: int, figures: Mapping[str, int | float]) -> None:
+    def update(self, n: int, figures: Mapping[str, int | float | str]) -> None:
         """Moves on by ``n`` steps and shows the ``figures``, beside those of earlier calls that are missing now."""
         self.n += n
         if self._bar is None:

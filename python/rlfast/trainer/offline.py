@@ -1,0 +1,60 @@
+"""Learning from a fixed set of transitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlfast.trainer._metrics import average
+from rlfast.trainer.base import BaseTrainer
+
+if TYPE_CHECKING:
+    from rlfast.data.stats import CollectStatsBase
+    from rlfast.policy import TrainingStats
+
+
+class OfflineTrainer(BaseTrainer):
+    """Makes ``step_per_epoch`` gradient steps in an epoch, each on a new sample of ``buffer``.
+
+    As environment steps, which order the figures of tests in a log, count the rows that were sampled. The statistics
+    of an epoch are of all its updates. The arguments are those of :class:`BaseTrainer`; with a ``train_collector``, a
+    step is an environment step, and a gradient step follows each collect.
+
+    :raises ValueError: there is no ``buffer``, or it is empty; with a ``train_collector``, not exactly one of
+        ``step_per_collect`` and ``episode_per_collect``.
+    """
+
+    def _check(self) -> None:
+        super()._check()
+        if self.buffer is None:
+            raise ValueError("offline training needs a buffer to learn from")
+        if not len(self.buffer):
+            raise ValueError("the buffer is empty: offline training learns from transitions that are there")
+        if self.train_collector is not None:
+            self.check_portion()
+
+    def _zero(self) -> None:
+        super()._zero()
+        self._updates: list[TrainingStats] = []  # of the running epoch
+
+    def _begin_epoch(self) -> None:
+        super()._begin_epoch()
+        self._updates.clear()
+
+    def policy_update_fn(self, collect_stats: CollectStatsBase) -> TrainingStats | None:  # noqa: ARG002
+        """Makes one gradient step.
+
+        :param collect_stats: ignored.
+        :return: the update.
+        """
+        assert self.buffer is not None  # noqa: S101 (checked at construction)
+        update = self._sample_and_update(self.buffer, 1)
+        if self.train_collector is None:
+            self.env_step = self.gradient_step * (self.batch_size or len(self.buffer))
+        self._updates.append(update)
+        return update
+
+    def _train_epoch(self) -> bool:
+        whole = super()._train_epoch()
+        if self._updates:
+            self._last_update = average(self._updates)
+        return whole

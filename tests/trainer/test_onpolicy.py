@@ -1,0 +1,100 @@
+import inspect
+
+import pytest
+
+from rlfast.trainer import BaseTrainer, OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
+
+
+@pytest.fixture
+def given(arguments):
+    """The arguments of an on-policy trainer, with some of them replaced."""
+
+    def make(**changes):
+        return arguments(**{"repeat_per_collect": 3, "step_per_collect": 10, "batch_size": 4} | changes)
+
+    return make
+
+
+def test_all_that_was_collected_is_learned_from_once_and_forgotten(given):
+    parts, arguments = given(max_epoch=1)
+    sizes = []
+    trainer = OnpolicyTrainer(**arguments, train_fn=lambda *_: sizes.append(len(parts.train_collector.buffer)))
+    (epoch,) = trainer
+    assert parts.policy.updates == [(0, 10, True), (0, 10, True)]
+    assert parts.policy.update_kwargs == [{"batch_size": 4, "repeat": 3}] * 2
+    assert sizes == [0, 0]
+    assert len(parts.train_collector.buffer) == 0
+    assert trainer.gradient_step == 12  # 10 rows in mini-batches of 4 and 6, three times, twice
+    assert epoch.info_stat.gradient_step == 12
+    assert [step for step, _ in parts.logger.of("log_update_data")] == [6, 12]
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "steps"), [(None, 3), (0, 3), (1, 30), (5, 6), (9, 3), (10, 3), (11, 3), (1000, 3)]
+)
+def test_gradient_steps_are_whole_mini_batches(given, batch_size, steps):
+    parts, arguments = given(batch_size=batch_size, max_epoch=1, step_per_epoch=10)
+    trainer = OnpolicyTrainer(**arguments)
+    trainer.run()
+    assert trainer.gradient_step == steps
+    assert parts.policy.update_kwargs == [{"batch_size": batch_size, "repeat": 3}]
+
+
+def test_running_episodes_keep_their_return_and_length(given):
+    _, arguments = given(length=7, step_per_epoch=40, max_epoch=1)
+    trainer = OnpolicyTrainer(**arguments)
+    trainer.run()
+    # two environments, five steps each at a time: no episode of seven steps fits between two updates
+    assert (trainer.last_rew, trainer.last_len) == (7.0, 7.0)
+
+
+def test_episodes_may_be_collected_instead(given):
+    parts, arguments = given(step_per_collect=None, episode_per_collect=4, max_epoch=1)
+    OnpolicyTrainer(**arguments).run()
+    assert parts.policy.updates == [(0, 20, True)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train_collector": None}, "needs a train_collector"),
+        ({"repeat_per_collect": None}, "repeat_per_collect is needed"),
+        ({"repeat_per_collect": 0}, "repeat_per_collect must be at least 1, got 0"),
+        ({"step_per_collect": None}, "one of step_per_collect and episode_per_collect"),
+        ({"episode_per_collect": 1}, "got 10 and 1"),
+        ({"batch_size": -1}, "batch_size must not be negative, got -1"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused_before_anything_starts(given, changes, message):
+    parts, arguments = given(**changes)
+    with pytest.raises(ValueError, match=message):
+        OnpolicyTrainer(**arguments)
+    assert not parts.policy.seen
+
+
+def test_a_buffer_that_forgets_before_it_is_learned_from_is_refused(given):
+    OnpolicyTrainer(**given(step_per_collect=1000)[1])
+    _, arguments = given(step_per_collect=1001)
+    with pytest.raises(ValueError, match=r"1001 steps in 2 environments do not fit .* 500 of the 501 in each"):
+        OnpolicyTrainer(**arguments)
+
+
+@pytest.mark.parametrize("trainer", [OnpolicyTrainer, OffpolicyTrainer, OfflineTrainer])
+def test_every_argument_is_shown_with_its_documentation(trainer):
+    names = list(inspect.signature(trainer).parameters)
+    documentation = inspect.getdoc(trainer.__init__)
+    assert len(names) == 26
+    assert [name for name in names if f":param {name}: " not in documentation] == []
+    assert trainer.__init__ is BaseTrainer.__init__  # written down once
+    assert trainer.__doc__ != BaseTrainer.__doc__
+
+
+def test_save_fn_is_the_old_name_of_save_best_fn(given):
+    parts, arguments = given(max_epoch=1)
+    best = []
+    with pytest.warns(DeprecationWarning, match="save_best_fn"):
+        trainer = OnpolicyTrainer(**arguments, save_fn=best.append)
+    trainer.run()
+    assert best == [parts.policy]
+    with pytest.raises(ValueError, match="give save_best_fn alone"):
+        OnpolicyTrainer(**arguments, save_fn=best.append, save_best_fn=best.append)
