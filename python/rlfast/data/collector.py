@@ -371,6 +371,10 @@ def _as_vector(env: gym.Env[Any, Any] | BaseVectorEnv) -> BaseVectorEnv:
         raise TypeError(
             f"expected an environment or a vector environment of rlfast.env, got {type(env)}: try DummyVectorEnv"
         )
+    if env.autoreset_mode is not None:
+        raise ValueError(
+            f"this collector resets environments itself: leave out autoreset_mode (got {env.autoreset_mode})"
+        )
     if env.is_async:
         raise ValueError("this collector steps all environments together: leave out wait_num and timeout")
     return env

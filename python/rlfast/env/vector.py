@@ -1,32 +1,56 @@
-"""Several environments that step together, under the names Tianshou 1.0 gave them."""
+"""Several environments that step together: Tianshou 1.0's interface and Gymnasium's, over any backend."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from rlfast.env.worker import DummyEnvWorker, EnvWorker, stack
+from rlfast.env import _gymnasium, _tree
+from rlfast.env._actions import checker
+from rlfast.env._arguments import as_autoreset_mode, as_ids, as_seeds, check_waiting
+from rlfast.env._rows import joined, ordered
+from rlfast.env.in_process import InProcess
+from rlfast.env.worker import DummyEnvWorker, EnvWorker
+
+if TYPE_CHECKING:
+    from rlfast.env.backend import Backend, Rows, Tree
+    from rlfast.env.info import Info
 
 EnvFn: TypeAlias = Callable[[], gym.Env[Any, Any]]
 Ids: TypeAlias = int | Sequence[int] | NDArray[np.integer[Any]]
-VectorStep: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], NDArray[Any]]
+Seeds: TypeAlias = int | Sequence[int | None] | None
+VectorStep: TypeAlias = tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], Any]
 """``(obs, rew, terminated, truncated, info)``, one row for each environment asked."""
 
 
-class BaseVectorEnv:
-    """``N`` environments behind one interface: actions in as an array, arrays out.
+class BaseVectorEnv(VectorEnv[Any, Any, Any]):
+    """``N`` environments behind one interface, which is a :class:`gymnasium.vector.VectorEnv`.
 
-    An environment that ends an episode stays ended until ``reset(id)`` is called for it: the ``obs`` of its last
-    step is the true final observation, and stepping it again is an error.
+    Without an ``autoreset_mode`` it speaks as Tianshou 1.0 does: ``reset(id)`` and ``step(action, id)`` take any of the
+    environments, infos are dicts, one for each, and ``action_space``, ``observation_space``, ``spec`` and ``metadata``
+    are lists. An environment that ends an episode stays ended until ``reset(id)`` is called for it: the ``obs`` of its
+    last step is the true final observation, and stepping it again is an error.
+
+    With one it speaks as Gymnasium does: batched spaces, infos as a dict of arrays, ``reset(seed=, options=)`` and
+    ``step(actions)`` of all environments, and episodes that start again by themselves, as the mode says.
+
+    In both, :meth:`send`, :meth:`recv` and :meth:`reset_rows` are what everything else is made of.
 
     :param env_fns: one callable per environment; ``env_fns[i]()`` makes the i-th.
     :param worker_fn: makes the worker that holds the environment made by the given callable.
     :param wait_num: asynchronous mode: ``step`` returns as soon as this many environments have answered.
         None (default) waits for all that were asked.
     :param timeout: asynchronous mode: ``step`` returns what has arrived after this many seconds, at least one.
-    :raises ValueError: no environment, or ``wait_num`` or ``timeout`` out of range.
+    :param autoreset_mode: None (default) for Tianshou's protocol; for Gymnasium's a
+        :class:`gymnasium.vector.AutoresetMode` or its name.
+    :raises ValueError: no environment, spaces that differ, an unknown mode, or ``wait_num`` or ``timeout`` out of
+        range.
 
     >>> import gymnasium as gym
     >>> from rlfast.env import DummyVectorEnv
@@ -38,6 +62,12 @@ class BaseVectorEnv:
     >>> rew, [i["env_id"] for i in info]
     (array([1., 1.]), [0, 2])
     >>> envs.close()
+
+    >>> envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 3, autoreset_mode="same-step")
+    >>> obs, info = envs.reset(seed=0)
+    >>> envs.action_space
+    MultiDiscrete([2 2 2])
+    >>> envs.close()
     """
 
     def __init__(
@@ -46,53 +76,86 @@ class BaseVectorEnv:
         worker_fn: Callable[[EnvFn], EnvWorker],
         wait_num: int | None = None,
         timeout: float | None = None,
+        *,
+        autoreset_mode: AutoresetMode | str | None = None,
     ) -> None:
-        self.env_num = len(env_fns)
-        if self.env_num == 0:
-            raise ValueError("a vector environment needs at least one environment, got an empty list")
-        self.wait_num = self.env_num if wait_num is None else wait_num
-        if not 1 <= self.wait_num <= self.env_num:
-            raise ValueError(
-                f"wait_num must be within 1 and {self.env_num}, the number of environments, got {wait_num}"
-            )
-        if timeout is not None and timeout <= 0:
-            raise ValueError(f"timeout must be positive (seconds) or None, got {timeout}")
-        self.timeout = timeout
-        self.is_async = self.wait_num != self.env_num or timeout is not None
+        mode = as_autoreset_mode(autoreset_mode)
+        check_waiting(len(env_fns), wait_num, timeout)
         self._env_fns = env_fns
-        self.is_closed = False
-        self.workers: list[EnvWorker] = [worker_fn(fn) for fn in env_fns]
-        self.worker_class = type(self.workers[0])
-        self._all = range(self.env_num)
-        self.waiting_id: list[int] = []
-        """Environments that are stepping: asked, and not yet answered."""
-        self._over = set(range(self.env_num))  # environments that are in no episode: never reset, or at an end
+        backend = InProcess(env_fns, worker_fn, mode or AutoresetMode.DISABLED, as_space=mode is not None)
+        self._attach(backend, wait_num, timeout, mode)
+
+    def _attach(
+        self,
+        backend: Backend,
+        wait_num: int | None = None,
+        timeout: float | None = None,
+        autoreset_mode: AutoresetMode | None = None,
+    ) -> None:
+        """Becomes the face of ``backend``: what the constructors of all kinds end with.
+
+        :param autoreset_mode: None for Tianshou's protocol, and then the backend's is DISABLED; else the backend's.
+        """
+        check_waiting(backend.num_envs, wait_num, timeout)
+        if backend.autoreset_mode is not (autoreset_mode or AutoresetMode.DISABLED):
+            raise ValueError(f"the backend's autoreset mode is {backend.autoreset_mode}, not {autoreset_mode}")
+        self._backend = backend
+        self.num_envs = backend.num_envs
+        self.wait_num = self.num_envs if wait_num is None else wait_num
+        self.timeout = timeout
+        self.is_async = self.wait_num != self.num_envs or timeout is not None
+        self.autoreset_mode = autoreset_mode
+        """Which protocol: None is Tianshou's, and a mode Gymnasium's."""
+        self.single_observation_space = backend.single_observation_space
+        self.single_action_space = backend.single_action_space
+        self._check_actions = checker(backend.single_action_space)
+        self._all = np.arange(self.num_envs)
+        self._all.setflags(write=False)
+        self._to_reset = np.ones(self.num_envs, dtype=bool)  # in no episode: never reset, or at an end
+        self._stepping = np.zeros(self.num_envs, dtype=bool)  # asked, and not yet answered
+        self._shown: Tree | None = None  # Gymnasium's protocol: the newest observations of all
+        self._abandoned = False  # whether the answers of those that are stepping are to be dropped
 
     def __len__(self) -> int:
         """The number of environments."""
-        return self.env_num
+        return self.num_envs
 
     # -- attributes of the environments ------------------------------------------------------------------------------
 
     @property
-    def action_space(self) -> list[gym.Space[Any]]:
-        """The action space of each environment."""
-        return self.get_env_attr("action_space")
+    def env_num(self) -> int:
+        """The number of environments."""
+        return self.num_envs
 
     @property
-    def observation_space(self) -> list[gym.Space[Any]]:
-        """The observation space of each environment."""
-        return self.get_env_attr("observation_space")
+    def action_space(self) -> Any:  # type: ignore[override]
+        """The action space of each environment; in Gymnasium's protocol, that of all together."""
+        return self._space("action_space")
 
     @property
-    def spec(self) -> list[Any]:
-        """The registration of each environment."""
-        return self.get_env_attr("spec")
+    def observation_space(self) -> Any:  # type: ignore[override]
+        """The observation space of each environment; in Gymnasium's protocol, that of all together."""
+        return self._space("observation_space")
+
+    def _space(self, name: str) -> Any:
+        if self.autoreset_mode is None:
+            return self.get_env_attr(name)
+        batched: dict[str, gym.Space[Any]] = self.__dict__.setdefault("_batched", {})
+        if name not in batched:
+            batched[name] = batch_space(getattr(self, f"single_{name}"), self.num_envs)
+        return batched[name]
 
     @property
-    def metadata(self) -> list[Any]:
-        """The metadata of each environment."""
-        return self.get_env_attr("metadata")
+    def spec(self) -> Any:  # type: ignore[override]
+        """The registration of each environment; in Gymnasium's protocol, of the first."""
+        return self.get_env_attr("spec") if self.autoreset_mode is None else self._backend.spec
+
+    @property
+    def metadata(self) -> Any:  # type: ignore[override]
+        """The metadata of each environment; in Gymnasium's protocol, of the first, with the ``autoreset_mode``."""
+        if self.autoreset_mode is None:
+            return self.get_env_attr("metadata")
+        return {**self._backend.metadata, "autoreset_mode": self.autoreset_mode}
 
     @property
     def reward_range(self) -> list[Any]:
@@ -100,132 +163,206 @@ class BaseVectorEnv:
         return self.get_env_attr("reward_range")
 
     @property
+    def render_mode(self) -> str | None:  # type: ignore[override]
+        """How the environments render."""
+        return self._backend.render_mode
+
+    @property
+    def placement(self) -> str:
+        """What runs the environments."""
+        return str(getattr(self._backend, "placement", type(self._backend).__name__))
+
+    @property
+    def workers(self) -> list[Any]:
+        """What holds each environment, where there is one worker for each."""
+        return list(getattr(self._backend, "workers", []))
+
+    @property
+    def waiting_id(self) -> list[int]:
+        """Environments that are stepping: asked, and not yet answered."""
+        return np.flatnonzero(self._stepping).tolist()
+
+    @property
     def ready_id(self) -> list[int]:
         """Environments that are not stepping."""
-        return [i for i in range(self.env_num) if i not in self.waiting_id]
+        return np.flatnonzero(~self._stepping).tolist()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self.closed
 
     def get_env_attr(self, key: str, id: Ids | None = None) -> list[Any]:
         """Attribute ``key`` of the environments ``id`` (None: all), as a list in the same order."""
-        return [self.workers[i].get_env_attr(key) for i in self._idle(id)]
+        return self._backend.get_attr(key, self._idle(id))
 
     def set_env_attr(self, key: str, value: Any, id: Ids | None = None) -> None:
         """Sets attribute ``key`` of the (innermost) environments ``id`` (None: all)."""
-        for i in self._idle(id):
-            self.workers[i].set_env_attr(key, value)
+        ids = self._idle(id)
+        self._backend.set_attr(key, [value] * len(ids), ids)
+
+    # -- primitives --------------------------------------------------------------------------------------------------
+
+    def reset_rows(
+        self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None
+    ) -> tuple[Tree, Info]:
+        """Starts a new episode in the environments ``id`` (None: all), in the order given.
+
+        :param seed: an int, then environment ``i`` gets ``seed + i``, or one entry for each environment in ``id``.
+        :param options: given to each environment's ``reset``.
+        :return: the first observations, leaves ``(len(id), ...)``, and the infos.
+        """
+        ids = self._idle(id)
+        seeds = as_seeds(seed, ids)
+        self._to_reset[ids] = True
+        obs, info = self._backend.reset(ids, seeds, options)
+        self._to_reset[ids] = False
+        return obs, info
+
+    def send(self, actions: Any, id: Ids | None = None) -> None:
+        """Starts a step in the environments ``id`` (None: all); :meth:`recv` gives what came of it.
+
+        :param actions: leaves ``(len(id), ...)``, or one action for each entry of ``id``.
+        :raises ValueError: the number of actions is another, or one is outside the action space.
+        :raises TypeError: the actions are of another kind.
+        :raises RuntimeError: one of the environments is stepping, was never reset, or has ended its episode; nothing
+            was stepped.
+        """
+        ids = self._idle(id)
+        if np.count_nonzero(self._to_reset) and len(over := ids[self._to_reset[ids]]):
+            raise RuntimeError(f"environments {over.tolist()} are in no episode: call reset() for them before step()")
+        self._backend.send(self._check_actions(actions, ids), ids)
+        self._stepping[ids] = True
+
+    def recv(self, min_ready: int | None = None, timeout: float | None = None) -> Rows:
+        """Waits for environments that are stepping, and takes their answers.
+
+        :param min_ready: how many to wait for; None: ``wait_num``, or as many as are stepping.
+        :param timeout: seconds after which fewer are taken, at least one; None: that of the constructor.
+        :raises RuntimeError: none is stepping, or the vector environment is closed.
+        :raises Exception: what an environment raised. It must be reset; the answers of the others can be received.
+        """
+        if self.closed or self._abandoned:
+            self._idle(())  # complains, or drops what nobody waits for
+        stepping = int(np.count_nonzero(self._stepping))
+        if not stepping:
+            raise RuntimeError("no environment is stepping: give actions to send() or step() first")
+        return self._take(
+            min(self.wait_num if min_ready is None else min_ready, stepping),
+            self.timeout if timeout is None else timeout,
+        )
+
+    def _take(self, min_ready: int, timeout: float | None) -> Rows:
+        try:
+            rows = self._backend.recv(min_ready, timeout)
+        except Exception as error:
+            failed = getattr(error, "env_id", None)
+            if failed is not None:
+                self._stepping[failed] = False
+                self._to_reset[failed] = True
+            raise
+        self._stepping[rows.env_id] = False
+        if self._backend.autoreset_mode is AutoresetMode.DISABLED and np.count_nonzero(done := rows.done):
+            self._to_reset[rows.env_id[done]] = True
+        return rows
 
     # -- acting ------------------------------------------------------------------------------------------------------
 
-    def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[NDArray[Any], list[dict[str, Any]]]:
-        """Starts a new episode in the environments ``id`` (None: all).
+    def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[Any, Any]:
+        """Starts new episodes.
 
-        :param kwargs: given to each environment's ``reset``. A ``seed`` may be an int, then environment ``i`` gets
-            ``seed + i``, or a list with one entry for each environment in ``id``.
-        :return: ``(obs, info)``: the first observations, one row each, and the info dicts.
-        :raises TypeError: observations are tuples, or ``reset`` does not follow Gymnasium.
+        :param id: which environments (None: all). Gymnasium's protocol resets all, or those of
+            ``options["reset_mask"]``, bools ``(N,)``.
+        :param kwargs: ``seed`` may be an int, then environment ``i`` gets ``seed + i``, or a list with one entry for
+            each environment in ``id``; ``options`` is given to each environment's ``reset``; ``env_id`` is another name
+            for ``id``.
+        :return: ``(obs, info)``: the first observations, one row each, and the info dicts. Gymnasium's protocol: of all
+            environments, and the infos as a dict of arrays.
+        :raises TypeError: observations are tuples (in Tianshou's protocol), or ``reset`` does not follow Gymnasium.
         """
-        ids = self._idle(id)
-        requests = [kwargs] * len(ids)
-        if "seed" in kwargs:
-            requests = [{**kwargs, "seed": seed} for seed in self._seeds(kwargs["seed"], ids)]
-        self._send([None] * len(ids), ids, requests)
-        results: list[Any] = [self.workers[i].recv() for i in ids]
-        for i, result in zip(ids, results, strict=True):
-            if not (isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], dict)):
-                raise TypeError(f"environment {i}: reset() must give (obs, info) as in Gymnasium, got {type(result)}")
-            if isinstance(result[0], tuple):
-                raise TypeError(f"environment {i}: tuple observations are not supported, use an array or a dict")
-        self._over.difference_update(ids)
-        return stack([result[0] for result in results]), [result[1] for result in results]
+        if "env_id" in kwargs:
+            id = kwargs.pop("env_id")
+        if unknown := kwargs.keys() - {"seed", "options"}:
+            raise TypeError(f"reset() takes seed and options, got {sorted(unknown)}: put them into options")
+        if self.autoreset_mode is not None:
+            if id is not None:
+                raise TypeError(
+                    f"in Gymnasium's protocol reset() takes no id ({id}): use options={{'reset_mask': ...}}"
+                )
+            return _gymnasium.reset(self, **kwargs)
+        obs, info = self.reset_rows(id, **kwargs)
+        return _rows_of(obs), info.dicts()
 
     def step(self, action: Any, id: Ids | None = None) -> VectorStep:
         """Steps the environments ``id`` (None: all).
 
-        In asynchronous mode the rows that come back may belong to other environments: ``info["env_id"]`` tells, and
-        ``action=None`` fetches answers without asking for more.
+        In Tianshou's asynchronous mode the rows that come back may belong to other environments: ``info["env_id"]``
+        tells, and ``action=None`` fetches answers without asking for more. Gymnasium's protocol steps all, always.
 
-        :param action: one action for each entry of ``id``, indexable by position.
+        :param action: one action for each entry of ``id``, indexable by position; Gymnasium's protocol: of the batched
+            action space.
         :return: ``(obs, rew, terminated, truncated, info)``: arrays with one row per environment; ``info`` is an object
-            array of dicts, each with its ``env_id`` added.
-        :raises ValueError: the number of actions is not the number of environments asked.
+            array of dicts, each with its ``env_id`` added, or, in Gymnasium's protocol, a dict of arrays.
+        :raises ValueError: the number of actions is not the number of environments asked, or one is outside its space.
         :raises RuntimeError: one of them is stepping, was never reset, or has ended its episode; nothing was stepped.
         """
-        if action is not None or not self.is_async:
-            ids = self._idle(id)
-            self._begin_step(action, ids)
+        if self.autoreset_mode is not None:
+            if id is not None:
+                raise TypeError(f"in Gymnasium's protocol step() takes no id ({id}): use send() and recv()")
+            return _gymnasium.step(self, action)
         if self.is_async:
-            ids = self._wait()
-        results: list[Any] = [self.workers[i].recv() for i in ids]
-        obs, rew, terminated, truncated, infos = zip(*results, strict=True)
-        for i, info in zip(ids, infos, strict=True):
+            if action is not None:
+                self.send(action, id)
+            rows = self.recv()
+        else:
+            rows = self._step_rows(action, id)
+        infos = rows.info.dicts()
+        for i, info in zip(rows.env_id.tolist(), infos, strict=True):
             info["env_id"] = i
-        info_array = np.empty(len(ids), dtype=object)
-        info_array[:] = infos
-        term, trunc = np.array(terminated, dtype=bool), np.array(truncated, dtype=bool)
-        self._over.update(ids[k] for k in np.flatnonzero(term | trunc).tolist())
-        return stack(obs), np.array(rew), term, trunc, info_array
+        return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, _tree.objects(infos)
 
-    def _begin_step(self, action: Any, ids: Sequence[int]) -> None:
-        if len(action) != len(ids):
-            raise ValueError(f"got {len(action)} actions for {len(ids)} environments: give one action for each")
-        if self._over and (over := [i for i in ids if i in self._over]):
-            raise RuntimeError(f"environments {over} are in no episode: call reset(id={over}) before step()")
-        self._send(action, ids)
-        if self.is_async:
-            self.waiting_id.extend(ids)
+    def _step_rows(self, action: Any, id: Ids | None = None) -> Rows:
+        """Steps the environments ``id`` and waits for all of them; rows in the order of ``id``.
 
-    def _send(self, actions: Any, ids: Sequence[int], requests: Sequence[dict[str, Any]] | None = None) -> None:
-        """All or none: when one environment raises, the answers of the others are dropped and all must be reset."""
-        sent: list[int] = []
+        Where one raises, the answers of the others are dropped, and all must be reset.
+        """
+        ids = self._idle(id)
+        self.send(action, ids)
         try:
-            for k, i in enumerate(ids):
-                self.workers[i].send(actions[k], **(requests[k] if requests else {}))
-                sent.append(i)
-        except Exception:
-            for i in sent:
-                self.workers[i].recv()
-            self._over.update(ids)
+            rows = self.recv(len(ids))
+            while len(rows.env_id) < len(ids):
+                rows = joined(rows, self.recv(len(ids)))
+        except BaseException:
+            self._abandon(ids)
             raise
+        return rows if id is None or np.array_equal(rows.env_id, ids) else ordered(rows, ids)
 
-    def _wait(self) -> list[int]:
-        if not self.waiting_id:
-            raise RuntimeError("no environment is stepping: give actions to step()")
-        waiting = {self.workers[i]: i for i in self.waiting_id}
-        ready: list[int] = []
-        while not ready:
-            ready = [waiting[worker] for worker in self.worker_class.wait(list(waiting), self.wait_num, self.timeout)]
-        self.waiting_id = [i for i in self.waiting_id if i not in ready]
-        return ready
+    def _abandon(self, ids: NDArray[np.int64]) -> None:
+        """Nobody waits for the answers of ``ids`` any more."""
+        self._abandoned = True
+        self._to_reset[ids] = True
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
-    def seed(self, seed: int | Sequence[int | None] | None = None) -> list[list[int | None] | None]:
+    def seed(self, seed: Seeds = None) -> list[list[int | None] | None]:
         """Seeds every environment and its action space, and resets it.
 
         :param seed: an int (environment ``i`` gets ``seed + i``), one entry per environment, or None for fresh entropy.
         :return: the seeds, one list per environment.
         """
-        ids = self._idle(None)
-        seeds = self._seeds(seed, ids)
-        self._over.clear()
-        return [self.workers[i].seed(s) for i, s in zip(ids, seeds, strict=True)]
+        self.reset_rows(seed=seed)
+        return [[one] for one in as_seeds(seed, self._all)]
 
-    def render(self, **kwargs: Any) -> list[Any]:
-        """Renders all environments and gives what each returned."""
-        return [self.workers[i].render(**kwargs) for i in self._idle(None)]
+    def render(self, **kwargs: Any) -> Any:
+        """Renders all environments and gives what each returned, as a list; Gymnasium's protocol: as a tuple."""
+        frames = self._backend.render(self._idle(None), **kwargs)
+        return frames if self.autoreset_mode is None else tuple(frames)
 
-    def close(self) -> None:
+    def close(self, **kwargs: Any) -> None:  # noqa: ARG002
         """Closes all environments, even when one of them fails to; a second call does nothing."""
-        if self.is_closed:
-            return
-        self.is_closed = True
-        errors = []
-        for worker in self.workers:
-            try:
-                worker.close()
-            except Exception as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        if not self.closed:
+            self.closed = True
+            self._backend.close()
 
     def __enter__(self) -> Self:
         return self
@@ -233,30 +370,86 @@ class BaseVectorEnv:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _idle(self, id: Ids | None) -> Sequence[int]:
-        """``id`` as a list, checked: environments that exist, each once, that are not stepping."""
-        if self.is_closed:
-            raise RuntimeError(f"{type(self).__name__} is closed: make a new one")
-        ids: Sequence[int]
+    def __repr__(self) -> str:
+        name = getattr(self._backend.spec, "id", None)
+        shown = [str(name)] if name else []
+        shown += [f"num_envs={self.num_envs}", self.placement]
+        if self.autoreset_mode is not None:
+            shown.append(self.autoreset_mode.name)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _wrap_id(self, id: Ids | None = None) -> Sequence[int] | NDArray[np.integer[Any]]:
+        """``id`` as a sequence, not checked: subclasses written for Tianshou call it."""
         if id is None:
+            return list(range(self.num_envs))
+        return [int(id)] if isinstance(id, int | np.integer) else id
+
+    def _idle(self, id: Ids | None) -> NDArray[np.int64]:
+        """``id`` as an array, checked: environments that exist, each once, that are not stepping."""
+        if self.closed:
+            raise RuntimeError(f"{type(self).__name__} is closed: make a new one")
+        if self._abandoned:
+            self._drop_answers()
+        if id is None or id is self._all:
             ids = self._all
+            busy = np.count_nonzero(self._stepping)
         else:
-            ids = [int(i) for i in np.atleast_1d(np.asarray(id, dtype=np.int64))]
-            if len(set(ids)) != len(ids) or any(not 0 <= i < self.env_num for i in ids):
-                raise IndexError(f"environment ids must be distinct and within 0 and {self.env_num - 1}, got {ids}")
-        if self.waiting_id and (busy := [i for i in ids if i in self.waiting_id]):
-            raise RuntimeError(f"environments {busy} are stepping: fetch their answers with step(None) first")
+            ids = as_ids(id, self.num_envs)
+            busy = np.count_nonzero(self._stepping[ids])
+        if busy:
+            raise RuntimeError(
+                f"environments {ids[self._stepping[ids]].tolist()} are stepping: "
+                "fetch their answers with recv() or step(None) first"
+            )
         return ids
 
-    @staticmethod
-    def _seeds(seed: int | Sequence[int | None] | None, ids: Sequence[int]) -> list[int | None]:
-        if seed is None:
-            return [None] * len(ids)
-        if isinstance(seed, int | np.integer):
-            return [int(seed) + i for i in ids]
-        if len(seed) != len(ids):
-            raise ValueError(f"got {len(seed)} seeds for {len(ids)} environments: give one int, or one seed for each")
-        return list(seed)
+    def _drop_answers(self) -> None:
+        """After a step that failed or was interrupted: takes what is still to come."""
+        while np.count_nonzero(self._stepping):
+            try:
+                self._take(1, None)
+            except Exception as error:
+                if getattr(error, "env_id", None) is None:
+                    raise
+        self._abandoned = False
+
+    # -- Gymnasium's names -------------------------------------------------------------------------------------------
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Attribute ``name`` of each environment, or, where it is a method, what it returns for these arguments."""
+        return _gymnasium.call(self, name, *args, **kwargs)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Attribute ``name`` of each environment, as a tuple."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets attribute ``name``: a list or tuple gives each environment its own value, anything else is for all."""
+        if not isinstance(values, list | tuple):
+            values = [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise ValueError(f"got {len(values)} values for {self.num_envs} environments: give one for each")
+        self._backend.set_attr(name, values, self._idle(None))
+
+    @property  # type: ignore[misc]
+    def np_random(self) -> Any:
+        """The random generator of each environment, as a tuple."""
+        return self.get_attr("np_random")
+
+    @property
+    def np_random_seed(self) -> Any:
+        """The seed of each environment's random generator, as a tuple."""
+        return self.get_attr("np_random_seed")
+
+
+def _rows_of(tree: Tree) -> NDArray[Any]:
+    """Observations as Tianshou gives them: dicts in an array of objects, one for each environment."""
+    if isinstance(tree, tuple):
+        raise TypeError(
+            "tuple observations are not supported in Tianshou's protocol: use an array or a dict, or an autoreset_mode"
+        )
+    rows: NDArray[Any] = _tree.objects(_tree.each(tree)) if isinstance(tree, dict) else tree
+    return rows
 
 
 class DummyVectorEnv(BaseVectorEnv):
@@ -265,7 +458,15 @@ class DummyVectorEnv(BaseVectorEnv):
     :param env_fns: one callable per environment; ``env_fns[i]()`` makes the i-th.
     :param wait_num: see :class:`BaseVectorEnv`; here every environment is always ready.
     :param timeout: see :class:`BaseVectorEnv`.
+    :param autoreset_mode: see :class:`BaseVectorEnv`.
     """
 
-    def __init__(self, env_fns: Sequence[EnvFn], wait_num: int | None = None, timeout: float | None = None) -> None:
-        super().__init__(env_fns, DummyEnvWorker, wait_num, timeout)
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        wait_num: int | None = None,
+        timeout: float | None = None,
+        *,
+        autoreset_mode: AutoresetMode | str | None = None,
+    ) -> None:
+        super().__init__(env_fns, DummyEnvWorker, wait_num, timeout, autoreset_mode=autoreset_mode)

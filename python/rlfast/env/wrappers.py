@@ -1,36 +1,52 @@
 """Wrappers around vector environments and around single ones."""
 
-from collections.abc import Sequence
-from typing import Any, SupportsFloat
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
-from rlfast.env.vector import BaseVectorEnv, Ids, VectorStep
+from rlfast.env.vector import BaseVectorEnv
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rlfast.env.backend import Rows, Tree
+    from rlfast.env.info import Info
+    from rlfast.env.vector import Ids, Seeds
 
 
 class VectorEnvWrapper(BaseVectorEnv):
     """Passes everything on to the wrapped vector environment; subclasses change what they need to.
 
+    Whoever overrides :meth:`reset_rows`, :meth:`send` and :meth:`recv` changes both protocols and what collectors see.
+
     :param venv: the vector environment to wrap.
     """
 
-    def __init__(self, venv: BaseVectorEnv) -> None:  # not super().__init__: there are no workers of its own
+    def __init__(self, venv: BaseVectorEnv) -> None:  # not super().__init__: there is no backend of its own
         self.venv = venv
+        self._shown = None
 
     def __getattr__(self, key: str) -> Any:
         if key == "venv":  # unpickled and not yet filled
             raise AttributeError(key)
         return getattr(self.venv, key)
 
-    def __len__(self) -> int:
-        return len(self.venv)
+    @property
+    def unwrapped(self) -> Any:
+        """The innermost vector environment."""
+        return self.venv.unwrapped
 
     @property
-    def ready_id(self) -> list[int]:
-        """Environments that are not stepping."""
-        return self.venv.ready_id
+    def closed(self) -> bool:  # type: ignore[override]
+        """Whether the environments are closed."""
+        return self.venv.closed
+
+    def _space(self, name: str) -> Any:
+        own = f"single_{name}" in self.__dict__ and self.autoreset_mode is not None
+        return super()._space(name) if own else getattr(self.venv, name)
 
     def get_env_attr(self, key: str, id: Ids | None = None) -> list[Any]:
         """As :meth:`BaseVectorEnv.get_env_attr`."""
@@ -40,25 +56,48 @@ class VectorEnvWrapper(BaseVectorEnv):
         """As :meth:`BaseVectorEnv.set_env_attr`."""
         self.venv.set_env_attr(key, value, id)
 
-    def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[NDArray[Any], list[dict[str, Any]]]:
-        """As :meth:`BaseVectorEnv.reset`."""
-        return self.venv.reset(id, **kwargs)
+    def reset_rows(
+        self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None
+    ) -> tuple[Tree, Info]:
+        """As :meth:`BaseVectorEnv.reset_rows`."""
+        return self.venv.reset_rows(id, seed, options)
 
-    def step(self, action: Any, id: Ids | None = None) -> VectorStep:
-        """As :meth:`BaseVectorEnv.step`."""
-        return self.venv.step(action, id)
+    def send(self, actions: Any, id: Ids | None = None) -> None:
+        """As :meth:`BaseVectorEnv.send`."""
+        self.venv.send(actions, id)
 
-    def seed(self, seed: int | Sequence[int | None] | None = None) -> list[list[int | None] | None]:
+    def recv(self, min_ready: int | None = None, timeout: float | None = None) -> Rows:
+        """As :meth:`BaseVectorEnv.recv`."""
+        return self.venv.recv(min_ready, timeout)
+
+    def seed(self, seed: Seeds = None) -> list[list[int | None] | None]:
         """As :meth:`BaseVectorEnv.seed`."""
         return self.venv.seed(seed)
 
-    def render(self, **kwargs: Any) -> list[Any]:
+    def render(self, **kwargs: Any) -> Any:
         """As :meth:`BaseVectorEnv.render`."""
         return self.venv.render(**kwargs)
 
-    def close(self) -> None:
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """As :meth:`BaseVectorEnv.call`."""
+        return self.venv.call(name, *args, **kwargs)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """As :meth:`BaseVectorEnv.set_attr`."""
+        self.venv.set_attr(name, values)
+
+    def close(self, **kwargs: Any) -> None:
         """As :meth:`BaseVectorEnv.close`."""
-        self.venv.close()
+        self.venv.close(**kwargs)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.venv!r})"
+
+    def _idle(self, id: Ids | None) -> NDArray[np.int64]:
+        return self.venv._idle(id)  # noqa: SLF001
+
+    def _abandon(self, ids: NDArray[np.int64]) -> None:
+        self.venv._abandon(ids)  # noqa: SLF001
 
 
 class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):

@@ -1,0 +1,78 @@
+"""What vector environments are given, checked: modes, ids, seeds and how many to wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+def as_autoreset_mode(mode: AutoresetMode | str | None) -> AutoresetMode | None:
+    """The mode that is meant; names are taken however they are written.
+
+    :raises ValueError: there is no such mode.
+
+    >>> as_autoreset_mode("same-step")
+    <AutoresetMode.SAME_STEP: 'SameStep'>
+    """
+    if mode is None or isinstance(mode, AutoresetMode):
+        return mode
+    if isinstance(mode, str):
+        name = mode.lower().replace("_", "").replace("-", "").replace(" ", "")
+        for known in AutoresetMode:
+            if known.value.lower() == name:
+                return known
+    raise ValueError(f"autoreset_mode must be None or one of {[known.name for known in AutoresetMode]}, got {mode!r}")
+
+
+def check_waiting(env_num: int, wait_num: int | None, timeout: float | None) -> None:
+    """Complains about a number of environments, a ``wait_num`` or a ``timeout`` that cannot be.
+
+    :raises ValueError: there is no environment, or one of them is out of range.
+    """
+    if env_num == 0:
+        raise ValueError("a vector environment needs at least one environment, got an empty list")
+    if wait_num is not None and not 1 <= wait_num <= env_num:
+        raise ValueError(f"wait_num must be within 1 and {env_num}, the number of environments, got {wait_num}")
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout must be positive (seconds) or None, got {timeout}")
+
+
+def as_ids(id: Any, env_num: int) -> NDArray[np.int64]:
+    """Environments as an array of int64.
+
+    :raises TypeError: they are no integers.
+    :raises IndexError: one comes twice, or does not exist.
+    """
+    given = np.atleast_1d(np.asarray(id))
+    if (given.dtype.kind not in "iu" and given.size) or given.ndim > 1:
+        raise TypeError(f"environment ids must be an integer or a list of integers, got {id!r}")
+    ids = given.astype(np.int64, copy=False)
+    numbers = ids.tolist()
+    if numbers and (min(numbers) < 0 or max(numbers) >= env_num or len(set(numbers)) != len(numbers)):
+        raise IndexError(f"environment ids must be distinct and within 0 and {env_num - 1}, got {numbers}")
+    return ids
+
+
+def as_seeds(seed: int | Sequence[int | None] | None, ids: NDArray[np.int64]) -> list[int | None]:
+    """One seed for each environment; an int is the seed of environment 0.
+
+    :raises ValueError: their number is another.
+    :raises TypeError: they are no integers.
+    """
+    if seed is None:
+        return [None] * len(ids)
+    if isinstance(seed, int | np.integer):
+        return [int(seed) + i for i in ids.tolist()]
+    seeds: list[Any] = list(seed)
+    if len(seeds) != len(ids):
+        raise ValueError(f"got {len(seeds)} seeds for {len(ids)} environments: give one int, or one seed for each")
+    if wrong := [one for one in seeds if one is not None and not isinstance(one, int | np.integer)]:
+        raise TypeError(f"seeds must be integers or None, got {wrong[0]!r}")
+    return [one if one is None else int(one) for one in seeds]

@@ -1,0 +1,88 @@
+"""Gymnasium's protocol for vector environments, said with the primitives of ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from rlfast.env import _tree
+from rlfast.env.info import Info
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from rlfast.env.backend import Rows, Tree
+    from rlfast.env.vector import BaseVectorEnv
+
+
+def reset(
+    envs: BaseVectorEnv, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """Resets all environments, or those of ``options["reset_mask"]``; the others show what they showed last."""
+    if options is None or "reset_mask" not in options:
+        envs._shown, info = envs.reset_rows(None, seed, options)  # noqa: SLF001
+        return shown(envs), info.columns()
+    ids = np.flatnonzero(_mask(options["reset_mask"], envs.num_envs))
+    if len(ids) < envs.num_envs and envs._shown is None:  # noqa: SLF001
+        raise RuntimeError("the first reset() must be of all environments: leave out the reset_mask")
+    if isinstance(seed, list | tuple) and len(seed) == envs.num_envs:
+        seed = [seed[i] for i in ids]
+    obs, info = envs.reset_rows(ids, seed, {key: value for key, value in options.items() if key != "reset_mask"})
+    envs._shown = obs if len(ids) == envs.num_envs else _tree.put(envs._shown, obs, ids)  # noqa: SLF001
+    return shown(envs), Info(envs.num_envs, dict(zip(ids.tolist(), info.dicts(), strict=True))).columns()
+
+
+def _mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+        kind = f"an array of {mask.dtype}" if isinstance(mask, np.ndarray) else type(mask)
+        raise TypeError(f"options['reset_mask'] must be an array of bools, got {kind}")
+    if mask.shape != (num_envs,) or not mask.any():
+        raise ValueError(f"options['reset_mask'] must have shape ({num_envs},) and one True or more, got {mask}")
+    return mask
+
+
+def step(
+    envs: BaseVectorEnv, actions: Any
+) -> tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+    """Steps all environments."""
+    rows = envs._step_rows(actions)  # noqa: SLF001
+    envs._shown = rows.obs  # noqa: SLF001
+    infos = rows.info.columns() if rows.info else {}
+    if envs.autoreset_mode is AutoresetMode.SAME_STEP and np.count_nonzero(done := rows.done):
+        infos = {**_final(rows, done), **infos}
+    return shown(envs), rows.rew, rows.terminated, rows.truncated, infos
+
+
+def _final(rows: Rows, done: NDArray[np.bool_]) -> dict[str, Any]:
+    obs = _tree.objects([None] * len(done))
+    final = _tree.each(rows.obs_next)
+    for k in np.flatnonzero(done):
+        obs[k] = final[k]
+    info = {} if rows.final_info is None else rows.final_info.columns()
+    return {"final_obs": obs, "_final_obs": done, "final_info": info, "_final_info": done.copy()}
+
+
+def shown(envs: BaseVectorEnv) -> Any:
+    """The observations as Gymnasium batches them: elements of spaces without a shape are in a tuple."""
+    return _batched(envs.single_observation_space, envs._shown)  # noqa: SLF001
+
+
+def _batched(space: gym.Space[Any], tree: Tree) -> Any:
+    if isinstance(space, _tree.ARRAY_SPACES):
+        return tree
+    if isinstance(space, gym.spaces.Dict):
+        return {key: _batched(part, tree[key]) for key, part in space.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(_batched(part, leaf) for part, leaf in zip(space, tree, strict=True))
+    return tuple(tree)
+
+
+def call(envs: BaseVectorEnv, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """Attribute ``name`` of each environment, or, where it is a method, what it returns."""
+    found = envs.get_env_attr(name)
+    return tuple(one(*args, **kwargs) if callable(one) else one for one in found)

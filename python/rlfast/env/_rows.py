@@ -1,0 +1,65 @@
+"""Answers of environments put together, and put in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlfast.env import _tree
+from rlfast.env.backend import Rows
+from rlfast.env.info import Info
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def joined(first: Rows, second: Rows) -> Rows:
+    """The rows of both."""
+    both = (first, second)
+
+    def leaves(name: str) -> Any:
+        trees = [getattr(rows, name) for rows in both]
+        return _tree.map_leaves(lambda *parts: np.concatenate(parts), *trees)
+
+    obs = leaves("obs")
+    finals = [rows.final_info for rows in both]
+    return Rows(
+        env_id=leaves("env_id"),
+        obs=obs,
+        obs_next=obs if all(rows.obs is rows.obs_next for rows in both) else leaves("obs_next"),
+        rew=leaves("rew"),
+        terminated=leaves("terminated"),
+        truncated=leaves("truncated"),
+        info=Info.of([info for rows in both for info in rows.info.dicts()]),
+        final_info=None
+        if finals == [None, None]
+        else Info.of([info for rows in both for info in (rows.final_info or Info(len(rows.env_id))).dicts()]),
+        valid=None
+        if first.valid is second.valid is None
+        else np.concatenate([np.ones(len(rows.env_id), bool) if rows.valid is None else rows.valid for rows in both]),
+    )
+
+
+def ordered(rows: Rows, ids: NDArray[np.int64]) -> Rows:
+    """The rows of ``ids``, in this order."""
+    place = np.argsort(rows.env_id)[np.argsort(np.argsort(ids))]
+
+    def taken(tree: Any) -> Any:
+        return None if tree is None else _tree.map_leaves(lambda leaf: leaf[place], tree)
+
+    def infos(info: Info | None) -> Info | None:
+        return None if info is None else Info.of([info.dicts()[k] for k in place])
+
+    obs = taken(rows.obs)
+    return Rows(
+        env_id=rows.env_id[place],
+        obs=obs,
+        obs_next=obs if rows.obs_next is rows.obs else taken(rows.obs_next),
+        rew=rows.rew[place],
+        terminated=rows.terminated[place],
+        truncated=rows.truncated[place],
+        info=infos(rows.info) or Info(len(ids)),
+        final_info=infos(rows.final_info),
+        valid=taken(rows.valid),
+    )
