@@ -2,15 +2,16 @@ import numpy as np
 import pytest
 
 from rlfast.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
-from rlfast.experiment.dqn import build_dqn, stream_seed
+from rlfast.experiment.dqn import build
+from rlfast.experiment.parts import stream_seed
 
 
 @pytest.mark.pitfall("E9")
 def test_no_two_environments_share_a_seed(tiny):
-    parts = build_dqn(tiny(num_envs=4, eval_envs=4))
+    parts = build(tiny(num_envs=4, eval_envs=4))
     first = np.concatenate([c.env.reset()[0] for c in (parts.train_collector, parts.test_collector)])
     assert len({row.tobytes() for row in first}) == 8
-    again = build_dqn(tiny(num_envs=4, eval_envs=4))
+    again = build(tiny(num_envs=4, eval_envs=4))
     np.testing.assert_array_equal(again.train_collector.env.reset()[0], first[:4])
     parts.close()
     assert parts.train_collector.is_closed
@@ -23,7 +24,7 @@ def test_streams_are_named():
 
 
 def test_settings_reach_their_parts(tiny):
-    parts = build_dqn(
+    parts = build(
         tiny(prioritized=True, alpha=0.3, beta=0.7, n_step=4, double=False, huber=False, gamma=0.5, learning_rate=0.25)
     )
     buffer, policy = parts.train_collector.buffer, parts.policy
@@ -36,7 +37,7 @@ def test_settings_reach_their_parts(tiny):
     assert not policy.model.use_dueling
     assert parts.train_collector.exploration_noise
     assert not parts.test_collector.exploration_noise
-    other = build_dqn(tiny(dueling=True, target_update_freq=0))
+    other = build(tiny(dueling=True, target_update_freq=0))
     assert type(other.train_collector.buffer) is VectorReplayBuffer
     assert other.policy.model.use_dueling
     assert other.policy.model_old is None
@@ -44,4 +45,4 @@ def test_settings_reach_their_parts(tiny):
 
 def test_a_device_that_is_not_there(tiny):
     with pytest.raises(ValueError, match="--device abacus cannot be used here"):
-        build_dqn(tiny(device="abacus"))
+        build(tiny(device="abacus"))

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rlfast.experiment import preset
-from rlfast.experiment.run import train_dqn
+from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.run import train
 
+PRESET = ALGORITHMS["dqn"].preset("CartPole-v1")
 VARIANTS = {
     "preset": {},
     "prioritized": {"prioritized": True},
@@ -20,7 +21,7 @@ VARIANTS = {
 @pytest.mark.learning
 @pytest.mark.parametrize("seed", range(5))
 def test_the_preset_solves_cartpole(seed, run_dir):
-    result = train_dqn(replace(preset("CartPole-v1"), seed=seed, run_dir=run_dir, progress=False))
+    result = train(replace(PRESET, seed=seed, run_dir=run_dir, progress=False))
     sys.stdout.write(result.summary() + "\n")
     assert result.reached
     assert len(result.test.returns) == 20
@@ -29,8 +30,8 @@ def test_the_preset_solves_cartpole(seed, run_dir):
 @pytest.mark.learning
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_variants_solve_it_too(variant, run_dir):
-    config = replace(preset("CartPole-v1"), run_dir=run_dir, progress=False, **VARIANTS[variant])
-    result = train_dqn(config)
+    config = replace(PRESET, run_dir=run_dir, progress=False, **VARIANTS[variant])
+    result = train(config)
     sys.stdout.write(result.summary() + "\n")
     assert result.reached
 

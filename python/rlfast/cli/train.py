@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,13 @@ from rlfast.cli.main import complain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlfast.experiment.config import DQNConfig
+    from rlfast.experiment.algorithms import Algorithm
+    from rlfast.experiment.config import RunConfig
 
-_ALGORITHMS = {"dqn": "deep Q-learning, for discrete actions"}
-
-HELP = f"""usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
+_HELP = """usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
 
 algorithms:
-{chr(10).join(f"  {name:<10}{what}" for name, what in _ALGORITHMS.items())}
+{algorithms}
 
 'rlfast train ALGORITHM --help' lists the settings, with the values that are known to work for the --env given.
 """
@@ -28,36 +28,43 @@ algorithms:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs ``rlfast train`` and gives the exit status."""
-    algorithm = arguments[0] if arguments else None
-    if algorithm in ("-h", "--help"):
-        sys.stdout.write(HELP)
+    from rlfast.experiment.algorithms import ALGORITHMS
+
+    name = arguments[0] if arguments else None
+    if name in ("-h", "--help"):
+        rows = (f"  {algorithm.name:<14}{algorithm.what}" for algorithm in ALGORITHMS.values())
+        sys.stdout.write(_HELP.format(algorithms="\n".join(rows)))
         return 0
-    if algorithm not in _ALGORITHMS:
-        what = "no algorithm was given" if algorithm is None else f"there is no algorithm {algorithm!r}"
-        return complain(f"{what}: choose from {', '.join(_ALGORITHMS)} (rlfast train --help)", 2)
+    if name not in ALGORITHMS:
+        what = "no algorithm was given" if name is None else f"there is no algorithm {name!r}"
+        return complain(f"{what}: choose from {', '.join(ALGORITHMS)} (rlfast train --help)", 2)
     try:
-        config = _parse(f"rlfast train {algorithm}", arguments[1:])
+        config = _parse(ALGORITHMS[name], arguments[1:])
     except SystemExit as stop:
-        return complain(f"{stop.code} (rlfast train {algorithm} --help)", 2) if stop.code else 0
+        return complain(f"{stop.code} (rlfast train {name} --help)", 2) if stop.code else 0
     return _run(config)
 
 
-def _parse(program: str, arguments: Sequence[str]) -> DQNConfig:
+def _parse(algorithm: Algorithm, arguments: Sequence[str]) -> RunConfig:
     """The preset of the environment, with what the arguments change in it.
 
     :raises SystemExit: with 0 after help was printed, or with what is wrong.
     """
     import tyro
 
-    from rlfast.experiment.config import DQNConfig, preset
-
+    default = algorithm.config.env
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    finder.add_argument("--env", nargs="?", const=DQNConfig.env, default=DQNConfig.env)
+    finder.add_argument("--env", nargs="?", const=default, default=default)
     env = finder.parse_known_args(arguments)[0].env
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(DQNConfig, prog=program, default=preset(env), args=arguments)
+            return tyro.cli(
+                algorithm.config,
+                prog=f"rlfast train {algorithm.name}",
+                default=algorithm.preset(env),
+                args=arguments,
+            )
     except SystemExit as stop:
         raise SystemExit(_one_line(complaint.getvalue()) if stop.code else 0) from None
 
@@ -72,16 +79,16 @@ def _one_line(complaint: str) -> str:
         else:
             blocks[-1].append(text)
     message, *rest = [" ".join(block) for block in blocks if block][0 if "╭" in complaint else 1 :]
-    message = message.removeprefix("Error parsing DQNConfig: ")
+    message = re.sub(r"^Error parsing \w+Config: ", "", message)
     meant = [words[3] for words in map(str.split, rest) if words[:3] == ["Perhaps", "you", "meant:"]]
     return f"{message}; did you mean {meant[0]}?" if meant else message
 
 
-def _run(config: DQNConfig) -> int:
-    from rlfast.experiment.run import ConfigError, train_dqn
+def _run(config: RunConfig) -> int:
+    from rlfast.experiment.run import ConfigError, train
 
     try:
-        result = train_dqn(config)
+        result = train(config)
     except ConfigError as error:
         return complain(str(error), 2)
     except Exception as error:

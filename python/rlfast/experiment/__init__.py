@@ -1,5 +1,6 @@
 """Whole runs: configured, recorded, repeatable."""
 
-from rlfast.experiment.config import DQNConfig, preset
+from rlfast.experiment.algorithms import ALGORITHMS, Algorithm
+from rlfast.experiment.config import DQNConfig, RunConfig
 
-__all__ = ["DQNConfig", "preset"]
+__all__ = ["ALGORITHMS", "Algorithm", "DQNConfig", "RunConfig"]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True, kw_only=True)
-class DQNConfig:
-    """Deep Q-learning: double, dueling, n-step and prioritized as you like."""
+class RunConfig:
+    """What every run has, whatever it learns with."""
 
     env: str = "CartPole-v1"
-    """Gymnasium environment, with discrete actions and vector observations."""
+    """Gymnasium environment."""
     seed: int = 0
     """Seeds everything: the same seed on the same machine gives the same parameters."""
     max_steps: int = 100_000
@@ -33,6 +33,77 @@ class DQNConfig:
     """Test environments, each playing an even share of the episodes."""
     eval_interval: int = 2_000
     """Environment steps between two tests; each is followed by a checkpoint."""
+    save_buffer: bool = True
+    """Keep the replay buffer in checkpoints; without it, a resumed run fills a new one."""
+    device: str = "cpu"
+    """Where the networks live: cpu, cuda, cuda:1, ..."""
+    threads: int = 1
+    """Threads of PyTorch: small networks are quickest with one."""
+    progress: bool = True
+    """Show a progress bar."""
+
+    def __post_init__(self) -> None:
+        """Checks ranges. :raises ValueError: naming the field, what was got and what is wanted."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{flag(field.name)} must be a finite number, got {value}")
+        self._at_least_one("max_steps", "num_envs", "eval_episodes", "eval_envs", "eval_interval", "threads")
+        self._not_negative("seed")
+        if self.require_stop_return and self.stop_return is None:
+            raise ValueError("--require-stop-return needs a --stop-return")
+
+    def _at_least_one(self, *names: str) -> None:
+        for name in names:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{flag(name)} must be at least 1, got {getattr(self, name)}")
+
+    def _not_negative(self, *names: str) -> None:
+        for name in names:
+            if getattr(self, name) < 0:
+                raise ValueError(f"{flag(name)} must not be negative, got {getattr(self, name)}")
+
+    def _fractions(self, *names: str) -> None:
+        for name in names:
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{flag(name)} must be within 0 and 1, got {getattr(self, name)}")
+
+    def to_json(self) -> str:
+        """All fields, resolved.
+
+        >>> DQNConfig.from_json(DQNConfig(seed=3).to_json()).seed
+        3
+        """
+        return json.dumps(asdict(self), indent=2, default=str) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The reverse of :meth:`to_json`.
+
+        :raises ValueError: unknown fields.
+        """
+        values: dict[str, Any] = json.loads(text)
+        if unknown := values.keys() - {field.name for field in fields(cls)}:
+            raise ValueError(f"unknown fields {sorted(unknown)} in the configuration of {cls.__name__}")
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        if values.get("run_dir"):
+            values["run_dir"] = Path(values["run_dir"])
+        return cls(**values)
+
+
+def flag(name: str) -> str:
+    """A field as the command line calls it.
+
+    >>> flag("max_steps")
+    '--max-steps'
+    """
+    return "--" + name.replace("_", "-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQNConfig(RunConfig):
+    """Deep Q-learning: double, dueling, n-step and prioritized as you like."""
+
     hidden_sizes: tuple[int, ...] = (128, 128)
     """Units of the network's hidden layers."""
     dueling: bool = False
@@ -71,28 +142,15 @@ class DQNConfig:
     """Probability of a random action once eps_steps have been taken."""
     eps_steps: int = 10_000
     """Environment steps over which that probability falls, linearly."""
-    device: str = "cpu"
-    """Where the network lives: cpu, cuda, cuda:1, ..."""
-    threads: int = 1
-    """Threads of PyTorch: small networks are quickest with one."""
-    progress: bool = True
-    """Show a progress bar."""
 
     def __post_init__(self) -> None:
         """Checks ranges. :raises ValueError: naming the field, what was got and what is wanted."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"{_flag(field.name)} must be a finite number, got {value}")
-        for name in _AT_LEAST_ONE:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{_flag(name)} must be at least 1, got {getattr(self, name)}")
-        for name in _NOT_NEGATIVE:
-            if getattr(self, name) < 0:
-                raise ValueError(f"{_flag(name)} must not be negative, got {getattr(self, name)}")
-        for name in _FRACTIONS:
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{_flag(name)} must be within 0 and 1, got {getattr(self, name)}")
+        super().__post_init__()
+        self._at_least_one("n_step", "buffer_size", "batch_size", "collect_steps")
+        self._not_negative(
+            "target_update_freq", "start_steps", "eps_steps", "learning_rate", "updates_per_step", "alpha"
+        )
+        self._fractions("gamma", "eps_start", "eps_end", "beta")
         if not all(size > 0 for size in self.hidden_sizes):
             raise ValueError(f"--hidden-sizes must be positive, got {self.hidden_sizes}")
         if round(self.updates_per_step * self.collect_steps) < 1:
@@ -102,8 +160,6 @@ class DQNConfig:
             )
         if self.collect_steps % self.num_envs:
             raise ValueError(f"--collect-steps {self.collect_steps} must be a multiple of --num-envs {self.num_envs}")
-        if self.require_stop_return and self.stop_return is None:
-            raise ValueError("--require-stop-return needs a --stop-return")
 
     def eps_at(self, env_step: int) -> float:
         """Probability of a random action after so many environment steps.
@@ -114,58 +170,8 @@ class DQNConfig:
         done = min(env_step / self.eps_steps, 1.0) if self.eps_steps else 1.0
         return self.eps_start + done * (self.eps_end - self.eps_start)
 
-    def to_json(self) -> str:
-        """All fields, resolved.
 
-        >>> DQNConfig.from_json(DQNConfig(seed=3).to_json()).seed
-        3
-        """
-        return json.dumps(asdict(self), indent=2, default=str) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> DQNConfig:
-        """The reverse of :meth:`to_json`.
-
-        :raises ValueError: unknown fields.
-        """
-        values: dict[str, Any] = json.loads(text)
-        if unknown := values.keys() - {field.name for field in fields(cls)}:
-            raise ValueError(f"unknown fields {sorted(unknown)} in the configuration of {cls.__name__}")
-        values["hidden_sizes"] = tuple(values["hidden_sizes"])
-        values["run_dir"] = values["run_dir"] and Path(values["run_dir"])
-        return cls(**values)
-
-
-_AT_LEAST_ONE = (
-    "max_steps",
-    "num_envs",
-    "eval_episodes",
-    "eval_envs",
-    "eval_interval",
-    "n_step",
-    "buffer_size",
-    "batch_size",
-    "collect_steps",
-    "threads",
-)
-_NOT_NEGATIVE = ("seed", "target_update_freq", "start_steps", "eps_steps", "learning_rate", "updates_per_step", "alpha")
-_FRACTIONS = ("gamma", "eps_start", "eps_end", "beta")
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-def preset(env: str) -> DQNConfig:
-    """Settings that are known to work for an environment, and the defaults for all others.
-
-    >>> preset("CartPole-v1").stop_return
-    475.0
-    """
-    return replace(_PRESETS.get(env, DQNConfig()), env=env)
-
-
-_PRESETS = {
+DQN_PRESETS = {
     "CartPole-v1": DQNConfig(
         stop_return=475.0, learning_rate=3e-3, batch_size=256, updates_per_step=0.125, target_update_freq=25
     ),

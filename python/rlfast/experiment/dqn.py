@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-import numpy as np
-import torch
 
 from rlfast.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.data.collector import Collector
-from rlfast.env import DummyVectorEnv
+from rlfast.experiment.parts import Parts, make_envs, prepare_torch, stream_seed
 from rlfast.policy import DQNPolicy
+from rlfast.trainer import OffpolicyTrainer
 from rlfast.utils.net.common import Net
 from rlfast.utils.optim import adam
 
@@ -22,36 +20,37 @@ if TYPE_CHECKING:
     from rlfast.experiment.config import DQNConfig
 
 
-@dataclass(frozen=True, kw_only=True)
-class DQNParts:
-    """A policy, and what lets it act."""
-
-    policy: DQNPolicy
-    train_collector: Collector
-    test_collector: Collector
-
-    def close(self) -> None:
-        """Closes the environments."""
-        self.train_collector.close()
-        self.test_collector.close()
-
-
-def build_dqn(config: DQNConfig) -> DQNParts:
+def build(config: DQNConfig) -> Parts:
     """Makes environments, network, policy, buffer and collectors, each with a random stream of its own.
 
     :raises ValueError: the environment's actions are not discrete, its observations are no arrays, or there is no such
         device.
     :raises gymnasium.error.Error: there is no such environment.
     """
-    _check_device(config.device)
-    torch.set_num_threads(config.threads)
-    torch.manual_seed(stream_seed(config.seed, "torch"))
-    train_envs, test_envs = _envs(config, "train", config.num_envs), _envs(config, "test", config.eval_envs)
+    prepare_torch(config)
+    train_envs, test_envs = make_envs(config, "train"), make_envs(config, "test")
     obs_space, act_space = train_envs.observation_space[0], train_envs.action_space[0]
     if not isinstance(act_space, gym.spaces.Discrete):
         raise ValueError(f"DQN needs discrete actions, and those of {config.env} are {act_space}")
     if not isinstance(obs_space, gym.spaces.Box):
         raise ValueError(f"DQN needs array observations, and those of {config.env} are {obs_space}")
+    policy = _policy(config, obs_space, act_space)
+    return Parts(
+        policy=policy,
+        train_collector=Collector(policy, train_envs, _buffer(config), exploration_noise=True),
+        test_collector=Collector(policy, test_envs),
+        trainer=partial(
+            OffpolicyTrainer,
+            batch_size=config.batch_size,
+            step_per_collect=config.collect_steps,
+            update_per_step=config.updates_per_step,
+            start_timesteps=config.start_steps,
+        ),
+        before_collect=lambda env_step: policy.set_eps(config.eps_at(env_step)),
+    )
+
+
+def _policy(config: DQNConfig, obs_space: gym.spaces.Box, act_space: gym.spaces.Discrete) -> DQNPolicy:
     stream: dict[str, Any] = {"hidden_sizes": config.hidden_sizes[-1:]}
     net = Net(
         obs_space.shape,
@@ -72,33 +71,7 @@ def build_dqn(config: DQNConfig) -> DQNParts:
         clip_loss_grad=config.huber,
     )
     policy.seed(stream_seed(config.seed, "policy"))
-    return DQNParts(
-        policy=policy,
-        train_collector=Collector(policy, train_envs, _buffer(config), exploration_noise=True),
-        test_collector=Collector(policy, test_envs),
-    )
-
-
-def _check_device(device: str) -> None:
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # the latter from a torch that was built without CUDA
-        raise ValueError(f"--device {device} cannot be used here: {str(error).splitlines()[0]}") from error
-
-
-def stream_seed(seed: int, name: str) -> int:
-    """The seed of the random stream ``name`` of a run.
-
-    >>> stream_seed(0, "sampler") == stream_seed(0, "sampler"), stream_seed(0, "sampler") == stream_seed(0, "policy")
-    (True, False)
-    """
-    return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])
-
-
-def _envs(config: DQNConfig, name: str, number: int) -> DummyVectorEnv:
-    envs = DummyVectorEnv([lambda: gym.make(config.env)] * number)
-    envs.seed([stream_seed(config.seed, f"env/{name}/{i}") for i in range(number)])
-    return envs
+    return policy
 
 
 def _buffer(config: DQNConfig) -> ReplayBuffer:

@@ -14,12 +14,13 @@ import numpy as np
 import torch
 
 from rlfast._core import __version__
+from rlfast.experiment.algorithms import find
 
 if TYPE_CHECKING:
-    from rlfast.experiment.config import DQNConfig
+    from rlfast.experiment.config import RunConfig
 
 
-def make_run_dir(config: DQNConfig, algorithm: str) -> Path:
+def make_run_dir(config: RunConfig, algorithm: str) -> Path:
     """Makes the folder asked for, or the first that is free of ``runs/ALGO-ENV-seedSEED``, ``...-2``, ``...-3``.
 
     :raises FileExistsError: the folder asked for holds something already.
@@ -40,7 +41,7 @@ def make_run_dir(config: DQNConfig, algorithm: str) -> Path:
     raise AssertionError("count() does not end")
 
 
-def write_config(run_dir: Path, config: DQNConfig, algorithm: str) -> None:
+def write_config(run_dir: Path, config: RunConfig, algorithm: str) -> None:
     """Writes ``config.json``: the resolved configuration and the versions it ran with."""
     libraries = {module.__name__: module.__version__ for module in (torch, np, gym)}
     content = {
@@ -52,8 +53,18 @@ def write_config(run_dir: Path, config: DQNConfig, algorithm: str) -> None:
     (run_dir / "config.json").write_text(json.dumps(content, indent=2) + "\n")
 
 
-def read_config(run_dir: Path) -> DQNConfig:
-    """The configuration in a run's ``config.json``; ``train`` of it (with another ``run_dir``) repeats the run."""
-    from rlfast.experiment.config import DQNConfig
+def read_config(run_dir: Path) -> RunConfig:
+    """The configuration in a run's ``config.json``; ``train`` of it (with another ``run_dir``) repeats the run.
 
-    return DQNConfig.from_json(json.dumps(json.loads((run_dir / "config.json").read_text())["config"]))
+    :raises FileNotFoundError: there is none.
+    :raises ValueError: it is of an algorithm that is not there, or damaged.
+    """
+    path = run_dir / "config.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{run_dir} is no run folder: it has no config.json")
+    try:
+        content = json.loads(path.read_text())
+        algorithm = find(content["algorithm"])
+        return algorithm.config.from_json(json.dumps(content["config"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} cannot be used: {error}") from error

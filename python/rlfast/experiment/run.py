@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 
 import gymnasium as gym
 
+from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.checkpoint import save_checkpoint
-from rlfast.experiment.dqn import DQNParts, build_dqn
 from rlfast.experiment.folder import make_run_dir, write_config
 from rlfast.experiment.interrupt import Interrupt
 from rlfast.experiment.plot import learning_curve
-from rlfast.trainer import OffpolicyTrainer
 from rlfast.utils.logger import BaseLogger, CSVLogger, LoggerGroup
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rlfast.data.stats import CollectStats, InfoStats
-    from rlfast.experiment.config import DQNConfig
+    from rlfast.experiment.config import RunConfig
+    from rlfast.experiment.parts import Parts
+    from rlfast.trainer import BaseTrainer
 
 _TRAIN_INTERVAL = 200
 """Environment steps between two entries of training returns in the logs."""
@@ -34,7 +35,7 @@ class ConfigError(ValueError):
 class RunResult:
     """How a run went."""
 
-    config: DQNConfig
+    config: RunConfig
     run_dir: Path
     info: InfoStats
     env_step: int
@@ -65,7 +66,9 @@ class RunResult:
             "time": seconds,
             "run folder": str(self.run_dir),
         }
-        title = f"DQN on {config.env}, seed {config.seed}" + (", interrupted" if self.interrupted else "")
+        title = f"{algorithm_of(config).title} on {config.env}, seed {config.seed}" + (
+            ", interrupted" if self.interrupted else ""
+        )
         return "\n".join([title, *(f"  {name:<20}{text}" for name, text in lines.items())])
 
     def _test_summary(self) -> str:
@@ -76,22 +79,23 @@ class RunResult:
         return f"{returns.mean:.1f} ± {returns.std:.1f} over {len(self.test.returns)} test episodes{verdict}"
 
 
-def train_dqn(config: DQNConfig) -> RunResult:
-    """Trains DQN as ``config`` says and leaves everything in its run folder.
+def train(config: RunConfig) -> RunResult:
+    """Trains as ``config`` says and leaves everything in its run folder.
 
     SIGINT and SIGTERM end it after the current step; checkpoint and learning curve are written then as well. The
     traceback of an error goes to ``error.log`` there.
 
     :raises ConfigError: the configuration cannot be run; nothing was started.
     """
+    algorithm = algorithm_of(config)
     try:
-        parts = build_dqn(config)
-        run_dir = make_run_dir(config, "dqn")
+        parts = algorithm.build(config)
+        run_dir = make_run_dir(config, algorithm.name)
     except (ValueError, gym.error.Error, ImportError, OSError) as error:
         raise ConfigError(str(error)) from error
     config = replace(config, run_dir=run_dir)
     try:
-        write_config(run_dir, config, "dqn")
+        write_config(run_dir, config, algorithm.name)
         return _train(config, run_dir, parts)
     except Exception as error:
         (run_dir / "error.log").write_text(traceback.format_exc())
@@ -101,7 +105,7 @@ def train_dqn(config: DQNConfig) -> RunResult:
         parts.close()
 
 
-def _train(config: DQNConfig, run_dir: Path, parts: DQNParts) -> RunResult:
+def _train(config: RunConfig, run_dir: Path, parts: Parts) -> RunResult:
     interrupt, test = Interrupt(), None
     logger = LoggerGroup([CSVLogger(run_dir / "metrics.csv", train_interval=_TRAIN_INTERVAL), _tensorboard(run_dir)])
     trainer = _trainer(config, run_dir, parts, logger, interrupt)
@@ -114,7 +118,9 @@ def _train(config: DQNConfig, run_dir: Path, parts: DQNParts) -> RunResult:
         finally:
             logger.close()
     _save(run_dir, trainer)
-    learning_curve(run_dir, title=f"DQN, {config.env}, seed {config.seed}", target=config.stop_return)
+    learning_curve(
+        run_dir, title=f"{algorithm_of(config).title}, {config.env}, seed {config.seed}", target=config.stop_return
+    )
     return RunResult(
         config=config,
         run_dir=run_dir,
@@ -125,12 +131,11 @@ def _train(config: DQNConfig, run_dir: Path, parts: DQNParts) -> RunResult:
     )
 
 
-def _trainer(
-    config: DQNConfig, run_dir: Path, parts: DQNParts, logger: BaseLogger, interrupt: Interrupt
-) -> OffpolicyTrainer:
+def _trainer(config: RunConfig, run_dir: Path, parts: Parts, logger: BaseLogger, interrupt: Interrupt) -> BaseTrainer:
     def before_collect(epoch: int, env_step: int) -> None:  # noqa: ARG001
         interrupt.check()
-        parts.policy.set_eps(config.eps_at(env_step))
+        if parts.before_collect is not None:
+            parts.before_collect(env_step)
 
     def save(epoch: int, env_step: int, gradient_step: int) -> str:  # noqa: ARG001
         return _save(run_dir, trainer)
@@ -138,29 +143,25 @@ def _trainer(
     def good_enough(mean_return: float) -> bool:
         return config.stop_return is not None and mean_return >= config.stop_return
 
-    trainer = OffpolicyTrainer(
+    trainer = parts.trainer(
         policy=parts.policy,
         max_epoch=config.max_steps,  # never reached: each epoch takes a step or more
-        batch_size=config.batch_size,
         train_collector=parts.train_collector,
         test_collector=parts.test_collector,
         step_per_epoch=config.eval_interval,
-        step_per_collect=config.collect_steps,
         episode_per_test=config.eval_episodes,
-        update_per_step=config.updates_per_step,
         train_fn=before_collect,
         stop_fn=good_enough,
         save_checkpoint_fn=save,
         logger=logger,
         verbose=False,
         show_progress=config.progress,
-        start_timesteps=config.start_steps,
         max_step=config.max_steps,
     )
     return trainer
 
 
-def _save(run_dir: Path, trainer: OffpolicyTrainer) -> str:
+def _save(run_dir: Path, trainer: BaseTrainer) -> str:
     counters = {"epoch": trainer.epoch, "env_step": trainer.env_step, "gradient_step": trainer.gradient_step}
     save_checkpoint(run_dir / "checkpoint", trainer.policy, counters)
     return str(run_dir / "checkpoint")

@@ -1,0 +1,74 @@
+"""What a run is built of, whatever it learns with."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from rlfast.env import DummyVectorEnv
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rlfast.data.collector import Collector
+    from rlfast.env import BaseVectorEnv
+    from rlfast.experiment.config import RunConfig
+    from rlfast.policy import BasePolicy
+    from rlfast.trainer import BaseTrainer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """A policy, and what lets it act and learn."""
+
+    policy: BasePolicy
+    train_collector: Collector
+    test_collector: Collector
+    trainer: Callable[..., BaseTrainer]
+    """Makes the trainer from the arguments that all algorithms share, which :mod:`rlfast.experiment.run` gives; those
+    of its own are bound to it already, as by :func:`functools.partial`."""
+    before_collect: Callable[[int], None] | None = None
+    """Told the environment step before each collect: for schedules."""
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self.train_collector.close()
+        self.test_collector.close()
+
+
+def stream_seed(seed: int, name: str) -> int:
+    """The seed of the random stream ``name`` of a run.
+
+    >>> stream_seed(0, "sampler") == stream_seed(0, "sampler"), stream_seed(0, "sampler") == stream_seed(0, "policy")
+    (True, False)
+    """
+    return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])
+
+
+def prepare_torch(config: RunConfig) -> None:
+    """Sets the number of threads and torch's global seed.
+
+    :raises ValueError: there is no such device.
+    """
+    try:
+        torch.empty(0, device=config.device)
+    except (RuntimeError, AssertionError) as error:  # the latter from a torch that was built without CUDA
+        raise ValueError(f"--device {config.device} cannot be used here: {str(error).splitlines()[0]}") from error
+    torch.set_num_threads(config.threads)
+    torch.manual_seed(stream_seed(config.seed, "torch"))
+
+
+def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
+    """The environments to ``"train"`` or to ``"test"`` in, each seeded for itself.
+
+    :raises gymnasium.error.Error: there is no such environment.
+    """
+    number = config.num_envs if name == "train" else config.eval_envs
+    envs = DummyVectorEnv([lambda: gym.make(config.env)] * number)
+    envs.seed([stream_seed(config.seed, f"env/{name}/{i}") for i in range(number)])
+    return envs
