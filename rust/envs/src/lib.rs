@@ -16,11 +16,18 @@
 pub mod classic;
 mod element;
 mod env;
+mod episode;
+mod math;
 mod space;
 mod state;
+#[cfg(test)]
+mod testing;
+pub mod toy_text;
 pub mod wrapper;
 
 pub use element::{DType, Element};
 pub use env::{Env, InfoField, Outcome, StepError};
+pub use episode::Episode;
+pub use rlfast_core::rng::numpy::Generator;
 pub use space::Space;
 pub use state::{LoadError, State};

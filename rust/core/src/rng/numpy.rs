@@ -81,7 +81,12 @@ impl SeedSequence {
 pub struct Generator {
     state: u128,
     increment: u128,
+    /// Upper half of a word whose lower half was drawn: the next 32 bits.
+    half: Option<u32>,
 }
+
+/// State, increment, and half a word: `bit_generator.state` in NumPy.
+pub type GeneratorState = (u128, u128, Option<u32>);
 
 impl Generator {
     /// `np.random.default_rng(seed)`.
@@ -89,38 +94,87 @@ impl Generator {
         let words: [u64; 4] = SeedSequence::new(seed).generate();
         let wide = |high: u64, low: u64| (u128::from(high) << 64) | u128::from(low);
         let increment = (wide(words[2], words[3]) << 1) | 1;
-        let mut generator = Self { state: increment.wrapping_add(wide(words[0], words[1])), increment };
+        let mut generator = Self { state: increment.wrapping_add(wide(words[0], words[1])), increment, half: None };
         generator.step();
         generator
     }
 
-    /// State and increment, for snapshots: `bit_generator.state["state"]` in NumPy.
-    pub fn state(&self) -> (u128, u128) {
-        (self.state, self.increment)
+    /// The whole state, for snapshots.
+    pub fn state(&self) -> GeneratorState {
+        (self.state, self.increment, self.half)
     }
 
     /// The generator that continues from `state`; None if its increment is even, which PCG64 never has.
-    pub fn from_state((state, increment): (u128, u128)) -> Option<Self> {
-        (increment & 1 == 1).then_some(Self { state, increment })
+    pub fn from_state((state, increment, half): GeneratorState) -> Option<Self> {
+        (increment & 1 == 1).then_some(Self { state, increment, half })
     }
 
+    #[inline]
     fn step(&mut self) {
         self.state = self.state.wrapping_mul(PCG_MULTIPLIER).wrapping_add(self.increment);
     }
 
     /// `bit_generator.random_raw()`: PCG XSL-RR 128/64 (O'Neill, 2014).
+    #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.step();
         let folded = (self.state >> 64) as u64 ^ self.state as u64;
         folded.rotate_right((self.state >> 122) as u32)
     }
 
+    /// 32 bits: each word gives its lower half, then its upper one.
+    fn next_u32(&mut self) -> u32 {
+        self.half.take().unwrap_or_else(|| {
+            let word = self.next_u64();
+            self.half = Some((word >> 32) as u32);
+            word as u32
+        })
+    }
+
+    /// `integers(0, n)`, and the index that `choice` of `n` values draws: unbiased (Lemire, arXiv:1805.10941).
+    ///
+    /// # Panics
+    /// If `n` is 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        assert!(n > 0, "a draw below 0 does not exist");
+        match u32::try_from(n) {
+            Ok(1) => 0,
+            Ok(n) => u64::from(self.below_u32(n)),
+            Err(_) if n == 1 << 32 => u64::from(self.next_u32()),
+            Err(_) => self.below_u64(n),
+        }
+    }
+
+    fn below_u32(&mut self, n: u32) -> u32 {
+        let mut product = u64::from(self.next_u32()) * u64::from(n);
+        if (product as u32) < n {
+            let surplus = n.wrapping_neg() % n;
+            while (product as u32) < surplus {
+                product = u64::from(self.next_u32()) * u64::from(n);
+            }
+        }
+        (product >> 32) as u32
+    }
+
+    fn below_u64(&mut self, n: u64) -> u64 {
+        let mut product = u128::from(self.next_u64()) * u128::from(n);
+        if (product as u64) < n {
+            let surplus = n.wrapping_neg() % n;
+            while (product as u64) < surplus {
+                product = u128::from(self.next_u64()) * u128::from(n);
+            }
+        }
+        (product >> 64) as u64
+    }
+
     /// `random()`: a double in [0, 1).
+    #[inline]
     pub fn random(&mut self) -> f64 {
         unit_double(self.next_u64())
     }
 
     /// `uniform(low, high)`.
+    #[inline]
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.random()
     }
@@ -174,6 +228,45 @@ mod tests {
         assert_eq!(uniform.map(|_| generator.uniform(-0.05, 0.05)), uniform);
     }
 
+    /// `n` and NumPy 2.4.6's `default_rng(123).integers(0, n)`, drawn one after the other.
+    const INTEGERS: [(u64, u64); 13] = [
+        (13, 0),
+        (4, 2),
+        (3, 1),
+        (13, 0),
+        (1, 0),
+        (4294967296, 3904498326),
+        (8589934597, 1583741795),
+        (13, 2),
+        (3221225472, 1074653344),
+        (3221225472, 1120350390),
+        (3221225472, 2615939510),
+        (4294967295, 1938714511),
+        (6917529027641081857, 1913211425063834199),
+    ];
+
+    #[test]
+    fn integers_are_numpys_and_leave_half_a_word() {
+        let mut generator = Generator::new(123);
+        for (n, want) in INTEGERS {
+            assert_eq!(generator.below(n), want, "below {n}");
+        }
+        assert_eq!(generator.random(), 0.8197545615930021);
+        assert_eq!([generator.below(3), generator.below(13)], [2, 11]);
+        assert_eq!(generator.random(), 0.5129704552295319);
+        let (state, _, half) = generator.state();
+        assert_eq!((state, half), (128173803803609708886339474837364417958, Some(3822060013)));
+    }
+
+    #[test]
+    fn integers_are_uniform_where_most_words_must_be_rejected() {
+        for n in [3 << 30, 3 << 62] {
+            let mut generator = Generator::new(5);
+            let low = (0..30_000).filter(|_| generator.below(n) < n / 3).count() as f64;
+            assert!((low - 1e4).abs() < 300.0, "{low} of those below {n}");
+        }
+    }
+
     #[test]
     fn words_are_those_of_the_reference_generator() {
         let words: [u64; 4] = SeedSequence::new(77).generate();
@@ -187,11 +280,11 @@ mod tests {
 
     #[test]
     fn state_is_numpys_and_round_trips() {
-        let state = (0x786df8ae32b3fe645bee00f1ac1e7b4d, 0xd4e48fee886333a26dbcfc7823f9c3b);
+        let state = (0x786df8ae32b3fe645bee00f1ac1e7b4d, 0xd4e48fee886333a26dbcfc7823f9c3b, None);
         let mut generator = Generator::new(123);
         assert_eq!(generator.state(), state);
         let mut copy = Generator::from_state(state).expect("the increment is odd");
         assert_eq!(copy.next_u64(), generator.next_u64());
-        assert_eq!(Generator::from_state((1, 2)), None);
+        assert_eq!(Generator::from_state((1, 2, None)), None);
     }
 }

@@ -1,8 +1,6 @@
 //! CartPole: keeping a pole upright by pushing the cart under it.
 
-use rlfast_core::rng::numpy::Generator;
-
-use crate::{Env, LoadError, Outcome, Space, State as _, StepError};
+use crate::{Env, Episode, LoadError, Outcome, Space, State, StepError};
 
 const GRAVITY: f64 = 9.8;
 const CART_MASS: f64 = 1.0;
@@ -28,8 +26,7 @@ const START: f64 = 0.05;
 pub struct CartPole {
     sutton_barto_reward: bool,
     motion: Motion,
-    running: bool,
-    generator: Generator,
+    episode: Episode,
 }
 
 /// Position, its velocity, angle, its velocity.
@@ -71,7 +68,7 @@ impl CartPole {
     /// One that waits for its first reset. With `sutton_barto_reward` a step earns nothing and the fall costs 1, as in Sutton
     /// and Barto's book.
     pub fn new(sutton_barto_reward: bool) -> Self {
-        Self { sutton_barto_reward, motion: Motion([0.0; 4]), running: false, generator: Generator::new(0) }
+        Self { sutton_barto_reward, motion: Motion([0.0; 4]), episode: Episode::new() }
     }
 }
 
@@ -95,27 +92,20 @@ impl Env for CartPole {
     }
 
     fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
-        if let Some(seed) = seed {
-            self.generator = Generator::new(seed.into());
-        }
-        self.motion = Motion(std::array::from_fn(|_| self.generator.uniform(-START, START)));
-        self.running = true;
+        let generator = self.episode.begin(seed);
+        self.motion = Motion(std::array::from_fn(|_| generator.uniform(-START, START)));
         self.motion.write(observation);
     }
 
     fn check(&self, action: &[i64]) -> Result<(), StepError> {
-        match action {
-            _ if !self.running => Err(StepError::NeedsReset),
-            [0 | 1] => Ok(()),
-            _ => Err(StepError::action(action, &self.action_space())),
-        }
+        self.episode.check(action, matches!(action, [0 | 1]), || self.action_space())
     }
 
     fn step(&mut self, action: &[i64], observation: &mut [f32]) -> Outcome {
         self.motion = self.motion.pushed(if action[0] == 1 { FORCE } else { -FORCE });
         self.motion.write(observation);
         let terminated = self.motion.is_terminal();
-        self.running = !terminated;
+        self.episode.running = !terminated;
         let reward = match (self.sutton_barto_reward, terminated) {
             (false, _) => 1.0,
             (true, false) => 0.0,
@@ -125,12 +115,13 @@ impl Env for CartPole {
     }
 
     fn save(&self, to: &mut Vec<u8>) {
-        (self.motion.0, self.running, self.generator.clone()).save(to);
+        self.motion.0.save(to);
+        self.episode.save(to);
     }
 
     fn load(&mut self, from: &mut &[u8]) -> Result<(), LoadError> {
-        let (motion, running, generator) = crate::State::load(from)?;
-        *self = Self { motion: Motion(motion), running, generator, ..*self };
+        let (motion, episode) = State::load(from)?;
+        *self = Self { motion: Motion(motion), episode, ..*self };
         Ok(())
     }
 }

@@ -1,19 +1,13 @@
 //! Against episodes recorded from Gymnasium 1.4.0: `gymnasium.make("CartPole-v1")`.
 
 use super::*;
+use crate::testing::{Close as _, assert_refuses, assert_resumes};
 use crate::wrapper::TimeLimit;
 
 type CartPoleV1 = TimeLimit<CartPole>;
 
 fn cart_pole_v1() -> CartPoleV1 {
     TimeLimit::new(CartPole::default(), 500)
-}
-
-/// Sines may differ in their last bit between mathematical libraries; observations are single precision.
-fn assert_close(got: [f32; 4], want: [f32; 4]) {
-    for (got, want) in got.into_iter().zip(want) {
-        assert!((got - want).abs() <= 1e-6 * (1.0 + want.abs()), "got {got}, want {want}");
-    }
 }
 
 /// Seed and first observation.
@@ -67,7 +61,10 @@ fn episodes_are_gymnasiums() {
     env.reset(Some(42), &mut observation);
     for (t, want) in EPISODE.into_iter().enumerate() {
         let outcome = env.step(&[t as i64 * 7 % 3 % 2], &mut observation);
-        assert_close(observation, want);
+        assert!(
+            observation.into_iter().zip(want).all(|(got, want)| got.close(want)),
+            "got {observation:?}, want {want:?}"
+        );
         assert_eq!(outcome, Outcome { reward: 1.0, terminated: t + 1 == EPISODE.len(), truncated: false });
     }
     assert_eq!(env.check(&[0]), Err(StepError::NeedsReset));
@@ -107,14 +104,7 @@ fn observations_lie_in_their_space_to_the_last() {
 
 #[test]
 fn steps_need_an_episode_and_a_legal_action() {
-    let (mut env, mut observation) = (CartPole::default(), [0.0; 4]);
-    assert_eq!(env.check(&[0]), Err(StepError::NeedsReset));
-    env.reset(Some(0), &mut observation);
-    assert_eq!((env.check(&[0]), env.check(&[1])), (Ok(()), Ok(())));
-    for action in [&[2][..], &[-1], &[], &[0, 1]] {
-        let error = env.check(action).expect_err("an illegal action");
-        assert_eq!(error.to_string(), format!("action {action:?} is not among the integers from 0 to 1"));
-    }
+    assert_refuses(CartPole::default(), 1, &[&[2], &[-1], &[], &[0, 1]], "integers from 0 to 1");
 }
 
 #[test]
@@ -128,27 +118,6 @@ fn sutton_and_bartos_reward_is_the_fall() {
 }
 
 #[test]
-fn a_loaded_episode_goes_on_as_the_saved_one() {
-    let (mut env, mut observation) = (cart_pole_v1(), [0.0; 4]);
-    env.reset(Some(3), &mut observation);
-    for t in 0..5 {
-        env.step(&[t % 2], &mut observation);
-    }
-    let mut bytes = Vec::new();
-    env.save(&mut bytes);
-    let (mut other, mut same) = (cart_pole_v1(), [0.0; 4]);
-    let mut from = bytes.as_slice();
-    other.load(&mut from).expect("the bytes are a state");
-    assert!(from.is_empty());
-    for t in 0..2000 {
-        let action = [t * 5 % 7 % 2];
-        assert_eq!(other.check(&action), env.check(&action));
-        if env.check(&action).is_err() {
-            env.reset(None, &mut observation);
-            other.reset(None, &mut same);
-        } else {
-            assert_eq!(other.step(&action, &mut same), env.step(&action, &mut observation));
-        }
-        assert_eq!(same, observation);
-    }
+fn a_loaded_episode_goes_on() {
+    assert_resumes(cart_pole_v1(), cart_pole_v1(), |t| (t * 5 % 7 % 2) as i64);
 }

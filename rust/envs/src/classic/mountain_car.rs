@@ -1,0 +1,96 @@
+//! MountainCar: swinging out of a valley with an engine too weak to climb out of it.
+
+use crate::{Env, Episode, LoadError, Outcome, Space, State, StepError};
+
+/// Where the valley ends on either side.
+const POSITION: [f64; 2] = [-1.2, 0.6];
+const SPEED_LIMIT: f64 = 0.07;
+const GOAL: f64 = 0.5;
+const FORCE: f64 = 0.001;
+const GRAVITY: f64 = 0.0025;
+/// Between these the car starts, at rest.
+const START: [f64; 2] = [-0.6, -0.4];
+
+/// The mountain car of Moore (1990) with Gymnasium's constants: `MountainCar-v0`, when under a
+/// [`TimeLimit`](crate::wrapper::TimeLimit) of 200.
+///
+/// Observations are position and velocity; action 0 accelerates to the left, 2 to the right, 1 not at all; every step costs 1.
+/// An episode terminates on top of the right hill.
+#[derive(Clone, Debug)]
+pub struct MountainCar {
+    goal_velocity: f64,
+    position: f64,
+    velocity: f64,
+    episode: Episode,
+}
+
+impl MountainCar {
+    /// One that waits for its first reset. The goal counts as reached at `goal_velocity` or more; 0 in Gymnasium.
+    pub fn new(goal_velocity: f64) -> Self {
+        Self { goal_velocity, position: 0.0, velocity: 0.0, episode: Episode::new() }
+    }
+
+    fn accelerate(&mut self, direction: f64) {
+        let acceleration = direction * FORCE + (3.0 * self.position).cos() * -GRAVITY;
+        self.velocity = (self.velocity + acceleration).clamp(-SPEED_LIMIT, SPEED_LIMIT);
+        self.position = (self.position + self.velocity).clamp(POSITION[0], POSITION[1]);
+        if self.position == POSITION[0] && self.velocity < 0.0 {
+            self.velocity = 0.0;
+        }
+    }
+
+    fn write(&self, observation: &mut [f32]) {
+        observation.copy_from_slice(&[self.position as f32, self.velocity as f32]);
+    }
+}
+
+impl Default for MountainCar {
+    fn default() -> Self {
+        Self::new(0.0)
+    }
+}
+
+impl Env for MountainCar {
+    type Observation = f32;
+    type Action = i64;
+
+    fn observation_space(&self) -> Space {
+        Space::vector::<f32>(&[POSITION[0], -SPEED_LIMIT], &[POSITION[1], SPEED_LIMIT])
+    }
+
+    fn action_space(&self) -> Space {
+        Space::discrete(3)
+    }
+
+    fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
+        self.position = self.episode.begin(seed).uniform(START[0], START[1]);
+        self.velocity = 0.0;
+        self.write(observation);
+    }
+
+    fn check(&self, action: &[i64]) -> Result<(), StepError> {
+        self.episode.check(action, matches!(action, [0..=2]), || self.action_space())
+    }
+
+    fn step(&mut self, action: &[i64], observation: &mut [f32]) -> Outcome {
+        self.accelerate((action[0] - 1) as f64);
+        self.write(observation);
+        let terminated = self.position >= GOAL && self.velocity >= self.goal_velocity;
+        self.episode.running = !terminated;
+        Outcome { reward: -1.0, terminated, truncated: false }
+    }
+
+    fn save(&self, to: &mut Vec<u8>) {
+        [self.position, self.velocity].save(to);
+        self.episode.save(to);
+    }
+
+    fn load(&mut self, from: &mut &[u8]) -> Result<(), LoadError> {
+        let ([position, velocity], episode) = State::load(from)?;
+        *self = Self { position, velocity, episode, ..*self };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Pendulum: swinging a pendulum up and holding it there.
+
+use std::f64::consts::PI;
+
+use crate::math::{squared, squared_single};
+use crate::{Env, Episode, LoadError, Outcome, Space, State, StepError};
+
+const SPEED_LIMIT: f64 = 8.0;
+const TORQUE_LIMIT: f32 = 2.0;
+/// Seconds of a step.
+const STEP: f64 = 0.05;
+const MASS: f64 = 1.0;
+const LENGTH: f64 = 1.0;
+/// Greatest angle and speed at the start, to either side.
+const START: [f64; 2] = [PI, 1.0];
+
+/// The frictionless pendulum with Gymnasium's constants: `Pendulum-v1`, when under a
+/// [`TimeLimit`](crate::wrapper::TimeLimit) of 200.
+///
+/// Observations are the cosine and the sine of the angle, which is 0 upright, and the angular velocity; the action is a torque,
+/// clipped to [-2, 2]. A step costs the angle squared, a tenth of the velocity squared and a thousandth of the torque squared.
+/// Episodes never terminate.
+#[derive(Clone, Debug)]
+pub struct Pendulum {
+    gravity: f64,
+    angle: f64,
+    velocity: f64,
+    /// Sine of `angle`, which both the observation and the next step need.
+    sine: f64,
+    episode: Episode,
+}
+
+impl Pendulum {
+    /// One that waits for its first reset, under a `gravity` in m/s²; 10 in Gymnasium.
+    pub fn new(gravity: f64) -> Self {
+        Self { gravity, angle: 0.0, velocity: 0.0, sine: 0.0, episode: Episode::new() }
+    }
+
+    /// What the present state and `torque` cost.
+    fn cost(&self, torque: f32) -> f64 {
+        squared(normalized(self.angle)) + 0.1 * squared(self.velocity) + f64::from(0.001 * squared_single(torque))
+    }
+
+    fn turn(&mut self, torque: f32) {
+        // The torque's share is single precision, as the action is.
+        let torque = f64::from((3.0 / (MASS * LENGTH * LENGTH)) as f32 * torque);
+        let acceleration = 3.0 * self.gravity / (2.0 * LENGTH) * self.sine + torque;
+        self.velocity = (self.velocity + acceleration * STEP).clamp(-SPEED_LIMIT, SPEED_LIMIT);
+        self.angle += self.velocity * STEP;
+    }
+
+    fn write(&mut self, observation: &mut [f32]) {
+        self.sine = self.angle.sin();
+        observation.copy_from_slice(&[self.angle.cos() as f32, self.sine as f32, self.velocity as f32]);
+    }
+}
+
+/// The same direction between -pi and pi, by Python's `%`.
+fn normalized(angle: f64) -> f64 {
+    let turned = (angle + PI) % (2.0 * PI);
+    (if turned < 0.0 { turned + 2.0 * PI } else { turned }) - PI
+}
+
+impl Default for Pendulum {
+    fn default() -> Self {
+        Self::new(10.0)
+    }
+}
+
+impl Env for Pendulum {
+    type Observation = f32;
+    type Action = f32;
+
+    fn observation_space(&self) -> Space {
+        Space::symmetric::<f32>(&[1.0, 1.0, SPEED_LIMIT])
+    }
+
+    fn action_space(&self) -> Space {
+        Space::symmetric::<f32>(&[f64::from(TORQUE_LIMIT)])
+    }
+
+    fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
+        let generator = self.episode.begin(seed);
+        [self.angle, self.velocity] = START.map(|bound| generator.uniform(-bound, bound));
+        self.write(observation);
+    }
+
+    fn check(&self, action: &[f32]) -> Result<(), StepError> {
+        let legal = matches!(action, [torque] if torque.is_finite());
+        self.episode.check(action, legal, || self.action_space())
+    }
+
+    fn step(&mut self, action: &[f32], observation: &mut [f32]) -> Outcome {
+        let torque = action[0].clamp(-TORQUE_LIMIT, TORQUE_LIMIT);
+        let cost = self.cost(torque);
+        self.turn(torque);
+        self.write(observation);
+        Outcome { reward: -cost, terminated: false, truncated: false }
+    }
+
+    fn save(&self, to: &mut Vec<u8>) {
+        [self.angle, self.velocity].save(to);
+        self.episode.save(to);
+    }
+
+    fn load(&mut self, from: &mut &[u8]) -> Result<(), LoadError> {
+        let ([angle, velocity], episode): ([f64; 2], _) = State::load(from)?;
+        *self = Self { angle, velocity, sine: angle.sin(), episode, ..*self };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! Taxi: fetching a passenger and taking them to a hotel.
+
+use std::sync::Arc;
+
+use super::table::{Branch, Table};
+use crate::{Env, Episode, InfoField, LoadError, Outcome, Space, State, StepError};
+
+/// The streets: a taxi passes between two columns where there is a colon.
+const MAP: [&[u8; 11]; 5] = [b"|R: | : :G|", b"| : | : : |", b"| : : : : |", b"| | : | : |", b"|Y| : |B: |"];
+const SIZE: usize = 5;
+/// Where passengers wait and want to go: red, green, yellow, blue.
+const PLACES: [[usize; 2]; 4] = [[0, 0], [0, 4], [4, 0], [4, 3]];
+/// The passenger's place while in the taxi.
+const ABOARD: usize = PLACES.len();
+const STATES: usize = SIZE * SIZE * (ABOARD + 1) * PLACES.len();
+const ACTIONS: usize = 6;
+const PICK_UP: usize = 4;
+const DROP_OFF: usize = 5;
+/// What the move to the left and to the right of each move is, as actions: south, north, east, west.
+const SIDES: [[usize; 2]; 4] = [[2, 3], [3, 2], [1, 0], [0, 1]];
+
+/// The taxi problem of Dietterich (2000) as Gymnasium's `Taxi-v4`, when under a [`TimeLimit`](crate::wrapper::TimeLimit) of 200.
+///
+/// Observations are `((row * 5 + column) * 5 + passenger) * 4 + destination`; a passenger is at place 0 to 3, or 4, aboard. Actions
+/// 0 to 3 drive south, north, east and west, 4 picks up and 5 drops off. A step costs 1, picking up or dropping off in the wrong
+/// place 10, and the drop at the destination, which terminates the episode, earns 20.
+///
+/// `info` has `prob`, the probability of the way the last step turned out, and `action_mask`, which is 1 for actions that would
+/// change something.
+#[derive(Clone, Debug)]
+pub struct Taxi {
+    table: Arc<Table>,
+    /// How likely the passenger is to change their mind in an episode; None for one who never does.
+    fickle: Option<f64>,
+    at: usize,
+    probability: f64,
+    /// The passenger will change their mind after the first move with them aboard.
+    wavering: bool,
+    episode: Episode,
+}
+
+/// What an observation encodes.
+#[derive(Clone, Copy)]
+struct Scene {
+    taxi: [usize; 2],
+    passenger: usize,
+    destination: usize,
+}
+
+impl Scene {
+    fn decoded(state: usize) -> Self {
+        let (field, destination) = (state / PLACES.len(), state % PLACES.len());
+        let (field, passenger) = (field / (ABOARD + 1), field % (ABOARD + 1));
+        Self { taxi: [field / SIZE, field % SIZE], passenger, destination }
+    }
+
+    fn encoded(self) -> usize {
+        let field = self.taxi[0] * SIZE + self.taxi[1];
+        (field * (ABOARD + 1) + self.passenger) * PLACES.len() + self.destination
+    }
+
+    /// Where the taxi gets by one of the four moves, if nothing is in its way.
+    fn driven(self, action: usize) -> Option<[usize; 2]> {
+        let [row, column] = self.taxi;
+        match action {
+            0 => (row + 1 < SIZE).then_some([row + 1, column]),
+            1 => (row > 0).then(|| [row - 1, column]),
+            2 => (MAP[row][2 * column + 2] == b':').then(|| [row, column + 1]),
+            _ => (MAP[row][2 * column] == b':').then(|| [row, column - 1]),
+        }
+    }
+
+    /// Whether an action would change anything.
+    fn can(self, action: usize) -> bool {
+        match action {
+            PICK_UP => self.passenger < ABOARD && self.taxi == PLACES[self.passenger],
+            DROP_OFF => self.passenger == ABOARD && PLACES.contains(&self.taxi),
+            _ => self.driven(action).is_some(),
+        }
+    }
+
+    fn start_weight(self) -> f64 {
+        f64::from(u8::from(self.passenger < ABOARD && self.passenger != self.destination))
+    }
+
+    fn picked_up(self) -> Branch {
+        if !self.can(PICK_UP) {
+            return certain(self, -10.0, false);
+        }
+        certain(Self { passenger: ABOARD, ..self }, -1.0, false)
+    }
+
+    fn dropped_off(self) -> Branch {
+        match PLACES.iter().position(|&place| place == self.taxi && self.passenger == ABOARD) {
+            Some(passenger) if passenger == self.destination => certain(Self { passenger, ..self }, 20.0, true),
+            Some(passenger) => certain(Self { passenger, ..self }, -1.0, false),
+            None => certain(self, -10.0, false),
+        }
+    }
+
+    /// What follows on a move. In rain the taxi goes as intended with probability `dry`, and else to either side; where the
+    /// way is blocked it stays.
+    fn moved(self, action: usize, dry: Option<f64>) -> Vec<Branch> {
+        let ahead = self.driven(action);
+        let to = |taxi: Option<[usize; 2]>| Self { taxi: taxi.unwrap_or(self.taxi), ..self };
+        let Some(dry) = dry else { return vec![certain(to(ahead), -1.0, false)] };
+        let aside = |side: usize| to(ahead.and_then(|_| self.driven(SIDES[action][side])));
+        let drift = (1.0 - dry) / 2.0;
+        [(dry, to(ahead)), (drift, aside(0)), (drift, aside(1))]
+            .map(|(probability, scene)| Branch { probability, ..certain(scene, -1.0, false) })
+            .into()
+    }
+}
+
+fn certain(scene: Scene, reward: f64, terminated: bool) -> Branch {
+    Branch { probability: 1.0, state: scene.encoded(), reward, terminated }
+}
+
+impl Taxi {
+    /// One that waits for its first reset.
+    ///
+    /// `rain` is the probability to move as intended: 0.8 in Gymnasium with `is_rainy=True`, None without. `fickle` is the
+    /// probability that the passenger changes their mind once, after the first move with them aboard: 0.3 with
+    /// `fickle_passenger=True`, None without.
+    ///
+    /// # Errors
+    /// If one of them is no probability.
+    pub fn new(rain: Option<f64>, fickle: Option<f64>) -> Result<Self, String> {
+        for (name, value) in [("rainy_probability", rain), ("fickle_probability", fickle)] {
+            if let Some(value) = value.filter(|value| !(0.0..=1.0).contains(value)) {
+                return Err(format!("{name} is a probability, from 0 to 1; got {value}"));
+            }
+        }
+        let weights: Vec<f64> = (0..STATES).map(|state| Scene::decoded(state).start_weight()).collect();
+        let starts: f64 = weights.iter().sum();
+        let start = weights.into_iter().map(|weight| weight / starts).collect();
+        let table = Table::new(start, ACTIONS, |state, action| {
+            let scene = Scene::decoded(state);
+            match action {
+                PICK_UP => vec![scene.picked_up()],
+                DROP_OFF => vec![scene.dropped_off()],
+                _ => scene.moved(action, rain),
+            }
+        });
+        let (table, episode) = (Arc::new(table), Episode::new());
+        Ok(Self { table, fickle, at: 0, probability: 1.0, wavering: false, episode })
+    }
+
+    /// `to`, with another destination if this is the move after which the passenger changes their mind.
+    fn reconsidered(&mut self, to: usize) -> usize {
+        let (before, after) = (Scene::decoded(self.at), Scene::decoded(to));
+        if !(self.wavering && before.passenger == ABOARD && before.taxi != after.taxi) {
+            return to;
+        }
+        self.wavering = false;
+        let other = self.episode.generator.below(PLACES.len() as u64 - 1) as usize;
+        // The others in order, the old one left out.
+        let destination = other + usize::from(other >= before.destination);
+        Scene { destination, ..after }.encoded()
+    }
+}
+
+impl Env for Taxi {
+    type Observation = i64;
+    type Action = i64;
+
+    fn observation_space(&self) -> Space {
+        Space::discrete(STATES as i64)
+    }
+
+    fn action_space(&self) -> Space {
+        Space::discrete(ACTIONS as i64)
+    }
+
+    fn reset(&mut self, seed: Option<u64>, observation: &mut [i64]) {
+        let generator = self.episode.begin(seed);
+        self.at = self.table.start(generator);
+        self.probability = 1.0;
+        self.wavering = self.fickle.is_some_and(|probability| generator.random() < probability);
+        observation.copy_from_slice(&[self.at as i64]);
+    }
+
+    fn check(&self, action: &[i64]) -> Result<(), StepError> {
+        self.episode.check(action, matches!(action, [0..=5]), || self.action_space())
+    }
+
+    fn step(&mut self, action: &[i64], observation: &mut [i64]) -> Outcome {
+        let branch = self.table.step(self.at, action[0] as usize, &mut self.episode.generator);
+        self.at = self.reconsidered(branch.state);
+        self.probability = branch.probability;
+        self.episode.running = !branch.terminated;
+        observation.copy_from_slice(&[self.at as i64]);
+        Outcome { reward: branch.reward, terminated: branch.terminated, truncated: false }
+    }
+
+    fn info_fields(&self) -> Vec<InfoField> {
+        vec![InfoField::scalar::<f64>("prob"), InfoField::vector::<i8>("action_mask", ACTIONS)]
+    }
+
+    fn info(&self, info: &mut [f64]) {
+        let scene = Scene::decoded(self.at);
+        let can: [f64; ACTIONS] = std::array::from_fn(|action| f64::from(u8::from(scene.can(action))));
+        info[0] = self.probability;
+        info[1..].copy_from_slice(&can);
+    }
+
+    fn save(&self, to: &mut Vec<u8>) {
+        (self.at as u64, self.probability, self.wavering).save(to);
+        self.episode.save(to);
+    }
+
+    fn load(&mut self, from: &mut &[u8]) -> Result<(), LoadError> {
+        let ((at, probability, wavering), episode): ((u64, _, _), _) = State::load(from)?;
+        if at >= STATES as u64 {
+            return Err(LoadError::Invalid("there is no such place for the taxi"));
+        }
+        *self = Self { table: Arc::clone(&self.table), at: at as usize, probability, wavering, episode, ..*self };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
