@@ -19,7 +19,7 @@ pip := $(BIN)/python -m pip --disable-pip-version-check
 run := $(BIN)/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test parity learning long bench bench-quick asan valgrind miri wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test parity interop learning long bench bench-quick asan valgrind miri wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -59,6 +59,7 @@ else
 peers = $(abspath .peers)
 bench bench-quick: $(addprefix .peers/.,modern tianshou1 tianshou2 rlox)
 parity: .peers/.tianshou1
+interop: $(addprefix .peers/.,tianshou1 tianshou12 tianshou2)
 .peers/.%: bench/environments.py | $(VENV)/.env
 	$(BIN)/python bench/environments.py .peers $*
 	touch $@
@@ -91,6 +92,10 @@ python-test: build      ## pytest with doctests
 
 parity: build           ## the same answers as Tianshou 1.0, which is installed beside
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python $(run) pytest tests/parity $(PYTEST_ARGS)
+
+interop: build          ## our buffers inside Tianshou 1.0, 1.2 and 2.0, which are installed beside
+	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python RLFAST_TIANSHOU12_PYTHON=$(peers)/tianshou12/bin/python \
+	RLFAST_TIANSHOU2_PYTHON=$(peers)/tianshou2/bin/python $(run) pytest tests/interop $(PYTEST_ARGS)
 
 learning: build         ## agents reach their thresholds (long)
 	$(run) pytest -m learning --timeout 0 $(PYTEST_ARGS)

@@ -25,9 +25,12 @@ class Bar:
     times: float = 1.0
     at_most: float | None = None
 
-    def judge(self, medians: Mapping[str, float]) -> tuple[float, bool] | None:
-        """The measured factor (or value) and whether it is enough; None when those who are needed were not measured."""
-        ours = medians.get(RLFAST)
+    def judge(self, medians: Mapping[str, float], own: str = RLFAST) -> tuple[float, bool] | None:
+        """The measured factor (or value) and whether it is enough; None when those who are needed were not measured.
+
+        :param own: under which of the names we are.
+        """
+        ours = medians.get(own)
         theirs = [medians[name] for name in self.against if name in medians]
         if ours is None:
             return None
@@ -60,6 +63,11 @@ class Case:
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def ours(self) -> str:
+        """The library that is rlfast here: the first."""
+        return self.libraries[0]
 
     @property
     def preparation(self) -> tuple[Any, ...]:
@@ -192,7 +200,7 @@ class Bench:
         self.results[case] = {name: Measurement(samples[name]) for name in counts if name not in self.unavailable[case]}
 
     def _run(self, case: Case, name: str, count: int) -> float:
-        operation = (name == RLFAST and case.own_operation) or case.operation
+        operation = (name == case.ours and case.own_operation) or case.operation
         seconds: float = self._processes[name].ask("run", operation, count)
         return seconds
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.metadata
+import importlib.util
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,7 @@ class Library:
 
     ``home`` names an environment, ``$RLFAST_PEERS/<home>/bin/python`` (or the interpreter ``$RLFAST_PEER_<HOME>``); an
     empty one means the running interpreter. ``distribution`` and ``major`` tell whether that one has it already.
+    ``ours`` lends rlfast to it: our adapter inside that library.
     """
 
     driver: str
@@ -29,6 +34,7 @@ class Library:
     distribution: str = ""
     major: str = ""
     variant: str = ""
+    ours: bool = False
 
 
 LIBRARIES = {
@@ -39,6 +45,8 @@ LIBRARIES = {
     "torchrl": Library("torchrl", "modern", "torchrl"),
     "cpprb": Library("cpprb", "modern", "cpprb"),
     "rlox": Library("rlox", "rlox", "rlox"),
+    "rlfast in tianshou1": Library("tianshou", "tianshou1", "tianshou", "1.", "rlfast", ours=True),
+    "rlfast in tianshou2": Library("tianshou", "tianshou2", "tianshou", "2.", "rlfast", ours=True),
     "take": Library("limits", variant="take"),
     "gather": Library("limits", variant="gather"),
 }
@@ -70,6 +78,16 @@ def interpreter(library: Library) -> str:
     raise Unavailable(f"{library.distribution} {library.major}: set RLFAST_PEERS or RLFAST_PEER_{library.home.upper()}")
 
 
+@cache
+def lent() -> str:
+    """A folder with nothing but rlfast in it, wherever it is installed."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    found: Any = importlib.util.find_spec("rlfast")
+    Path(folder.name, "rlfast").symlink_to(Path(found.origin).parent)
+    return folder.name
+
+
 class Process:
     """A worker process of one library, which has ``threads`` cores; see :mod:`bench.peers.worker`."""
 
@@ -82,6 +100,8 @@ class Process:
         if library.home:  # rlfast's own search path is not for peers
             environment.pop("PYTHONPATH", None)
             environment.pop("VIRTUAL_ENV", None)
+        if library.ours:
+            environment["PYTHONPATH"] = lent()
         arguments = [library.driver, library.variant, str(theirs.fileno()), str(threads), clock]
         command = [python, "-m", "bench.peers.worker", *arguments]
         self.name, self.threads = name, threads

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Bar, Bench, Case, Measurement
-from bench.libraries import LIBRARIES, LIMITS, RLFAST, ROOT
+from bench.libraries import LIBRARIES, LIMITS, ROOT
 
 
 def quantity(value: float, unit: str) -> str:
@@ -25,7 +25,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def verdict(case: Case, bar: Bar, medians: dict[str, float]) -> str:
-    judged = bar.judge(medians)
+    judged = bar.judge(medians, case.ours)
     against = bar.against[0] if len(bar.against) == 1 else f"best of {len(bar.against)}"
     wanted = f"<= {quantity(bar.at_most, case.unit)}" if bar.at_most is not None else f">= {bar.times:.3g}x {against}"
     if judged is None:
@@ -35,12 +35,12 @@ def verdict(case: Case, bar: Bar, medians: dict[str, float]) -> str:
     return f"{found}{wanted}: {'met' if met else 'MISSED'}"
 
 
-def cell(name: str, results: dict[str, Measurement]) -> str:
+def cell(name: str, results: dict[str, Measurement], us: str) -> str:
     if name not in results:
         return "-"
-    ours, own = results.get(RLFAST), results[name]
+    ours, own = results.get(us), results[name]
     text = quantity(own.median, "s")
-    if name == RLFAST:
+    if name == us:
         return f"{text} ±{own.spread:.0%}"
     return f"{text} ({own.median / ours.median:.3g}x)" if ours else text
 
@@ -51,7 +51,7 @@ def table(bench: Bench) -> Iterator[str]:
     rows = [["case", *names, "bars"]]
     for case, results in bench.results.items():
         medians = {name: result.median for name, result in results.items()}
-        cells = [cell(name, results) for name in names]
+        cells = [cell(name, results, case.ours) for name in names]
         if case.unit == "B":
             cells = [quantity(medians[name], "B") if name in medians else "-" for name in names]
         rows.append([case.name, *cells, "; ".join(verdict(case, bar, medians) for bar in case.bars)])
@@ -62,7 +62,7 @@ def table(bench: Bench) -> Iterator[str]:
 
 def missed(bench: Bench) -> int:
     judged = [
-        bar.judge({name: result.median for name, result in results.items()})
+        bar.judge({name: result.median for name, result in results.items()}, case.ours)
         for case, results in bench.results.items()
         for bar in case.bars
     ]
@@ -107,6 +107,7 @@ def case_json(bench: Bench, case: Case) -> dict[str, Any]:
     return {
         "name": case.name,
         "scenario": case.scenario,
+        "ours": case.ours,
         "operation": case.operation,
         "parameters": case.parameters(bench.effort.quick),
         "threads": case.threads,

@@ -11,8 +11,11 @@ import torch
 BATCH, WARM_UP, BUFFER = 64, 1000, 20_000
 
 
-def training(library: str, envs: int, hidden: list[int]) -> dict[str, Any]:
-    """The settings of Tianshou's own CartPole test; an iteration is one vector step and one update."""
+def training(library: str, envs: int, hidden: list[int], buffers: str = "") -> dict[str, Any]:
+    """The settings of Tianshou's own CartPole test; an iteration is one vector step and one update.
+
+    :param buffers: the module that the buffer is taken from; default the library's own.
+    """
     data, env, policies = (import_module(f"{library}.{name}") for name in ("data", "env", "policy"))
     network = import_module(f"{library}.utils.net.common").Net
     torch.manual_seed(0)
@@ -26,7 +29,7 @@ def training(library: str, envs: int, hidden: list[int]) -> dict[str, Any]:
         estimation_step=3,
         target_update_freq=320,
     )
-    buffer = data.VectorReplayBuffer(BUFFER, envs)
+    buffer = (import_module(buffers) if buffers else data).VectorReplayBuffer(BUFFER, envs)
     collector = data.Collector(policy, train_envs, buffer, exploration_noise=True)
     collector.reset()
     policy.set_eps(0.1)

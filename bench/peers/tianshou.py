@@ -1,7 +1,11 @@
-"""Tianshou 1.0.0 and 2.0.1 (one driver: the calls have the same names). Batches of NumPy arrays come out."""
+"""Tianshou 1.0.0 and 2.0.1 (one driver: the calls have the same names). Batches of NumPy arrays come out.
+
+The variant ``rlfast`` is Tianshou with our buffers.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import cycle, islice
 from typing import Any
 
@@ -91,6 +95,21 @@ def sample_atari(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]
     buffer = atari_buffer(rows, envs)
     adding(buffer, workload.atari_steps(envs), envs)
     return workload.sampling(buffer.sample, batch_sizes)
+
+
+def prioritized_vector(rows: int, envs: int, batch_size: int) -> dict[str, Any]:
+    """Drawn from and given new priorities the way a policy's ``update`` does."""
+    data = import_module("rlfast.interop.tianshou" if VARIANT else "tianshou.data")
+    buffer = data.PrioritizedVectorReplayBuffer(rows, envs, alpha=0.6, beta=0.4)
+    adding(buffer, workload.vector_steps(1000, envs, 4, 0), envs)
+    errors = cycle([torch.from_numpy(error) for error in workload.priorities(64, batch_size)])
+
+    def run(count: int) -> None:
+        for error in islice(errors, count):
+            _, index = buffer.sample(batch_size)
+            buffer.update_weight(index, error)
+
+    return {"sample+update": run}
 
 
 def prioritized(rows: int, batch_size: int) -> dict[str, Any]:
@@ -191,7 +210,7 @@ def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
 def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
     from bench.peers.dqn import training
 
-    return training("tianshou", envs, hidden)
+    return training("tianshou", envs, hidden, "rlfast.interop.tianshou" if VARIANT else "tianshou.data")
 
 
 sample_frames = sample_atari

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rlfast.data.batch import Batch
 from rlfast.data.buffer._config import Config
+from rlfast.data.buffer._meta import Meta
 from rlfast.data.buffer._relabel import Hindsight
 from rlfast.data.buffer._samplers import Prioritized, Uniform
 from rlfast.data.buffer._units import Transition
@@ -80,7 +81,7 @@ def save(buffer: Files, path: PathType, compression: str | None) -> None:
 
 
 def _attributes(buffer: Files) -> dict[str, Any]:
-    meta = Batch(buffer._meta.__dict__)
+    meta = Batch(Meta(buffer).__dict__)
     state = _common(buffer) | {"_meta": meta}
     children = getattr(buffer, "buffers", None)
     if children is None:
@@ -89,7 +90,7 @@ def _attributes(buffer: Files) -> dict[str, Any]:
     for place, child in enumerate(children):
         kind, extras = _kind(child)
         extras.pop("weight", None)  # Tianshou's children have no tree of their own
-        records[place] = kind(**_common(child), _meta=_nested(child._meta.__dict__), **_ring(child), **extras)
+        records[place] = kind(**_common(child), _meta=_nested(Meta(child).__dict__), **_ring(child), **extras)
     state |= {"buffers": records, "buffer_num": len(records), "last_index": buffer.last_index}
     state |= {"_offset": buffer._offset, "_extend_offset": buffer._extend_offset, "_lengths": buffer._lengths}
     if hasattr(buffer, "cached_buffers"):

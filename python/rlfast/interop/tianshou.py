@@ -1,0 +1,315 @@
+"""rlfast's buffers inside Tianshou 1.0, 1.2 and 2.0.
+
+Each class is Tianshou's class of that name and rlfast's at once: Tianshou's collectors, trainers and algorithms accept
+it, it gives Tianshou's ``Batch``, and rows, priorities and draws are the engine's. One line changes::
+
+    - from tianshou.data import VectorReplayBuffer
+    + from rlfast.interop.tianshou import VectorReplayBuffer
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast import data
+from rlfast.data.batch import wrap
+from rlfast.data.buffer._meta import Meta
+from rlfast.data.buffer._store import Added, Index, Store
+from rlfast.interop._hosts import missing
+
+try:
+    from tianshou import data as host
+except ImportError as error:
+    raise missing(__name__, "Tianshou", "tianshou>=1.0,<2.1") from error
+
+__all__ = [
+    "CachedReplayBuffer",
+    "HERReplayBuffer",
+    "HERReplayBufferManager",
+    "HERVectorReplayBuffer",
+    "PrioritizedReplayBuffer",
+    "PrioritizedReplayBufferManager",
+    "PrioritizedVectorReplayBuffer",
+    "ReplayBuffer",
+    "ReplayBufferManager",
+    "VectorReplayBuffer",
+]
+
+_MANY = 4096
+_UNCHECKED: WeakKeyDictionary[Store, list[Index]] = WeakKeyDictionary()
+"""Rows added to a storage since ``hasnull`` last found none; no entry says that all rows are to be looked at."""
+
+
+def ours(value: Any) -> Any:
+    """A Batch of Tianshou's as one of rlfast's, around the same arrays; anything else as it is."""
+    if not isinstance(value, host.Batch):
+        return value
+    return wrap({key: ours(inner) for key, inner in value.__dict__.items()})
+
+
+def theirs(value: Any) -> Any:
+    """A Batch of rlfast's as one of Tianshou's, around the same arrays; anything else as it is."""
+    if not isinstance(value, data.Batch):
+        return value
+    batch = host.Batch()
+    batch.__dict__.update({key: theirs(inner) for key, inner in value.__dict__.items()})
+    return batch
+
+
+class _HostMeta(Meta, host.Batch):  # type: ignore[misc]
+    """``buffer._meta`` as Tianshou's code reads and assigns it."""
+
+    __slots__ = ()
+
+    def _column(self, key: str) -> Any:
+        return theirs(super()._column(key))
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        super().__setattr__(key, ours(value))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._column(index) if isinstance(index, str) else host.Batch(self.__dict__)[index]
+
+    def __reduce__(self) -> Any:
+        return host.Batch, (self.__dict__,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return host.Batch(self.__dict__, copy=True)
+
+
+class _Hosted:
+    """What stands between a buffer of rlfast's, which follows it in the order of classes, and Tianshou.
+
+    :param random_seed: Tianshou 1.2's name for ``seed``.
+    """
+
+    if TYPE_CHECKING:
+        _store: Store
+        _base: int
+        _ring: int | None
+        maxsize: int
+        __len__: Any
+
+    def __init__(self, *args: Any, random_seed: int | None = None, **kwargs: Any) -> None:
+        if random_seed is not None:
+            kwargs.setdefault("seed", random_seed)
+        super().__init__(*args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = (getattr(cls, name) is getattr(_Hosted, name) for name in ("__getitem__", "get"))
+        drawn = getattr(cls, "sample_indices", None) is data.ReplayBuffer.sample_indices
+        cls._quick_class = all(own) and drawn  # type: ignore[attr-defined]
+
+    # -- rows go in as Tianshou's batches and come out as such -------------------------------------------------------
+    def add(self, batch: Any, buffer_ids: Any = None) -> Added:
+        """As Tianshou's ``add``."""
+        added: Added = super().add(ours(batch), buffer_ids)  # type: ignore[misc]
+        unchecked = _UNCHECKED.get(self._store)
+        if unchecked is not None:
+            unchecked.append(added[0] + self._base)
+            if len(unchecked) > _MANY:
+                del _UNCHECKED[self._store]
+        return added
+
+    def sample(self, batch_size: int | None, out: Any = None) -> tuple[Any, Index]:
+        """As Tianshou's ``sample``; ``out`` as :meth:`rlfast.data.ReplayBuffer.sample`."""
+        batch, index = super().sample(batch_size, out)  # type: ignore[misc]
+        return theirs(batch), index
+
+    def __getitem__(self, index: Any) -> Any:
+        return theirs(super().__getitem__(index))  # type: ignore[misc]
+
+    def get(self, index: Any, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
+        """As Tianshou's ``get``."""
+        return theirs(super().get(index, key, default_value, stack_num))  # type: ignore[misc]
+
+    def __getattr__(self, key: str) -> Any:
+        return theirs(super().__getattr__(key))  # type: ignore[misc]
+
+    def set_batch(self, batch: Any) -> None:
+        """As Tianshou's ``set_batch``."""
+        _UNCHECKED.pop(self._store, None)
+        super().set_batch(ours(batch))  # type: ignore[misc]
+
+    def update(self, buffer: Any) -> Index:
+        """Appends all rows of another buffer, rlfast's or Tianshou's own.
+
+        :return: their indices here.
+        """
+        _UNCHECKED.pop(self._store, None)
+        if isinstance(buffer, data.ReplayBuffer):
+            return super().update(buffer)  # type: ignore[misc,no-any-return]
+        if self.maxsize == 0 or len(buffer) == 0:
+            return np.array([], np.int64)
+        stack_num, buffer.stack_num = buffer.stack_num, 1
+        rows = buffer.sample_indices(0)
+        buffer.stack_num = stack_num
+        rings = np.full(len(rows), self._ring or 0, np.int64)
+        return self._store.add(ours(buffer._meta[rows]).__dict__, rings)[0] - self._base  # noqa: SLF001
+
+    def reset(self, keep_statistics: bool = False) -> None:
+        """As Tianshou's ``reset``."""
+        _UNCHECKED.pop(self._store, None)
+        super().reset(keep_statistics)  # type: ignore[misc]
+
+    # -- columns -----------------------------------------------------------------------------------------------------
+    @property
+    def _meta(self) -> Any:
+        return _HostMeta(self)  # type: ignore[arg-type]
+
+    @_meta.setter
+    def _meta(self, batch: Any) -> None:
+        for key, value in list(batch.items()):
+            self._assign_column(key, value)
+
+    def _assign_column(self, key: str, value: Any) -> None:
+        _UNCHECKED.pop(self._store, None)
+        super()._assign_column(key, ours(value))  # type: ignore[misc]
+
+    def set_array_at_key(
+        self, seq: NDArray[Any], key: str, index: Any = None, default_value: float | None = None
+    ) -> None:
+        """Sets a field's rows, or adds a field (Tianshou 1.2).
+
+        :param seq: the values: for all ``maxsize`` rows, or for those at ``index``.
+        :param index: which rows; default all.
+        :param default_value: of a new field's other rows; None is NaN.
+        :raises ValueError: the field is a Batch, or the values are not one for each row.
+        :raises TypeError: the dtype of ``seq`` cannot hold the default.
+        """
+        column = np.asarray(seq)
+        if index is not None:
+            if key in self._store.names():
+                column = getattr(self, key)
+                if isinstance(column, host.Batch):
+                    raise ValueError(f"{key} is a Batch: only the rows of an array can be set")
+                column = column if column.flags.writeable else np.array(column)
+            else:
+                column = np.array([default_value] * self.maxsize, column.dtype)
+            column[index] = seq
+        self._assign_column(key, column)
+
+    # -- nulls -------------------------------------------------------------------------------------------------------
+    def hasnull(self) -> bool:
+        """Whether a row holds NaN or None (Tianshou 1.2 asks after every collect).
+
+        A row is looked at once, when it is new: what is later written into ``buffer.rew`` and the like is not seen.
+        """
+        unchecked = _UNCHECKED.get(self._store)
+        if unchecked is None:
+            live = self._store.live(None)
+            unchecked = [live[start : start + _MANY] for start in range(0, len(live), _MANY)]
+        elif unchecked:
+            unchecked = [np.concatenate(unchecked)]
+        found = any(_has_null(self._store.take(rows, stack_num=1)) for rows in unchecked)
+        if found:
+            _UNCHECKED.pop(self._store, None)
+        else:
+            _UNCHECKED[self._store] = []
+        return found
+
+    def dropnull(self) -> None:
+        """Not for rows that belong to episodes: take ``buffer[:].dropnull()``."""
+        raise NotImplementedError("rows cannot be taken out of a buffer: use the batch buffer[:].dropnull()")
+
+    def _restore_cache(self) -> None:
+        """Nothing to put back: hindsight goals are never written into the storage."""
+
+
+def _has_null(fields: dict[str, Any]) -> bool:
+    for value in fields.values():
+        if isinstance(value, data.Batch):
+            if _has_null(value.__dict__):
+                return True
+        elif value.dtype.kind in "fc":
+            if np.isnan(value).any():
+                return True
+        elif value.dtype == object and any(map(_is_null, value.reshape(-1))):
+            return True
+    return False
+
+
+def _is_null(entry: Any) -> bool:
+    return entry is None or (isinstance(entry, float) and math.isnan(entry))
+
+
+class _HostedManager(_Hosted):
+    """The parts of a manager are buffers of this module, too."""
+
+    def _adopt(self, buffers: Sequence[Any]) -> None:
+        parts = [part if isinstance(part, _Hosted) else object.__new__(_CHILDREN[type(part)]) for part in buffers]
+        super()._adopt(parts)  # type: ignore[misc]
+
+
+class ReplayBuffer(_Hosted, data.ReplayBuffer, host.ReplayBuffer):  # type: ignore[misc]
+    """:class:`rlfast.data.ReplayBuffer` for Tianshou."""
+
+
+class PrioritizedReplayBuffer(
+    _Hosted,
+    data.PrioritizedReplayBuffer,
+    host.PrioritizedReplayBuffer,  # type: ignore[misc]
+):
+    """:class:`rlfast.data.PrioritizedReplayBuffer` for Tianshou."""
+
+
+class HERReplayBuffer(_Hosted, data.HERReplayBuffer, host.HERReplayBuffer):  # type: ignore[misc]
+    """:class:`rlfast.data.HERReplayBuffer` for Tianshou."""
+
+
+class ReplayBufferManager(_HostedManager, data.ReplayBufferManager, host.ReplayBufferManager):  # type: ignore[misc]
+    """:class:`rlfast.data.ReplayBufferManager` for Tianshou."""
+
+
+class PrioritizedReplayBufferManager(
+    _HostedManager,
+    data.PrioritizedReplayBufferManager,
+    host.PrioritizedReplayBufferManager,  # type: ignore[misc]
+):
+    """:class:`rlfast.data.PrioritizedReplayBufferManager` for Tianshou."""
+
+
+class HERReplayBufferManager(
+    _HostedManager,
+    data.HERReplayBufferManager,
+    host.HERReplayBufferManager,  # type: ignore[misc]
+):
+    """:class:`rlfast.data.HERReplayBufferManager` for Tianshou."""
+
+
+class VectorReplayBuffer(_HostedManager, data.VectorReplayBuffer, host.VectorReplayBuffer):  # type: ignore[misc]
+    """:class:`rlfast.data.VectorReplayBuffer` for Tianshou."""
+
+
+class PrioritizedVectorReplayBuffer(
+    _HostedManager,
+    data.PrioritizedVectorReplayBuffer,
+    host.PrioritizedVectorReplayBuffer,  # type: ignore[misc]
+):
+    """:class:`rlfast.data.PrioritizedVectorReplayBuffer` for Tianshou."""
+
+
+class HERVectorReplayBuffer(
+    _HostedManager,
+    data.HERVectorReplayBuffer,
+    host.HERVectorReplayBuffer,  # type: ignore[misc]
+):
+    """:class:`rlfast.data.HERVectorReplayBuffer` for Tianshou."""
+
+
+class CachedReplayBuffer(_HostedManager, data.CachedReplayBuffer, host.CachedReplayBuffer):  # type: ignore[misc]
+    """:class:`rlfast.data.CachedReplayBuffer` for Tianshou."""
+
+
+_CHILDREN = {
+    data.ReplayBuffer: ReplayBuffer,
+    data.PrioritizedReplayBuffer: PrioritizedReplayBuffer,
+    data.HERReplayBuffer: HERReplayBuffer,
+}
