@@ -1,6 +1,6 @@
 """The native half of rlfast. Everything here is an engine part; the public names live in the Python packages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, final, overload
 
 import numpy as np
@@ -94,9 +94,12 @@ class Replay:
         and ``obs_next`` under ``save_obs_next=False``, are ignored; a ring may be named several times, but one of
         capacity 0 never."""
     def append(
-        self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None, ring: int = 0
+        self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None
     ) -> int:
-        """One row by keywords, the quickest way in; gives its index."""
+        """One row of ring 0 by keywords, the quickest way in; gives its index."""
+    def on_mismatch(self, careful: Callable[[dict[str, Any]], int], always: bool = False) -> None:
+        """What ``append`` calls, and whose answer it gives, for a row that is not exactly what the columns hold, in the
+        place of raising SchemaMismatch; with ``always``, for every row."""
     def close_episode(self, ring: int) -> None:
         """Ends the running episode of a ring as truncated at its newest row."""
     def reset(self, ring: int | None = None, keep_statistics: bool = False) -> None: ...

@@ -77,9 +77,9 @@ class Engine:
 
     def add(self, rings: Sequence[int], rows: Sequence[Fields], *, vector: bool) -> tuple[NDArray[Any], ...]:
         complete = [self._complete(row) for row in rows]
-        if not vector and {path[0] for path in complete[0]} <= APPENDED:
-            return (np.array([self.replay.append(**nest(complete[0]), ring=rings[0])]),)
         if not vector and rings[0] == 0:
+            if {path[0] for path in complete[0]} <= APPENDED:
+                return (np.array([self.replay.append(**nest(complete[0]))]),)
             return self.replay.add(nest(complete[0]))
         batch = {path: np.stack([row[path] for row in complete]) for path in complete[0]}
         return self.replay.add(nest(batch), np.array(rings))

@@ -35,6 +35,8 @@ pub(crate) struct State {
     /// The plan for all keys, and the stack it is for.
     pub all: Option<(usize, Arc<Plan>)>,
     pub rows: Rows,
+    /// Takes the rows that `append` cannot; with it, and a true flag, `append` does not even try.
+    pub careful: Option<(Py<PyAny>, bool)>,
 }
 
 /// The replay engine: typed columns over one or more rings.
@@ -132,7 +134,10 @@ impl Replay {
             Config { capacities, save_obs_next, stack_num, sample_avail, alpha, beta, weight_norm, seed, storage };
         let engine = Engine::new(config).python()?;
         let columns = Arc::new(Columns::new(batch.clone_ref(py), save_obs_next));
-        Ok(Self { state: Mutex::new(State { engine, columns, all: None, rows: Rows::default() }), batch })
+        Ok(Self {
+            state: Mutex::new(State { engine, columns, all: None, rows: Rows::default(), careful: None }),
+            batch,
+        })
     }
 
     #[getter]

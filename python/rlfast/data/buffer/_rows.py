@@ -9,7 +9,7 @@ import numpy as np
 
 from rlfast import _core
 from rlfast._core import carried, carry
-from rlfast.data.buffer._store import Index, Store, quick_append
+from rlfast.data.buffer._store import Index, Store
 from rlfast.data.buffer._units import Transition
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Rows:
         """Puts the engine's ``append`` on the buffer itself: what the class's way there costs, shows."""
         self.__dict__.pop("append", None)
         if self._quick_add and self._plain_append and not self._config.save_only_last_obs:
-            self.__dict__["append"] = quick_append(self._store)
+            self.__dict__["append"] = self._core.append
 
     @property
     def _only_ring(self) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import Replay, SchemaMismatch
+from rlfast._core import Replay
 from rlfast.data._values import object_array
 from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._config import Config
@@ -44,9 +44,22 @@ class Store:
         self.schema = Schema()
         self.objects: Leaves = {}
         self.assigned: dict[str, Leaves] = {}
-        self._count()
         self.core = self._engine(capacities, seed, storage)
+        self._count()
         self._lent: weakref.WeakValueDictionary[Path, NDArray[Any]] = weakref.WeakValueDictionary()
+
+    @cached_property
+    def _careful(self) -> Callable[[Mapping[str, Any]], int]:
+        """``add`` of one row, without a reference to this store, as the engine keeps it."""
+        this = weakref.ref(self)
+
+        def append(row: Mapping[str, Any]) -> int:
+            store = this()
+            if store is None:
+                raise ReferenceError("the buffer of this append method is gone: keep the buffer itself")
+            return int(store.add(row, None)[0][0])
+
+        return append
 
     def _engine(self, capacities: list[int], seed: int, storage: str) -> Replay:
         sampler = self.config.sampler
@@ -75,7 +88,7 @@ class Store:
         return self.core.offsets
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in ("core", "_lent")}
+        state = {key: value for key, value in self.__dict__.items() if key not in ("core", "_lent", "_careful")}
         return state | {"capacities": self.capacities, "snapshot": self.core.dump()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -134,6 +147,7 @@ class Store:
     def _count(self) -> None:
         self.plain = not self.objects and not self.assigned
         self.quick = self.plain and not self.config.save_only_last_obs
+        self.core.on_mismatch(self._careful, always=not self.quick)
 
     def replace(self, fields: Mapping[str, Any], sizes: Iterable[int], cursors: Iterable[int]) -> None:
         """Installs full-length columns, of which the ``sizes[r]`` rows before ``cursors[r]`` are live."""
@@ -356,22 +370,6 @@ class Store:
             core.set_running(ring, *statistics)
         if leaves is not None:
             core.tree[np.arange(core.total)] = leaves
-
-
-def quick_append(store: Store) -> Callable[..., int]:
-    """``append`` for the only ring of a store: a closure, as it is the engine's own speed that counts here."""
-    engine = store.core.append
-
-    def append(*, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None) -> int:
-        if store.quick:
-            try:
-                return engine(obs=obs, act=act, rew=rew, terminated=terminated, truncated=truncated, obs_next=obs_next)
-            except SchemaMismatch:
-                pass
-        row = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
-        return int(store.add(row if obs_next is None else row | {"obs_next": obs_next}, None)[0][0])
-
-    return append
 
 
 def _put(fields: dict[str, Any], path: Path, value: Any) -> None:

@@ -9,7 +9,7 @@ use rlfast_core::replay::ring::Running;
 
 use super::{Replay, State};
 use crate::array::{integers, vector};
-use crate::error::{IntoPython as _, mismatch};
+use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
 use crate::rows::Rows;
 
 type AddedArrays<'py> =
@@ -57,6 +57,33 @@ impl State {
     }
 }
 
+impl State {
+    /// A row of ring 0.
+    fn append(&mut self, py: Python<'_>, values: [Option<&Bound<'_, PyAny>>; 6]) -> PyResult<i64> {
+        let Self { engine, columns, rows, .. } = self;
+        if columns.columns.is_empty() {
+            return mismatch!("nothing is laid out yet");
+        }
+        columns.find_named(py, values, rows)?;
+        let (mut index, mut length, mut start) = ([0], [0], [0]);
+        let mut one = [0.0];
+        let mut many = Vec::new();
+        let agents = engine.agents();
+        let episode_return = if agents == 1 {
+            &mut one[..]
+        } else {
+            many.resize(agents, 0.0);
+            &mut many[..]
+        };
+        let mut added =
+            Added { index: &mut index, episode_return, episode_length: &mut length, episode_start: &mut start };
+        // SAFETY: `find_named` made a source for each column, good while the values live, which the caller holds.
+        let result = unsafe { engine.add(&[0], &rows.sources, &rows.terminated, &rows.truncated, &mut added) }.python();
+        rows.release();
+        result.map(|()| index[0])
+    }
+}
+
 /// Ring numbers, one for each row.
 fn ring_numbers(rings: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let (rings, _) = integers(rings)?;
@@ -82,43 +109,43 @@ impl Replay {
         self.lock(py).add(py, fields, rings.as_deref())
     }
 
-    #[pyo3(signature = (*, obs, act, rew, terminated, truncated, obs_next = None, ring = 0))]
+    #[pyo3(signature = (*, obs, act, rew, terminated, truncated, obs_next = None))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments")]
-    fn append(
+    fn append<'py>(
         &self,
-        py: Python<'_>,
-        obs: &Bound<'_, PyAny>,
-        act: &Bound<'_, PyAny>,
-        rew: &Bound<'_, PyAny>,
-        terminated: &Bound<'_, PyAny>,
-        truncated: &Bound<'_, PyAny>,
-        obs_next: Option<&Bound<'_, PyAny>>,
-        ring: usize,
-    ) -> PyResult<i64> {
-        let mut state = self.lock(py);
-        let State { engine, columns, rows, .. } = &mut *state;
-        if columns.columns.is_empty() {
-            return mismatch!("nothing is laid out yet");
-        }
+        obs: &Bound<'py, PyAny>,
+        act: &Bound<'py, PyAny>,
+        rew: &Bound<'py, PyAny>,
+        terminated: &Bound<'py, PyAny>,
+        truncated: &Bound<'py, PyAny>,
+        obs_next: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = obs.py();
         let values = [Some(obs), Some(act), Some(rew), Some(terminated), Some(truncated), obs_next];
-        columns.find_named(py, values, rows)?;
-        let (mut index, mut length, mut start) = ([0], [0], [0]);
-        let mut one = [0.0];
-        let mut many = Vec::new();
-        let agents = engine.agents();
-        let episode_return = if agents == 1 {
-            &mut one[..]
-        } else {
-            many.resize(agents, 0.0);
-            &mut many[..]
+        let mut state = self.lock(py);
+        let refused = match &state.careful {
+            Some((_, true)) => None,
+            _ => match state.append(py, values) {
+                Ok(index) => return Ok(index.into_pyobject(py)?.into_any()),
+                Err(error) if error.is_instance_of::<SchemaMismatch>(py) => Some(error),
+                Err(error) => return Err(error),
+            },
         };
-        let mut added =
-            Added { index: &mut index, episode_return, episode_length: &mut length, episode_start: &mut start };
-        // SAFETY: `find_named` made a source for each column, good while the values live, which the caller holds.
-        let result =
-            unsafe { engine.add(&[ring], &rows.sources, &rows.terminated, &rows.truncated, &mut added) }.python();
-        rows.release();
-        result.map(|()| index[0])
+        let careful = state.careful.as_ref().map(|(careful, _)| careful.clone_ref(py));
+        drop(state);
+        let Some(careful) = careful else { return Err(refused.expect("without `careful`, the row was tried")) };
+        let row = PyDict::new(py);
+        for (name, value) in ["obs", "act", "rew", "terminated", "truncated", "obs_next"].iter().zip(values) {
+            if let Some(value) = value {
+                row.set_item(name, value)?;
+            }
+        }
+        careful.bind(py).call1((row,))
+    }
+
+    #[pyo3(signature = (careful, always = false))]
+    fn on_mismatch(&self, py: Python<'_>, careful: Py<PyAny>, always: bool) {
+        self.lock(py).careful = Some((careful, always));
     }
 
     fn close_episode(&self, py: Python<'_>, ring: usize) -> PyResult<()> {
