@@ -27,6 +27,8 @@ def collate(rows: Sequence[Any]) -> Tree:
     {'a': array([1, 2])}
     """
     first = rows[0]
+    if type(first) is np.ndarray:
+        return stack(rows)
     if isinstance(first, dict) and all(isinstance(row, dict) and row.keys() == first.keys() for row in rows):
         return {key: collate([row[key] for row in rows]) for key in first}
     if isinstance(first, tuple) and all(isinstance(row, tuple) and len(row) == len(first) for row in rows):

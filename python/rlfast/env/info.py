@@ -34,12 +34,12 @@ class Info:
     ) -> None:
         self.rows = rows
         self._columns = columns
-        self._sparse = sparse if columns is None else None
+        self._sparse = sparse
 
     @classmethod
     def of(cls, dicts: Sequence[dict[str, Any]]) -> Info:
         """From one dict for each environment."""
-        return cls(len(dicts), {k: one for k, one in enumerate(dicts) if one})
+        return cls(len(dicts), {k: one for k, one in enumerate(dicts) if one} if any(dicts) else None)
 
     def __bool__(self) -> bool:
         return bool(self._sparse or self._columns)
@@ -54,7 +54,8 @@ class Info:
     def dicts(self) -> list[dict[str, Any]]:
         """One fresh dict for each environment."""
         if self._columns is None:
-            return [dict((self._sparse or {}).get(k, ())) for k in range(self.rows)]
+            sparse = self._sparse
+            return [{**sparse[k]} if sparse and k in sparse else {} for k in range(self.rows)]
         return _dicts(self.rows, self._columns)
 
 

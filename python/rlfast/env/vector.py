@@ -15,6 +15,7 @@ from rlfast.env import _gymnasium, _tree
 from rlfast.env._actions import checker
 from rlfast.env._arguments import as_autoreset_mode, as_ids, as_seeds, check_waiting
 from rlfast.env._rows import joined, ordered
+from rlfast.env._workers import Workers
 from rlfast.env.in_process import InProcess
 from rlfast.env.worker import DummyEnvWorker, EnvWorker
 
@@ -82,8 +83,11 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
         mode = as_autoreset_mode(autoreset_mode)
         check_waiting(len(env_fns), wait_num, timeout)
         self._env_fns = env_fns
-        backend = InProcess(env_fns, worker_fn, mode or AutoresetMode.DISABLED, as_space=mode is not None)
-        self._attach(backend, wait_num, timeout, mode)
+        run_by, as_space = mode or AutoresetMode.DISABLED, mode is not None
+        if worker_fn is DummyEnvWorker:
+            self._attach(InProcess(env_fns, run_by, as_space=as_space), wait_num, timeout, mode)
+        else:
+            self._attach(Workers(env_fns, worker_fn, run_by, as_space=as_space), wait_num, timeout, mode)
 
     def _attach(
         self,
@@ -108,11 +112,14 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
         """Which protocol: None is Tianshou's, and a mode Gymnasium's."""
         self.single_observation_space = backend.single_observation_space
         self.single_action_space = backend.single_action_space
+        self._stay_ended = backend.autoreset_mode is AutoresetMode.DISABLED
         self._check_actions = checker(backend.single_action_space)
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
         self._to_reset = np.ones(self.num_envs, dtype=bool)  # in no episode: never reset, or at an end
+        self._some_to_reset = True
         self._stepping = np.zeros(self.num_envs, dtype=bool)  # asked, and not yet answered
+        self._steps = 0  # how many those are
         self._shown: Tree | None = None  # Gymnasium's protocol: the newest observations of all
         self._abandoned = False  # whether the answers of those that are stepping are to be dropped
 
@@ -214,10 +221,14 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
         """
         ids = self._idle(id)
         seeds = as_seeds(seed, ids)
-        self._to_reset[ids] = True
+        self._must_reset(ids)
         obs, info = self._backend.reset(ids, seeds, options)
         self._to_reset[ids] = False
+        self._some_to_reset = bool(self._to_reset.any())
         return obs, info
+
+    def _must_reset(self, ids: Any) -> None:
+        self._to_reset[ids] = self._some_to_reset = True
 
     def send(self, actions: Any, id: Ids | None = None) -> None:
         """Starts a step in the environments ``id`` (None: all); :meth:`recv` gives what came of it.
@@ -229,10 +240,17 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
             was stepped.
         """
         ids = self._idle(id)
-        if np.count_nonzero(self._to_reset) and len(over := ids[self._to_reset[ids]]):
+        if self._some_to_reset and len(over := ids[self._to_reset[ids]]):
             raise RuntimeError(f"environments {over.tolist()} are in no episode: call reset() for them before step()")
         self._backend.send(self._check_actions(actions, ids), ids)
-        self._stepping[ids] = True
+        self._mark_stepping(ids)
+
+    def _mark_stepping(self, ids: NDArray[np.int64]) -> None:
+        if ids is self._all:
+            self._stepping.fill(True)
+        else:
+            self._stepping[ids] = True
+        self._steps += len(ids)
 
     def recv(self, min_ready: int | None = None, timeout: float | None = None) -> Rows:
         """Waits for environments that are stepping, and takes their answers.
@@ -244,11 +262,10 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
         """
         if self.closed or self._abandoned:
             self._idle(())  # complains, or drops what nobody waits for
-        stepping = int(np.count_nonzero(self._stepping))
-        if not stepping:
+        if not self._steps:
             raise RuntimeError("no environment is stepping: give actions to send() or step() first")
         return self._take(
-            min(self.wait_num if min_ready is None else min_ready, stepping),
+            min(self.wait_num if min_ready is None else min_ready, self._steps),
             self.timeout if timeout is None else timeout,
         )
 
@@ -259,12 +276,20 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
             failed = getattr(error, "env_id", None)
             if failed is not None:
                 self._stepping[failed] = False
-                self._to_reset[failed] = True
+                self._steps -= 1
+                self._must_reset(failed)
             raise
-        self._stepping[rows.env_id] = False
-        if self._backend.autoreset_mode is AutoresetMode.DISABLED and np.count_nonzero(done := rows.done):
-            self._to_reset[rows.env_id[done]] = True
+        self._mark_answered(rows.env_id)
+        if self._stay_ended and (np.count_nonzero(rows.terminated) or np.count_nonzero(rows.truncated)):
+            self._must_reset(rows.env_id[rows.done])
         return rows
+
+    def _mark_answered(self, ids: NDArray[np.int64]) -> None:
+        self._steps -= len(ids)
+        if self._steps:
+            self._stepping[ids] = False
+        else:
+            self._stepping.fill(False)
 
     # -- acting ------------------------------------------------------------------------------------------------------
 
@@ -316,10 +341,13 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
             rows = self.recv()
         else:
             rows = self._step_rows(action, id)
-        infos = rows.info.dicts()
-        for i, info in zip(rows.env_id.tolist(), infos, strict=True):
-            info["env_id"] = i
-        return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, _tree.objects(infos)
+        numbers = rows.env_id.tolist()
+        infos: list[dict[str, Any]] = (
+            [{**info, "env_id": i} for i, info in zip(numbers, rows.info.dicts(), strict=True)]
+            if rows.info
+            else [{"env_id": i} for i in numbers]
+        )
+        return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, np.array(infos, dtype=object)
 
     def _step_rows(self, action: Any, id: Ids | None = None) -> Rows:
         """Steps the environments ``id`` and waits for all of them; rows in the order of ``id``.
@@ -340,7 +368,7 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
     def _abandon(self, ids: NDArray[np.int64]) -> None:
         """Nobody waits for the answers of ``ids`` any more."""
         self._abandoned = True
-        self._to_reset[ids] = True
+        self._must_reset(ids)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
@@ -390,13 +418,8 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
             raise RuntimeError(f"{type(self).__name__} is closed: make a new one")
         if self._abandoned:
             self._drop_answers()
-        if id is None or id is self._all:
-            ids = self._all
-            busy = np.count_nonzero(self._stepping)
-        else:
-            ids = as_ids(id, self.num_envs)
-            busy = np.count_nonzero(self._stepping[ids])
-        if busy:
+        ids = self._all if id is None or id is self._all else as_ids(id, self.num_envs)
+        if self._steps and self._stepping[ids].any():
             raise RuntimeError(
                 f"environments {ids[self._stepping[ids]].tolist()} are stepping: "
                 "fetch their answers with recv() or step(None) first"
@@ -405,7 +428,7 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _drop_answers(self) -> None:
         """After a step that failed or was interrupted: takes what is still to come."""
-        while np.count_nonzero(self._stepping):
+        while self._steps:
             try:
                 self._take(1, None)
             except Exception as error:
@@ -448,7 +471,7 @@ def _rows_of(tree: Tree) -> NDArray[Any]:
         raise TypeError(
             "tuple observations are not supported in Tianshou's protocol: use an array or a dict, or an autoreset_mode"
         )
-    rows: NDArray[Any] = _tree.objects(_tree.each(tree)) if isinstance(tree, dict) else tree
+    rows: NDArray[Any] = np.array(_tree.each(tree), dtype=object) if isinstance(tree, dict) else tree
     return rows
 
 

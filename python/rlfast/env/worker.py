@@ -157,6 +157,7 @@ class DummyEnvWorker(EnvWorker):
 
 
 _STACKABLE = (np.ndarray, float, int, np.generic, list)
+_ARRAYS = {np.ndarray}
 
 
 def stack(rows: Sequence[Any]) -> NDArray[Any]:
@@ -164,7 +165,7 @@ def stack(rows: Sequence[Any]) -> NDArray[Any]:
 
     Always a fresh array: an environment that reuses its own observation buffer cannot change what was returned.
     """
-    if all(isinstance(row, _STACKABLE) for row in rows):
+    if set(map(type, rows)) == _ARRAYS or all(isinstance(row, _STACKABLE) for row in rows):
         try:
             return np.array(rows)
         except ValueError:  # of different shapes

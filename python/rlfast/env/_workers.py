@@ -1,0 +1,249 @@
+"""Drives a list of workers, each with one environment, wherever they keep theirs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from rlfast.env import _tree
+from rlfast.env.backend import Backend, Rows
+from rlfast.env.info import Info
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import gymnasium as gym
+    from numpy.typing import NDArray
+
+    from rlfast.env.backend import Tree
+    from rlfast.env.worker import EnvWorker, ResetResult, StepResult
+
+    Ids = NDArray[np.int64]
+    Failures = dict[int, Exception]
+
+
+class Workers(Backend):
+    """Asks each worker in turn. They may work on in the background: all requests are sent before answers are awaited.
+
+    :param env_fns: one callable per environment.
+    :param worker_fn: makes the worker that holds the environment made by the given callable.
+    :param autoreset_mode: who resets an environment whose episode ended.
+    :param as_space: whether observations take the dtypes of the observation space, and must fit it; otherwise they are
+        stacked as they come, those of different shapes as an array of objects.
+    :raises ValueError: the environments' spaces differ.
+    """
+
+    placement = "workers"
+
+    def __init__(
+        self,
+        env_fns: Sequence[Callable[[], gym.Env[Any, Any]]],
+        worker_fn: Callable[[Callable[[], gym.Env[Any, Any]]], EnvWorker],
+        autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
+        *,
+        as_space: bool = False,
+    ) -> None:
+        self.num_envs = len(env_fns)
+        self.autoreset_mode = autoreset_mode
+        self.workers: list[EnvWorker] = []
+        try:
+            self.workers.extend(worker_fn(fn) for fn in env_fns)
+            self.single_observation_space = self._same("observation_space")
+            self.single_action_space = self._same("action_space")
+            first = self.workers[0]
+            self.metadata = dict(first.get_env_attr("metadata") or {})
+            self.spec, self.render_mode = first.get_env_attr("spec"), first.get_env_attr("render_mode")
+        except BaseException:
+            with suppress(Exception):
+                self.close()
+            raise
+        self._wait = type(first).wait
+        self._collate: Callable[[Sequence[Any]], Tree] = (
+            partial(_tree.collate_as, self.single_observation_space) if as_space else _tree.collate
+        )
+        self._numbers = list(range(self.num_envs))
+        self._all = np.arange(self.num_envs)
+        self._all.setflags(write=False)
+        self._stepping: list[int] = []  # in the order they were sent
+        self._failed: Failures = {}
+        self._answers: dict[int, StepResult] = {}  # taken from their workers, and not yet handed out
+        self._restarted: dict[int, ResetResult] = {}  # SAME_STEP: of the episodes after those that ended in them
+        self._ended: set[int] = set()  # NEXT_STEP: to be reset by the next step
+        self._resetting: set[int] = set()  # NEXT_STEP: being reset by this one
+
+    def _same(self, name: str) -> Any:
+        """The space of all environments."""
+        spaces = [worker.get_env_attr(name) for worker in self.workers]
+        for i, space in enumerate(spaces):
+            if space != spaces[0]:
+                raise ValueError(
+                    f"all environments need the same {name}, but that of environment 0 is {spaces[0]} "
+                    f"and that of environment {i} is {space}: use one vector environment for each kind"
+                )
+        return spaces[0]
+
+    # -- episodes ----------------------------------------------------------------------------------------------------
+
+    def reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> tuple[Tree, Info]:
+        """As :meth:`Backend.reset`. An argument that is None is left out: environments need not know it."""
+        given = {} if options is None else {"options": options}
+        requests = [given if seed is None else {"seed": seed, **given} for seed in seeds]
+        results, failures = self._reset(ids.tolist(), requests)
+        if failures:
+            raise next(iter(failures.values()))
+        self._ended.difference_update(results)
+        obs, infos = zip(*results.values(), strict=True)
+        return self._collate(obs), Info.of(infos)
+
+    def _reset(self, ids: Sequence[int], requests: Sequence[dict[str, Any]]) -> tuple[dict[int, ResetResult], Failures]:
+        """Sends all requests before it waits for an answer: what came, and who failed."""
+        failures: Failures = {}
+        for i, request in zip(ids, requests, strict=True):
+            try:
+                self.workers[i].send(None, **request)
+            except Exception as error:
+                failures[i] = told(error, i, f"reset({', '.join(f'{k}={v!r}' for k, v in request.items())})")
+        results: dict[int, ResetResult] = {}
+        for i in ids:
+            if i not in failures:
+                try:
+                    results[i] = reset_result(self.workers[i].recv())
+                except Exception as error:
+                    failures[i] = told(error, i, "reset()")
+        return results, failures
+
+    def send(self, actions: Tree, ids: Ids) -> None:
+        """As :meth:`Backend.send`; what an environment raises is kept for :meth:`recv`."""
+        workers, numbers = self.workers, ids.tolist()
+        rows: Iterable[Any] = actions if isinstance(actions, np.ndarray) else _tree.each(actions)
+        for i, action in zip(numbers, rows, strict=True):
+            try:
+                if i in self._ended:
+                    workers[i].send(None)
+                    self._resetting.add(i)
+                else:
+                    workers[i].send(action)
+            except Exception as error:
+                self._failed[i] = told(error, i, f"step({action!r})")
+        self._stepping.extend(numbers)
+
+    def recv(self, min_ready: int, timeout: float | None = None) -> Rows:
+        """As :meth:`Backend.recv`, in the order in which the workers say that they are ready."""
+        ids = self._stepping
+        if min_ready < len(ids) or timeout is not None:
+            ids = self._ready(min_ready, timeout)
+        answers = self._answers
+        self._fetch([i for i in ids if i not in answers] if answers else ids)
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            self._restart([i for i in ids if i in answers and (answers[i][2] or answers[i][3])])
+        if self._failed:
+            i, failure = self._failed.popitem()
+            self._answers.pop(i, None)
+            self._stepping.remove(i)
+            self._resetting.discard(i)
+            self._ended.discard(i)
+            raise failure
+        self._stepping = [] if ids is self._stepping else [i for i in self._stepping if i not in answers]
+        rows = self._rows(ids, [answers[i] for i in ids])
+        self._answers, self._restarted = {}, {}
+        return rows
+
+    def _fetch(self, ids: Sequence[int]) -> None:
+        """Puts what the workers answer to a step into ``_answers``, and what goes wrong into ``_failed``."""
+        for i in ids:
+            if i not in self._failed:
+                try:
+                    self._answers[i] = self._answer(self.workers[i].recv(), i)
+                except Exception as error:
+                    self._failed[i] = told(error, i, "step()")
+
+    def _ready(self, min_ready: int, timeout: float | None) -> list[int]:
+        ready = [i for i in self._stepping if i in self._failed or i in self._answers]
+        waiting = {self.workers[i]: i for i in self._stepping if i not in ready}
+        while not ready and waiting:
+            ready = [waiting[worker] for worker in self._wait(list(waiting), min_ready, timeout)]
+        return ready
+
+    def _answer(self, result: Any, i: int) -> StepResult:
+        if i in self._resetting:
+            obs, info = reset_result(result)
+            return obs, 0.0, False, False, info
+        answer: StepResult = result
+        return answer
+
+    def _restart(self, done: list[int]) -> None:
+        """SAME_STEP: resets the environments ``done``, unless they were already."""
+        fresh = [i for i in done if i not in self._restarted]
+        if fresh:
+            results, failures = self._reset(fresh, [{}] * len(fresh))
+            self._restarted.update(results)
+            self._failed.update(failures)
+
+    def _rows(self, ids: Sequence[int], answers: Sequence[StepResult]) -> Rows:
+        obs, rewards, ends, cuts, infos = zip(*answers, strict=True)
+        obs_next = self._collate(obs)
+        rows = Rows(
+            self._all if ids == self._numbers else np.array(ids, dtype=np.int64),
+            obs_next,
+            obs_next,
+            np.array(rewards, dtype=np.float64),
+            np.fromiter(ends, bool, len(ids)),
+            np.fromiter(cuts, bool, len(ids)),
+            Info.of(infos),
+        )
+        if self._restarted:
+            again = self._restarted
+            rows.final_info = Info(len(ids), {k: infos[k] for k, i in enumerate(ids) if i in again})
+            rows.info = Info.of([again[i][1] if i in again else info for i, info in zip(ids, infos, strict=True)])
+            rows.obs = self._collate([again[i][0] if i in again else one for i, one in zip(ids, obs, strict=True)])
+        elif self.autoreset_mode is AutoresetMode.NEXT_STEP:
+            if reset := self._resetting.intersection(ids):
+                rows.valid = np.array([i not in reset for i in ids])
+                self._ended -= reset
+                self._resetting -= reset
+            self._ended.update(i for i, over in zip(ids, rows.done.tolist(), strict=True) if over)
+        return rows
+
+    # -- the rest ----------------------------------------------------------------------------------------------------
+
+    def get_attr(self, name: str, ids: Ids) -> list[Any]:
+        """As :meth:`Backend.get_attr`."""
+        return [self.workers[i].get_env_attr(name) for i in ids.tolist()]
+
+    def set_attr(self, name: str, values: Sequence[Any], ids: Ids) -> None:
+        """As :meth:`Backend.set_attr`."""
+        for i, value in zip(ids.tolist(), values, strict=True):
+            self.workers[i].set_env_attr(name, value)
+
+    def render(self, ids: Ids, **kwargs: Any) -> list[Any]:
+        """As :meth:`Backend.render`."""
+        return [self.workers[i].render(**kwargs) for i in ids.tolist()]
+
+    def close(self) -> None:
+        """Closes all environments, even when one of them fails to, and raises the first failure."""
+        errors = []
+        for worker in self.workers:
+            try:
+                worker.close()
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def reset_result(result: Any) -> ResetResult:
+    if not (isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], dict)):
+        raise TypeError(f"reset() must give (obs, info) as in Gymnasium, got {type(result)}")
+    return result[0], result[1]
+
+
+def told(error: Exception, i: int, doing: str) -> Exception:
+    """The error, telling whose it is."""
+    error.add_note(f"raised by environment {i} in {doing}")
+    with suppress(AttributeError):
+        error.env_id = i  # type: ignore[attr-defined]
+    return error
