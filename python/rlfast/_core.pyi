@@ -93,9 +93,7 @@ class Replay:
         and length are 0 where the episode goes on, and the return is ``[rows, agents]`` for vector rewards. ``done``,
         and ``obs_next`` under ``save_obs_next=False``, are ignored; a ring may be named several times, but one of
         capacity 0 never."""
-    def append(
-        self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None
-    ) -> int:
+    def append(self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None) -> int:
         """One row of ring 0 by keywords, the quickest way in; gives its index."""
     def on_mismatch(self, careful: Callable[[dict[str, Any]], int], always: bool = False) -> None:
         """What ``append`` calls, and whose answer it gives, for a row that is not exactly what the columns hold, in the
