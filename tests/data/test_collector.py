@@ -453,3 +453,33 @@ def test_ragged_observations():
     c.collect(n_step=6)
     assert [[len(obs) for obs in batch.obs] for batch in policy.seen] == [[1, 5], [2, 6], [1, 7]]
     assert [len(obs) for obs in c.buffer.buffers[0][:].obs_next] == [2, 3, 2]
+
+
+# -- hooks -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_step_hook_sees_actions_and_transitions():
+    seen = []
+    policy = ScriptedPolicy(stored=lambda batch: {"value": batch.obs[:, 1]})
+    c = collector(Scripted(2), Scripted(3), policy=policy, on_step_hook=lambda *batches: seen.append(batches))
+    c.collect(n_step=6)
+    assert len(seen) == 3
+    for step, (actions, transitions) in enumerate(seen):
+        assert set(actions.keys()) == {"act", "policy"}
+        np.testing.assert_array_equal(actions.policy.value, transitions.obs[:, 1])
+        assert transitions.terminated.tolist() == [step == 1, step == 2]
+
+
+def test_the_episode_hook_sees_whole_episodes_also_over_the_seam_of_the_ring():
+    episodes = []
+    envs = vector(Scripted(3), Scripted(4))
+    c = Collector(ScriptedPolicy(), envs, VectorReplayBuffer(10, 2), on_episode_done_hook=episodes.append)
+    c.collect(n_step=24)
+    assert [len(episode) for episode in episodes] == [3, 4, 3, 4, 3, 3, 4]
+    for episode in episodes:
+        np.testing.assert_array_equal(episode.obs[:, 1], np.arange(len(episode)))
+        assert episode.terminated.tolist() == [False] * (len(episode) - 1) + [True]
+    longer = []
+    c = Collector(ScriptedPolicy(), vector(Scripted(8)), ReplayBuffer(5), on_episode_done_hook=longer.append)
+    c.collect(n_step=16)
+    assert [episode.obs[:, 1].tolist() for episode in longer] == [[3, 4, 5, 6, 7]] * 2  # what the buffer still has

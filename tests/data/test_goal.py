@@ -18,21 +18,21 @@ def test_steps(n_step, exact, sizes):
     seen = []
     while not goal.reached:
         seen.append(len(goal.ready))
-        goal.advance(ids())
+        goal.advance(len(goal.ready), ids())
     assert seen == sizes
 
 
 def test_an_environment_leaves_when_the_others_are_enough():
     goal = Episodes(5, 3)
     assert goal.ready.tolist() == [0, 1, 2]
-    goal.advance(ids(0))  # 4 missing, 3 environments: all go on
-    goal.advance(ids(0, 2))  # 2 missing: the first of those that ended leaves
+    goal.advance(len(goal.ready), ids(0))  # 4 missing, 3 environments: all go on
+    goal.advance(len(goal.ready), ids(0, 2))  # 2 missing: the first of those that ended leaves
     assert goal.ready.tolist() == [1, 2]
-    goal.advance(ids())
-    goal.advance(ids(2))
+    goal.advance(len(goal.ready), ids())
+    goal.advance(len(goal.ready), ids(2))
     assert goal.ready.tolist() == [1]
     assert not goal.reached
-    goal.advance(ids(1))
+    goal.advance(len(goal.ready), ids(1))
     assert goal.reached
 
 
@@ -49,7 +49,7 @@ def test_counts_are_exact_whatever_ends_when(n_episode, env_num):
         while not goal.reached:
             ended = goal.ready[rng.random(len(goal.ready)) < 0.3]
             played[ended] += 1
-            goal.advance(ended)
+            goal.advance(len(goal.ready), ended)
         assert played.sum() == n_episode
         assert (played[: min(n_episode, env_num)] >= 1).all()
         if kind is Quotas:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlfast.data.async_collector import AsyncCollector as AsyncCollector
     from rlfast.data.batch import Batch as Batch
     from rlfast.data.buffer._relabel import Hindsight as Hindsight
     from rlfast.data.buffer._samplers import Prioritized as Prioritized
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from rlfast.data.stats import TimingStats as TimingStats
 
 _HOMES = {
+    "async_collector": ("AsyncCollector",),
     "batch": ("Batch",),
     "buffer._relabel": ("Hindsight",),
     "buffer._samplers": ("Prioritized", "Uniform"),

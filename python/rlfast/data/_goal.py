@@ -24,8 +24,8 @@ class Goal(Protocol):
     def reached(self) -> bool:
         """Whether enough was collected."""
 
-    def advance(self, ended: Ids) -> None:
-        """Counts one step of every ready environment, after which the episodes of ``ended`` were over."""
+    def advance(self, steps: int, ended: Ids) -> None:
+        """Counts ``steps``, one for each environment that answered, after which the episodes of ``ended`` were over."""
 
 
 class Steps:
@@ -44,9 +44,9 @@ class Steps:
         """Whether enough was collected."""
         return self._left <= 0
 
-    def advance(self, ended: Ids) -> None:  # noqa: ARG002
-        """Counts one step of every ready environment."""
-        self._left -= len(self.ready)
+    def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
+        """Counts ``steps``."""
+        self._left -= steps
         if self._exact and 0 < self._left < len(self._all):
             self.ready = self._all[: self._left]
 
@@ -69,7 +69,7 @@ class Episodes:
         """Whether enough was collected."""
         return self._left <= 0
 
-    def advance(self, ended: Ids) -> None:
+    def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
         """Retires as many of the ``ended`` as there are more environments than missing episodes."""
         self._left -= len(ended)
         surplus = len(self.ready) - self._left
@@ -96,7 +96,7 @@ class Quotas:
         """Whether enough was collected."""
         return len(self.ready) == 0
 
-    def advance(self, ended: Ids) -> None:
+    def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
         """Retires those of the ``ended`` that have filled their quota."""
         self._quota[ended] -= 1
         self.ready = self.ready[self._quota[self.ready] > 0]

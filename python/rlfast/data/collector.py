@@ -4,60 +4,58 @@ from __future__ import annotations
 
 import time
 import warnings
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Self
 
-import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium.vector import AutoresetMode
 
 from rlfast.data import _tree
+from rlfast.data._asked import Asked
+from rlfast.data._collecting import Manner, Tally, as_vector, check_buffer, positive
 from rlfast.data._goal import Episodes, Goal, Quotas, Steps
+from rlfast.data._infos import LatestInfos, of_transitions
 from rlfast.data.batch import Batch
-from rlfast.data.buffer.base import ReplayBuffer
-from rlfast.data.buffer.cached import CachedReplayBuffer
-from rlfast.data.buffer.manager import ReplayBufferManager
 from rlfast.data.buffer.vector import VectorReplayBuffer
 from rlfast.data.converter import to_numpy
-from rlfast.data.stats import CollectStats
-from rlfast.env import BaseVectorEnv, DummyVectorEnv
-from rlfast.env.worker import stack
+from rlfast.env._tree import collate
 
 if TYPE_CHECKING:
+    import gymnasium as gym
     from numpy.typing import NDArray
 
+    from rlfast.data._collecting import ActingPolicyProtocol, EpisodeHook, StepHook
+    from rlfast.data.buffer.base import ReplayBuffer
+    from rlfast.data.stats import CollectStats
+    from rlfast.env import BaseVectorEnv
+    from rlfast.env.backend import Rows
+
     Ids = NDArray[np.int64]
-
-
-class ActingPolicyProtocol(Protocol):
-    """The part of a policy that collecting needs (:class:`rlfast.policy.ActingPolicy`)."""
-
-    def __call__(self, batch: Any, state: Any = None) -> Any:
-        """Gives a batch with ``act`` and, where there are, ``state`` and ``policy``."""
-
-    def exploration_noise(self, act: Any, batch: Any) -> Any:
-        """The action with noise added."""
-
-    def map_action(self, act: Any) -> Any:
-        """From the policy's action space to the environment's."""
-
-    def map_action_inverse(self, act: Any) -> Any:
-        """The reverse of ``map_action``."""
 
 
 class Collector:
     """Lets a policy act in a vector environment and stores every transition.
 
-    In each vector step the policy sees the observations; its action (with exploration noise, if asked for) is stored
-    as it is, and what ``policy.map_action`` makes of it goes to the environments. ``obs_next`` is what the
-    environment answered, also where the episode ended: the first observation after a reset never takes its place.
-    Between calls with ``n_step`` the episodes go on where they were. The first call resets the environments by itself.
+    The policy sees the observations of the environments that are ready; its action (with exploration noise, if asked
+    for) is stored as it is, and what ``policy.map_action`` makes of it goes to the environments. ``obs_next`` is what
+    the environment answered, also where the episode ended: the first observation after a reset never takes its place,
+    whoever resets. Between calls with ``n_step`` the episodes go on where they were. The first call resets the
+    environments by itself.
+
+    Environments that reset themselves (an ``autoreset_mode``) are welcome. The steps of NEXT_STEP that only reset are
+    neither stored nor counted. Where an environment broke and was rebuilt, the step is not stored, its episode ends in
+    the buffer as truncated at the last true row, and it is in no statistics.
 
     :param policy: acts; see :class:`rlfast.policy.ActingPolicy`.
     :param env: a vector environment; a single one is wrapped, with a warning.
     :param buffer: where transitions go; one ring for each environment. By default a vector buffer that remembers one
         transition of each. It is not reset.
     :param exploration_noise: whether ``policy.exploration_noise`` is applied to the actions.
+    :param on_step_hook: called after every step with two batches, one row for each environment that answered: the
+        actions (``act`` and what the policy stores under ``policy``), and the transitions as they were stored.
+    :param on_episode_done_hook: called at the end of every episode with its transitions, as far as the buffer still has
+        them.
     :raises TypeError: a plain buffer for several environments, or an environment of an unknown kind.
     :raises ValueError: the buffer has fewer rings than there are environments, or the environment is asynchronous.
 
@@ -80,21 +78,32 @@ class Collector:
         env: gym.Env[Any, Any] | BaseVectorEnv,
         buffer: ReplayBuffer | None = None,
         exploration_noise: bool = False,
+        on_step_hook: StepHook | None = None,
+        on_episode_done_hook: EpisodeHook | None = None,
     ) -> None:
-        self.env = _as_vector(env)
+        self.env = as_vector(env)
+        self._check_env()
         self.env_num = len(self.env)
         self.policy = policy
         self.exploration_noise = exploration_noise
+        self.on_step_hook, self.on_episode_done_hook = on_step_hook, on_episode_done_hook
         self.buffer: ReplayBuffer = VectorReplayBuffer(self.env_num, self.env_num) if buffer is None else buffer
-        _check_buffer(self.buffer, self.env_num)
+        check_buffer(self.buffer, self.env_num)
         self._action_space = self.env.action_space
+        self._resets_itself = self.env.autoreset_mode not in (None, AutoresetMode.DISABLED)
         self._stale = np.ones(self.env_num, dtype=bool)  # environments to be reset before they are stepped
+        self._asked = Asked(self.env_num)
+        self._infos = LatestInfos(self.env_num)
         self._obs: Any = None
-        self._infos: list[dict[str, Any]] = [{} for _ in range(self.env_num)]
-        self._info: dict[str, Any] | None = None  # the same as columns, until an environment is reset
         self._state: Any = None  # the policy's hidden state
         self._is_closed = False
         self.reset_stat()
+
+    def _check_env(self) -> None:
+        if self.env.is_async:
+            raise ValueError(
+                "this collector steps all environments together: use AsyncCollector, or leave out wait_num and timeout"
+            )
 
     # -- resetting ---------------------------------------------------------------------------------------------------
 
@@ -127,6 +136,7 @@ class Collector:
 
         :param gym_reset_kwargs: given to the environments' ``reset``.
         """
+        self._drop_answers()
         self._reset(np.arange(self.env_num), gym_reset_kwargs or {})
 
     def close(self) -> None:
@@ -146,7 +156,7 @@ class Collector:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    # -- collecting --------------------------------------------------------------------------------------------------
+    # -- collecting ----------------------------------------------------------------------------------------------------
 
     def collect(
         self,
@@ -181,14 +191,14 @@ class Collector:
         if (n_step is None) == (n_episode is None):
             raise TypeError(f"give one of n_step and n_episode, got n_step={n_step} and n_episode={n_episode}")
         if n_step is not None:
-            if _positive("n_step", n_step) % self.env_num and not exact:
+            if positive("n_step", n_step) % self.env_num and not exact and not self.env.is_async:
                 warnings.warn(
                     f"n_step={n_step} is not a multiple of the {self.env_num} environments: a few more are taken",
                     stacklevel=2,
                 )
             goal = Steps(n_step, self.env_num, exact=exact)
         else:
-            goal = Episodes(_positive("n_episode", n_episode), self.env_num)
+            goal = Episodes(positive("n_episode", n_episode), self.env_num)
         if reset_before_collect:
             self._stale[:] = True
         return self._run(goal, random=random, render=render, no_grad=no_grad, reset_kwargs=gym_reset_kwargs or {})
@@ -211,7 +221,7 @@ class Collector:
         :param gym_reset_kwargs: as in :meth:`collect`.
         :raises ValueError: ``n_episode`` is not positive.
         """
-        goal = Quotas(_positive("n_episode", n_episode), self.env_num)
+        goal = Quotas(positive("n_episode", n_episode), self.env_num)
         self._stale[:] = True
         return self._run(goal, random=random, render=render, no_grad=True, reset_kwargs=gym_reset_kwargs or {})
 
@@ -221,88 +231,63 @@ class Collector:
         if self._is_closed:
             raise RuntimeError("the collector is closed: make a new one")
         start = time.perf_counter()
-        self._reset_stale(goal.ready, reset_kwargs)
-        later_kwargs = {key: value for key, value in reset_kwargs.items() if key != "seed"}
+        tally = Tally()
         try:
-            steps, returns, lens = self._until(
-                goal, random=random, render=render, no_grad=no_grad, reset_kwargs=later_kwargs
-            )
+            self._reset_stale(goal.ready, reset_kwargs)
+            later_kwargs = {key: value for key, value in reset_kwargs.items() if key != "seed"}
+            self._until(goal, tally, Manner(random=random, render=render, no_grad=no_grad), later_kwargs)
         except BaseException:  # a step may have been taken and not stored: what follows must not be joined to it
             self._stale[:] = True
             raise
         if goal.discards:
             self._stale[:] = True
-        return self._report(steps, np.array(returns), np.array(lens, dtype=np.int64), time.perf_counter() - start)
-
-    def _until(
-        self, goal: Goal, *, random: bool, render: float | None, no_grad: bool, reset_kwargs: dict[str, Any]
-    ) -> tuple[int, list[Any], list[int]]:
-        """Steps until the goal is reached: the number of steps, and returns and lengths of the episodes that ended."""
-        returns: list[Any] = []
-        lens: list[int] = []
-        steps = 0
-        while not goal.reached:
-            ready = goal.ready
-            done, ep_return, ep_len = self._step(ready, random=random, no_grad=no_grad)
-            steps += len(ready)
-            if render is not None:
-                self.env.render()
-                time.sleep(render)
-            ended = ready[done]
-            if len(ended):
-                returns.extend(ep_return[done])
-                lens.extend(ep_len[done])
-                self._stale[ended] = True
-            goal.advance(ended)
-            if len(ended) and len(again := np.intersect1d(ended, goal.ready, assume_unique=True)):
-                self._reset(again, reset_kwargs)
-        return steps, returns, lens
-
-    def _report(self, steps: int, returns: NDArray[Any], lens: Ids, seconds: float) -> CollectStats:
-        seconds = max(seconds, 1e-9)
-        self.collect_step += steps
-        self.collect_episode += len(lens)
+        seconds = max(time.perf_counter() - start, 1e-9)
+        self.collect_step += tally.steps
+        self.collect_episode += len(tally.lens)
         self.collect_time += seconds
-        return CollectStats.with_autogenerated_stats(
-            returns=returns,
-            lens=lens,
-            n_collected_episodes=len(lens),
-            n_collected_steps=steps,
-            collect_time=seconds,
-            collect_speed=steps / seconds,
-        )
+        return tally.stats(seconds)
 
-    def _step(self, ready: Ids, *, random: bool, no_grad: bool) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
-        """One step of the ``ready`` environments, stored: which of them ended, and then their returns and lengths."""
-        where = None if len(ready) == self.env_num else ready  # all environments: no row needs to be picked
+    def _until(self, goal: Goal, tally: Tally, manner: Manner, reset_kwargs: dict[str, Any]) -> None:
+        """Steps until the goal is reached."""
+        while not goal.reached:
+            self._act(self._asked.idle(goal.ready), manner)
+            before = tally.steps
+            rows = self.env.recv()
+            ended = self._record(rows, tally)
+            if manner.render is not None:
+                self.env.render()
+                time.sleep(manner.render)
+            goal.advance(tally.steps - before, ended)
+            if not self._resets_itself and len(over := np.flatnonzero(self._stale)):
+                again = np.intersect1d(over, goal.ready, assume_unique=True)
+                if len(again):
+                    self._reset(again, reset_kwargs)
+
+    # -- acting ------------------------------------------------------------------------------------------------------
+
+    def _act(self, ids: Ids, manner: Manner) -> None:
+        """Chooses the actions of ``ids`` and sends them off."""
+        if not len(ids):
+            return
+        where = None if len(ids) == self.env_num else ids  # all environments: no row needs to be picked
         obs = _tree.take(self._obs, where)
-        if random:
-            act = self.policy.map_action_inverse(stack([self._action_space[i].sample() for i in ready]))
-            extra: dict[str, Any] = {}
+        if manner.random:
+            fields = {"obs": obs, "act": self.policy.map_action_inverse(self._random_actions(ids))}
         else:
-            act, extra = self._act(obs, where, no_grad=no_grad)
-        answer, rew, terminated, truncated, infos = self.env.step(self.policy.map_action(act), where)
-        obs_next = _nested(answer)
-        info = {"env_id": ready} if max(map(len, infos)) == 1 else _tree.columns(infos.tolist())
-        transition = Batch(
-            obs=obs,
-            act=act,
-            rew=rew,
-            terminated=terminated,
-            truncated=truncated,
-            obs_next=obs_next,
-            info=info,
-            **extra,
-        )
-        _, ep_return, ep_len, _ = self.buffer.add(transition, buffer_ids=ready)
-        self._obs = _tree.put(self._obs, where, obs_next, self.env_num)
-        self._remember(ready, infos.tolist())
-        self._info = info if where is None else None
-        return terminated | truncated, ep_return, ep_len
+            fields = self._choose(obs, ids, where, no_grad=manner.no_grad)
+        self.env.send(self.policy.map_action(fields["act"]), where)
+        self._asked.put(ids, fields)
 
-    def _act(self, obs: Any, where: Ids | None, *, no_grad: bool) -> tuple[Any, dict[str, Any]]:
-        """The policy's action, and what is stored under ``policy``."""
-        batch = Batch(obs=obs, info=self._info_of(where))
+    def _random_actions(self, ids: Ids) -> Any:
+        """One sample of each environment's own space, or rows of one sample of the space of all together."""
+        if self.env.autoreset_mode is None:
+            return collate([self._action_space[i].sample() for i in ids.tolist()])
+        sample = self._action_space.sample()
+        return sample if len(ids) == self.env_num else _tree.take(sample, ids)
+
+    def _choose(self, obs: Any, ids: Ids, where: Ids | None, *, no_grad: bool) -> dict[str, Any]:
+        """What the policy acted on, its action, and what is stored under ``policy``."""
+        batch = Batch(obs=obs, info=self._infos.columns(ids))
         with torch.no_grad() if no_grad else nullcontext():
             result = self.policy(batch, _tree.take(self._state, where))
         act = to_numpy(result.act)
@@ -314,9 +299,70 @@ class Collector:
         self._state = _tree.put(self._state, where, state, self.env_num)
         if state is not None:
             extra["hidden_state"] = _tree.storable(state)
-        return act, {"policy": extra} if extra else {}
+        return {"obs": obs, "act": act, "policy": extra} if extra else {"obs": obs, "act": act}
+
+    # -- recording ---------------------------------------------------------------------------------------------------
+
+    def _record(self, rows: Rows, tally: Tally) -> Ids:
+        """Stores the transitions, and remembers where the next actions start; which environments' episodes ended."""
+        ids, done = rows.env_id, rows.done
+        asked = self._asked.take(ids)
+        over = np.count_nonzero(done) > 0
+        transition = {
+            **asked,
+            "rew": rows.rew,
+            "terminated": rows.terminated,
+            "truncated": rows.truncated,
+            "obs_next": rows.obs_next,
+            "info": of_transitions(rows),
+        }
+        if rows.valid is None:
+            ended = self._store(Batch(**transition), ids, done if over else None, tally)
+        else:
+            ended = self._store_valid(transition, rows, tally)
+        where = None if len(ids) == self.env_num else ids
+        self._obs = _tree.put(self._obs, where, rows.obs, self.env_num)
+        self._infos.put(ids, rows.info)
+        if over or rows.valid is not None:
+            fresh = ids[done] if rows.valid is None else ids[done | ~rows.valid]
+            self._state = _tree.clear(self._state, fresh)
+            if not self._resets_itself:
+                self._stale[ids[done]] = True
+        return ended
+
+    def _store_valid(self, transition: dict[str, Any], rows: Rows, tally: Tally) -> Ids:
+        """Stores those rows that are transitions; episodes that broke off end with the row before."""
+        valid, done = rows.valid, rows.done
+        assert valid is not None  # noqa: S101 (the caller saw to it)
+        broken = rows.env_id[done & ~valid]
+        if len(broken):
+            self.buffer.close_episodes(broken)
+        if not valid.any():
+            return broken[:0]
+        kept = np.flatnonzero(valid)
+        return self._store(Batch(**_tree.take(transition, kept)), rows.env_id[kept], done[kept], tally)
+
+    def _store(self, transition: Batch, ids: Ids, done: NDArray[np.bool_] | None, tally: Tally) -> Ids:
+        """One row for each of ``ids``; ``done`` is None where no episode ended."""
+        index, ep_return, ep_len, _ = self.buffer.add(transition, buffer_ids=ids)
+        tally.steps += len(ids)
+        if self.on_step_hook is not None:
+            actions = {key: value for key, value in transition.items() if key in ("act", "policy")}
+            self.on_step_hook(Batch(**actions), transition)
+        if done is None:
+            return ids[:0]
+        tally.returns.extend(ep_return[done])
+        tally.lens.extend(ep_len[done].tolist())
+        if self.on_episode_done_hook is not None:
+            for last, length in zip(index[done].tolist(), ep_len[done].tolist(), strict=True):
+                self.on_episode_done_hook(self.buffer[self.buffer.rows_until(last, length)])
+        return ids[done]
+
+    # -- new episodes ------------------------------------------------------------------------------------------------
 
     def _reset_stale(self, ready: Ids, reset_kwargs: dict[str, Any]) -> None:
+        if self._stale[self._asked.waiting].any():
+            self._drop_answers()
         fresh = ready[self._stale[ready]]
         if len(fresh):
             self._reset(fresh, reset_kwargs)
@@ -328,69 +374,18 @@ class Collector:
 
     def _reset(self, ids: Ids, reset_kwargs: dict[str, Any]) -> None:
         """New episodes in ``ids``: observation, info and hidden state start anew; what ran in the buffer is closed."""
-        answer, infos = self.env.reset(None if len(ids) == self.env_num else ids, **reset_kwargs)
+        where = None if len(ids) == self.env_num else ids
+        obs, info = self.env.reset_rows(where, **reset_kwargs)
         self.buffer.close_episodes(ids)
-        self._obs = _tree.put(self._obs, None if len(ids) == self.env_num else ids, _nested(answer), self.env_num)
+        self._obs = _tree.put(self._obs, where, obs, self.env_num)
         self._state = _tree.clear(self._state, ids)
         self._stale[ids] = False
-        self._remember(ids, [{**info, "env_id": i} for i, info in zip(ids.tolist(), infos, strict=True)])
-        self._info = None
+        self._infos.put(ids, info)
 
-    def _remember(self, ids: Ids, infos: list[dict[str, Any]]) -> None:
-        if len(ids) == self.env_num:
-            self._infos = infos
-        else:
-            for i, info in zip(ids.tolist(), infos, strict=True):
-                self._infos[i] = info
-
-    def _info_of(self, where: Ids | None) -> dict[str, Any]:
-        if where is not None:
-            return _tree.columns([self._infos[i] for i in where.tolist()])
-        if self._info is None:
-            self._info = _tree.columns(self._infos)
-        return self._info
-
-
-def _nested(obs: NDArray[Any]) -> Any:
-    """Dict observations arrive as an array of dicts, one for each environment, and are stored as one dict of arrays."""
-    return _tree.columns(list(obs)) if obs.dtype == object and isinstance(obs[0], dict) else obs
-
-
-def _positive(name: str, value: int | None) -> int:
-    if not isinstance(value, int | np.integer) or value <= 0:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return int(value)
-
-
-def _as_vector(env: gym.Env[Any, Any] | BaseVectorEnv) -> BaseVectorEnv:
-    if isinstance(env, gym.Env) and not hasattr(env, "__len__"):
-        warnings.warn("a single environment was given: it is wrapped in a DummyVectorEnv", stacklevel=3)
-        single = env
-        return DummyVectorEnv([lambda: single])
-    if not isinstance(env, BaseVectorEnv):
-        raise TypeError(
-            f"expected an environment or a vector environment of rlfast.env, got {type(env)}: try DummyVectorEnv"
-        )
-    if env.autoreset_mode is not None:
-        raise ValueError(
-            f"this collector resets environments itself: leave out autoreset_mode (got {env.autoreset_mode})"
-        )
-    if env.is_async:
-        raise ValueError("this collector steps all environments together: leave out wait_num and timeout")
-    return env
-
-
-def _check_buffer(buffer: ReplayBuffer, env_num: int) -> None:
-    kind, size = type(buffer).__name__, buffer.maxsize
-    if isinstance(buffer, ReplayBufferManager):
-        rings = buffer.cached_buffer_num if isinstance(buffer, CachedReplayBuffer) else buffer.buffer_num
-        if rings < env_num:
-            raise ValueError(f"{kind} has {rings} rings for {env_num} environments: it needs one for each")
-    elif env_num > 1:
-        vector = "PrioritizedVectorReplayBuffer" if kind.startswith("Prioritized") else "VectorReplayBuffer"
-        raise TypeError(
-            f"{kind}(size={size}) cannot keep {env_num} environments apart: "
-            f"use {vector}(total_size={size}, buffer_num={env_num})"
-        )
-    elif size <= 0:
-        raise ValueError(f"{kind} has no room: its size is {size}")
+    def _drop_answers(self) -> None:
+        """Waits for the environments that are stepping; what they answer is for nobody, so they must start afresh."""
+        self._stale[self._asked.waiting] = True
+        while self.env.waiting_id:
+            with suppress(Exception):  # they are reset, whatever state they are in
+                self.env.recv()
+        self._asked.clear()

@@ -50,6 +50,17 @@ class Episodes(Rows):
     def _named(self, rows: Index) -> Any:
         return np.int64(rows - self._base) if rows.ndim == 0 else self._outside(rows)
 
+    def rows_until(self, last: int, length: int) -> Index:
+        """The ``length`` rows that end with ``last``, oldest first; no more than its ring has.
+
+        :param last: the newest of them, such as the index :meth:`add` gave for the end of an episode.
+        """
+        row = last + self._base
+        ring = int(np.searchsorted(self._core.offsets, row, "right")) - 1
+        offset, size = self._core.offsets[ring], self._core.capacities[ring]
+        length = min(length, int(self._core.sizes()[ring]))
+        return self._outside(offset + (row - offset + np.arange(1 - length, 1)) % size)
+
     def unfinished_index(self) -> Index:
         """The newest row of each ring whose episode is running."""
         rows = self._core.unfinished()

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+
+from rlfast.data import AsyncCollector, Collector, VectorReplayBuffer
+from rlfast.env import BaseVectorEnv, DummyEnvWorker, DummyVectorEnv
+from scripted import Scripted, ScriptedPolicy
+
+
+class Slow(DummyEnvWorker):
+    """Answers in the order of a fixed random stream, and not more at a time than are wanted."""
+
+    rng = np.random.default_rng(0)
+
+    @staticmethod
+    def wait(workers, wait_num, timeout=None):
+        return [workers[i] for i in Slow.rng.permutation(len(workers))[:wait_num]]
+
+
+def collector(*envs, wait_num=2, policy=None, mode=None, **kwargs):
+    env = BaseVectorEnv([lambda env=env: env for env in envs], Slow, wait_num=wait_num, autoreset_mode=mode)
+    with pytest.warns(UserWarning, match="more transitions"):
+        return AsyncCollector(policy or ScriptedPolicy(), env, VectorReplayBuffer(200 * len(envs), len(envs)), **kwargs)
+
+
+def check_episodes(buffer, length):
+    """Whole episodes in order: [episode, step] tells which row is which."""
+    rows = buffer[:]
+    expected = [[k // length, k % length] for k in range(len(rows))]
+    np.testing.assert_array_equal(rows.obs, expected)
+    np.testing.assert_array_equal(rows.obs_next, [[e, s + 1] for e, s in expected])
+    assert rows.terminated.tolist() == [s == length - 1 for _, s in expected]
+
+
+@pytest.mark.pitfall("E13")
+@pytest.mark.parametrize("wait_num", [1, 2, 3])
+def test_answers_belong_to_what_was_asked(wait_num):
+    lengths = [2, 3, 5, 7]
+    policy = ScriptedPolicy(
+        act=lambda batch: batch.obs[:, 1].astype(int) % 4,
+        state=lambda batch, state: (np.zeros(len(batch.obs)) if state is None else state) + 1,
+        stored=lambda batch: {"seen": batch.obs.copy()},
+    )
+    c = collector(*(Scripted(length) for length in lengths), wait_num=wait_num, policy=policy)
+    total = sum(c.collect(n_step=40).n_collected_steps for _ in range(5))
+    assert total == len(c.buffer) >= 200
+    for buffer, length in zip(c.buffer.buffers, lengths, strict=True):
+        check_episodes(buffer, length)
+        rows = buffer[:]
+        np.testing.assert_array_equal(rows.act, rows.obs[:, 1] % 4)
+        np.testing.assert_array_equal(rows.policy.seen, rows.obs)
+        np.testing.assert_array_equal(rows.policy.hidden_state, rows.obs[:, 1] + 1)
+        assert len(rows) >= total // (4 * 4)  # nobody starves
+
+
+def test_episodes_are_counted_and_the_next_collect_starts_afresh():
+    envs = [Scripted(3), Scripted(4), Scripted(5)]
+    c = collector(*envs)
+    assert c.collect(n_episode=7).n_collected_episodes >= 7
+    first_steps = [env.episode for env in envs]
+    c.collect(n_step=6)
+    for buffer, env, before in zip(c.buffer.buffers, envs, first_steps, strict=True):
+        assert env.episode > before or len(buffer) == 0
+        rows = buffer[:]
+        begins = np.flatnonzero(rows.obs[:, 1] == 0)[1:]
+        assert (rows.terminated | rows.truncated)[begins - 1].all()  # nothing is joined to what was cut off
+
+
+@pytest.mark.parametrize("mode", ["SAME_STEP", "NEXT_STEP"])
+def test_with_environments_that_reset_themselves(mode):
+    c = collector(Scripted(2), Scripted(3), Scripted(4), mode=mode)
+    c.collect(n_step=60)
+    for buffer, length in zip(c.buffer.buffers, [2, 3, 4], strict=True):
+        check_episodes(buffer, length)
+
+
+def test_reset_env_takes_back_what_was_asked():
+    c = collector(Scripted(3), Scripted(9), Scripted(9))
+    c.collect(n_step=4)
+    c.reset_env()
+    assert c.env.waiting_id == []
+    c.collect(n_step=3, random=True)
+    for buffer in c.buffer.buffers:
+        rows = buffer[:]
+        begins = np.flatnonzero(rows.obs[:, 1] == 0)[1:]
+        assert (rows.terminated | rows.truncated)[begins - 1].all()
+
+
+def test_each_collector_has_its_environments():
+    with pytest.raises(ValueError, match="AsyncCollector"):
+        Collector(ScriptedPolicy(), BaseVectorEnv([lambda: Scripted()] * 2, Slow, wait_num=1))
+    with pytest.raises(ValueError, match="wait_num or timeout"):
+        AsyncCollector(ScriptedPolicy(), DummyVectorEnv([lambda: Scripted()] * 2))
