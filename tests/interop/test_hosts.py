@@ -26,3 +26,13 @@ def test_interop_is_found_from_the_root() -> None:
 def test_nothing_of_a_host_is_imported_unasked() -> None:
     code = "import sys, rlfast.interop; print({'torch', 'gymnasium', 'stable_baselines3'} & set(sys.modules))"
     assert outcome(code) == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("adapter", "absent", "install"),
+    [("sb3", "stable_baselines3", "rlfast[sb3]")],
+)
+def test_a_missing_host_is_named_with_its_remedy(adapter: str, absent: str, install: str) -> None:
+    said = outcome(f"import sys; sys.modules[{absent!r}] = None\nimport rlfast.interop.{adapter}")
+    assert said.splitlines()[-1].startswith(f"ImportError: rlfast.interop.{adapter} works inside ")
+    assert said.splitlines()[-1].endswith(f'pip install "{install}"')

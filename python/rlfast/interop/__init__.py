@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_ADAPTERS = frozenset({"tianshou"})
+_ADAPTERS = frozenset({"sb3", "tianshou"})
 
 
 def __getattr__(name: str) -> Any:

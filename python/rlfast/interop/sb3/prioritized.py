@@ -1,0 +1,156 @@
+"""Prioritized replay, which Stable-Baselines3 does not have, and a DQN that uses it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch as th
+from numpy.typing import ArrayLike, NDArray
+from stable_baselines3 import DQN
+from stable_baselines3.common.vec_env import VecNormalize
+
+from rlfast.data.buffer._files import draw_seed
+from rlfast.interop._columns import Columns, Index
+from rlfast.interop.sb3.nstep import NStepReplayBuffer
+from rlfast.interop.sb3.replay import ReplayBuffer
+
+
+class PrioritizedReplayBufferSamples(NamedTuple):
+    """The host's ``ReplayBufferSamples``, with importance weights ``[B, 1]`` and the rows that were drawn ``[B]``."""
+
+    observations: Any
+    actions: th.Tensor
+    next_observations: Any
+    dones: th.Tensor
+    rewards: th.Tensor
+    discounts: th.Tensor | None
+    weights: th.Tensor
+    indices: NDArray[np.int64]
+
+
+class PrioritizedReplayBuffer(NStepReplayBuffer):
+    r"""A replay buffer for Stable-Baselines3 that draws by priority: Schaul et al. 2016, arXiv:1511.05952.
+
+    Row :math:`i` is drawn with probability :math:`p_i^\alpha / \sum_k p_k^\alpha`; a new row has the largest priority
+    so far. Samples have two more fields, ``weights`` and ``indices``; :meth:`update_priorities` takes the latter back.
+    The priority of a row that was overwritten in between is left alone.
+
+    :param args: see :class:`ReplayBuffer`, as for ``kwargs``.
+    :param alpha: how much priorities count, > 0. Default: 0.6.
+    :param beta: how much of the bias the weights take back, from 0 to 1. Default: 0.4. :class:`PrioritizedDQN` raises
+        it to 1 over the run.
+    :param n_steps: steps of a transition; see :class:`NStepReplayBuffer`. Default: 1, with the algorithm's ``gamma``.
+    :param gamma: discount factor, used when ``n_steps`` is above 1: give the algorithm's.
+    :raises ValueError: ``alpha`` not above 0, ``beta`` below 0, or ``n_steps`` below 1.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        alpha: float = 0.6,
+        beta: float = 0.4,
+        n_steps: int = 1,
+        gamma: float = 0.99,
+        **kwargs: Any,
+    ) -> None:
+        if not alpha > 0.0:
+            raise ValueError(f"alpha must be > 0, got {alpha}; for uniform sampling take ReplayBuffer")
+        self.alpha = alpha
+        super().__init__(*args, n_steps=n_steps, gamma=gamma, **kwargs)
+        self.initial_beta = self.beta = beta
+
+    def _make_columns(self, **priorities: Any) -> Columns:
+        return super()._make_columns(alpha=self.alpha, seed=draw_seed(None), **priorities)
+
+    @property
+    def beta(self) -> float:
+        """Exponent of the importance weights."""
+        return self._columns.engine.beta
+
+    @beta.setter
+    def beta(self, value: float) -> None:
+        if not value >= 0.0:
+            raise ValueError(f"beta must be >= 0, got {value}")
+        self._columns.engine.beta = value
+
+    @property
+    def stale_updates(self) -> int:
+        """Priorities refused because their rows had been overwritten."""
+        return self._columns.engine.stale_updates
+
+    def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
+        """Transitions drawn by priority, with replacement.
+
+        :param batch_size: how many.
+        :param env: normalizes observations and rewards, which are stored as they came.
+        :return: :class:`PrioritizedReplayBufferSamples`.
+        :raises ValueError: there is no transition yet.
+        """
+        self._filled()
+        engine = self._columns.engine
+        rows = engine.draw(batch_size)
+        weights = engine.weights(rows, normalize=True).astype(np.float32)[:, None]
+        fields = self._samples(rows, env)._asdict()
+        return PrioritizedReplayBufferSamples(**fields, weights=self.to_torch(weights, copy=False), indices=rows)
+
+    def _samples(self, rows: Index, env: VecNormalize | None) -> Any:
+        return super()._samples(rows, env) if self.n_steps > 1 else ReplayBuffer._samples(self, rows, env)
+
+    def update_priorities(self, indices: NDArray[np.int64], td_errors: ArrayLike) -> None:
+        r"""Sets priorities to :math:`|\delta|`, and a little more so that no row is forgotten.
+
+        :param indices: what ``sample`` gave.
+        :param td_errors: :math:`\delta`, one for each row; an array or tensor.
+        :raises ValueError: NaN or infinity, or another number of errors than rows; nothing is changed then.
+        """
+        errors = td_errors.detach().cpu().numpy() if isinstance(td_errors, th.Tensor) else np.asarray(td_errors)
+        self._columns.engine.update_priority(indices, np.abs(errors.astype(np.float64)).reshape(-1))
+
+
+class PrioritizedDQN(DQN):
+    """Stable-Baselines3's DQN with a prioritized buffer: weighted losses, and TD errors back as priorities.
+
+    Schaul et al. 2016, arXiv:1511.05952, algorithm 1 (with the plain target of the host). ``beta`` goes from the
+    buffer's to 1 as the run goes on.
+
+    :param args: see ``stable_baselines3.DQN``, as for ``kwargs``; ``replay_buffer_class`` is
+        :class:`PrioritizedReplayBuffer` unless given.
+    """
+
+    replay_buffer: PrioritizedReplayBuffer
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("replay_buffer_class", PrioritizedReplayBuffer)
+        super().__init__(*args, **kwargs)
+
+    def train(self, gradient_steps: int, batch_size: int = 100) -> None:
+        """See ``stable_baselines3.DQN.train``."""
+        self.policy.set_training_mode(True)
+        self._update_learning_rate(self.policy.optimizer)
+        buffer = self.replay_buffer
+        buffer.beta = 1 - self._current_progress_remaining * (1 - buffer.initial_beta)
+        losses = []
+        for _ in range(gradient_steps):
+            batch = buffer.sample(batch_size, env=self._vec_normalize_env)
+            td_errors, loss = self._weighted_loss(batch)
+            buffer.update_priorities(batch.indices, td_errors)
+            self.policy.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            th.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+            self.policy.optimizer.step()
+            losses.append(loss.item())
+        self._n_updates += gradient_steps
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("train/loss", np.mean(losses))
+        self.logger.record("train/beta", buffer.beta)
+
+    def _weighted_loss(self, batch: PrioritizedReplayBufferSamples) -> tuple[th.Tensor, th.Tensor]:
+        """TD errors and the mean of their weighted Huber losses."""
+        discounts = self.gamma if batch.discounts is None else batch.discounts
+        with th.no_grad():
+            next_values = self.q_net_target(batch.next_observations).max(dim=1, keepdim=True).values
+            targets = batch.rewards + (1 - batch.dones) * discounts * next_values
+        values = self.q_net(batch.observations).gather(1, batch.actions.long())
+        loss = th.nn.functional.smooth_l1_loss(values, targets, reduction="none")
+        return (targets - values).detach(), (batch.weights * loss).mean()
