@@ -17,6 +17,8 @@ unexport CONDA_PREFIX
 rust_sources := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 pip := $(BIN)/python -m pip --disable-pip-version-check
 run := $(BIN)/python -m
+# A crate of its own, as a user's would be.
+rust_example := cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help env build dev demo test lint fmt rust-test python-test parity interop learning long bench bench-quick asan valgrind miri wheel clean
@@ -77,7 +79,9 @@ test: lint rust-test python-test  ## everything a change must pass
 
 lint: build             ## formatting, clippy, ruff, mypy, stubs, layers
 	cargo fmt --all --check
+	$(rust_example) fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(rust_example) clippy --all-targets --locked --target-dir $(CURDIR)/target/examples -- -D warnings
 	$(run) ruff check
 	$(run) ruff format --check
 	$(run) mypy
@@ -86,6 +90,7 @@ lint: build             ## formatting, clippy, ruff, mypy, stubs, layers
 
 rust-test: env          ## cargo test; the Python module itself is tested from Python
 	cargo test --workspace --exclude rlfast-python --locked $(CARGO_ARGS)
+	$(rust_example) test --locked --target-dir $(CURDIR)/target/examples $(CARGO_ARGS)
 
 python-test: build      ## pytest with doctests
 	$(run) pytest $(PYTEST_ARGS)
@@ -106,6 +111,7 @@ long: build             ## a million fuzzed operations, crash tests (long)
 
 fmt: env                ## format and fix what can be fixed
 	cargo fmt --all
+	$(rust_example) fmt
 	$(run) ruff check --fix --exit-zero
 	$(run) ruff format
 

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use crate::{DType, Element, LoadError, Space};
+#[cfg(doc)]
+use crate::{Episode, State};
 
 /// What a step led to, beside the observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,6 +82,9 @@ impl InfoField {
 ///
 /// A caller asks [`check`](Env::check) before each [`step`](Env::step). The two are separate so that a vector of environments
 /// can refuse a bad action before any of them has moved.
+///
+/// The folder `examples/rust_env` is a crate with an environment of one's own, from spaces to saved states; [`Episode`] and
+/// [`State`] do what all environments have in common.
 pub trait Env: Send {
     /// Element of an observation.
     type Observation: Element;
@@ -124,7 +129,7 @@ pub trait Env: Send {
     }
 
     /// Appends to `to` all that changes in the life of the environment: what it simulates, its stream, whether an episode is
-    /// running. What it was built with is left out. [`State`](crate::State) does the encoding.
+    /// running. What it was built with is left out. [`State`] does the encoding.
     fn save(&self, to: &mut Vec<u8>);
 
     /// Continues from what [`save`](Env::save) wrote for an environment built alike, and takes it off the front of `from`.

@@ -131,7 +131,10 @@ impl Env for Acrobot {
             spin_first.clamp(-SPEED_LIMITS[0], SPEED_LIMITS[0]),
             spin_second.clamp(-SPEED_LIMITS[1], SPEED_LIMITS[1]),
         ];
-        let sin_cos = |angle: f64| (angle.sin() as f32, angle.cos() as f32);
+        let sin_cos = |angle: f64| {
+            let (sine, cosine) = angle.sin_cos();
+            (sine as f32, cosine as f32)
+        };
         self.write([sin_cos(self.motion[0]), sin_cos(self.motion[1])], observation);
         let terminated = self.is_terminal();
         self.episode.running = !terminated;

@@ -50,15 +50,21 @@ impl Pendulum {
     }
 
     fn write(&mut self, observation: &mut [f32]) {
-        self.sine = self.angle.sin();
-        observation.copy_from_slice(&[self.angle.cos() as f32, self.sine as f32, self.velocity as f32]);
+        // Asserted first, so that nothing comes between sine and cosine, and one call computes both.
+        assert_eq!(observation.len(), 3, "an observation has 3 elements");
+        let (sine, cosine) = self.angle.sin_cos();
+        self.sine = sine;
+        observation.copy_from_slice(&[cosine as f32, sine as f32, self.velocity as f32]);
     }
 }
 
 /// The same direction between -pi and pi, by Python's `%`.
 fn normalized(angle: f64) -> f64 {
-    let turned = (angle + PI) % (2.0 * PI);
-    (if turned < 0.0 { turned + 2.0 * PI } else { turned }) - PI
+    const TURN: f64 = 2.0 * PI;
+    let shifted = angle + PI;
+    // A remainder is slow, and seldom needed.
+    let turned = if shifted.abs() < TURN { shifted } else { shifted % TURN };
+    (if turned < 0.0 { turned + TURN } else { turned }) - PI
 }
 
 impl Default for Pendulum {
