@@ -152,7 +152,7 @@ class _Hosted:
         rows = buffer.sample_indices(0)
         buffer.stack_num = stack_num
         rings = np.full(len(rows), self._ring or 0, np.int64)
-        return self._store.add(ours(buffer._meta[rows]).__dict__, rings)[0] - self._base  # noqa: SLF001
+        return self._store.add(ours(buffer._meta[rows]).__dict__, rings)[0] - self._base
 
     def reset(self, keep_statistics: bool = False) -> None:
         """As Tianshou's ``reset``."""
