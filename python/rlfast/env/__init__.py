@@ -1,5 +1,6 @@
 """Environments that step together."""
 
+from rlfast.env.normalization import VectorEnvNormObs
 from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
 from rlfast.env.worker import DummyEnvWorker, EnvWorker
 from rlfast.env.wrappers import ContinuousToDiscrete, MultiDiscreteToDiscrete, TruncatedAsTerminated, VectorEnvWrapper
@@ -12,5 +13,6 @@ __all__ = [
     "EnvWorker",
     "MultiDiscreteToDiscrete",
     "TruncatedAsTerminated",
+    "VectorEnvNormObs",
     "VectorEnvWrapper",
 ]

@@ -1,0 +1,104 @@
+"""Observations scaled by what has been seen so far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+
+from rlfast.env.wrappers import VectorEnvWrapper
+from rlfast.utils.statistics import RunningMeanStd
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from rlfast.env.backend import Rows, Tree
+    from rlfast.env.info import Info
+    from rlfast.env.vector import BaseVectorEnv, Ids, Seeds
+
+
+class VectorEnvNormObs(VectorEnvWrapper):
+    """Scales observations, each dimension on its own, to mean 0 and variance 1 by what has been seen so far.
+
+    Everything that an environment shows counts once, and is scaled: the first observations of episodes, those in
+    between, and the final ones. The statistics are updated before they are applied. To evaluate with what training has
+    seen, hand them over and let them be:
+    ``VectorEnvNormObs(test_envs, update_obs_rms=False).set_obs_rms(train_envs.get_obs_rms())``.
+
+    :param venv: the vector environment to wrap; its observations are arrays (a ``Box``).
+    :param update_obs_rms: whether what is seen changes the statistics.
+    :raises TypeError: observations of another kind.
+
+    >>> import gymnasium as gym
+    >>> from rlfast.env import DummyVectorEnv, VectorEnvNormObs
+    >>> envs = VectorEnvNormObs(DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 4))
+    >>> obs, info = envs.reset(seed=0)
+    >>> bool(abs(obs.mean()) < 1e-6), envs.get_obs_rms().count
+    (True, 4)
+    >>> envs.close()
+    """
+
+    def __init__(self, venv: BaseVectorEnv, update_obs_rms: bool = True) -> None:
+        super().__init__(venv)
+        if not isinstance(venv.single_observation_space, gym.spaces.Box):
+            raise TypeError(
+                f"VectorEnvNormObs scales arrays, but observations are of {venv.single_observation_space}: "
+                "use gymnasium.wrappers.FlattenObservation around each environment first"
+            )
+        self.update_obs_rms = update_obs_rms
+        self.set_obs_rms(RunningMeanStd())
+
+    def set_obs_rms(self, obs_rms: RunningMeanStd) -> None:
+        """Scales by ``obs_rms`` from now on; it is shared, not copied."""
+        self.obs_rms = obs_rms
+        space, bound = self.venv.single_observation_space, obs_rms.clip_max or np.inf
+        self._dtype = np.dtype(space.dtype if np.issubdtype(space.dtype, np.floating) else np.float32)
+        self.single_observation_space = gym.spaces.Box(-bound, bound, space.shape, self._dtype.type)
+
+    def get_obs_rms(self) -> RunningMeanStd:
+        """The statistics, shared."""
+        return self.obs_rms
+
+    def state_dict(self) -> dict[str, Any]:
+        """The statistics as plain data: ``mean`` and ``var``, arrays of an observation's shape, and ``count``."""
+        return {"mean": self.obs_rms.mean.copy(), "var": self.obs_rms.var.copy(), "count": self.obs_rms.count}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Puts back what :meth:`state_dict` gave, also for those who share the statistics.
+
+        :raises ValueError: it is of observations of another shape; nothing has changed.
+        """
+        mean, var = np.array(state["mean"], np.float64), np.array(state["var"], np.float64)
+        shape = self.venv.single_observation_space.shape
+        if mean.shape != var.shape or (mean.shape not in ((), shape)):
+            raise ValueError(f"got statistics of shape {mean.shape} and {var.shape} for observations of shape {shape}")
+        self.obs_rms.mean, self.obs_rms.var, self.obs_rms.count = mean, var, int(state["count"])
+
+    def _scaled(self, obs: NDArray[Any]) -> NDArray[Any]:
+        return self.obs_rms.norm(obs).astype(self._dtype, copy=False)
+
+    def _saw(self, obs: NDArray[Any]) -> None:
+        if self.update_obs_rms:
+            self.obs_rms.update(obs)
+
+    def reset_rows(
+        self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None
+    ) -> tuple[Tree, Info]:
+        """As :meth:`BaseVectorEnv.reset_rows`, scaled."""
+        obs, info = super().reset_rows(id, seed, options)
+        self._saw(obs)
+        return self._scaled(obs), info
+
+    def recv(self, min_ready: int | None = None, timeout: float | None = None) -> Rows:
+        """As :meth:`BaseVectorEnv.recv`, scaled."""
+        rows = super().recv(min_ready, timeout)
+        self._saw(rows.obs_next)
+        if rows.obs is rows.obs_next:
+            obs = self._scaled(rows.obs)
+            return replace(rows, obs=obs, obs_next=obs)
+        self._saw(rows.obs[rows.done])
+        return replace(rows, obs=self._scaled(rows.obs), obs_next=self._scaled(rows.obs_next))

@@ -1,0 +1,157 @@
+"""Gymnasium's own vector wrappers and tools, and a training loop written for its vector environments, on ours."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium.utils.performance import benchmark_vector_step
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import vector as wrappers
+
+from env.backends import BACKENDS
+from env.beside import MODES, SPACES, Telling, assert_same
+from scripted import Scripted
+
+MAKE = {
+    "CartPole": lambda: gym.make("CartPole-v1", max_episode_steps=15, render_mode="rgb_array"),
+    "Pendulum": lambda: gym.make("Pendulum-v1", max_episode_steps=7),
+    "dict": lambda: Telling(SPACES["dict"], gym.spaces.Discrete(3)),
+}
+ALL, ONE_ROW_A_STEP = tuple(MODES), (AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED)
+RESETS_ITSELF = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)
+WRAPPERS = {  # the environment, the wrappers, and the modes that they take
+    "statistics": ("CartPole", wrappers.RecordEpisodeStatistics, RESETS_ITSELF),
+    "observation": ("CartPole", wrappers.NormalizeObservation, (AutoresetMode.NEXT_STEP,)),
+    "reward": ("CartPole", wrappers.NormalizeReward, (AutoresetMode.NEXT_STEP,)),
+    "clip": ("Pendulum", lambda e: wrappers.ClipReward(wrappers.ClipAction(e), -1.0, 1.0), ALL),
+    "rescale": ("Pendulum", lambda e: wrappers.RescaleAction(e, np.float32(-1), np.float32(1)), ALL),
+    "transform": (
+        "CartPole",
+        lambda e: wrappers.TransformReward(wrappers.TransformObservation(e, np.sin), np.log1p),
+        ONE_ROW_A_STEP,
+    ),
+    "dtype": ("CartPole", lambda e: wrappers.DtypeObservation(e, np.float64), ONE_ROW_A_STEP),
+    "reshape": ("CartPole", lambda e: wrappers.ReshapeObservation(e, (2, 2)), ONE_ROW_A_STEP),
+    "filter": ("dict", lambda e: wrappers.FlattenObservation(wrappers.FilterObservation(e, ["a"])), ONE_ROW_A_STEP),
+    "list": ("dict", lambda e: wrappers.DictInfoToList(wrappers.RecordEpisodeStatistics(e)), RESETS_ITSELF),
+}
+
+
+def plain(value):
+    """Without the times that episodes took."""
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items() if key not in {"t", "_t"}}
+    return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("name", "mode"), [(name, mode) for name, (*_, modes) in WRAPPERS.items() for mode in modes])
+def test_wrapped_ours_says_what_wrapped_theirs_says(name, mode, backend):
+    env, wrap, _ = WRAPPERS[name]
+    theirs = SyncVectorEnv([MAKE[env]] * 3, autoreset_mode=mode)
+    ours = BACKENDS[backend]([MAKE[env]] * 3, autoreset_mode=mode)
+    space = theirs.action_space
+    space.seed(1)
+    ours, theirs = wrap(ours), wrap(theirs)
+    assert ours.observation_space == theirs.observation_space
+    assert ours.single_action_space == theirs.single_action_space
+    assert_same(plain(ours.reset(seed=3)[0]), plain(theirs.reset(seed=3)[0]))
+    for _ in range(25):
+        action = space.sample()
+        got, want = ours.step(action), theirs.step(action)
+        assert_same(plain(list(got)), plain(list(want)))
+        if mode is AutoresetMode.DISABLED and (done := np.asarray(want[2]) | np.asarray(want[3])).any():
+            options = [{"reset_mask": done.copy()} for _ in range(2)]
+            assert_same(plain(ours.reset(options=options[0])[0]), plain(theirs.reset(options=options[1])[0]))
+    ours.close()
+    theirs.close()
+    assert ours.unwrapped.closed
+    assert isinstance(ours.unwrapped, gym.vector.VectorEnv)
+
+
+def test_statistics_of_episodes_go_on_where_only_others_are_reset():
+    """With Gymnasium's own they start anew everywhere: it takes the mask out of the options that the wrapper reads."""
+    lengths = [2, 5]
+    envs = wrappers.RecordEpisodeStatistics(
+        BACKENDS["in-process"]([lambda: Scripted(lengths.pop(0))] * 2, autoreset_mode="disabled")
+    )
+    envs.reset()
+    ended = []
+    for _ in range(5):
+        *_, terminated, _, info = envs.step(np.zeros(2, int))
+        if terminated.any():
+            ended.append((info["episode"]["r"].tolist(), info["episode"]["l"].tolist()))
+            envs.reset(options={"reset_mask": terminated})
+    assert ended == [([2, 0], [2, 0]), ([2, 0], [2, 0]), ([0, 5], [0, 5])]
+
+
+def test_gymnasium_measures_ours():
+    envs = BACKENDS["in-process"]([MAKE["CartPole"]] * 2, autoreset_mode="next-step")
+    assert benchmark_vector_step(envs, target_duration=0, seed=0) > 0
+
+
+class Agent(torch.nn.Module):
+    def __init__(self, envs) -> None:
+        super().__init__()
+        size, actions = envs.single_observation_space.shape[0], int(envs.single_action_space.n)
+        self.actor = torch.nn.Sequential(torch.nn.Linear(size, 16), torch.nn.Tanh(), torch.nn.Linear(16, actions))
+        self.critic = torch.nn.Sequential(torch.nn.Linear(size, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+
+    def forward(self, obs, act=None):
+        choice = torch.distributions.Categorical(logits=self.actor(obs))
+        act = choice.sample() if act is None else act
+        return act, choice.log_prob(act), choice.entropy(), self.critic(obs).squeeze(-1)
+
+
+def train(envs, steps=24, updates=3):
+    """Proximal policy optimisation in one function, the way single-file implementations write it."""
+    torch.manual_seed(0)
+    envs = wrappers.RecordEpisodeStatistics(envs)
+    agent = Agent(envs)
+    optimizer = torch.optim.Adam(agent.parameters(), lr=1e-2)
+    next_obs, _ = envs.reset(seed=1)
+    next_obs, next_done = torch.Tensor(next_obs), torch.zeros(envs.num_envs)
+    returns_seen = []
+    for _ in range(updates):
+        rollout = []
+        for _ in range(steps):
+            with torch.no_grad():
+                act, log_prob, _, value = agent(next_obs)
+            obs, done = next_obs, next_done
+            next_obs, reward, terminations, truncations, infos = envs.step(act.cpu().numpy())
+            next_obs, next_done = torch.Tensor(next_obs), torch.Tensor(np.logical_or(terminations, truncations))
+            rollout.append((obs, act, log_prob, value, torch.tensor(reward).float(), done))
+            if "episode" in infos:
+                returns_seen += infos["episode"]["r"][infos["_episode"]].tolist()
+        obs, act, log_prob, value, reward, done = (torch.stack(column) for column in zip(*rollout, strict=True))
+        with torch.no_grad():
+            following, last = agent(next_obs)[-1], torch.zeros(envs.num_envs)
+            advantages = torch.zeros_like(reward)
+            for t in reversed(range(steps)):
+                goes_on = 1 - (next_done if t == steps - 1 else done[t + 1])
+                delta = reward[t] + 0.99 * following * goes_on - value[t]
+                advantages[t] = last = delta + 0.99 * 0.95 * goes_on * last
+                following = value[t]
+        _, new_log_prob, entropy, new_value = agent(obs.flatten(0, 1), act.flatten())
+        ratio = (new_log_prob - log_prob.flatten()).exp()
+        gain = advantages.flatten()
+        policy_loss = -torch.min(gain * ratio, gain * ratio.clamp(0.8, 1.2)).mean()
+        value_loss = (new_value - (advantages + value).flatten()).square().mean()
+        optimizer.zero_grad()
+        (policy_loss + 0.5 * value_loss - 0.01 * entropy.mean()).backward()
+        optimizer.step()
+    envs.close()
+    return returns_seen, torch.cat([p.detach().flatten() for p in agent.parameters()])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_a_single_file_training_loop_learns_the_same_on_ours(mode, backend):
+    def make():
+        return gym.make("CartPole-v1", max_episode_steps=15)
+
+    want, weights = train(SyncVectorEnv([make] * 4, autoreset_mode=mode))
+    got, ours = train(BACKENDS[backend]([make] * 4, autoreset_mode=mode))
+    assert got == want
+    assert len(want) > 10
+    assert torch.equal(ours, weights)
