@@ -126,3 +126,20 @@ def test_a_step_in_which_an_environment_broke_is_not_learned_from():
     assert second.terminated.tolist() == [False] * 6 + [True, False]
     assert stats.lens.tolist() == [5, 5]  # the broken episode is in no statistics
     assert stats.n_collected_steps == 17
+
+
+def test_tuples_of_observations_are_stored_by_position():
+    class Pair(Scripted):
+        def __init__(self):
+            super().__init__(2)
+            self.observation_space = gym.spaces.Tuple((self.observation_space, gym.spaces.Discrete(9)))
+
+        def _obs(self):
+            return super()._obs(), self.step_count
+
+    policy = ScriptedPolicy(act=lambda batch: batch.obs["1"] * 1)
+    collector, _ = collect("SAME_STEP", [Pair(), Pair()], policy=policy, n_step=8)
+    rows = collector.buffer.buffers[0][:]
+    np.testing.assert_array_equal(rows.obs["0"], [[0, 0], [0, 1], [1, 0], [1, 1]])
+    np.testing.assert_array_equal(rows.obs_next["1"], [1, 2, 1, 2])
+    np.testing.assert_array_equal(rows.act, [0, 1, 0, 1])

@@ -16,7 +16,8 @@ from rlfast.data._asked import Asked
 from rlfast.data._collecting import Manner, Tally, as_vector, check_buffer, positive
 from rlfast.data._goal import Episodes, Goal, Quotas, Steps
 from rlfast.data._infos import LatestInfos, of_transitions
-from rlfast.data.batch import Batch
+from rlfast.data.batch import Batch, wrap
+from rlfast.data.buffer._store import wrap_nested
 from rlfast.data.buffer.vector import VectorReplayBuffer
 from rlfast.data.converter import to_numpy
 from rlfast.env._tree import collate
@@ -287,7 +288,7 @@ class Collector:
 
     def _choose(self, obs: Any, ids: Ids, where: Ids | None, *, no_grad: bool) -> dict[str, Any]:
         """What the policy acted on, its action, and what is stored under ``policy``."""
-        batch = Batch(obs=obs, info=self._infos.columns(ids))
+        batch = wrap({"obs": wrap_nested(obs), "info": wrap_nested(self._infos.columns(ids))})  # all arrays: not parsed
         with torch.no_grad() if no_grad else nullcontext():
             result = self.policy(batch, _tree.take(self._state, where))
         act = to_numpy(result.act)
@@ -313,15 +314,15 @@ class Collector:
             "rew": rows.rew,
             "terminated": rows.terminated,
             "truncated": rows.truncated,
-            "obs_next": rows.obs_next,
+            "obs_next": _arrays(rows.obs_next),
             "info": of_transitions(rows),
         }
         if rows.valid is None:
-            ended = self._store(Batch(**transition), ids, done if over else None, tally)
+            ended = self._store(wrap_nested(transition), ids, done if over else None, tally)
         else:
             ended = self._store_valid(transition, rows, tally)
         where = None if len(ids) == self.env_num else ids
-        self._obs = _tree.put(self._obs, where, rows.obs, self.env_num)
+        self._obs = _tree.put(self._obs, where, _arrays(rows.obs), self.env_num)
         self._infos.put(ids, rows.info)
         if over or rows.valid is not None:
             fresh = ids[done] if rows.valid is None else ids[done | ~rows.valid]
@@ -340,7 +341,7 @@ class Collector:
         if not valid.any():
             return broken[:0]
         kept = np.flatnonzero(valid)
-        return self._store(Batch(**_tree.take(transition, kept)), rows.env_id[kept], done[kept], tally)
+        return self._store(wrap_nested(_tree.take(transition, kept)), rows.env_id[kept], done[kept], tally)
 
     def _store(self, transition: Batch, ids: Ids, done: NDArray[np.bool_] | None, tally: Tally) -> Ids:
         """One row for each of ``ids``; ``done`` is None where no episode ended."""
@@ -348,7 +349,7 @@ class Collector:
         tally.steps += len(ids)
         if self.on_step_hook is not None:
             actions = {key: value for key, value in transition.items() if key in ("act", "policy")}
-            self.on_step_hook(Batch(**actions), transition)
+            self.on_step_hook(wrap(actions), transition)
         if done is None:
             return ids[:0]
         tally.returns.extend(ep_return[done])
@@ -377,7 +378,7 @@ class Collector:
         where = None if len(ids) == self.env_num else ids
         obs, info = self.env.reset_rows(where, **reset_kwargs)
         self.buffer.close_episodes(ids)
-        self._obs = _tree.put(self._obs, where, obs, self.env_num)
+        self._obs = _tree.put(self._obs, where, _arrays(obs), self.env_num)
         self._state = _tree.clear(self._state, ids)
         self._stale[ids] = False
         self._infos.put(ids, info)
@@ -389,3 +390,8 @@ class Collector:
             with suppress(Exception):  # they are reset, whatever state they are in
                 self.env.recv()
         self._asked.clear()
+
+
+def _arrays(obs: Any) -> Any:
+    """Observations as policies and buffers take them: an array, or dicts of arrays, also where spaces are tuples."""
+    return obs if isinstance(obs, np.ndarray) else _tree.storable(obs)
