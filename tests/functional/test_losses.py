@@ -1,13 +1,19 @@
+import math
+
 import pytest
 import torch
 
 from rlfast.functional.losses import (
     bootstrapped_return,
+    clipped_surrogate_loss,
     double_q_value,
     huber_loss,
     max_value,
+    soft_value,
     squared_loss,
     td_error,
+    temperature_loss,
+    value_loss,
 )
 
 ONLINE = torch.tensor([[1.0, 5.0, 2.0], [0.0, -1.0, 3.0]])
@@ -76,3 +82,57 @@ def test_huber_loss_clips_the_gradient_at_the_weight():
     error = ERROR.clone().requires_grad_()
     huber_loss(error, WEIGHT).backward()
     assert (4 * error.grad).tolist() == pytest.approx([0.5, -0.5, 0.25, 0.0])
+
+
+RATIO = torch.tensor([1.5, 1.5, 0.5, 0.5, 5.0])
+ADVANTAGE = torch.tensor([1.0, -1.0, 2.0, -2.0, -1.0])
+
+
+@pytest.mark.parametrize(
+    ("dual_clip", "objectives"),
+    [
+        (None, [1.2, -1.5, 1.0, -1.6, -5.0]),
+        (3.0, [1.2, -1.5, 1.0, -1.6, -3.0]),
+        (1.2, [1.2, -1.2, 1.0, -1.6, -1.2]),
+    ],
+)
+def test_clipped_surrogate_loss_by_hand(dual_clip, objectives):
+    loss = clipped_surrogate_loss(RATIO.log(), torch.zeros(5), ADVANTAGE, 0.2, dual_clip)
+    assert loss.item() == pytest.approx(-sum(objectives) / 5)
+
+
+def test_the_clip_stops_the_gradient():
+    log_prob = RATIO.log().requires_grad_()
+    clipped_surrogate_loss(log_prob, torch.zeros(5), ADVANTAGE, 0.2, dual_clip=3.0).backward()
+    assert (-5 * log_prob.grad).tolist() == pytest.approx([0.0, -1.5, 1.0, 0.0, 0.0])  # ratio * advantage, or none
+
+
+def test_ratios_of_each_dimension_share_the_advantage():
+    log_prob = torch.tensor([[0.0, math.log(2.0)], [math.log(0.5), 0.0]])
+    loss = clipped_surrogate_loss(log_prob, torch.zeros(2, 2), torch.tensor([1.0, 10.0]))
+    assert loss.item() == pytest.approx(-(1.0 + 1.2 + 5.0 + 10.0) / 4)
+
+
+def test_value_loss_by_hand():
+    value, returns, old = torch.tensor([1.0, 3.0, 0.9]), torch.tensor([2.0, 3.0, 1.0]), torch.tensor([1.5, 1.0, 1.0])
+    assert value_loss(value, returns).item() == pytest.approx((1.0 + 0.0 + 0.01) / 3)
+    clipped = [(2.0 - 1.3) ** 2, (3.0 - 1.2) ** 2, 0.1**2]  # against 1, 0, 0.01
+    assert value_loss(value, returns, old, 0.2).item() == pytest.approx((1.0 + clipped[1] + clipped[2]) / 3)
+
+
+def test_soft_value_by_hand_and_whose_gradient_flows():
+    q1, q2 = torch.tensor([1.0, 4.0], requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
+    log_prob = torch.tensor([-1.0, 2.0], requires_grad=True)
+    value = soft_value(q1, q2, log_prob, torch.tensor(0.5))
+    assert value.tolist() == [1.5, 2.0]
+    value.sum().backward()
+    assert (q1.grad.tolist(), q2.grad.tolist(), log_prob.grad.tolist()) == ([1.0, 0.0], [0.0, 1.0], [-0.5, -0.5])
+
+
+def test_temperature_loss_by_hand_and_its_gradient():
+    log_alpha, log_prob = torch.tensor([0.5], requires_grad=True), torch.tensor([1.0, -4.0], requires_grad=True)
+    loss = temperature_loss(log_alpha, log_prob, target_entropy=-2.0)
+    assert loss.item() == pytest.approx(0.5 * (1.0 + 6.0) / 2)
+    loss.backward()
+    assert log_alpha.grad.tolist() == [3.5]
+    assert log_prob.grad is None

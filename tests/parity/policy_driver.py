@@ -9,10 +9,14 @@ import sys
 
 import numpy as np
 import torch
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 from tianshou.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
-from tianshou.policy import BasePolicy, DQNPolicy
-from tianshou.utils.net.common import Net
+from tianshou.policy import BasePolicy, DQNPolicy, PPOPolicy, SACPolicy
+from tianshou.utils.net.common import ActorCritic, Net
+from tianshou.utils.net.continuous import ActorProb, Critic
+from tianshou.utils.net.discrete import Actor
+from tianshou.utils.net.discrete import Critic as StateCritic
+from torch.distributions import Categorical, Independent, Normal
 
 KEYS = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
 
@@ -71,8 +75,87 @@ def dqn(given, buffer, options):
     return {**{key: np.array(value) for key, value in trace.items()}, **state}
 
 
+def set_parameters(module, given, prefix):
+    with torch.no_grad():
+        for i, parameter in enumerate(module.parameters()):
+            parameter.copy_(torch.as_tensor(given[f"{prefix}_{i}"]))
+    return module
+
+
+def parameters(prefix, module):
+    return {f"{prefix}_{i}": parameter.detach().numpy() for i, parameter in enumerate(module.parameters())}
+
+
+def ppo(given, buffer, options):
+    critic = set_parameters(StateCritic(Net((4,), hidden_sizes=[16])), given, "critic")
+    if options["continuous"]:
+        actor = ActorProb(Net((4,), hidden_sizes=[16]), 2, unbounded=True)
+        dist_fn, space = (lambda loc, scale: Independent(Normal(loc, scale), 1)), Box(-1, 1, (2,))
+    else:
+        actor, dist_fn, space = Actor(Net((4,), hidden_sizes=[16]), 3), Categorical, Discrete(3)
+    set_parameters(actor, given, "actor")
+    policy = PPOPolicy(
+        actor=actor,
+        critic=critic,
+        optim=torch.optim.SGD(ActorCritic(actor, critic).parameters(), lr=0.05),
+        dist_fn=dist_fn,
+        action_space=space,
+        action_scaling=options["continuous"],
+        **options["policy"],
+    )
+    trace = {"adv": [], "returns": [], "logp_old": [], "losses": []}
+    for _ in range(3):
+        batch, indices = buffer.sample(0)
+        batch = policy.process_fn(batch, buffer, indices)
+        for name in ("adv", "returns", "logp_old"):
+            trace[name].append(batch[name].numpy())
+        stats = policy.learn(batch, batch_size=None, repeat=3)
+        trace["losses"].append([stats.loss.mean, stats.clip_loss.mean, stats.vf_loss.mean, stats.ent_loss.mean])
+    networks = {**parameters("actor", actor), **parameters("critic", critic)}
+    return {**{key: np.array(value) for key, value in trace.items()}, **networks}
+
+
+def sac(given, buffer, options):
+    actor = ActorProb(Net((4,), hidden_sizes=[16]), 2, unbounded=True, conditioned_sigma=True)
+    set_parameters(actor, given, "actor")
+    critics = [Critic(Net((4,), 2, hidden_sizes=[16], concat=True)) for _ in range(2)]
+    for number, critic in enumerate(critics):
+        set_parameters(critic, given, f"critic{number}")
+    log_alpha = torch.zeros(1, requires_grad=True)
+    policy = SACPolicy(
+        actor=actor,
+        actor_optim=torch.optim.SGD(actor.parameters(), lr=0.05),
+        critic=critics[0],
+        critic_optim=torch.optim.SGD(critics[0].parameters(), lr=0.05),
+        critic2=critics[1],
+        critic2_optim=torch.optim.SGD(critics[1].parameters(), lr=0.05),
+        action_space=Box(-1, 1, (2,)),
+        alpha=(-2.0, log_alpha, torch.optim.SGD([log_alpha], lr=0.05)) if options["auto"] else 0.3,
+        tau=0.1,
+        gamma=options["gamma"],
+        estimation_step=options["n_step"],
+    )
+    policy.train()
+    trace = {"target": [], "losses": [], "error": [], "alpha": []}
+    for step, indices in enumerate(given["draws"]):
+        torch.manual_seed(step)
+        batch = policy.process_fn(buffer[indices], buffer, indices)
+        trace["target"].append(batch.returns.numpy())
+        stats = policy.learn(batch)
+        trace["losses"].append([stats.actor_loss, stats.critic1_loss, stats.critic2_loss, stats.alpha_loss or 0.0])
+        trace["alpha"].append(stats.alpha)
+        trace["error"].append(batch.weight.detach().numpy())
+        policy.post_process_fn(batch, buffer, indices)
+    networks = {
+        **parameters("actor", actor),
+        **parameters("critic0", critics[0]),
+        **parameters("old", policy.critic_old),
+    }
+    return {**{key: np.array(value) for key, value in trace.items()}, **networks}
+
+
 if __name__ == "__main__":
     given = dict(np.load(sys.argv[1]))
     options = json.loads(str(given["options"]))
-    work = {"episodic": episodic, "dqn": dqn}[options["work"]]
+    work = {"episodic": episodic, "dqn": dqn, "ppo": ppo, "sac": sac}[options["work"]]
     np.savez(sys.argv[2], **work(given, fill(given, options), options))

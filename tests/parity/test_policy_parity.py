@@ -8,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
+from torch.distributions import Categorical, Independent, Normal
 
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
-from rlfast.policy import BasePolicy, DQNPolicy
-from rlfast.utils.net.common import Net
+from rlfast.policy import BasePolicy, DQNPolicy, PPOPolicy, SACPolicy
+from rlfast.utils.net.common import ActorCritic, Net
+from rlfast.utils.net.continuous import ActorProb, Critic
+from rlfast.utils.net.discrete import Actor
+from rlfast.utils.net.discrete import Critic as StateCritic
 
 PYTHON = os.environ.get("RLFAST_TIANSHOU_PYTHON")
 pytestmark = pytest.mark.skipif(
@@ -112,3 +116,104 @@ def test_dqn(rows, tmp_path, options):
         policy.post_process_fn(batch, buffer, indices)
     for i, parameter in enumerate(model.parameters()):
         assert parameter.detach().numpy() == pytest.approx(theirs[f"parameter_{i}"], abs=1e-5)
+
+
+def parameters(prefix, module):
+    return {f"{prefix}_{i}": p.detach().numpy().copy() for i, p in enumerate(module.parameters())}
+
+
+def assert_equal_networks(theirs, **modules):
+    for prefix, module in modules.items():
+        for name, value in parameters(prefix, module).items():
+            assert value == pytest.approx(theirs[name], abs=1e-5), name
+
+
+@pytest.mark.parametrize(
+    ("continuous", "given"),
+    [
+        (False, {}),
+        (False, {"dual_clip": 2.0, "value_clip": True, "advantage_normalization": False, "eps_clip": 0.05}),
+        (True, {"reward_normalization": True, "recompute_advantage": True, "max_grad_norm": 0.3, "ent_coef": 0.1}),
+        (True, {"max_batchsize": 16, "gae_lambda": 0.8, "discount_factor": 0.9, "value_clip": True}),
+    ],
+    ids=["defaults", "clips", "scaled-recomputed", "small-batches"],
+)
+def test_ppo(rows, tmp_path, continuous, given):
+    torch.manual_seed(0)
+    critic = StateCritic(Net((4,), hidden_sizes=[16]))
+    if continuous:
+        rows["act"] = np.random.default_rng(3).normal(size=(STEPS, RINGS, 2)).astype(np.float32)
+        actor = ActorProb(Net((4,), hidden_sizes=[16]), 2, unbounded=True)
+        dist_fn, space = (lambda loc, scale: Independent(Normal(loc, scale), 1)), Box(-1, 1, (2,))
+    else:
+        actor, dist_fn, space = Actor(Net((4,), hidden_sizes=[16]), 3), Categorical, Discrete(3)
+    networks = parameters("actor", actor) | parameters("critic", critic)
+    options = {"work": "ppo", "prioritized": False, "continuous": continuous, "policy": given}
+    theirs = tianshou(tmp_path, rows | networks, options)
+
+    buffer = fill(VectorReplayBuffer(SIZE, RINGS), rows)
+    optim = torch.optim.SGD(ActorCritic(actor, critic).parameters(), lr=0.05)
+    space_options = {"action_space": space, "action_scaling": continuous}
+    policy = PPOPolicy(actor=actor, critic=critic, optim=optim, dist_fn=dist_fn, **space_options, **given)
+    for update in range(3):
+        batch, indices = buffer.sample(0)
+        batch = policy.process_fn(batch, buffer, indices)
+        for name in ("adv", "returns", "logp_old"):
+            assert batch[name].numpy() == pytest.approx(theirs[name][update], abs=1e-5), name
+        stats = policy.learn(batch, batch_size=None, repeat=3)
+        losses = [stats.loss.mean, stats.clip_loss.mean, stats.vf_loss.mean, stats.ent_loss.mean]
+        assert losses == pytest.approx(theirs["losses"][update], abs=1e-5)
+    assert_equal_networks(theirs, actor=actor, critic=critic)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_step": 1, "auto": False, "prioritized": False},
+        {"n_step": 3, "auto": True, "prioritized": False},
+        {"n_step": 3, "auto": True, "prioritized": True},
+    ],
+    ids=["fixed", "learned-nstep", "prioritized"],
+)
+def test_sac(rows, tmp_path, options):
+    torch.manual_seed(0)
+    actor = ActorProb(Net((4,), hidden_sizes=[16]), 2, unbounded=True, conditioned_sigma=True)
+    torch.nn.init.constant_(actor.sigma.model[-1].bias, -2.0)  # far out their log-probability is not exact
+    critics = [Critic(Net((4,), 2, hidden_sizes=[16], concat=True)) for _ in range(2)]
+    networks = parameters("actor", actor) | parameters("critic0", critics[0]) | parameters("critic1", critics[1])
+    rows["act"] = np.random.default_rng(3).uniform(-1, 1, (STEPS, RINGS, 2)).astype(np.float32)
+    draws = np.random.default_rng(2).integers(SIZE, size=(20, 32))
+    options = options | {"work": "sac", "gamma": 0.9}
+    theirs = tianshou(tmp_path, rows | networks | {"draws": draws}, options)
+
+    kind = PrioritizedVectorReplayBuffer if options["prioritized"] else VectorReplayBuffer
+    buffer = fill(kind(SIZE, RINGS, **({"alpha": 0.6, "beta": 0.4} if options["prioritized"] else {})), rows)
+    log_alpha = torch.zeros(1, requires_grad=True)
+
+    def sgd(parameters):
+        return torch.optim.SGD(parameters, lr=0.05)
+
+    policy = SACPolicy(
+        actor=actor,
+        actor_optim=sgd,
+        critic=critics[0],
+        critic_optim=sgd,
+        critic2=critics[1],
+        critic2_optim=sgd,
+        action_space=Box(-1, 1, (2,)),
+        alpha=(-2.0, log_alpha, sgd([log_alpha])) if options["auto"] else 0.3,
+        tau=0.1,
+        gamma=options["gamma"],
+        estimation_step=options["n_step"],
+    )
+    for step, indices in enumerate(draws):
+        torch.manual_seed(step)
+        batch = policy.process_fn(buffer[indices], buffer, indices)
+        assert batch.returns.numpy() == pytest.approx(theirs["target"][step], abs=1e-5)
+        stats = policy.learn(batch)
+        losses = [stats.actor_loss, stats.critic1_loss, stats.critic2_loss, stats.alpha_loss or 0.0]
+        assert losses == pytest.approx(theirs["losses"][step], abs=1e-5)
+        assert stats.alpha == pytest.approx(theirs["alpha"][step], abs=1e-5)
+        assert batch.td_error.numpy() == pytest.approx(-theirs["error"][step], abs=1e-5)
+        policy.post_process_fn(batch, buffer, indices)
+    assert_equal_networks(theirs, actor=actor, critic0=critics[0], old=policy.critic_old)

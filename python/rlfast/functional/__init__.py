@@ -9,12 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlfast.functional.distributions import Categorical as Categorical
+    from rlfast.functional.distributions import DiagonalNormal as DiagonalNormal
+    from rlfast.functional.distributions import MultiCategorical as MultiCategorical
+    from rlfast.functional.distributions import SquashedNormal as SquashedNormal
+    from rlfast.functional.distributions import tanh_log_det as tanh_log_det
     from rlfast.functional.losses import bootstrapped_return as bootstrapped_return
+    from rlfast.functional.losses import clipped_surrogate_loss as clipped_surrogate_loss
     from rlfast.functional.losses import double_q_value as double_q_value
     from rlfast.functional.losses import huber_loss as huber_loss
     from rlfast.functional.losses import max_value as max_value
+    from rlfast.functional.losses import soft_value as soft_value
     from rlfast.functional.losses import squared_loss as squared_loss
     from rlfast.functional.losses import td_error as td_error
+    from rlfast.functional.losses import temperature_loss as temperature_loss
+    from rlfast.functional.losses import value_loss as value_loss
     from rlfast.functional.returns import VTraceReturns as VTraceReturns
     from rlfast.functional.returns import discounted_returns as discounted_returns
     from rlfast.functional.returns import gae as gae
@@ -23,7 +32,19 @@ if TYPE_CHECKING:
     from rlfast.functional.returns import vtrace as vtrace
 
 _HOMES = {
-    "losses": ("bootstrapped_return", "double_q_value", "huber_loss", "max_value", "squared_loss", "td_error"),
+    "distributions": ("Categorical", "DiagonalNormal", "MultiCategorical", "SquashedNormal", "tanh_log_det"),
+    "losses": (
+        "bootstrapped_return",
+        "clipped_surrogate_loss",
+        "double_q_value",
+        "huber_loss",
+        "max_value",
+        "soft_value",
+        "squared_loss",
+        "td_error",
+        "temperature_loss",
+        "value_loss",
+    ),
     "returns": ("VTraceReturns", "discounted_returns", "gae", "normalize", "nstep_returns", "vtrace"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -115,3 +115,107 @@ def huber_loss(error: torch.Tensor, weight: torch.Tensor | None = None, delta: f
     """
     loss = torch.nn.functional.huber_loss(error, torch.zeros_like(error), reduction="none", delta=delta)
     return (loss if weight is None else weight * loss).mean()
+
+
+def clipped_surrogate_loss(
+    log_prob: torch.Tensor,
+    log_prob_old: torch.Tensor,
+    advantage: torch.Tensor,
+    eps_clip: float = 0.2,
+    dual_clip: float | None = None,
+) -> torch.Tensor:
+    r"""Proximal policy optimization's loss of the policy.
+
+    .. math::
+        L = -\frac1B \sum_i L_i, \qquad
+        L_i = \min\bigl(r_i A_i,\; \mathrm{clip}(r_i, 1-\epsilon, 1+\epsilon)\, A_i\bigr), \qquad
+        r_i = \frac{\pi(a_i \mid s_i)}{\pi_{\mathrm{old}}(a_i \mid s_i)}
+
+    (Schulman et al., arXiv:1707.06347, equation 7.) With a dual clip c, :math:`\max(L_i, c A_i)` takes the place of
+    :math:`L_i` where the advantage is negative (Ye et al., arXiv:1912.09729, equation 5).
+
+    :param log_prob: of the actions under the policy that learns, ``[B]``; ``[B, D]`` for ratios of each dimension.
+    :param log_prob_old: of the actions under the policy that acted, of that shape, without gradient.
+    :param advantage: ``[B]``, without gradient.
+    :param eps_clip: :math:`\epsilon`. Default: 0.2.
+    :param dual_clip: c, above 1; None for no second clip. Default: None.
+    :return: scalar.
+
+    >>> half = torch.log(torch.tensor([0.5, 2.0]))
+    >>> clipped_surrogate_loss(half, torch.zeros(2), torch.tensor([1.0, 1.0])).item()  # -(0.5 + 1.2) / 2
+    -0.850...
+    """
+    ratio = (log_prob - log_prob_old).exp().T if log_prob.dim() > 1 else (log_prob - log_prob_old).exp()
+    objective = torch.minimum(ratio * advantage, ratio.clamp(1.0 - eps_clip, 1.0 + eps_clip) * advantage)
+    if dual_clip is not None:
+        objective = torch.where(advantage < 0, torch.maximum(objective, dual_clip * advantage), objective)
+    return -objective.mean()
+
+
+def value_loss(
+    value: torch.Tensor,
+    returns: torch.Tensor,
+    value_old: torch.Tensor | None = None,
+    eps_clip: float = 0.2,
+) -> torch.Tensor:
+    r"""Mean squared error of the state values, clipped if the values of the critic that acted are given.
+
+    .. math::
+        \frac1B \sum_i \max\Bigl( (V_i - G_i)^2,\; \bigl(V^{\mathrm{old}}_i
+        + \mathrm{clip}(V_i - V^{\mathrm{old}}_i, -\epsilon, \epsilon) - G_i\bigr)^2 \Bigr)
+
+    (The clipping of OpenAI's PPO; Engstrom et al., arXiv:2005.12729, section 3.)
+
+    :param value: ``[B]``.
+    :param returns: targets, ``[B]``, without gradient.
+    :param value_old: ``[B]``, without gradient; None for the plain square. Default: None.
+    :param eps_clip: :math:`\epsilon`. Default: 0.2.
+    :return: scalar.
+
+    >>> value_loss(torch.tensor([3.0]), torch.tensor([3.0]), torch.tensor([1.0]), eps_clip=0.5).item()
+    2.25
+    """
+    loss = (returns - value).square()
+    if value_old is not None:
+        clipped = value_old + (value - value_old).clamp(-eps_clip, eps_clip)
+        loss = torch.maximum(loss, (returns - clipped).square())
+    return loss.mean()
+
+
+def soft_value(q1: torch.Tensor, q2: torch.Tensor, log_prob: torch.Tensor, alpha: torch.Tensor | float) -> torch.Tensor:
+    r"""Value of a state where acting at random is rewarded, from two critics of one action drawn there.
+
+    .. math:: V(s) = \min\bigl(Q_1(s, a), Q_2(s, a)\bigr) - \alpha \log \pi(a \mid s), \qquad a \sim \pi(\cdot \mid s)
+
+    (Haarnoja et al., arXiv:1812.05905, equation 3, with the two critics of its section 6.) Of the target critics at
+    the next state it is the target of the critics; the mean of its negative is the loss of the actor (equation 7).
+
+    :param q1: ``[B]``.
+    :param q2: ``[B]``.
+    :param log_prob: ``[B]``.
+    :param alpha: the temperature.
+    :return: ``[B]``.
+
+    >>> soft_value(torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([-3.0]), 0.5).tolist()
+    [2.5]
+    """
+    return torch.minimum(q1, q2) - alpha * log_prob
+
+
+def temperature_loss(log_alpha: torch.Tensor, log_prob: torch.Tensor, target_entropy: float) -> torch.Tensor:
+    r"""Loss of the temperature, which grows while the policy's entropy is below its target.
+
+    .. math:: L(\alpha) = -\frac1B \sum_i \log\alpha\, \bigl(\log \pi(a_i \mid s_i) + \bar{\mathcal H}\bigr)
+
+    (Haarnoja et al., arXiv:1812.05905, equation 18, with :math:`\log\alpha` for :math:`\alpha` as in its authors'
+    program: of the same sign, and independent of the scale.)
+
+    :param log_alpha: one number, of any shape of one element.
+    :param log_prob: ``[B]``; its gradient is not followed.
+    :param target_entropy: :math:`\bar{\mathcal H}`, usually minus the number of action dimensions.
+    :return: scalar.
+
+    >>> temperature_loss(torch.tensor([2.0]), torch.tensor([1.0, 3.0]), target_entropy=-1.0).item()
+    -2.0
+    """
+    return -(log_alpha * (log_prob.detach() + target_entropy)).mean()

@@ -1,7 +1,21 @@
 """Acting and learning with PyTorch."""
 
+from rlfast.policy._alpha import Alpha, AutoAlpha, FixedAlpha
 from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
 from rlfast.policy.modelfree.dqn import DQNPolicy
+from rlfast.policy.modelfree.ppo import PPOPolicy
+from rlfast.policy.modelfree.sac import SACPolicy
 from rlfast.policy.random import RandomPolicy
 
-__all__ = ["ActingPolicy", "BasePolicy", "DQNPolicy", "RandomPolicy", "TrainingStats"]
+__all__ = [
+    "ActingPolicy",
+    "Alpha",
+    "AutoAlpha",
+    "BasePolicy",
+    "DQNPolicy",
+    "FixedAlpha",
+    "PPOPolicy",
+    "RandomPolicy",
+    "SACPolicy",
+    "TrainingStats",
+]

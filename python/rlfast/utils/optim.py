@@ -44,6 +44,8 @@ def optim_step(
 ) -> None:
     """Do one step down the gradient: clear the gradients, ``loss.backward()``, clip if asked to, ``optim.step()``.
 
+    Only the parameters that the optimizer holds get a gradient: an actor's loss costs no gradients of its critic.
+
     :param loss: scalar.
     :param optim: holds the parameters that are moved.
     :param module: its parameters' gradients are clipped; needed with ``max_grad_norm``.
@@ -53,7 +55,8 @@ def optim_step(
     if max_grad_norm and module is None:
         raise ValueError(f"max_grad_norm={max_grad_norm} needs the module whose gradients are to be clipped")
     optim.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    moved = [p for group in optim.param_groups for p in group["params"] if p.requires_grad]
+    loss.backward(inputs=moved)  # type: ignore[no-untyped-call]
     if max_grad_norm and module is not None:
         nn.utils.clip_grad_norm_(module.parameters(), max_norm=max_grad_norm)
     optim.step()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rlfast.data import Batch
 from rlfast.functional.losses import double_q_value, huber_loss, max_value, squared_loss, td_error
+from rlfast.policy._hidden import stored_state
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
 from rlfast.policy.random import action_mask, random_legal
 from rlfast.utils.optim import OptimizerFactory, make_optimizer, optim_step
@@ -167,8 +168,10 @@ class DQNPolicy(BasePolicy):
         """Add n-step returns, ``[B, 1]``; see :meth:`BasePolicy.compute_nstep_return`."""
 
         def target_q(buffer: "ReplayBuffer", last: Index) -> torch.Tensor:
-            return self._next_value(batch.obs_next if self.n_step == 1 else buffer.get(last, "obs_next"))
+            obs_next = batch.obs_next if self.n_step == 1 else buffer.get(last, "obs_next")
+            return self._next_value(obs_next, stored_state(batch, buffer, last, of_next=True))
 
+        batch.state = stored_state(batch, buffer, indices)
         return self.compute_nstep_return(batch, buffer, indices, target_q, self.gamma, self.n_step)
 
     def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> DQNTrainingStats:  # noqa: ARG002
@@ -178,7 +181,7 @@ class DQNPolicy(BasePolicy):
         """
         if self.freq and self._iter % self.freq == 0:
             self.sync_weight()
-        q_BA, _ = self._ask(self.model, batch.obs, batch.info)
+        q_BA, _ = self._ask(self.model, batch.obs, batch.info, batch.get("state"))
         act_B = torch.as_tensor(batch.act, dtype=torch.int64, device=q_BA.device)
         returns_B = torch.as_tensor(batch.returns, dtype=q_BA.dtype, device=q_BA.device).flatten()
         weight = torch.as_tensor(batch.weight, dtype=q_BA.dtype, device=q_BA.device) if "weight" in batch else None
@@ -209,12 +212,12 @@ class DQNPolicy(BasePolicy):
         super().set_extra_state(state)
         self._iter = state["gradient_step"]
 
-    def _next_value(self, obs_next: Any) -> torch.Tensor:
+    def _next_value(self, obs_next: Any, state: Any = None) -> torch.Tensor:
         """Rate the observation after the last reward, ``[B]``."""
         mask = action_mask(obs_next)
 
         def q_values(network: torch.nn.Module) -> torch.Tensor:
-            return self.compute_q_value(self._ask(network, obs_next, {})[0], mask)
+            return self.compute_q_value(self._ask(network, obs_next, {}, state)[0], mask)
 
         if self.model_old is None:
             return max_value(q_values(self.model))

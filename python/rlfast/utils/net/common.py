@@ -1,150 +1,41 @@
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-ModuleType: TypeAlias = type[nn.Module]
-ArgsType: TypeAlias = tuple[Any, ...] | dict[str, Any] | Sequence[tuple[Any, ...]] | Sequence[dict[str, Any]]
-TActionShape: TypeAlias = Sequence[int] | int | np.int64
-TLinearLayer: TypeAlias = Callable[[int, int], nn.Module]
+from rlfast.utils.net._layers import (
+    MLP,
+    ArgsType,
+    ModuleType,
+    NetBase,
+    TActionShape,
+    TLinearLayer,
+    device_of,
+    miniblock,
+    size_of,
+)
+from rlfast.utils.net._recurrent import Recurrent
 
-
-def miniblock(
-    input_size: int,
-    output_size: int = 0,
-    norm_layer: ModuleType | None = None,
-    norm_args: tuple[Any, ...] | dict[str, Any] | None = None,
-    activation: ModuleType | None = None,
-    act_args: tuple[Any, ...] | dict[str, Any] | None = None,
-    linear_layer: TLinearLayer = nn.Linear,
-) -> list[nn.Module]:
-    """Make one layer: linear, then normalization and activation where given.
-
-    :param norm_args: further arguments of ``norm_layer`` after the size, by place (tuple) or by name (dict).
-    :param act_args: arguments of ``activation``, likewise.
-    """
-    layers: list[nn.Module] = [linear_layer(input_size, output_size)]
-    if norm_layer is not None:
-        layers.append(_construct(norm_layer, (output_size,), norm_args))
-    if activation is not None:
-        layers.append(_construct(activation, (), act_args))
-    return layers
-
-
-def _construct(kind: ModuleType, first: tuple[int, ...], args: tuple[Any, ...] | dict[str, Any] | None) -> nn.Module:
-    if isinstance(args, dict):
-        return kind(*first, **args)
-    return kind(*first, *(args or ()))
-
-
-def _per_layer(name: str, value: Any, layers: int, *, split: type | tuple[type, ...]) -> Any:
-    """Spread one option over all layers, or check that there is one for each."""
-    options: Any = value if isinstance(value, split) else [value] * layers
-    if len(options) != layers:
-        raise ValueError(
-            f"{name} has {len(options)} entries for {layers} hidden layers; give one for each, or a single one"
-        )
-    return options
-
-
-def _device(module: nn.Module) -> torch.device | None:
-    """Give where a module computes; None if it holds no parameter and so computes anywhere.
-
-    It is asked at every step, and ``next(module.parameters())`` takes ten times as long.
-    """
-    for parameter in module._parameters.values():  # noqa: SLF001
-        if parameter is not None:
-            return parameter.device
-    for child in module._modules.values():  # noqa: SLF001
-        device = None if child is None else _device(child)
-        if device is not None:
-            return device
-    return None
-
-
-class MLP(nn.Module):
-    """Fully connected layers.
-
-    :param input_dim: size of the flat input.
-    :param output_dim: size of the output; 0 to end with the last hidden layer.
-    :param hidden_sizes: sizes of the hidden layers.
-    :param norm_layer: normalization ahead of each activation, for example ``nn.LayerNorm``; a list or tuple has one for
-        each hidden layer (None for no normalization).
-    :param norm_args: further arguments of ``norm_layer``: a tuple or dict for all layers, a list with one for each.
-    :param activation: follows each hidden layer; a list or tuple has one for each; None for none. Default: ReLU.
-    :param act_args: arguments of ``activation``, as ``norm_args``.
-    :param device: where the parameters are made. They may move later: the input follows them.
-    :param linear_layer: makes a layer of its two sizes. Default: ``nn.Linear``.
-    :param flatten_input: whether to flatten all but the first dimension. Default: True.
-    :raises ValueError: if a list has not one entry for each hidden layer.
-
-    >>> MLP(4, 2, hidden_sizes=[8, 8])(np.zeros((3, 4))).shape
-    torch.Size([3, 2])
-    """
-
-    def __init__(
-        self,
-        input_dim: int,
-        output_dim: int = 0,
-        hidden_sizes: Sequence[int] = (),
-        norm_layer: ModuleType | Sequence[ModuleType] | None = None,
-        norm_args: ArgsType | None = None,
-        activation: ModuleType | Sequence[ModuleType] | None = nn.ReLU,
-        act_args: ArgsType | None = None,
-        device: str | int | torch.device | None = None,
-        linear_layer: TLinearLayer = nn.Linear,
-        flatten_input: bool = True,
-    ) -> None:
-        super().__init__()
-        sizes = [input_dim, *hidden_sizes]
-        layers: list[nn.Module] = []
-        for input_size, output_size, norm, norm_arg, act, act_arg in zip(
-            sizes[:-1],
-            sizes[1:],
-            _per_layer("norm_layer", norm_layer, len(hidden_sizes), split=(list, tuple)),
-            _per_layer("norm_args", norm_args, len(hidden_sizes), split=list),
-            _per_layer("activation", activation, len(hidden_sizes), split=(list, tuple)),
-            _per_layer("act_args", act_args, len(hidden_sizes), split=list),
-            strict=True,
-        ):
-            layers += miniblock(input_size, output_size, norm, norm_arg, act, act_arg, linear_layer)
-        if output_dim > 0:
-            layers.append(linear_layer(sizes[-1], output_dim))
-        self.output_dim = output_dim or sizes[-1]
-        self.model = nn.Sequential(*layers)
-        self.flatten_input = flatten_input
-        if device is not None:
-            self.to(device)
-
-    def forward(self, obs: NDArray[Any] | torch.Tensor) -> torch.Tensor:
-        """Compute the output.
-
-        :param obs: ``[batch, ...]``, any dtype, array or tensor; computed in float32 where the parameters are.
-        :return: ``[batch, output_dim]``.
-        """
-        x = torch.as_tensor(obs, dtype=torch.float32, device=_device(self.model))
-        if self.flatten_input:
-            x = x.flatten(1) if x.dim() > 1 else x[:, None]
-        out: torch.Tensor = self.model(x)
-        return out
-
-
-class NetBase(nn.Module, ABC):
-    """The interface of networks inside policies."""
-
-    @abstractmethod
-    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
-        """Compute the output and the next hidden state.
-
-        :param obs: ``[batch, ...]``.
-        :param state: hidden state of a recurrent network, None at the start.
-        :param kwargs: what the policy adds, such as ``info``.
-        """
+__all__ = [
+    "MLP",
+    "ActorCritic",
+    "ArgsType",
+    "BaseActor",
+    "DataParallelNet",
+    "ModuleType",
+    "Net",
+    "NetBase",
+    "Recurrent",
+    "TActionShape",
+    "TLinearLayer",
+    "device_of",
+    "get_output_dim",
+    "miniblock",
+    "size_of",
+]
 
 
 class Net(NetBase):
@@ -168,7 +59,7 @@ class Net(NetBase):
         but for their input and output size. Default: None, no dueling.
 
     >>> net = Net((4,), 2, hidden_sizes=[16], dueling_param=({"hidden_sizes": [8]}, {"hidden_sizes": [8]}))
-    >>> logits, state = net(np.zeros((3, 4)))
+    >>> logits, state = net(torch.zeros(3, 4))
     >>> logits.shape, state
     (torch.Size([3, 2]), None)
     """
@@ -193,9 +84,9 @@ class Net(NetBase):
         self.softmax = softmax
         self.num_atoms = num_atoms
         self.use_dueling = dueling_param is not None
-        action_dim = _size(action_shape) * num_atoms
+        action_dim = size_of(action_shape) * num_atoms
         self.model = MLP(
-            _size(state_shape) + (action_dim if concat else 0),
+            size_of(state_shape) + (action_dim if concat else 0),
             0 if concat or self.use_dueling else action_dim,
             hidden_sizes,
             norm_layer,
@@ -238,6 +129,71 @@ class Net(NetBase):
         return logits.view(len(logits), -1, self.num_atoms) if self.num_atoms > 1 else logits
 
 
-def _size(shape: int | np.int64 | Sequence[int]) -> int:
-    """Give the number of elements; that of ``()`` is 1, and a plain number is its own."""
-    return math.prod(shape) if isinstance(shape, Sequence) else int(shape)
+class BaseActor(nn.Module, ABC):
+    """The interface of actors: a head on a network that makes features of observations."""
+
+    @abstractmethod
+    def get_preprocess_net(self) -> nn.Module:
+        """Give the network under the head."""
+
+    @abstractmethod
+    def get_output_dim(self) -> int:
+        """Give the size of one action."""
+
+
+class ActorCritic(nn.Module):
+    """Both networks as one, for an optimizer: parameters that they share come once.
+
+    :param actor: of a policy.
+    :param critic: of the same policy.
+
+    >>> net = Net(4, hidden_sizes=[8])
+    >>> len([*ActorCritic(nn.Sequential(net, nn.Linear(8, 2)), nn.Sequential(net, nn.Linear(8, 1))).parameters()])
+    6
+    """
+
+    def __init__(self, actor: nn.Module, critic: nn.Module) -> None:
+        super().__init__()
+        self.actor = actor
+        self.critic = critic
+
+
+class DataParallelNet(nn.Module):
+    """A network on all CUDA devices at once; the batch is shared out among them.
+
+    :param net: takes ``obs``, as a tensor.
+    """
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = nn.DataParallel(net)
+
+    def forward(self, obs: NDArray[Any] | torch.Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Compute what ``net`` computes.
+
+        :param obs: ``[batch, ...]``, array or tensor; moved to the first device in float32.
+        """
+        device = "cuda" if self.net.device_ids else None
+        result: tuple[Any, Any] = self.net(torch.as_tensor(obs, dtype=torch.float32, device=device), *args, **kwargs)
+        return result
+
+
+def get_output_dim(module: nn.Module, alt_value: int | None) -> int:
+    """Give the size of a network's output: its ``output_dim``, or a number for networks that have none.
+
+    :param module: the network.
+    :param alt_value: the size, where the network does not say it; None if it does.
+    :raises ValueError: neither says it, or they differ.
+
+    >>> get_output_dim(Net(4, hidden_sizes=[8]), None), get_output_dim(nn.Flatten(), 4)
+    (8, 4)
+    """
+    own: int | None = getattr(module, "output_dim", None)
+    kind = type(module).__name__
+    if own is None:
+        if alt_value is None:
+            raise ValueError(f"{kind} has no output_dim: give preprocess_net_output_dim")
+        return alt_value
+    if alt_value is not None and own != alt_value:
+        raise ValueError(f"preprocess_net_output_dim is {alt_value}, but {kind} gives {own} numbers")
+    return own

@@ -1,0 +1,197 @@
+"""Distributions over actions: those of torch where they will do, and lean ones where the update spends its time.
+
+Each is a ``torch.distributions.Distribution``, and none checks its arguments: that costs more than the arithmetic, and
+waits for the device. Letters in shapes: B batch, D action dimensions, A actions.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.distributions import Distribution
+from torch.nn.functional import softplus
+
+_HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
+_LARGEST = 1 - 2.0**-24  # the largest float32 below 1
+Size = torch.Size | Sequence[int]
+
+
+def tanh_log_det(pre: torch.Tensor) -> torch.Tensor:
+    r"""Logarithm of the derivative of tanh, finite for every finite input.
+
+    .. math:: \log\bigl(1 - \tanh^2 u\bigr) = 2 \bigl(\log 2 - u - \mathrm{softplus}(-2u)\bigr)
+
+    (The correction of Haarnoja et al., arXiv:1812.05905, equation 26. Computed from the action instead, it is infinite
+    once ``tanh(u)`` rounds to 1.)
+
+    :param pre: u, any shape.
+    :return: the same shape.
+
+    >>> tanh_log_det(torch.tensor([0.0, 50.0])).tolist()
+    [0.0, -98.61...]
+    """
+    return 2.0 * (math.log(2.0) - pre - softplus(-2.0 * pre))
+
+
+class DiagonalNormal(Distribution):
+    """A normal distribution with independent dimensions: ``Independent(Normal(loc, scale), 1)``, and quicker.
+
+    :param loc: means, ``[B, D]``.
+    :param scale: standard deviations, above 0, ``[B, D]``.
+
+    >>> DiagonalNormal(torch.zeros(1, 2), torch.ones(1, 2)).log_prob(torch.zeros(1, 2)).tolist()  # -log(2 pi)
+    [-1.837...]
+    """
+
+    has_rsample = True
+
+    def __init__(self, loc: torch.Tensor, scale: torch.Tensor) -> None:
+        self.loc = loc
+        self.scale = scale
+        super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=False)
+
+    @property
+    def mean(self) -> torch.Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> torch.Tensor:
+        return self.loc
+
+    @property
+    def stddev(self) -> torch.Tensor:
+        return self.scale
+
+    @property
+    def variance(self) -> torch.Tensor:
+        return self.scale.square()
+
+    def rsample(self, sample_shape: Size = ()) -> torch.Tensor:
+        shape = (*sample_shape, *self.loc.shape)
+        return self.loc + self.scale * torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
+
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        z = (value - self.loc) / self.scale
+        return (-0.5 * z.square() - self.scale.log() - _HALF_LOG_TAU).sum(-1)
+
+    def entropy(self) -> torch.Tensor:
+        return (0.5 + _HALF_LOG_TAU + self.scale.log()).sum(-1)
+
+
+class SquashedNormal(Distribution):
+    r"""The hyperbolic tangent of a :class:`DiagonalNormal`: actions within (-1, 1).
+
+    .. math::
+        a = \tanh u, \qquad
+        \log \pi(a) = \log \mathcal N(u; \mu, \sigma) - \sum_d \log\bigl(1 - \tanh^2 u_d\bigr)
+
+    (Haarnoja et al., arXiv:1812.05905, appendix C.)
+
+    :param loc: means before squashing, ``[B, D]``.
+    :param scale: standard deviations before squashing, above 0, ``[B, D]``.
+    """
+
+    has_rsample = True
+
+    def __init__(self, loc: torch.Tensor, scale: torch.Tensor) -> None:
+        self.base = DiagonalNormal(loc, scale)
+        super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=False)
+
+    @property
+    def mode(self) -> torch.Tensor:
+        """The action of the mean; the tangent has moved the greatest density elsewhere."""
+        return self.base.loc.tanh()
+
+    def rsample(self, sample_shape: Size = ()) -> torch.Tensor:
+        return self.base.rsample(sample_shape).tanh()
+
+    def with_log_prob(self, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        r"""Make actions of standard normal noise, with their log-probabilities, exactly.
+
+        :param noise: :math:`\epsilon`, of which :math:`u = \mu + \sigma\epsilon`, ``[B, D]``; 0 for the mode.
+        :return: actions ``[B, D]`` and log-probabilities ``[B]``.
+
+        >>> dist = SquashedNormal(torch.tensor([[50.0]]), torch.ones(1, 1))
+        >>> act, log_prob = dist.with_log_prob(torch.zeros(1, 1))
+        >>> act.tolist(), log_prob.tolist()
+        ([[1.0]], [97.69...])
+        """
+        pre = self.base.loc + self.base.scale * noise
+        log_prob = (-0.5 * noise.square() - self.base.scale.log() - _HALF_LOG_TAU - tanh_log_det(pre)).sum(-1)
+        return pre.tanh(), log_prob
+
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        """Give the log-probability of actions; those at the bounds count as the nearest ones within.
+
+        :param value: ``[B, D]``, in [-1, 1].
+        """
+        pre = value.clamp(-_LARGEST, _LARGEST).atanh()
+        return self.base.log_prob(pre) - tanh_log_det(pre).sum(-1)
+
+
+class Categorical(Distribution):
+    """One of A actions: ``torch.distributions.Categorical(logits=logits)``, and quicker.
+
+    :param logits: unnormalized log-probabilities, ``[B, A]``; minus infinity for illegal actions.
+
+    >>> Categorical(torch.zeros(1, 4)).entropy().exp().tolist()
+    [4.0...]
+    """
+
+    def __init__(self, logits: torch.Tensor) -> None:
+        self.logits = logits.log_softmax(-1)
+        super().__init__(logits.shape[:-1], validate_args=False)
+
+    @property
+    def probs(self) -> torch.Tensor:
+        return self.logits.exp()
+
+    @property
+    def mode(self) -> torch.Tensor:
+        return self.logits.argmax(-1)
+
+    def sample(self, sample_shape: Size = ()) -> torch.Tensor:
+        probs = self.probs.expand(*sample_shape, *self.logits.shape)
+        return (probs / torch.empty_like(probs).exponential_()).argmax(-1)  # the first of A exponential clocks to ring
+
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        return self.logits.gather(-1, value.long()[..., None]).squeeze(-1)
+
+    def entropy(self) -> torch.Tensor:
+        p_log_p = self.probs * self.logits.clamp(min=torch.finfo(self.logits.dtype).min)
+        return -p_log_p.sum(-1)
+
+
+class MultiCategorical(Distribution):
+    """Independent choices, as a ``MultiDiscrete`` space has them.
+
+    :param logits: unnormalized log-probabilities of all choices side by side, ``[B, sum(nvec)]``.
+    :param nvec: how many actions each choice has, such as ``action_space.nvec``.
+    :raises ValueError: if the last size of ``logits`` is not the sum of ``nvec``.
+
+    >>> dist = MultiCategorical(torch.log(torch.tensor([[0.5, 0.5, 0.2, 0.3, 0.5]])), [2, 3])
+    >>> dist.log_prob(torch.tensor([[1, 2]])).exp().tolist(), dist.mode.tolist()
+    ([0.25], [[0, 2]])
+    """
+
+    def __init__(self, logits: torch.Tensor, nvec: Any) -> None:
+        sizes = [int(n) for n in nvec]
+        if logits.shape[-1] != sum(sizes):
+            raise ValueError(f"the choices {sizes} need {sum(sizes)} logits, got {logits.shape[-1]}")
+        self.choices = [Categorical(part) for part in logits.split_with_sizes(sizes, -1)]
+        super().__init__(logits.shape[:-1], torch.Size([len(sizes)]), validate_args=False)
+
+    @property
+    def mode(self) -> torch.Tensor:
+        return torch.stack([choice.mode for choice in self.choices], -1)
+
+    def sample(self, sample_shape: Size = ()) -> torch.Tensor:
+        return torch.stack([choice.sample(sample_shape) for choice in self.choices], -1)
+
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        parts = [choice.log_prob(act) for choice, act in zip(self.choices, value.unbind(-1), strict=True)]
+        return torch.stack(parts).sum(0)
+
+    def entropy(self) -> torch.Tensor:
+        return torch.stack([choice.entropy() for choice in self.choices]).sum(0)

@@ -1,0 +1,304 @@
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import nn
+
+from rlfast.data import to_torch
+from rlfast.data.batch import wrap
+from rlfast.data.stats import SequenceSummaryStats
+from rlfast.functional import normalize
+from rlfast.functional.losses import clipped_surrogate_loss, value_loss
+from rlfast.policy._checks import check_gamma, check_output
+from rlfast.policy._hidden import stored_state
+from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
+from rlfast.utils import RunningMeanStd
+from rlfast.utils.net.common import ActorCritic, device_of
+from rlfast.utils.optim import OptimizerFactory, make_optimizer, optim_step
+
+if TYPE_CHECKING:
+    from rlfast.data import ReplayBuffer
+    from rlfast.data.types import DistBatchProtocol, LogpOldProtocol, ObsBatchProtocol, RolloutBatchProtocol
+
+TDistFn = Callable[..., torch.distributions.Distribution]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOTrainingStats(TrainingStats):
+    """What the gradient steps on one roll-out tell; each loss before its step."""
+
+    loss: SequenceSummaryStats
+    clip_loss: SequenceSummaryStats
+    vf_loss: SequenceSummaryStats
+    ent_loss: SequenceSummaryStats
+    """The entropy itself."""
+
+
+class PPOPolicy(BasePolicy):
+    r"""Proximal policy optimization (Schulman et al., arXiv:1707.06347).
+
+    .. math::
+        L = L^{\mathrm{clip}}(\pi) + c_v L^{V} - c_e \frac1B \sum \mathcal H\bigl(\pi(\cdot \mid s)\bigr)
+
+    (equation 9), in ``repeat`` passes over a roll-out, whose advantages are estimated by :func:`rlfast.functional.gae`;
+    see :func:`rlfast.functional.clipped_surrogate_loss` and :func:`rlfast.functional.value_loss` for the parts.
+
+    :param actor: called as ``actor(obs, state=..., info=...)``; gives the arguments of ``dist_fn`` (a tuple of several,
+        or one tensor), and the next hidden state.
+    :param critic: called as ``critic(obs)``; gives values ``[B, 1]``.
+    :param optim: optimizes both: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`, called with their
+        parameters.
+    :param dist_fn: makes the distribution over actions, such as :class:`rlfast.functional.Categorical` of logits,
+        ``torch.distributions.Categorical`` of probabilities, or :class:`rlfast.functional.DiagonalNormal`.
+    :param action_space: of one environment.
+    :param eps_clip: :math:`\epsilon`, how far the ratio of probabilities counts. Default: 0.2.
+    :param dual_clip: bound of the loss where the advantage is negative (arXiv:1912.09729), above 1. Default: None.
+    :param value_clip: whether the critic's step is clipped by ``eps_clip``, too. Default: False.
+    :param advantage_normalization: whether advantages have mean 0 and deviation 1 in each minibatch. Default: True.
+    :param recompute_advantage: whether they are estimated anew before each pass (arXiv:2006.05990, section 3.5).
+        Default: False.
+    :param vf_coef: :math:`c_v`. Default: 0.5.
+    :param ent_coef: :math:`c_e`. Default: 0.01.
+    :param max_grad_norm: largest Euclidean norm of the gradient; None for no limit. Default: None.
+    :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
+    :param max_batchsize: most rows that the networks are asked about at once while a roll-out is prepared. Default:
+        256.
+    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param reward_normalization: whether returns are divided by their running standard deviation, so that values are of
+        the order of 1. Default: False.
+    :param deterministic_eval: whether the policy takes the mode in evaluation mode. Default: False.
+    :param observation_space: of one environment, kept for reference. Default: None.
+    :param action_scaling: whether actions are stretched to the bounds of the Box; must be False for other spaces.
+        Default: True.
+    :param action_bound_method: how actions are brought into [-1, 1] before: ``"clip"`` (default), ``"tanh"``, or None.
+    :param lr_scheduler: takes a step after each update. Default: None.
+    :raises ValueError: for a value out of range, scaling of anything but a Box with finite bounds, or an actor of
+        another width than the actions'.
+
+    >>> from rlfast.data import Batch
+    >>> from rlfast.functional import Categorical
+    >>> from rlfast.utils.net.common import Net
+    >>> from rlfast.utils.net.discrete import Actor, Critic
+    >>> from rlfast.utils.optim import adam
+    >>> policy = PPOPolicy(
+    ...     actor=Actor(Net(4, hidden_sizes=[64]), 2, softmax_output=False),
+    ...     critic=Critic(Net(4, hidden_sizes=[64])),
+    ...     optim=adam(3e-4),
+    ...     dist_fn=Categorical,
+    ...     action_space=gym.spaces.Discrete(2),
+    ...     action_scaling=False,
+    ... )
+    >>> policy(Batch(obs=torch.zeros(5, 4), info={})).act.shape
+    torch.Size([5])
+    """
+
+    def __init__(
+        self,
+        *,
+        actor: nn.Module,
+        critic: nn.Module,
+        optim: torch.optim.Optimizer | OptimizerFactory,
+        dist_fn: TDistFn,
+        action_space: gym.Space[Any],
+        eps_clip: float = 0.2,
+        dual_clip: float | None = None,
+        value_clip: bool = False,
+        advantage_normalization: bool = True,
+        recompute_advantage: bool = False,
+        vf_coef: float = 0.5,
+        ent_coef: float = 0.01,
+        max_grad_norm: float | None = None,
+        gae_lambda: float = 0.95,
+        max_batchsize: int = 256,
+        discount_factor: float = 0.99,
+        reward_normalization: bool = False,
+        deterministic_eval: bool = False,
+        observation_space: gym.Space[Any] | None = None,
+        action_scaling: bool = True,
+        action_bound_method: Literal["clip", "tanh"] | None = "clip",
+        lr_scheduler: TLearningRateScheduler | None = None,
+    ) -> None:
+        check_gamma("discount_factor", discount_factor)
+        check_gamma("gae_lambda", gae_lambda)
+        if not eps_clip > 0:
+            raise ValueError(f"eps_clip must be above 0, got {eps_clip}")
+        if dual_clip is not None and not dual_clip > 1:
+            raise ValueError(f"dual_clip must be above 1, or None for no second clip, got {dual_clip}")
+        if max_grad_norm is not None and not max_grad_norm > 0:
+            raise ValueError(f"max_grad_norm must be above 0, or None for no limit, got {max_grad_norm}")
+        if max_batchsize < 1:
+            raise ValueError(f"max_batchsize must be 1 or more, got {max_batchsize}")
+        check_output(actor, action_space)
+        super().__init__(
+            action_space=action_space,
+            observation_space=observation_space,
+            action_scaling=action_scaling,
+            action_bound_method=action_bound_method,
+            lr_scheduler=lr_scheduler,
+        )
+        self.actor, self.critic = actor, critic
+        self._both = [ActorCritic(actor, critic)]  # in a list: its parameters have names already
+        self.optim = make_optimizer(optim, self._both[0].parameters())
+        self.dist_fn = dist_fn
+        self.eps_clip, self.dual_clip, self.value_clip = eps_clip, dual_clip, value_clip
+        self.norm_adv, self.recompute_adv, self.rew_norm = (
+            advantage_normalization,
+            recompute_advantage,
+            reward_normalization,
+        )
+        self.vf_coef, self.ent_coef, self.max_grad_norm = vf_coef, ent_coef, max_grad_norm
+        self.gamma, self.gae_lambda = discount_factor, gae_lambda
+        self.max_batchsize = max_batchsize
+        self.deterministic_eval = deterministic_eval
+        self.ret_rms = RunningMeanStd()
+        self._rollout: tuple[ReplayBuffer, Index] | None = None  # for recomputed advantages
+
+    # -- acting --------------------------------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        batch: "ObsBatchProtocol",
+        state: Any = None,
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> "DistBatchProtocol":
+        """Choose actions: at random, or the mode in evaluation mode with ``deterministic_eval``.
+
+        :param batch: has ``obs`` and ``info``.
+        :param state: hidden state of the actor.
+        :return: ``act``, ``[B, ...]``; ``dist``, their distribution; ``logits``, what the actor gave; ``state``, the
+            next hidden state.
+        """
+        logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
+        dist = self._dist(logits)
+        act = dist.mode if self.deterministic_eval and not self.training else dist.sample()
+        return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
+
+    def _dist(self, logits: Any) -> torch.distributions.Distribution:
+        return self.dist_fn(*logits) if isinstance(logits, tuple) else self.dist_fn(logits)
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> "LogpOldProtocol":
+        """Make tensors of a roll-out, and add what the passes over it compare with.
+
+        :param batch: rows in order of time, as ``sample(0)`` gives them.
+        :return: with ``v_s``, ``returns``, ``adv`` and ``logp_old``, each ``[B]``.
+        """
+        rollout = cast("Any", batch)
+        rollout.obs = to_torch(batch.obs, device=self._device)
+        rollout.obs_next = to_torch(batch.obs_next, device=self._device)
+        rollout.act = to_torch(batch.act, device=self._device)
+        rollout.state = stored_state(batch, buffer, indices)
+        if self.recompute_adv:
+            self._rollout = (buffer, indices)
+        self._add_returns(rollout, buffer, indices)
+        with torch.no_grad():
+            parts = [
+                self._log_prob(rollout.obs[part], _rows(rollout.state, part), rollout.act[part])
+                for part in self._parts(len(indices))
+            ]
+        rollout.logp_old = torch.cat(parts)
+        return cast("LogpOldProtocol", rollout)
+
+    def learn(
+        self,
+        batch: "RolloutBatchProtocol",
+        batch_size: int | None,
+        repeat: int,
+        *args: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+        **kwargs: Any,  # noqa: ARG002
+    ) -> PPOTrainingStats:
+        """Pass over a roll-out, with a gradient step for each minibatch.
+
+        :param batch: what :meth:`process_fn` gave, of N rows.
+        :param batch_size: rows in a minibatch; the last one takes the rest along. None for all rows.
+        :param repeat: passes, each in an order of its own.
+        """
+        rollout = cast("Any", batch)
+        losses: list[torch.Tensor] = []
+        for step in range(repeat):
+            if step and self._rollout is not None:
+                self._add_returns(rollout, *self._rollout)
+            for rows in self._minibatches(rollout, batch_size):
+                losses += self._gradient_step(*rows)
+        columns = torch.stack(losses).view(-1, 4).T.tolist()  # the one time that the device is waited for
+        loss, clip_loss, vf_loss, ent_loss = map(SequenceSummaryStats.from_sequence, columns)
+        return PPOTrainingStats(loss=loss, clip_loss=clip_loss, vf_loss=vf_loss, ent_loss=ent_loss)
+
+    def _gradient_step(
+        self,
+        obs: Any,
+        state: Any,
+        act: torch.Tensor,
+        logp_old_B: torch.Tensor,
+        adv_B: torch.Tensor,
+        returns_B: torch.Tensor,
+        v_s_B: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        dist = self._dist(self.actor(obs, state=state, info={})[0])
+        if self.norm_adv:
+            adv_B = normalize(adv_B)
+        clip_loss = clipped_surrogate_loss(dist.log_prob(act), logp_old_B, adv_B, self.eps_clip, self.dual_clip)
+        value_B = self.critic(obs).flatten()
+        vf_loss = value_loss(value_B, returns_B, v_s_B if self.value_clip else None, self.eps_clip)
+        ent_loss = dist.entropy().mean()
+        loss = clip_loss + self.vf_coef * vf_loss - self.ent_coef * ent_loss
+        optim_step(loss, self.optim, self._both[0], self.max_grad_norm)
+        return loss.detach(), clip_loss.detach(), vf_loss.detach(), ent_loss.detach()
+
+    def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[list[Any]]:
+        """Give the columns of each minibatch, in random order, as :meth:`_gradient_step` takes them."""
+        size = len(rollout.returns)
+        order = torch.as_tensor(self.rng.permutation(size), device=self._device)
+        names = ("obs", "state", "act", "logp_old", "adv", "returns", "v_s")
+        shuffled = [_rows(rollout[name], order) for name in names]
+        starts = range(0, max(size - (batch_size or size), 0) + 1, batch_size or size)
+        for start in starts:
+            stop = size if start == starts[-1] else start + starts.step
+            yield [_rows(column, slice(start, stop)) for column in shuffled]
+
+    def _add_returns(self, rollout: Any, buffer: "ReplayBuffer", indices: Index) -> None:
+        """Add ``v_s``, ``returns`` and ``adv``: tensors ``[B]``."""
+        with torch.no_grad():
+            parts = [*self._parts(len(indices))]
+            rollout.v_s = torch.cat([self.critic(rollout.obs[part]).flatten() for part in parts])
+            next_value = torch.cat([self.critic(rollout.obs_next[part]).flatten() for part in parts])
+        scale = np.sqrt(self.ret_rms.var + self.ret_rms.eps).item() if self.rew_norm else 1.0
+        values, next_values = torch.stack([rollout.v_s, next_value]).double().mul(scale).cpu().numpy()
+        returns, advantage = self.compute_episodic_return(
+            rollout, buffer, indices, next_values, values, self.gamma, self.gae_lambda
+        )
+        rollout.returns, rollout.adv = torch.as_tensor(
+            np.stack([returns / scale, advantage]), dtype=rollout.v_s.dtype, device=rollout.v_s.device
+        )
+        if self.rew_norm:
+            self.ret_rms.update(returns)
+
+    def _log_prob(self, obs: Any, state: Any, act: torch.Tensor) -> torch.Tensor:
+        return self._dist(self.actor(obs, state=state, info={})[0]).log_prob(act)
+
+    def _parts(self, size: int) -> Iterator[slice]:
+        return (slice(start, start + self.max_batchsize) for start in range(0, size, self.max_batchsize))
+
+    @property
+    def _device(self) -> torch.device:
+        return device_of(self.actor) or torch.device("cpu")
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def get_extra_state(self) -> dict[str, Any]:
+        scale = {"mean": float(self.ret_rms.mean), "var": float(self.ret_rms.var), "count": self.ret_rms.count}
+        return {**super().get_extra_state(), "returns": scale}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        super().set_extra_state(state)
+        scale = state["returns"]
+        self.ret_rms.mean, self.ret_rms.var = np.asarray(scale["mean"]), np.asarray(scale["var"])
+        self.ret_rms.count = scale["count"]
+
+
+def _rows(column: Any, rows: Any) -> Any:
+    return None if column is None else column[rows]

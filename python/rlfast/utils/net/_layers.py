@@ -1,0 +1,152 @@
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+ModuleType: TypeAlias = type[nn.Module]
+ArgsType: TypeAlias = tuple[Any, ...] | dict[str, Any] | Sequence[tuple[Any, ...]] | Sequence[dict[str, Any]]
+TActionShape: TypeAlias = Sequence[int] | int | np.int64
+TLinearLayer: TypeAlias = Callable[[int, int], nn.Module]
+
+
+def miniblock(
+    input_size: int,
+    output_size: int = 0,
+    norm_layer: ModuleType | None = None,
+    norm_args: tuple[Any, ...] | dict[str, Any] | None = None,
+    activation: ModuleType | None = None,
+    act_args: tuple[Any, ...] | dict[str, Any] | None = None,
+    linear_layer: TLinearLayer = nn.Linear,
+) -> list[nn.Module]:
+    """Make one layer: linear, then normalization and activation where given.
+
+    :param norm_args: further arguments of ``norm_layer`` after the size, by place (tuple) or by name (dict).
+    :param act_args: arguments of ``activation``, likewise.
+    """
+    layers: list[nn.Module] = [linear_layer(input_size, output_size)]
+    if norm_layer is not None:
+        layers.append(_construct(norm_layer, (output_size,), norm_args))
+    if activation is not None:
+        layers.append(_construct(activation, (), act_args))
+    return layers
+
+
+def _construct(kind: ModuleType, first: tuple[int, ...], args: tuple[Any, ...] | dict[str, Any] | None) -> nn.Module:
+    if isinstance(args, dict):
+        return kind(*first, **args)
+    return kind(*first, *(args or ()))
+
+
+def _per_layer(name: str, value: Any, layers: int, *, split: type | tuple[type, ...]) -> Any:
+    """Spread one option over all layers, or check that there is one for each."""
+    options: Any = value if isinstance(value, split) else [value] * layers
+    if len(options) != layers:
+        raise ValueError(
+            f"{name} has {len(options)} entries for {layers} hidden layers; give one for each, or a single one"
+        )
+    return options
+
+
+def device_of(module: nn.Module) -> torch.device | None:
+    """Give where a module computes; None if it holds no parameter and so computes anywhere.
+
+    It is asked at every step, and ``next(module.parameters())`` takes ten times as long.
+    """
+    for parameter in module._parameters.values():  # noqa: SLF001
+        if parameter is not None:
+            return parameter.device
+    for child in module._modules.values():  # noqa: SLF001
+        device = None if child is None else device_of(child)
+        if device is not None:
+            return device
+    return None
+
+
+class MLP(nn.Module):
+    """Fully connected layers.
+
+    :param input_dim: size of the flat input.
+    :param output_dim: size of the output; 0 to end with the last hidden layer.
+    :param hidden_sizes: sizes of the hidden layers.
+    :param norm_layer: normalization ahead of each activation, for example ``nn.LayerNorm``; a list or tuple has one for
+        each hidden layer (None for no normalization).
+    :param norm_args: further arguments of ``norm_layer``: a tuple or dict for all layers, a list with one for each.
+    :param activation: follows each hidden layer; a list or tuple has one for each; None for none. Default: ReLU.
+    :param act_args: arguments of ``activation``, as ``norm_args``.
+    :param device: where the parameters are made. They may move later: the input follows them.
+    :param linear_layer: makes a layer of its two sizes. Default: ``nn.Linear``.
+    :param flatten_input: whether to flatten all but the first dimension. Default: True.
+    :raises ValueError: if a list has not one entry for each hidden layer.
+
+    >>> MLP(4, 2, hidden_sizes=[8, 8])(np.zeros((3, 4))).shape
+    torch.Size([3, 2])
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int = 0,
+        hidden_sizes: Sequence[int] = (),
+        norm_layer: ModuleType | Sequence[ModuleType] | None = None,
+        norm_args: ArgsType | None = None,
+        activation: ModuleType | Sequence[ModuleType] | None = nn.ReLU,
+        act_args: ArgsType | None = None,
+        device: str | int | torch.device | None = None,
+        linear_layer: TLinearLayer = nn.Linear,
+        flatten_input: bool = True,
+    ) -> None:
+        super().__init__()
+        sizes = [input_dim, *hidden_sizes]
+        layers: list[nn.Module] = []
+        for input_size, output_size, norm, norm_arg, act, act_arg in zip(
+            sizes[:-1],
+            sizes[1:],
+            _per_layer("norm_layer", norm_layer, len(hidden_sizes), split=(list, tuple)),
+            _per_layer("norm_args", norm_args, len(hidden_sizes), split=list),
+            _per_layer("activation", activation, len(hidden_sizes), split=(list, tuple)),
+            _per_layer("act_args", act_args, len(hidden_sizes), split=list),
+            strict=True,
+        ):
+            layers += miniblock(input_size, output_size, norm, norm_arg, act, act_arg, linear_layer)
+        if output_dim > 0:
+            layers.append(linear_layer(sizes[-1], output_dim))
+        self.output_dim = output_dim or sizes[-1]
+        self.model = nn.Sequential(*layers)
+        self.flatten_input = flatten_input
+        if device is not None:
+            self.to(device)
+
+    def forward(self, obs: NDArray[Any] | torch.Tensor) -> torch.Tensor:
+        """Compute the output.
+
+        :param obs: ``[batch, ...]``, any dtype, array or tensor; computed in float32 where the parameters are.
+        :return: ``[batch, output_dim]``.
+        """
+        x = torch.as_tensor(obs, dtype=torch.float32, device=device_of(self.model))
+        if self.flatten_input:
+            x = x.flatten(1) if x.dim() > 1 else x[:, None]
+        out: torch.Tensor = self.model(x)
+        return out
+
+
+class NetBase(nn.Module, ABC):
+    """The interface of networks inside policies."""
+
+    @abstractmethod
+    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+        """Compute the output and the next hidden state.
+
+        :param obs: ``[batch, ...]``.
+        :param state: hidden state of a recurrent network, None at the start.
+        :param kwargs: what the policy adds, such as ``info``.
+        """
+
+
+def size_of(shape: int | np.int64 | Sequence[int]) -> int:
+    """Give the number of elements; that of ``()`` is 1, and a plain number is its own."""
+    return math.prod(shape) if isinstance(shape, Sequence) else int(shape)

@@ -1,0 +1,290 @@
+"""Actors and critics for continuous actions: heads on a network that makes features of observations."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rlfast.utils.net._recurrent import State, lstm_features
+from rlfast.utils.net.common import MLP, BaseActor, TActionShape, TLinearLayer, device_of, get_output_dim, size_of
+
+SIGMA_MIN = -20
+SIGMA_MAX = 2
+
+
+class Actor(BaseActor):
+    """One action for each observation, within a bound.
+
+    :param preprocess_net: called as ``preprocess_net(obs, state)``; gives features ``[batch, size]`` and the next
+        hidden state.
+    :param action_shape: of one action.
+    :param hidden_sizes: hidden layers between features and output. Default: none.
+    :param max_action: actions are in [-max_action, max_action]. Default: 1.
+    :param device: where the head is made.
+    :param preprocess_net_output_dim: size of the features, where ``preprocess_net`` has no ``output_dim``.
+
+    >>> from rlfast.utils.net.common import Net
+    >>> Actor(Net(4, hidden_sizes=[8]), action_shape=(2,))(torch.zeros(3, 4))[0].shape
+    torch.Size([3, 2])
+    """
+
+    def __init__(
+        self,
+        preprocess_net: nn.Module,
+        action_shape: TActionShape,
+        hidden_sizes: Sequence[int] = (),
+        max_action: float = 1.0,
+        device: str | int | torch.device = "cpu",
+        preprocess_net_output_dim: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.preprocess = preprocess_net
+        self.output_dim = size_of(action_shape)
+        features = get_output_dim(preprocess_net, preprocess_net_output_dim)
+        self.last = MLP(features, self.output_dim, hidden_sizes, device=device)
+        self.max_action = max_action
+
+    def get_preprocess_net(self) -> nn.Module:
+        return self.preprocess
+
+    def get_output_dim(self) -> int:
+        return self.output_dim
+
+    def forward(
+        self,
+        obs: NDArray[Any] | torch.Tensor,
+        state: Any = None,
+        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+    ) -> tuple[torch.Tensor, Any]:
+        """Compute actions ``[batch, size]`` and the next hidden state."""
+        features, hidden = self.preprocess(obs, state)
+        return self.max_action * torch.tanh(self.last(features)), hidden
+
+
+class Critic(nn.Module):
+    """The value of an observation and an action, or of an observation alone.
+
+    :param preprocess_net: gives features of observation and action side by side, such as ``Net(..., concat=True)``.
+    :param hidden_sizes: hidden layers between features and output. Default: none.
+    :param device: where the head is made.
+    :param preprocess_net_output_dim: see :class:`Actor`.
+    :param linear_layer: makes a layer of its two sizes. Default: ``nn.Linear``.
+    :param flatten_input: whether the head flattens the features. Default: True.
+
+    >>> from rlfast.utils.net.common import Net
+    >>> Critic(Net(4, 2, hidden_sizes=[8], concat=True))(torch.zeros(3, 4), torch.zeros(3, 2)).shape
+    torch.Size([3, 1])
+    """
+
+    def __init__(
+        self,
+        preprocess_net: nn.Module,
+        hidden_sizes: Sequence[int] = (),
+        device: str | int | torch.device = "cpu",
+        preprocess_net_output_dim: int | None = None,
+        linear_layer: TLinearLayer = nn.Linear,
+        flatten_input: bool = True,
+    ) -> None:
+        super().__init__()
+        self.preprocess = preprocess_net
+        self.output_dim = 1
+        features = get_output_dim(preprocess_net, preprocess_net_output_dim)
+        self.last = MLP(
+            features, 1, hidden_sizes, device=device, linear_layer=linear_layer, flatten_input=flatten_input
+        )
+
+    def forward(
+        self,
+        obs: NDArray[Any] | torch.Tensor,
+        act: NDArray[Any] | torch.Tensor | None = None,
+        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+    ) -> torch.Tensor:
+        """Compute values ``[batch, 1]``.
+
+        :param obs: ``[batch, ...]``, array or tensor.
+        :param act: ``[batch, ...]``; None where values are those of observations.
+        """
+        device = device_of(self.last)
+        x = torch.as_tensor(obs, dtype=torch.float32, device=device).flatten(1)
+        if act is not None:
+            x = torch.cat([x, torch.as_tensor(act, dtype=torch.float32, device=device).flatten(1)], dim=1)
+        features, _ = self.preprocess(x)
+        value: torch.Tensor = self.last(features)
+        return value
+
+
+class ActorProb(BaseActor):
+    """Mean and standard deviation of a normal distribution over actions.
+
+    :param preprocess_net: see :class:`Actor`.
+    :param action_shape: of one action.
+    :param hidden_sizes: hidden layers between features and output. Default: none.
+    :param max_action: means are in [-max_action, max_action], unless ``unbounded``. Default: 1.
+    :param device: where the head is made.
+    :param unbounded: whether means have no bound. Default: False.
+    :param conditioned_sigma: whether the deviation depends on the observation; else it is a parameter that starts at
+        1. Default: False.
+    :param preprocess_net_output_dim: see :class:`Actor`.
+
+    >>> from rlfast.utils.net.common import Net
+    >>> (mean, std), state = ActorProb(Net(4, hidden_sizes=[8]), action_shape=2)(torch.zeros(3, 4))
+    >>> mean.shape, std[0].tolist()
+    (torch.Size([3, 2]), [1.0, 1.0])
+    """
+
+    def __init__(
+        self,
+        preprocess_net: nn.Module,
+        action_shape: TActionShape,
+        hidden_sizes: Sequence[int] = (),
+        max_action: float = 1.0,
+        device: str | int | torch.device = "cpu",
+        unbounded: bool = False,
+        conditioned_sigma: bool = False,
+        preprocess_net_output_dim: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.preprocess = preprocess_net
+        self.output_dim = size_of(action_shape)
+        self.max_action = _bound(max_action, unbounded=unbounded)
+        features = get_output_dim(preprocess_net, preprocess_net_output_dim)
+        self.mu = MLP(features, self.output_dim, hidden_sizes, device=device)
+        self.sigma: MLP | None = None
+        if conditioned_sigma:
+            self.sigma = MLP(features, self.output_dim, hidden_sizes, device=device)
+        else:
+            self.sigma_param = nn.Parameter(torch.zeros(self.output_dim, 1, device=device))
+        self._unbounded = unbounded
+
+    def get_preprocess_net(self) -> nn.Module:
+        return self.preprocess
+
+    def get_output_dim(self) -> int:
+        return self.output_dim
+
+    def forward(
+        self,
+        obs: NDArray[Any] | torch.Tensor,
+        state: Any = None,
+        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], Any]:
+        """Compute means and standard deviations, each ``[batch, size]``, and the next hidden state."""
+        features, hidden = self.preprocess(obs, state)
+        mean = self.mu(features)
+        if not self._unbounded:
+            mean = self.max_action * torch.tanh(mean)
+        log_std = self.sigma_param.flatten() if self.sigma is None else self.sigma(features)
+        return (mean, _deviation(log_std, mean, bounded=self.sigma is not None)), hidden
+
+
+class RecurrentActorProb(nn.Module):
+    """:class:`ActorProb` on a long short-term memory, see :class:`rlfast.utils.net.common.Recurrent`.
+
+    :param layer_num: layers of memory.
+    :param state_shape: of one observation.
+    :param action_shape: of one action.
+    :param hidden_layer_size: size of each layer of memory. Default: 128.
+    :param max_action: see :class:`ActorProb`, as for ``device``, ``unbounded`` and ``conditioned_sigma``.
+    """
+
+    def __init__(
+        self,
+        layer_num: int,
+        state_shape: Sequence[int],
+        action_shape: Sequence[int],
+        hidden_layer_size: int = 128,
+        max_action: float = 1.0,
+        device: str | int | torch.device = "cpu",
+        unbounded: bool = False,
+        conditioned_sigma: bool = False,
+    ) -> None:
+        super().__init__()
+        self.max_action = _bound(max_action, unbounded=unbounded)
+        self.nn = nn.LSTM(size_of(state_shape), hidden_layer_size, num_layers=layer_num, batch_first=True)
+        self.output_dim = size_of(action_shape)
+        self.mu = nn.Linear(hidden_layer_size, self.output_dim)
+        self.sigma: nn.Linear | None = None
+        if conditioned_sigma:
+            self.sigma = nn.Linear(hidden_layer_size, self.output_dim)
+        else:
+            self.sigma_param = nn.Parameter(torch.zeros(self.output_dim, 1))
+        self._unbounded = unbounded
+        self.to(device)
+
+    def forward(
+        self,
+        obs: NDArray[Any] | torch.Tensor,
+        state: State | None = None,
+        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], dict[str, torch.Tensor]]:
+        """Compute means and standard deviations after the last step, each ``[batch, size]``, and the next state.
+
+        :param obs: ``[batch, size]`` for one step, ``[batch, steps, size]`` for several.
+        :param state: ``hidden`` and ``cell``, each ``[batch, layers, hidden_layer_size]``; None for zeros.
+        """
+        x = torch.as_tensor(obs, dtype=torch.float32, device=device_of(self.mu))
+        features, after = lstm_features(self.nn, x, state)
+        mean = self.mu(features)
+        if not self._unbounded:
+            mean = self.max_action * torch.tanh(mean)
+        log_std = self.sigma_param.flatten() if self.sigma is None else self.sigma(features)
+        return (mean, _deviation(log_std, mean, bounded=self.sigma is not None)), after
+
+
+class RecurrentCritic(nn.Module):
+    """:class:`Critic` on a long short-term memory; it begins each stretch without memory.
+
+    :param layer_num: layers of memory.
+    :param state_shape: of one observation.
+    :param action_shape: of one action; ``[0]`` (default) for values of observations alone.
+    :param device: where the parameters are made.
+    :param hidden_layer_size: size of each layer of memory. Default: 128.
+    """
+
+    def __init__(
+        self,
+        layer_num: int,
+        state_shape: Sequence[int],
+        action_shape: Sequence[int] = (0,),
+        device: str | int | torch.device = "cpu",
+        hidden_layer_size: int = 128,
+    ) -> None:
+        super().__init__()
+        self.nn = nn.LSTM(size_of(state_shape), hidden_layer_size, num_layers=layer_num, batch_first=True)
+        self.fc2 = nn.Linear(hidden_layer_size + size_of(action_shape), 1)
+        self.to(device)
+
+    def forward(
+        self,
+        obs: NDArray[Any] | torch.Tensor,
+        act: NDArray[Any] | torch.Tensor | None = None,
+        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+    ) -> torch.Tensor:
+        """Compute values ``[batch, 1]`` after the last step.
+
+        :param obs: ``[batch, size]`` or ``[batch, steps, size]``.
+        :param act: ``[batch, ...]``.
+        """
+        device = device_of(self.fc2)
+        features, _ = lstm_features(self.nn, torch.as_tensor(obs, dtype=torch.float32, device=device), None)
+        if act is not None:
+            actions = torch.as_tensor(act, dtype=torch.float32, device=device).flatten(1)
+            features = torch.cat([features, actions], dim=1)
+        value: torch.Tensor = self.fc2(features)
+        return value
+
+
+def _bound(max_action: float, *, unbounded: bool) -> float:
+    if not unbounded or math.isclose(max_action, 1.0):
+        return max_action
+    warnings.warn(f"unbounded means have no max_action: {max_action} is not used", stacklevel=3)
+    return 1.0
+
+
+def _deviation(log_std: torch.Tensor, mean: torch.Tensor, *, bounded: bool) -> torch.Tensor:
+    log_std = log_std.clamp(SIGMA_MIN, SIGMA_MAX) if bounded else log_std
+    return log_std.exp().expand_as(mean)

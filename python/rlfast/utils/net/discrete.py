@@ -1,0 +1,100 @@
+"""Actors and critics for discrete actions: heads on a network that makes features of observations."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rlfast.utils.net.common import MLP, BaseActor, TActionShape, get_output_dim, size_of
+
+
+class Actor(BaseActor):
+    """A number for each action: its probability, or, without softmax, its logit or value.
+
+    :param preprocess_net: called as ``preprocess_net(obs, state)``; gives features ``[batch, size]`` and the next
+        hidden state.
+    :param action_shape: the number of actions (for several choices, the sum of theirs).
+    :param hidden_sizes: hidden layers between features and output. Default: none.
+    :param softmax_output: whether to end with a softmax. Default: True.
+    :param preprocess_net_output_dim: size of the features, where ``preprocess_net`` has no ``output_dim``.
+    :param device: where the head is made.
+
+    >>> from rlfast.utils.net.common import Net
+    >>> probs, state = Actor(Net(4, hidden_sizes=[8]), 2)(torch.zeros(3, 4))
+    >>> probs.sum(1).tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        preprocess_net: nn.Module,
+        action_shape: TActionShape,
+        hidden_sizes: Sequence[int] = (),
+        softmax_output: bool = True,
+        preprocess_net_output_dim: int | None = None,
+        device: str | int | torch.device = "cpu",
+    ) -> None:
+        super().__init__()
+        self.preprocess = preprocess_net
+        self.output_dim = size_of(action_shape)
+        features = get_output_dim(preprocess_net, preprocess_net_output_dim)
+        self.last = MLP(features, self.output_dim, hidden_sizes, device=device)
+        self.softmax_output = softmax_output
+
+    def get_preprocess_net(self) -> nn.Module:
+        return self.preprocess
+
+    def get_output_dim(self) -> int:
+        return self.output_dim
+
+    def forward(
+        self,
+        obs: NDArray[Any] | torch.Tensor,
+        state: Any = None,
+        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+    ) -> tuple[torch.Tensor, Any]:
+        """Compute the output, ``[batch, actions]``, and the next hidden state."""
+        features, hidden = self.preprocess(obs, state)
+        logits = self.last(features)
+        return (logits.softmax(-1) if self.softmax_output else logits), hidden
+
+
+class Critic(nn.Module):
+    """The value of an observation, or of each action there.
+
+    :param preprocess_net: see :class:`Actor`.
+    :param hidden_sizes: hidden layers between features and output. Default: none.
+    :param last_size: size of the output. Default: 1.
+    :param preprocess_net_output_dim: see :class:`Actor`.
+    :param device: where the head is made.
+
+    >>> from rlfast.utils.net.common import Net
+    >>> Critic(Net(4, hidden_sizes=[8]))(torch.zeros(3, 4)).shape
+    torch.Size([3, 1])
+    """
+
+    def __init__(
+        self,
+        preprocess_net: nn.Module,
+        hidden_sizes: Sequence[int] = (),
+        last_size: int = 1,
+        preprocess_net_output_dim: int | None = None,
+        device: str | int | torch.device = "cpu",
+    ) -> None:
+        super().__init__()
+        self.preprocess = preprocess_net
+        self.output_dim = last_size
+        self.last = MLP(
+            get_output_dim(preprocess_net, preprocess_net_output_dim), last_size, hidden_sizes, device=device
+        )
+
+    def forward(self, obs: NDArray[Any] | torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        """Compute the output, ``[batch, last_size]``.
+
+        :param kwargs: ``state``, the hidden state of ``preprocess_net``.
+        """
+        features, _ = self.preprocess(obs, state=kwargs.get("state"))
+        value: torch.Tensor = self.last(features)
+        return value

@@ -1,0 +1,129 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import distributions as reference
+
+from rlfast.functional import Categorical, DiagonalNormal, MultiCategorical, SquashedNormal, tanh_log_det
+
+LOC = torch.tensor([[0.5, -1.0], [2.0, 0.0], [0.0, 0.0]])
+SCALE = torch.tensor([[0.1, 2.0], [1.0, 1.0], [3.0, 0.5]])
+VALUE = torch.tensor([[0.4, 1.0], [-1.0, 0.0], [5.0, -0.5]])
+
+
+def twin():
+    return reference.Independent(reference.Normal(LOC, SCALE), 1)
+
+
+class TestDiagonalNormal:
+    def test_by_hand(self):
+        dist = DiagonalNormal(torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 1.0]]))
+        log_prob = -0.5 * 4 - math.log(2) - 0.5 * math.log(2 * math.pi) + -0.5 * 9 - 0.5 * math.log(2 * math.pi)
+        assert dist.log_prob(torch.tensor([[5.0, 3.0]])).tolist() == pytest.approx([log_prob])
+        assert dist.entropy().tolist() == pytest.approx([math.log(2) + math.log(2 * math.pi * math.e)])
+
+    def test_it_agrees_with_torch(self):
+        dist = DiagonalNormal(LOC, SCALE)
+        assert torch.allclose(dist.log_prob(VALUE), twin().log_prob(VALUE))
+        assert torch.allclose(dist.entropy(), twin().entropy())
+        for name in ("mean", "mode", "stddev", "variance"):
+            assert torch.equal(getattr(dist, name), getattr(twin(), name))
+        assert (dist.batch_shape, dist.event_shape) == (twin().batch_shape, twin().event_shape)
+        torch.manual_seed(3)
+        mine = dist.sample((4,))
+        torch.manual_seed(3)
+        assert torch.allclose(mine, twin().sample((4,)))
+
+    def test_samples_carry_gradients_only_when_asked(self):
+        loc = LOC.clone().requires_grad_()
+        assert DiagonalNormal(loc, SCALE).rsample().requires_grad
+        assert not DiagonalNormal(loc, SCALE).sample().requires_grad
+
+
+class TestSquashedNormal:
+    def test_by_hand(self):
+        dist = SquashedNormal(torch.zeros(1, 1), torch.ones(1, 1))
+        act, log_prob = dist.with_log_prob(torch.tensor([[0.5]]))
+        assert act.tolist() == [[pytest.approx(math.tanh(0.5))]]
+        density = math.exp(-0.125) / math.sqrt(2 * math.pi) / (1 - math.tanh(0.5) ** 2)
+        assert log_prob.tolist() == pytest.approx([math.log(density)])
+        assert dist.log_prob(act).tolist() == pytest.approx(log_prob.tolist(), rel=1e-5)
+        assert SquashedNormal(LOC, SCALE).mode.tolist() == LOC.tanh().tolist()
+
+    def test_its_density_sums_to_one(self):
+        act = torch.linspace(-1, 1, 200_001, dtype=torch.float64)[1:-1, None]
+        dist = SquashedNormal(torch.full_like(act, 0.3), torch.full_like(act, 0.6))
+        assert dist.log_prob(act).exp().sum().item() * 1e-5 == pytest.approx(1.0, abs=1e-6)
+
+    @pytest.mark.pitfall("F4")
+    @pytest.mark.parametrize("act", [1 - 2.0**-24, -(1 - 2.0**-24), 1.0, -1.0])
+    def test_the_log_probability_is_finite_at_the_bounds(self, act):
+        loc = torch.zeros(1, 1, requires_grad=True)
+        log_prob = SquashedNormal(loc, torch.ones(1, 1)).log_prob(torch.tensor([[act]]))
+        log_prob.sum().backward()
+        assert torch.isfinite(log_prob).all()
+        assert torch.isfinite(loc.grad).all()
+
+    @pytest.mark.pitfall("F4")
+    @pytest.mark.parametrize("pre", [0.0, 1.0, 8.7, 20.0, 1e4, -1e4])
+    def test_the_correction_is_finite_and_exact_far_out(self, pre):
+        u = torch.tensor([pre], requires_grad=True)
+        log_det = tanh_log_det(u)
+        log_det.sum().backward()
+        exact = 2 * (math.log(2) - abs(pre) - math.log1p(math.exp(-2 * abs(pre))))
+        assert log_det.item() == pytest.approx(exact, rel=1e-5, abs=1e-6)
+        assert u.grad.item() == pytest.approx(-2 * math.tanh(pre), abs=1e-5)
+
+
+class TestCategorical:
+    LOGITS = torch.tensor([[0.0, 1.0, 2.0], [-1.0, -1.0, -1.0]])
+
+    def test_it_agrees_with_torch(self):
+        mine, theirs = Categorical(self.LOGITS), reference.Categorical(logits=self.LOGITS)
+        act = torch.tensor([2, 0])
+        assert torch.allclose(mine.log_prob(act), theirs.log_prob(act))
+        assert torch.allclose(mine.entropy(), theirs.entropy())
+        assert torch.allclose(mine.probs, theirs.probs)
+        assert mine.mode.tolist() == [2, 0]
+        assert (mine.batch_shape, mine.event_shape) == (theirs.batch_shape, theirs.event_shape)
+
+    def test_it_draws_by_probability_and_never_what_is_illegal(self):
+        dist = Categorical(torch.log(torch.tensor([0.1, 0.0, 0.6, 0.3])))
+        drawn = torch.bincount(dist.sample((100_000,)), minlength=4) / 100_000
+        assert drawn.tolist() == pytest.approx([0.1, 0.0, 0.6, 0.3], abs=0.006)
+        assert drawn[1] == 0
+
+    def test_illegal_actions_have_no_entropy_and_no_gradient(self):
+        logits = torch.tensor([[0.0, -torch.inf, 0.0]], requires_grad=True)
+        entropy = Categorical(logits).entropy()
+        entropy.sum().backward()
+        assert entropy.tolist() == pytest.approx([math.log(2)])
+        assert logits.grad.tolist() == [[0.0, 0.0, 0.0]]
+
+    def test_actions_may_be_of_any_integer_dtype(self):
+        assert Categorical(self.LOGITS).log_prob(torch.tensor([2.0, 0.0])).tolist() == pytest.approx(
+            Categorical(self.LOGITS).log_prob(torch.tensor([2, 0], dtype=torch.int32)).tolist()
+        )
+
+
+class TestMultiCategorical:
+    def test_it_is_the_product_of_its_choices(self):
+        logits = torch.randn(4, 5)
+        dist = MultiCategorical(logits, np.array([2, 3]))
+        first, second = reference.Categorical(logits=logits[:, :2]), reference.Categorical(logits=logits[:, 2:])
+        act = torch.tensor([[0, 2], [1, 1], [1, 0], [0, 0]])
+        assert torch.allclose(dist.log_prob(act), first.log_prob(act[:, 0]) + second.log_prob(act[:, 1]))
+        assert torch.allclose(dist.entropy(), first.entropy() + second.entropy())
+        assert dist.mode.tolist() == torch.stack([logits[:, :2].argmax(1), logits[:, 2:].argmax(1)], 1).tolist()
+
+    def test_samples(self):
+        dist = MultiCategorical(torch.log(torch.tensor([[0.25, 0.75, 0.5, 0.5, 0.0]])), [2, 3])
+        drawn = dist.sample((20_000,))
+        assert drawn.shape == (20_000, 1, 2)
+        assert drawn[:, 0, 0].float().mean().item() == pytest.approx(0.75, abs=0.01)
+        assert drawn[:, 0, 1].float().mean().item() == pytest.approx(0.5, abs=0.01)
+
+    def test_a_width_that_does_not_fit(self):
+        with pytest.raises(ValueError, match=r"the choices \[2, 3\] need 5 logits, got 4"):
+            MultiCategorical(torch.zeros(1, 4), [2, 3])

@@ -1,0 +1,339 @@
+import copy
+import io
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from torch import nn
+from torch.distributions import Independent, Normal
+
+from rlfast.data import Batch, ReplayBuffer, VectorReplayBuffer
+from rlfast.functional import Categorical, DiagonalNormal, MultiCategorical, gae
+from rlfast.policy import PPOPolicy
+from rlfast.policy.modelfree.ppo import PPOTrainingStats
+from rlfast.utils.net.common import Net
+from rlfast.utils.net.continuous import ActorProb
+from rlfast.utils.net.discrete import Actor, Critic
+from rlfast.utils.optim import adam
+
+MULTI = MultiDiscrete([2, 3])
+HEADS = {
+    "categorical": (Discrete(3), Categorical, lambda: Actor(Net(4, hidden_sizes=[8]), 3, softmax_output=False)),
+    "probabilities": (Discrete(3), torch.distributions.Categorical, lambda: Actor(Net(4, hidden_sizes=[8]), 3)),
+    "multi": (
+        MULTI,
+        lambda logits: MultiCategorical(logits, MULTI.nvec),
+        lambda: Actor(Net(4, hidden_sizes=[8]), 5, softmax_output=False),
+    ),
+    "normal": (Box(-2, 2, (2,)), DiagonalNormal, lambda: ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True)),
+    "independent": (
+        Box(-2, 2, (2,)),
+        lambda loc, scale: Independent(Normal(loc, scale), 1),
+        lambda: ActorProb(Net(4, hidden_sizes=[8]), 2, conditioned_sigma=True),
+    ),
+    "per dimension": (Box(-2, 2, (2,)), Normal, lambda: ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True)),
+}
+
+
+def make_ppo(head="categorical", seed=0, **options):
+    torch.manual_seed(seed)
+    space, dist_fn, actor = HEADS[head]
+    defaults = {
+        "actor": actor(),
+        "critic": Critic(Net(4, hidden_sizes=[8])),
+        "optim": adam(1e-2, fused=False),
+        "dist_fn": dist_fn,
+        "action_space": space,
+        "action_scaling": isinstance(space, Box),
+    }
+    policy = PPOPolicy(**defaults | options)
+    policy.seed(seed)
+    return policy
+
+
+def rollout(policy, steps=40, rings=2, **options):
+    """Give a buffer of what ``policy`` did at random observations; a fifth of the steps ends an episode."""
+    rng = np.random.default_rng(0)
+    buffer = VectorReplayBuffer(steps * rings, rings, **options)
+    for _ in range(steps):
+        obs, obs_next = rng.normal(size=(2, rings, 4)).astype(np.float32)
+        act = policy(Batch(obs=obs, info={})).act.numpy()
+        end = rng.random(rings) < 0.2
+        flags = {"terminated": end & (rng.random(rings) < 0.5)}
+        flags["truncated"] = end & ~flags["terminated"]
+        buffer.add(Batch(obs=obs, act=act, rew=rng.normal(size=rings), obs_next=obs_next, info={}, **flags))
+    return buffer
+
+
+def prepared(policy, buffer):
+    batch, indices = buffer.sample(0)
+    return policy.process_fn(batch, buffer, indices)
+
+
+def weights(policy):
+    return torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
+
+
+class TestConstruction:
+    @pytest.mark.parametrize(
+        ("options", "match"),
+        [
+            ({"eps_clip": 0.0}, "eps_clip must be above 0"),
+            ({"dual_clip": 1.0}, "dual_clip must be above 1"),
+            ({"max_grad_norm": 0.0}, "max_grad_norm must be above 0"),
+            ({"max_batchsize": 0}, "max_batchsize must be 1 or more"),
+            ({"gae_lambda": 1.1}, r"gae_lambda must be in \[0, 1\]"),
+            ({"discount_factor": float("nan")}, r"discount_factor must be in \[0, 1\]"),
+            ({"action_scaling": True}, "action_scaling needs a Box with finite bounds"),
+            ({"action_bound_method": ""}, "action_bound_method must be one of"),
+            ({"action_space": Discrete(4)}, r"the actor gives 3 numbers, but Discrete\(4\) needs 4"),
+            ({"action_space": MULTI}, "the actor gives 3 numbers, but .* needs 5"),
+            ({"action_space": Box(-1, 1, (2,))}, "the actor gives 3 numbers, but .* needs 2"),
+        ],
+    )
+    def test_bad_options(self, options, match):
+        with pytest.raises(ValueError, match=match):
+            make_ppo(**options)
+
+    def test_an_unbounded_box_cannot_be_scaled(self):
+        with pytest.raises(ValueError, match="finite bounds"):
+            make_ppo("normal", action_space=Box(-np.inf, np.inf, (2,)))
+
+    def test_the_optimizer_gets_shared_parameters_once(self):
+        backbone = Net(4, hidden_sizes=[8])
+        policy = make_ppo(actor=Actor(backbone, 3, softmax_output=False), critic=Critic(backbone))
+        assert len(policy.optim.param_groups[0]["params"]) == 6
+
+    def test_each_weight_has_one_name(self):
+        names = {name.split(".")[0] for name in make_ppo().state_dict()}
+        assert names == {"actor", "critic", "_extra_state"}
+
+
+class TestForward:
+    @pytest.mark.parametrize("head", HEADS)
+    def test_samples_while_training_and_modes_in_evaluation(self, head):
+        policy = make_ppo(head, deterministic_eval=True)
+        batch = Batch(obs=np.random.randn(200, 4).astype(np.float32), info={})
+        result = policy(batch, state=None)
+        assert result.act.shape == (200, *policy.action_space.shape)
+        assert not torch.equal(result.act, result.dist.mode)
+        assert torch.equal(policy.eval()(batch).act, result.dist.mode)
+        assert not torch.equal(make_ppo(head).eval()(batch).act, result.dist.mode)
+
+    @pytest.mark.pitfall("F3")
+    def test_the_policy_counts_in_its_own_form(self):
+        policy = make_ppo("normal", action_space=Box(np.array([0.0, 0.0]), np.array([5.0, 1.0]), (2,), np.float64))
+        assert policy.map_action(np.array([[-1.0, 1.0], [9.0, 0.0]])).tolist() == [[0.0, 1.0], [5.0, 0.5]]
+
+    def test_compute_action(self):
+        assert make_ppo().compute_action(np.zeros(4, np.float32)) in range(3)
+        assert make_ppo("multi").compute_action(np.zeros(4, np.float32)).shape == (2,)
+
+
+class TestProcess:
+    @pytest.mark.parametrize("head", HEADS)
+    @pytest.mark.parametrize("max_batchsize", [7, 1000])
+    def test_what_the_passes_compare_with(self, head, max_batchsize):
+        policy = make_ppo(head, max_batchsize=max_batchsize)
+        buffer = rollout(policy)
+        batch, indices = buffer.sample(0)
+        done = policy.process_fn(copy.deepcopy(batch), buffer, indices)
+        obs, obs_next = torch.as_tensor(batch.obs), torch.as_tensor(batch.obs_next)
+        with torch.no_grad():
+            values, next_values = policy.critic(obs).flatten(), policy.critic(obs_next).flatten()
+            logits = policy.actor(obs)[0]
+            dist = policy.dist_fn(*logits) if isinstance(logits, tuple) else policy.dist_fn(logits)
+            log_prob = dist.log_prob(torch.as_tensor(batch.act))
+        assert torch.allclose(done.v_s, values, atol=1e-6)
+        assert torch.allclose(done.logp_old, log_prob, atol=1e-6)
+        end = batch.truncated.copy()
+        end[np.isin(indices, buffer.unfinished_index())] = True
+        expected = gae(batch.rew, values.numpy(), next_values.numpy(), batch.terminated, end, 0.99, 0.95)
+        assert done.adv.numpy() == pytest.approx(expected, abs=1e-5)
+        assert torch.allclose(done.returns, done.adv + done.v_s, atol=1e-5)
+        assert not any(done[name].requires_grad for name in ("v_s", "returns", "adv", "logp_old"))
+
+    def test_no_more_rows_at_once_than_allowed(self):
+        # inventory W24: logp_old of a whole roll-out in one batch
+        policy = make_ppo(max_batchsize=16)
+        buffer = rollout(policy)
+        seen = []
+        for net in (policy.actor, policy.critic):
+            net.register_forward_pre_hook(lambda _, args: seen.append(len(args[0])))
+        prepared(policy, buffer)
+        assert max(seen) == 16
+        assert sum(seen) == 3 * 80
+
+    def test_return_scaling(self):
+        policy = make_ppo(reward_normalization=True)
+        buffer = rollout(policy)
+        plain = prepared(make_ppo(), buffer)
+        first = prepared(policy, buffer)
+        assert torch.allclose(first.returns, plain.returns, atol=1e-5)  # the first scale is 1
+        mean, var = plain.returns.double().mean().item(), plain.returns.double().var(correction=0).item()
+        assert float(policy.ret_rms.var) == pytest.approx(var, rel=1e-5)
+        assert float(policy.ret_rms.mean) == pytest.approx(mean, rel=1e-5)
+        second = prepared(policy, buffer)
+        scale = np.sqrt(var)
+        values = second.v_s.numpy() * scale
+        batch, indices = buffer.sample(0)
+        end = batch.truncated | np.isin(indices, buffer.unfinished_index())
+        next_values = policy.critic(batch.obs_next).detach().flatten().numpy() * scale
+        advantage = gae(batch.rew, values, next_values, batch.terminated, end, 0.99, 0.95)
+        assert second.adv.numpy() == pytest.approx(advantage, abs=1e-4)
+        assert second.returns.numpy() == pytest.approx((advantage + values) / scale, abs=1e-4)
+
+
+class Fixed(nn.Module):
+    """An actor or critic whose outputs, by the number of the observation, are its parameters."""
+
+    def __init__(self, values):
+        super().__init__()
+        self.values = nn.Parameter(torch.tensor(values))
+        self.actor = self.values.shape[1] > 1
+
+    def forward(self, obs, state=None, info=None):
+        out = self.values[torch.as_tensor(obs).long()]
+        return (out, state) if self.actor else out
+
+
+def by_hand(**options):
+    """Give a policy of two observations and two equally likely actions, and a minibatch of two rows of it."""
+    actor, critic = Fixed([[0.0, 0.0], [0.0, 0.0]]), Fixed([[1.0], [2.0]])
+    optim = torch.optim.SGD([actor.values, critic.values], lr=1.0)
+    options = {"action_space": Discrete(2), "advantage_normalization": False} | options
+    policy = make_ppo(actor=actor, critic=critic, optim=optim, **options)
+    rows = {
+        "obs": torch.tensor([0, 1]),
+        "state": None,
+        "act": torch.tensor([0, 1]),
+        "logp_old_B": torch.log(torch.tensor([0.5, 0.25])),  # ratios 1 and 2
+        "adv_B": torch.tensor([3.0, 1.0]),
+        "returns_B": torch.tensor([2.0, 4.0]),
+        "v_s_B": torch.tensor([1.0, 1.5]),
+    }
+    return policy, rows
+
+
+class TestLearn:
+    def test_losses_and_step_by_hand(self):
+        policy, rows = by_hand()
+        loss, clip_loss, vf_loss, ent_loss = policy._gradient_step(**rows)
+        assert clip_loss.item() == pytest.approx(-(3.0 + 1.2) / 2)
+        assert vf_loss.item() == pytest.approx((1.0 + 4.0) / 2)
+        assert ent_loss.item() == pytest.approx(np.log(2))
+        assert loss.item() == pytest.approx(-2.1 + 0.5 * 2.5 - 0.01 * np.log(2))
+        # -3/2 dlog pi(0|0); the second ratio is clipped; entropy is at its maximum; critic: 0.5 * 2/2 (G - V)
+        assert policy.actor.values.tolist() == [pytest.approx([0.75, -0.75]), [0.0, 0.0]]
+        assert policy.critic.values.flatten().tolist() == pytest.approx([1.5, 3.0])
+
+    def test_value_clip(self):
+        policy, rows = by_hand(value_clip=True)
+        vf_loss = policy._gradient_step(**rows)[2]
+        assert vf_loss.item() == pytest.approx((1.0 + (4.0 - 1.7) ** 2) / 2)  # the clipped error is the larger one
+        assert policy.critic.values.flatten().tolist() == pytest.approx([1.5, 2.0])
+
+    def test_normalized_advantages(self):
+        policy, rows = by_hand(advantage_normalization=True)
+        clip_loss = policy._gradient_step(**rows)[1]
+        unit = 1 / np.sqrt(2)
+        assert clip_loss.item() == pytest.approx(-(unit - 2 * unit) / 2)
+
+    @pytest.mark.pitfall("A9")
+    def test_one_row_has_no_deviation(self):
+        policy, rows = by_hand(advantage_normalization=True)
+        losses = policy._gradient_step(**{name: None if value is None else value[:1] for name, value in rows.items()})
+        assert losses[1].item() == 0.0
+        assert torch.isfinite(weights(policy)).all()
+
+    def test_the_gradient_norm_is_that_of_both_networks(self):
+        policy, rows = by_hand(max_grad_norm=0.5)
+        before = weights(policy)
+        policy._gradient_step(**rows)
+        assert (weights(policy) - before).norm().item() == pytest.approx(0.5, rel=1e-4)
+
+    @pytest.mark.parametrize(
+        ("batch_size", "sizes"), [(None, [80]), (0, [80]), (80, [80]), (100, [80]), (32, [32, 48]), (20, [20] * 4)]
+    )
+    def test_minibatches_have_each_row_once_a_pass(self, batch_size, sizes):
+        policy = make_ppo()
+        buffer = rollout(policy)
+        batch, indices = buffer.sample(0)
+        done = policy.process_fn(batch, buffer, indices)
+        parts = [*policy._minibatches(done, batch_size)]
+        assert [len(part[0]) for part in parts] == sizes
+        for column, name in enumerate(("obs", None, "act", "logp_old", "adv", "returns", "v_s")):
+            if name is not None:
+                rows = torch.cat([part[column] for part in parts]).reshape(80, -1)
+                assert sorted(rows.tolist()) == sorted(done[name].reshape(80, -1).tolist())
+        order = [done.adv.tolist().index(value) for part in parts for value in part[4].tolist()]
+        assert order != sorted(order)
+        assert torch.equal(torch.cat([part[5] for part in parts]), done.returns[order])
+
+    @pytest.mark.parametrize("head", HEADS)
+    def test_a_whole_update(self, head):
+        policy = make_ppo(head, dual_clip=3.0, value_clip=True, recompute_advantage=True, reward_normalization=True)
+        buffer = rollout(policy)
+        before = weights(policy)
+        stats = policy.update(0, buffer, batch_size=32, repeat=3)
+        assert isinstance(stats, PPOTrainingStats)
+        assert [*stats.get_loss_stats_dict()] == ["loss", "clip_loss", "vf_loss", "ent_loss"]
+        assert all(np.isfinite(value) for value in stats.get_loss_stats_dict().values())
+        assert stats.loss.min <= stats.loss.mean <= stats.loss.max
+        assert not torch.equal(weights(policy), before)
+        assert policy.ret_rms.count == 3 * 80
+
+    def test_advantages_are_estimated_anew_before_each_pass_but_the_first(self):
+        policy = make_ppo(recompute_advantage=True)
+        calls = []
+        estimate = policy._add_returns
+        policy._add_returns = lambda *args: calls.append(weights(policy)) or estimate(*args)
+        policy.update(0, rollout(policy), batch_size=40, repeat=3)
+        assert len(calls) == 3
+        assert not torch.equal(calls[1], calls[2])
+
+    def test_dict_observations(self):
+        class OnParts(nn.Module):
+            output_dim = 4
+
+            def forward(self, obs, state=None, **kwargs):
+                return torch.cat([torch.as_tensor(obs.a), torch.as_tensor(obs.b)], dim=1).float(), state
+
+        policy = make_ppo(actor=Actor(OnParts(), 3, softmax_output=False), critic=Critic(OnParts()))
+        buffer = ReplayBuffer(20)
+        for t in range(20):
+            obs = {"a": np.full(1, t, np.float32), "b": np.ones(3, np.float32)}
+            row = {"obs": obs, "obs_next": obs, "act": t % 3, "rew": 1.0, "terminated": t % 5 == 4, "truncated": False}
+            buffer.add(Batch(**row, info={}))
+        stats = policy.update(0, buffer, batch_size=7, repeat=2)
+        assert np.isfinite(stats.loss.mean)
+
+    @pytest.mark.pitfall("E9")
+    def test_the_same_seed_learns_the_same(self):
+        def learned(seed):
+            policy = make_ppo()
+            policy.seed(seed)
+            policy.update(0, rollout(make_ppo()), batch_size=16, repeat=2)
+            return weights(policy)
+
+        assert torch.equal(learned(1), learned(1))
+        assert not torch.equal(learned(1), learned(2))
+
+
+def test_resume_is_exact():
+    def trained(policy, buffer, updates):
+        for _ in range(updates):
+            policy.update(0, buffer, batch_size=16, repeat=2)
+        return policy
+
+    options = {"reward_normalization": True, "recompute_advantage": True}
+    buffer = rollout(make_ppo())
+    whole = trained(make_ppo(**options), buffer, 4)
+    file = io.BytesIO()
+    torch.save(trained(make_ppo(**options), buffer, 2).state_dict(), file)
+    file.seek(0)
+    resumed = make_ppo(seed=5, **options)
+    resumed.load_state_dict(torch.load(file, weights_only=True))
+    assert torch.equal(weights(trained(resumed, buffer, 2)), weights(whole))
+    assert resumed.ret_rms.count == whole.ret_rms.count

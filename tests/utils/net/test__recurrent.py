@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+import torch
+
+from rlfast.data import Batch
+from rlfast.utils.net.common import ActorCritic, DataParallelNet, Net, Recurrent, get_output_dim
+from rlfast.utils.net.discrete import Actor, Critic
+
+
+class TestRecurrent:
+    def test_one_step_after_another_is_the_same_as_all_at_once(self):
+        net = Recurrent(2, 4, 3, hidden_layer_size=5)
+        steps, state = torch.randn(6, 7, 4), None
+        for t in range(7):
+            logits, state = net(steps[:, t], state)
+        at_once, last = net(steps)
+        assert logits.shape == (6, 3)
+        assert torch.allclose(logits, at_once, atol=1e-6)
+        assert torch.allclose(state["cell"], last["cell"], atol=1e-6)
+        assert state["hidden"].shape == (6, 2, 5)
+        assert not state["hidden"].requires_grad
+
+    @pytest.mark.parametrize("kind", [dict, Batch])
+    def test_a_stored_state_is_a_batch_of_arrays(self, kind):
+        net = Recurrent(1, (4,), 3, hidden_layer_size=5)
+        _, state = net(torch.randn(6, 4))
+        stored = kind({name: value.numpy() for name, value in state.items()})
+        obs = np.random.rand(6, 4)
+        assert torch.equal(net(obs, stored)[0], net(obs, state)[0])
+
+    def test_a_state_of_another_network(self):
+        with pytest.raises(ValueError, match=r"needs hidden and cell, got \['h'\]"):
+            Recurrent(1, 4, 3)(torch.zeros(1, 4), {"h": torch.zeros(1)})
+
+    def test_it_moves(self):
+        net = Recurrent(1, 4, 3).to("meta")
+        assert net(np.zeros((2, 4)))[0].device.type == "meta"
+
+    def test_names_of_parameters_are_those_of_saved_tianshou_networks(self):
+        names = {name.split(".")[0] for name in Recurrent(1, 4, 3).state_dict()}
+        assert names == {"nn", "fc1", "fc2"}
+
+
+def test_actor_critic_counts_shared_parameters_once():
+    backbone = Net(4, hidden_sizes=[8])
+    both = ActorCritic(Actor(backbone, 2), Critic(backbone))
+    assert len([*both.parameters()]) == 6
+
+
+def test_data_parallel_on_what_there_is():
+    net = Net(4, 2, hidden_sizes=[8])
+    logits, state = DataParallelNet(net)(np.ones((3, 4)), state="carried")
+    assert torch.allclose(logits.cpu(), net.cpu()(np.ones((3, 4)))[0], atol=1e-6)
+    assert state == "carried"
+
+
+def test_get_output_dim():
+    assert get_output_dim(Net(4, hidden_sizes=[8]), None) == get_output_dim(Net(4, hidden_sizes=[8]), 8) == 8

@@ -1,0 +1,54 @@
+import pytest
+import torch
+from torch import nn
+
+from rlfast.utils.net.common import Net, Recurrent
+from rlfast.utils.net.discrete import Actor, Critic
+
+
+def test_the_actor_is_a_head_on_a_backbone():
+    backbone = Net(4, hidden_sizes=[8])
+    actor = Actor(backbone, 3, hidden_sizes=[5])
+    probs, state = actor(torch.randn(6, 4), state="carried", info={})
+    assert probs.sum(1).tolist() == pytest.approx([1.0] * 6)
+    assert state == "carried"
+    assert actor.get_preprocess_net() is backbone
+    assert actor.get_output_dim() == 3
+    logits = Actor(backbone, 3, softmax_output=False)
+    assert torch.allclose(logits(torch.zeros(1, 4))[0], logits.last(backbone(torch.zeros(1, 4))[0]))
+
+
+def test_backbones_can_be_shared():
+    backbone = Net(4, hidden_sizes=[8])
+    actor, critic = Actor(backbone, 3), Critic(backbone)
+    critic(torch.ones(2, 4)).sum().backward()
+    assert actor.preprocess.model.model[0].weight.grad is not None
+
+
+def test_a_recurrent_backbone_hands_its_state_on():
+    actor = Actor(Recurrent(1, 4, 6, hidden_layer_size=5), 3)
+    _, state = actor(torch.randn(2, 4))
+    assert state["hidden"].shape == (2, 1, 5)
+    critic = Critic(Recurrent(1, 4, 6, hidden_layer_size=5))
+    obs = torch.randn(2, 4)
+    assert not torch.equal(critic(obs), critic(obs, state=state))
+
+
+def test_the_critic_gives_a_value_or_one_for_each_action():
+    assert Critic(Net(4, hidden_sizes=[8]))(torch.zeros(6, 4)).shape == (6, 1)
+    assert Critic(Net(4, hidden_sizes=[8]), last_size=3, hidden_sizes=[7])(torch.zeros(6, 4)).shape == (6, 3)
+
+
+@pytest.mark.parametrize("head", [lambda *a, **k: Actor(a[0], 2, **k), Critic])
+def test_the_size_of_the_features(head):
+    with pytest.raises(ValueError, match="Flatten has no output_dim: give preprocess_net_output_dim"):
+        head(nn.Flatten())
+    with pytest.raises(ValueError, match="preprocess_net_output_dim is 9, but Net gives 8 numbers"):
+        head(Net(4, hidden_sizes=[8]), preprocess_net_output_dim=9)
+
+
+def test_names_of_parameters_are_those_of_saved_tianshou_networks():
+    backbone = ["preprocess.model.model.0.weight", "preprocess.model.model.0.bias"]
+    head = ["last.model.0.weight", "last.model.0.bias"]
+    assert [*Actor(Net(4, hidden_sizes=[8]), 2).state_dict()] == backbone + head
+    assert [*Critic(Net(4, hidden_sizes=[8])).state_dict()] == backbone + head
