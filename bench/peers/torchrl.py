@@ -1,7 +1,7 @@
 """TorchRL, its C++ part included. TensorDicts of torch tensors go in and come out.
 
 A plain ``ReplayBuffer`` over flat keys is used: it is quicker than ``TensorDictReplayBuffer`` with its nested ``next``,
-and does the same work here.
+and does the same work here. The variant ``rlfast`` is TorchRL with our buffer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 import torchrl
 from tensordict import TensorDict
 from torchrl._torchrl import SumSegmentTreeFp32
-from torchrl.data import LazyTensorStorage, PrioritizedSampler, ReplayBuffer
+from torchrl.data import LazyTensorStorage, PrioritizedSampler, ReplayBuffer, TensorDictPrioritizedReplayBuffer
 from torchrl.objectives.value.functional import vec_generalized_advantage_estimate
 
 from bench.peers import workload
@@ -91,6 +91,34 @@ def prioritized(rows: int, batch_size: int) -> dict[str, Any]:
         for error in islice(errors, count):
             _, info = buffer.sample(batch_size, return_info=True)
             buffer.update_priority(info["index"], error)
+
+    return {"sample+update": run}
+
+
+def prioritized_tensordict(rows: int, batch_size: int) -> dict[str, Any]:
+    """The nested layout of TorchRL's collectors, in the buffer class that its examples take for it; or in ours."""
+    if VARIANT:
+        from rlfast.interop.torchrl import TensorDictReplayBuffer
+
+        buffer = TensorDictReplayBuffer(rows, alpha=0.6, beta=0.4, batch_size=batch_size)
+    else:
+        storage = LazyTensorStorage(rows)
+        buffer = TensorDictPrioritizedReplayBuffer(alpha=0.6, beta=0.4, storage=storage, batch_size=batch_size)
+    for block in workload.chunks(rows, 4, 0):
+        ends = {name: torch.from_numpy(getattr(block, name))[:, None] for name in ("terminated", "truncated")}
+        following = ends | {"observation": block.obs_next, "done": ends["terminated"] | ends["truncated"]}
+        following["reward"] = torch.from_numpy(block.rew).float()[:, None]
+        size = [len(block.rew)]
+        root = {"observation": block.obs, "action": block.act, "next": TensorDict(following, size)}
+        buffer.extend(TensorDict(root, size))
+    buffer.update_priority(torch.arange(rows), torch.from_numpy(workload.priorities(1, rows)[0]).float())
+    errors = cycle([torch.from_numpy(error).float() for error in workload.priorities(64, batch_size)])
+
+    def run(count: int) -> None:
+        for error in islice(errors, count):
+            batch = buffer.sample()
+            batch.set("td_error", error)
+            buffer.update_tensordict_priority(batch)
 
     return {"sample+update": run}
 

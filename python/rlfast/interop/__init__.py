@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_ADAPTERS = frozenset({"sb3", "tianshou"})
+_ADAPTERS = frozenset({"sb3", "tianshou", "torchrl"})
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,182 @@
+"""TorchRL's prioritized sampler over a wide sum tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torchrl.data import replay_buffers as host
+
+from rlfast.data import SegmentTree
+
+
+class _Leaves:
+    """A sum tree that knows its smallest leaf above 0.
+
+    ``_holders`` is at most the number of leaves that are as small: while it is positive the smallest is known, and else
+    it is looked for when it is asked for.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.tree = SegmentTree(size)
+        self._least, self._holders = np.inf, 0
+
+    def set(self, rows: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        before = self.tree[rows]
+        self.tree[rows] = values
+        now = self.tree[rows]  # of a repeated row the last value counts
+        held = before == self._least
+        lowest = now.min()
+        if 0.0 < lowest < self._least and self._holders:
+            self._least, self._holders = lowest, 1
+            return
+        holds = now == self._least
+        self._holders -= int((held & ~holds).sum())
+        self._holders += bool((holds & ~held).any())
+
+    def least(self) -> float:
+        if self._holders <= 0:
+            leaves = self.tree[np.arange(len(self.tree))]
+            self._least = leaves.min(where=leaves > 0.0, initial=np.inf)
+            self._holders = int((leaves == self._least).sum())
+        return float(self._least)
+
+
+class _Sums:
+    """The tree behind the methods that TorchRL calls on its own."""
+
+    def __init__(self, leaves: _Leaves) -> None:
+        self.leaves = leaves
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self.leaves.tree[_rows(index)]
+        return torch.from_numpy(found) if isinstance(found, np.ndarray) else found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        rows = np.asarray(_rows(index), np.int64).reshape(-1)
+        self.leaves.set(rows, np.broadcast_to(_values(value), rows.shape))
+
+    def query(self, start: int, end: int) -> float:
+        return self.leaves.tree.reduce(start, end)
+
+
+class _Minima(_Sums):
+    """The same leaves, set through :class:`_Sums`; one that was never set is infinite."""
+
+    def __getitem__(self, index: Any) -> Any:
+        found = torch.as_tensor(super().__getitem__(index))
+        return torch.where(found > 0.0, found, torch.inf)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        pass
+
+    def query(self, start: int, end: int) -> float:
+        if (start, end) == (0, len(self.leaves.tree)):
+            return self.leaves.least()
+        return float(self[np.arange(start, end)].min())
+
+
+def _rows(index: Any) -> Any:
+    return index.numpy() if isinstance(index, torch.Tensor) else index
+
+
+def _values(value: Any) -> NDArray[np.float64]:
+    array = value.detach().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+    return array.astype(np.float64, copy=False)
+
+
+class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
+    r"""TorchRL's ``PrioritizedSampler`` on rlfast's sum tree of doubles.
+
+    Row :math:`i` is drawn with probability :math:`p_i / \sum_k p_k`, where
+    :math:`p_i = (|\delta_i| + \epsilon)^\alpha`, and has the weight :math:`(p_i / \min_k p_k)^{-\beta}`. Schaul et al. 2016, *Prioritized Experience Replay*,
+    arXiv:1511.05952, equation 1 and section 3.4. Priorities are kept in float64, whatever ``dtype`` says.
+
+    :param max_capacity: rows of the storage.
+    :param alpha: how much priorities count, >= 0.
+    :param beta: how much of the bias the weights take back, >= 0.
+    :param eps: added to every priority.
+    :param kwargs: as TorchRL's: ``dtype`` of the weights, ``reduction``, ``max_priority_within_buffer``.
+    :raises ValueError: alpha or beta below 0, or a device other than the CPU.
+    """
+
+    def __init__(self, max_capacity: int, alpha: float, beta: float, eps: float = 1e-8, **kwargs: Any) -> None:
+        device = kwargs.get("device")
+        if device is not None and torch.device(device).type != "cpu":
+            raise ValueError(f"the priorities of rlfast are on the CPU, got device={device}")
+        super().__init__(max_capacity, alpha, beta, eps, **kwargs)
+
+    def _init(self) -> None:
+        self._leaves = _Leaves(self._max_capacity)
+        self._sum_tree, self._min_tree = _Sums(self._leaves), _Minima(self._leaves)
+        self._max_priority: Any = None
+
+    def _maybe_init_from_storage(self, storage: Any) -> None:
+        """The tree stays where it is, also for a storage on a GPU."""
+
+    def sample(self, storage: Any, batch_size: int) -> tuple[Any, dict[str, Any]]:
+        """Draws rows.
+
+        :return: int64 ``[B]`` (of a storage with several axes a tuple of them), and their ``priority_weight``, ``[B]``.
+        :raises RuntimeError: the storage is empty, or no row has a priority above 0.
+        """
+        if len(storage) == 0:
+            raise RuntimeError("cannot sample from an empty storage")
+        tree = self._leaves.tree
+        total = tree.reduce()
+        if not total > 0.0:
+            raise RuntimeError("no row has a priority above 0")
+        index = tree.get_prefix_sum_idx(self._uniform(batch_size) * total)
+        weight = (tree[index] / self._leaves.least()) ** -self._beta
+        rows: Any = torch.from_numpy(index)
+        if storage.ndim > 1:
+            rows = torch.unravel_index(rows, storage.shape)
+        return rows, {"priority_weight": torch.from_numpy(weight).to(self.dtype)}
+
+    def _uniform(self, size: int) -> NDArray[np.float64]:
+        if self._rng is None:
+            return np.random.random_sample(size)
+        return torch.rand(size, generator=self._rng, dtype=torch.float64).numpy()
+
+    def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
+        r"""Sets priorities.
+
+        :param index: rows; -1 is left out.
+        :param priority: :math:`|\delta|`, one for each row or one for all.
+        :param storage: needed for rows of several axes.
+        """
+        plain = isinstance(index, torch.Tensor) and index.ndim == 1 and isinstance(priority, torch.Tensor)
+        if not plain or priority.shape != index.shape or self._max_priority_within_buffer or not len(index):
+            super().update_priority(index, priority, storage=storage)
+            return
+        rows = index.detach().cpu().numpy()
+        values = priority.detach().cpu().numpy().astype(np.float64)
+        if rows.min() < 0:
+            rows, values = rows[rows >= 0], values[rows >= 0]
+            if not len(rows):
+                return
+        largest = values.argmax()
+        if self._max_priority[0] is None or values[largest] > self._max_priority[0]:
+            self._max_priority = (torch.as_tensor(values[largest]), torch.as_tensor(rows[largest]))
+        self._leaves.set(rows, (values + self._eps) ** self._alpha)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Priorities and parameters."""
+        names = ("_alpha", "_beta", "_eps", "_max_priority")
+        leaves = self._leaves.tree[np.arange(self._max_capacity)]
+        return {name: getattr(self, name) for name in names} | {"leaves": torch.from_numpy(leaves)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """What :meth:`state_dict` gave.
+
+        :raises ValueError: of a sampler of another size.
+        """
+        leaves = state_dict["leaves"].numpy()
+        if len(leaves) != self._max_capacity:
+            raise ValueError(f"the state is of a sampler of {len(leaves)} rows, this one has {self._max_capacity}")
+        self._init()
+        for name in ("_alpha", "_beta", "_eps", "_max_priority"):
+            setattr(self, name, state_dict[name])
+        self._leaves.set(np.arange(len(leaves)), leaves)

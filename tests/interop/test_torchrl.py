@@ -1,0 +1,17 @@
+"""Our storage, sampler and buffer in an interpreter that has TorchRL: ``torchrl_driver.py`` is what it is asked."""
+
+import pytest
+
+from interop.hosted import answers, checks
+
+DRIVER = "torchrl_driver.py"
+
+
+@pytest.mark.parametrize("check", checks(DRIVER))
+def test_torchrl(check):
+    found = answers(DRIVER, "RLFAST_TORCHRL_PYTHON", "0.14")
+    assert check not in found, found[check]
+
+
+def test_there_is_something_to_check():
+    assert len(checks(DRIVER)) == 12
