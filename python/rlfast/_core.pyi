@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "NativeEnvs",
     "OutOfRange",
     "Replay",
     "SchemaMismatch",
@@ -17,6 +18,7 @@ __all__ = [
     "carry",
     "discounted_returns",
     "gae",
+    "native_envs",
     "nstep_returns",
     "shift",
     "vtrace",
@@ -273,3 +275,57 @@ class Settling:
     Python code; with anything else it calls the subclass's ``_init``."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+def native_envs() -> list[tuple[str, int | None]]:
+    """Ids of the native environments, and the steps after which each truncates its episodes."""
+
+_Told: TypeAlias = NDArray[np.float64] | None
+"""The entries of the infos side by side, ``(rows, numbers)``; None where there are none."""
+_Events: TypeAlias = tuple[NDArray[np.int64], NDArray[Any] | None, _Told] | None
+"""Rows in which an environment was reset; if that was in the step that ended its episode, with the final
+observations and infos, one row each."""
+
+@final
+class NativeEnvs:
+    """Environments in Rust that step together. IndexError for ids that do not exist or come twice, RuntimeError for a
+    step outside an episode, ValueError for an illegal action; nothing has changed then."""
+
+    def __new__(
+        cls,
+        id: str,
+        num_envs: int,
+        autoreset: str,
+        max_episode_steps: int | None = None,
+        arguments: dict[str, Any] | None = None,
+    ) -> NativeEnvs:
+        """:param autoreset: a value of Gymnasium's ``AutoresetMode``. :param max_episode_steps: None for that of the
+        registry, -1 for no limit."""
+
+    @property
+    def observation_space(self) -> tuple[Any, ...]:
+        """One environment's observations: ``("discrete", n, start)``, ``("multi_discrete", counts)``,
+        ``("box", low, high, shape, dtype)`` or ``("tuple", spaces)``."""
+
+    @property
+    def action_space(self) -> tuple[Any, ...]:
+        """One environment's actions, likewise."""
+
+    @property
+    def info_fields(self) -> list[tuple[str, str, list[int]]]:
+        """Name, dtype and shape of each entry of one environment's info."""
+
+    def reset(self, ids: NDArray[np.int64] | None, seeds: list[int | None]) -> tuple[NDArray[Any], _Told]:
+        """Begins an episode in the environments ``ids`` (None: all): first observations, ``(rows, ...)``, and infos."""
+
+    def step(
+        self, actions: NDArray[Any], ids: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], _Told, _Events]:
+        """Steps the environments ``ids`` (None: all): fresh arrays of observations, rewards, what terminated, what was
+        truncated, infos, and what happened besides. SchemaMismatch for actions that are not exactly an array
+        ``(rows, ...)`` of the environments' dtype."""
+
+    def get_state(self, id: int) -> bytes:
+        """All that decides what environment ``id`` will do."""
+
+    def set_state(self, id: int, state: bytes) -> None:
+        """Puts back what ``get_state`` gave. ValueError if no such environment can be in that state."""

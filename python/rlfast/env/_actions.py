@@ -35,17 +35,10 @@ def checker(space: gym.Space[Any]) -> Checker:
     if not isinstance(space, ARRAY_SPACES):
         return _any(space)
     low, high = _bounds(space)
-    kinds = (
-        "iufb" if isinstance(space, gym.spaces.Box) else "iub" if isinstance(space, gym.spaces.MultiBinary) else "iu"
-    )
-    shape = space.shape or ()
+    convert = converter(space)
 
     def check(actions: Any, ids: NDArray[np.int64]) -> Tree:
-        array = _as_array(actions)
-        if array.shape != (len(ids), *shape):
-            _raise_shape(array, ids, space)
-        if array.dtype.kind not in kinds:
-            raise TypeError(f"got actions of dtype {array.dtype} for {space}: give {_KINDS[kinds]}")
+        array = convert(actions, ids)
         if low is None:
             if array.dtype.kind == "f" and np.isnan(array.sum()) and np.isnan(array).any():  # inf - inf is no NaN given
                 _raise_outside(array, np.isnan(array), ids, space)
@@ -58,6 +51,24 @@ def checker(space: gym.Space[Any]) -> Checker:
         return array
 
     return check
+
+
+def converter(space: gym.Space[Any]) -> Callable[[Any, NDArray[np.int64]], NDArray[Any]]:
+    """As :func:`checker` of a space with a shape, but whoever takes the array looks after the bounds."""
+    kinds = (
+        "iufb" if isinstance(space, gym.spaces.Box) else "iub" if isinstance(space, gym.spaces.MultiBinary) else "iu"
+    )
+    shape = space.shape or ()
+
+    def convert(actions: Any, ids: NDArray[np.int64]) -> NDArray[Any]:
+        array = _as_array(actions)
+        if array.shape != (len(ids), *shape):
+            _raise_shape(array, ids, space)
+        if array.dtype.kind not in kinds:
+            raise TypeError(f"got actions of dtype {array.dtype} for {space}: give {_KINDS[kinds]}")
+        return array
+
+    return convert
 
 
 _KINDS = {"iu": "integers", "iub": "integers", "iufb": "numbers"}

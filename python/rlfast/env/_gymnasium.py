@@ -50,7 +50,13 @@ def step(
     envs: BaseVectorEnv, actions: Any
 ) -> tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
     """Steps all environments."""
-    rows = envs._step_rows(actions)  # noqa: SLF001
+    return answer(envs, envs._step_rows(actions))  # noqa: SLF001
+
+
+def answer(
+    envs: BaseVectorEnv, rows: Rows
+) -> tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+    """What came of a step of all environments."""
     envs._shown = rows.obs  # noqa: SLF001
     infos = rows.info.columns() if rows.info else {}
     if envs.autoreset_mode is AutoresetMode.SAME_STEP and np.count_nonzero(done := rows.done):

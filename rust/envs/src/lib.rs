@@ -18,11 +18,13 @@ mod element;
 mod env;
 mod episode;
 mod math;
+pub mod registry;
 mod space;
 mod state;
 #[cfg(test)]
 mod testing;
 pub mod toy_text;
+pub mod vector;
 pub mod wrapper;
 
 pub use element::{DType, Element};

@@ -11,6 +11,7 @@ mod rows;
 mod segment_tree;
 mod settle;
 mod taking;
+mod vector_env;
 
 use pyo3::prelude::*;
 
@@ -32,6 +33,8 @@ mod _core {
     use super::returns::{discounted_returns, gae, nstep_returns, vtrace};
     #[pymodule_export]
     use super::segment_tree::SegmentTree;
+    #[pymodule_export]
+    use super::vector_env::{NativeEnvs, native_envs};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

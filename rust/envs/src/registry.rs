@@ -1,0 +1,131 @@
+//! Environments by the ids that Gymnasium registers them under, with the arguments that it takes.
+//!
+//! ```
+//! use rlfast_envs::registry::{self, Arguments, Limit};
+//! use rlfast_envs::vector::Autoreset;
+//! let arguments = Arguments::from_iter([("sutton_barto_reward".to_owned(), true.into())]);
+//! let vector = registry::find("CartPole-v1")?.make(8, Autoreset::NextStep, Limit::Registered, arguments)?;
+//! assert_eq!(vector.num_envs(), 8);
+//! # Ok::<(), registry::RegistryError>(())
+//! ```
+
+mod arguments;
+mod table;
+
+pub use arguments::{Argument, Arguments};
+
+use crate::Env;
+use crate::vector::{AnyVector, Autoreset, Erase, Vector};
+use crate::wrapper::TimeLimit;
+
+/// Why an environment cannot be made.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RegistryError {
+    /// No environment has this id.
+    #[error("there is no native environment {id}, only {known}")]
+    Id {
+        /// What was given.
+        id: String,
+        /// All ids.
+        known: String,
+    },
+    /// It takes no such argument.
+    #[error("{id} takes no argument {name}, only {known}")]
+    Name {
+        /// The environment.
+        id: String,
+        /// What was given.
+        name: String,
+        /// The arguments it takes.
+        known: String,
+    },
+    /// An argument cannot have this value.
+    #[error("{name} must be {wanted}, got {got}")]
+    Argument {
+        /// The argument.
+        name: String,
+        /// Its value.
+        got: String,
+        /// What it may be.
+        wanted: String,
+    },
+}
+
+/// A vector, if its environments could be made.
+pub type Made = Result<Box<dyn AnyVector>, RegistryError>;
+
+/// After how many steps episodes are truncated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// As many as Gymnasium registers the environment with.
+    Registered,
+    /// Never.
+    None,
+    /// So many; at least 1.
+    Steps(u64),
+}
+
+/// What stands under an id.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// As in Gymnasium's registry.
+    pub id: &'static str,
+    /// Steps after which it truncates episodes, unless told otherwise.
+    pub max_episode_steps: Option<u64>,
+    make: fn(&mut Arguments, &Build) -> Made,
+}
+
+/// Finds the environment that Gymnasium knows as `id`.
+///
+/// # Errors
+/// If there is none.
+pub fn find(id: &str) -> Result<&'static Entry, RegistryError> {
+    table::ENTRIES.iter().find(|entry| entry.id == id).ok_or_else(|| {
+        let known = entries().map(|entry| entry.id).collect::<Vec<_>>().join(", ");
+        RegistryError::Id { id: id.to_owned(), known }
+    })
+}
+
+/// All that there are.
+pub fn entries() -> impl Iterator<Item = &'static Entry> {
+    table::ENTRIES.iter()
+}
+
+impl Entry {
+    /// `num_envs` of these environments, which wait for their first reset.
+    ///
+    /// # Errors
+    /// If an argument is unknown or has a value that it cannot have.
+    ///
+    /// # Panics
+    /// If `num_envs` or the limit is 0.
+    pub fn make(&self, num_envs: usize, autoreset: Autoreset, limit: Limit, mut arguments: Arguments) -> Made {
+        let limit = match limit {
+            Limit::Registered => self.max_episode_steps,
+            Limit::None => None,
+            Limit::Steps(steps) => Some(steps),
+        };
+        let made = (self.make)(&mut arguments, &Build { num_envs, autoreset, limit })?;
+        arguments.finish(self.id)?;
+        Ok(made)
+    }
+}
+
+/// What all kinds are built with.
+#[derive(Debug)]
+struct Build {
+    num_envs: usize,
+    autoreset: Autoreset,
+    limit: Option<u64>,
+}
+
+impl Build {
+    /// Copies of `env`, each under the time limit.
+    fn vector<E>(&self, env: E) -> Box<dyn AnyVector>
+    where
+        E: Env<Observation: Erase, Action: Erase> + Clone + 'static,
+    {
+        let env = TimeLimit::new(env, self.limit.unwrap_or(u64::MAX));
+        Box::new(Vector::new(vec![env; self.num_envs], self.autoreset))
+    }
+}

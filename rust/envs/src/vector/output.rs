@@ -1,0 +1,83 @@
+//! What a step fills, and what it tells beside.
+
+use crate::Env;
+
+/// The memory that a step fills: one row for each environment that steps, `K` of them. `V` is `&mut [Observation]`, or
+/// [`ValuesMut`](super::ValuesMut) where the type is hidden.
+#[derive(Debug)]
+pub struct Output<'a, V> {
+    /// Observations, `K` times the elements of one.
+    pub obs: V,
+    /// Rewards, `K`.
+    pub rew: &'a mut [f64],
+    /// 1 where an episode ended for good, else 0; `K`.
+    pub terminated: &'a mut [u8],
+    /// 1 where an episode was cut short, else 0; `K`.
+    pub truncated: &'a mut [u8],
+}
+
+impl<O> Output<'_, &mut [O]> {
+    /// Whether all hold exactly `rows` rows, with observations of `elements`.
+    pub(super) fn holds(&self, rows: usize, elements: usize) -> bool {
+        let columns = [self.rew.len(), self.terminated.len(), self.truncated.len()];
+        self.obs.len() == rows * elements && columns == [rows; 3]
+    }
+
+    /// The first `rows` rows, and the rest.
+    pub(super) fn split(self, rows: usize) -> (Self, Self) {
+        let elements = self.obs.len() / self.rew.len();
+        let (obs, later_obs) = self.obs.split_at_mut(rows * elements);
+        let (rew, later_rew) = self.rew.split_at_mut(rows);
+        let (terminated, later_terminated) = self.terminated.split_at_mut(rows);
+        let (truncated, later_truncated) = self.truncated.split_at_mut(rows);
+        let later = Self { obs: later_obs, rew: later_rew, terminated: later_terminated, truncated: later_truncated };
+        (Self { obs, rew, terminated, truncated }, later)
+    }
+}
+
+/// What was out of the ordinary in a step; mostly nothing. Rows rise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Events<O> {
+    /// Rows in which an environment was only reset ([`NextStep`](super::Autoreset::NextStep)): they are no transitions.
+    pub resets: Vec<usize>,
+    /// Rows whose episode ended and which show the next one already ([`SameStep`](super::Autoreset::SameStep)).
+    pub ended: Vec<usize>,
+    /// The final observations of `ended`, one after the other.
+    pub final_obs: Vec<O>,
+    /// The final infos of `ended`, one after the other.
+    pub final_info: Vec<f64>,
+}
+
+impl<O> Default for Events<O> {
+    fn default() -> Self {
+        Self { resets: Vec::new(), ended: Vec::new(), final_obs: Vec::new(), final_info: Vec::new() }
+    }
+}
+
+impl<O> Events<O> {
+    pub(super) fn clear(&mut self) {
+        self.resets.clear();
+        self.ended.clear();
+        self.final_obs.clear();
+        self.final_info.clear();
+    }
+
+    /// Notes that the episode of `row` ended with `obs` and what `env` tells.
+    pub(super) fn end(&mut self, row: usize, obs: &[O], env: &impl Env, info_elements: usize)
+    where
+        O: Copy,
+    {
+        self.ended.push(row);
+        self.final_obs.extend_from_slice(obs);
+        let told = self.final_info.len();
+        self.final_info.resize(told + info_elements, 0.0);
+        env.info(&mut self.final_info[told..]);
+    }
+
+    pub(super) fn append(&mut self, mut later: Self) {
+        self.resets.append(&mut later.resets);
+        self.ended.append(&mut later.ended);
+        self.final_obs.append(&mut later.final_obs);
+        self.final_info.append(&mut later.final_info);
+    }
+}
