@@ -49,6 +49,9 @@ pub enum RegistryError {
         /// What it may be.
         wanted: String,
     },
+    /// The environment cannot be built with what was given.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// A vector, if its environments could be made.
@@ -127,5 +130,28 @@ impl Build {
     {
         let env = TimeLimit::new(env, self.limit.unwrap_or(u64::MAX));
         Box::new(Vector::new(vec![env; self.num_envs], self.autoreset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_environment_resets_with_its_defaults() {
+        for entry in entries() {
+            let vector = entry.make(2, Autoreset::SameStep, Limit::Registered, Arguments::default());
+            let vector = vector.expect("defaults are allowed");
+            assert_eq!((vector.num_envs(), vector.autoreset()), (2, Autoreset::SameStep), "{}", entry.id);
+        }
+    }
+
+    #[test]
+    fn unknown_ids_are_told_with_the_known() {
+        let error = find("CartPole").expect_err("versions belong to ids").to_string();
+        assert!(
+            error.starts_with("there is no native environment CartPole, only CartPole-v0, CartPole-v1, "),
+            "{error}"
+        );
     }
 }

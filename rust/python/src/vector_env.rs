@@ -386,7 +386,9 @@ fn registry_error(error: RegistryError) -> PyErr {
     let text = error.to_string();
     match error {
         RegistryError::Name { .. } => PyTypeError::new_err(text),
-        RegistryError::Id { .. } | RegistryError::Argument { .. } => PyValueError::new_err(text),
+        RegistryError::Id { .. } | RegistryError::Argument { .. } | RegistryError::Refused(_) => {
+            PyValueError::new_err(text)
+        }
     }
 }
 

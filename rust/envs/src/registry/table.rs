@@ -1,17 +1,75 @@
 //! Which environments there are: one entry for each id, with Gymnasium's time limit and default arguments.
 
-use super::Entry;
-use crate::classic::CartPole;
+use super::{Arguments, Build, Entry, Made, RegistryError};
+use crate::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
+use crate::toy_text::{Blackjack, FrozenLake, Grid, LAKE_4X4, LAKE_8X8, Rules, Taxi};
 
 pub(super) const ENTRIES: &[Entry] = &[
-    Entry {
-        id: "CartPole-v0",
-        max_episode_steps: Some(200),
-        make: |arguments, build| Ok(build.vector(CartPole::new(arguments.take("sutton_barto_reward", false)?))),
-    },
-    Entry {
-        id: "CartPole-v1",
-        max_episode_steps: Some(500),
-        make: |arguments, build| Ok(build.vector(CartPole::new(arguments.take("sutton_barto_reward", false)?))),
-    },
+    entry("CartPole-v0", Some(200), cart_pole),
+    entry("CartPole-v1", Some(500), cart_pole),
+    entry("MountainCar-v0", Some(200), |arguments, build| {
+        Ok(build.vector(MountainCar::new(arguments.take("goal_velocity", 0.0)?)))
+    }),
+    entry("MountainCarContinuous-v0", Some(999), |arguments, build| {
+        Ok(build.vector(MountainCarContinuous::new(arguments.take("goal_velocity", 0.0)?)))
+    }),
+    entry("Pendulum-v1", Some(200), |arguments, build| Ok(build.vector(Pendulum::new(arguments.take("g", 10.0)?)))),
+    entry("Acrobot-v1", Some(500), |_, build| Ok(build.vector(Acrobot::new()))),
+    entry("Blackjack-v1", None, blackjack),
+    entry("FrozenLake-v1", Some(100), |arguments, build| frozen_lake(arguments, build, "4x4")),
+    entry("FrozenLake8x8-v1", Some(200), |arguments, build| frozen_lake(arguments, build, "8x8")),
+    // Gymnasium before 1.2, without slippery ground.
+    entry("CliffWalking-v0", None, |_, build| Ok(build.vector(Grid::cliff_walking(false)))),
+    entry("CliffWalking-v1", None, |arguments, build| cliff_walking(arguments, build, false)),
+    entry("CliffWalkingSlippery-v1", None, |arguments, build| cliff_walking(arguments, build, true)),
+    // Gymnasium before 1.3: the same where it neither rains nor the passenger wavers, which it had got wrong.
+    entry("Taxi-v3", Some(200), |_, build| refusing(Taxi::new(None, None)).map(|env| build.vector(env))),
+    entry("Taxi-v4", Some(200), taxi),
 ];
+
+const fn entry(id: &'static str, max_episode_steps: Option<u64>, make: fn(&mut Arguments, &Build) -> Made) -> Entry {
+    Entry { id, max_episode_steps, make }
+}
+
+fn refusing<T>(built: Result<T, String>) -> Result<T, RegistryError> {
+    built.map_err(RegistryError::Refused)
+}
+
+fn cart_pole(arguments: &mut Arguments, build: &Build) -> Made {
+    Ok(build.vector(CartPole::new(arguments.take("sutton_barto_reward", false)?)))
+}
+
+fn blackjack(arguments: &mut Arguments, build: &Build) -> Made {
+    let rules = match (arguments.take("sab", true)?, arguments.take("natural", false)?) {
+        (true, _) => Rules::SuttonBarto,
+        (false, true) => Rules::Natural,
+        (false, false) => Rules::Plain,
+    };
+    Ok(build.vector(Blackjack::new(rules)))
+}
+
+fn frozen_lake(arguments: &mut Arguments, build: &Build, map_name: &str) -> Made {
+    let map_name = arguments.take("map_name", map_name.to_owned())?;
+    let map = match (arguments.take("desc", None::<Vec<String>>)?, map_name.as_str()) {
+        (Some(map), _) => map,
+        (None, "4x4") => LAKE_4X4.map(String::from).into(),
+        (None, "8x8") => LAKE_8X8.map(String::from).into(),
+        (None, _) => return refusing(Err(format!("map_name must be 4x4 or 8x8, got {map_name}"))),
+    };
+    let success_rate = arguments.take("success_rate", 1.0 / 3.0)?;
+    let success_rate = arguments.take("is_slippery", true)?.then_some(success_rate);
+    let rewards = arguments.take("reward_schedule", [1.0, 0.0, 0.0])?;
+    Ok(build.vector(refusing(FrozenLake { map, success_rate, rewards }.build())?))
+}
+
+fn cliff_walking(arguments: &mut Arguments, build: &Build, slippery: bool) -> Made {
+    Ok(build.vector(Grid::cliff_walking(arguments.take("is_slippery", slippery)?)))
+}
+
+fn taxi(arguments: &mut Arguments, build: &Build) -> Made {
+    let rain = arguments.take("rainy_probability", 0.8)?;
+    let rain = arguments.take("is_rainy", false)?.then_some(rain);
+    let fickle = arguments.take("fickle_probability", 0.3)?;
+    let fickle = arguments.take("fickle_passenger", false)?.then_some(fickle);
+    Ok(build.vector(refusing(Taxi::new(rain, fickle))?))
+}
