@@ -30,7 +30,7 @@ def test_nothing_of_a_host_is_imported_unasked() -> None:
 
 @pytest.mark.parametrize(
     ("adapter", "absent", "install"),
-    [("sb3", "stable_baselines3", "rlfast[sb3]")],
+    [("sb3", "stable_baselines3", "rlfast[sb3]"), ("cleanrl", "gymnasium", "rlfast[train]")],
 )
 def test_a_missing_host_is_named_with_its_remedy(adapter: str, absent: str, install: str) -> None:
     said = outcome(f"import sys; sys.modules[{absent!r}] = None\nimport rlfast.interop.{adapter}")

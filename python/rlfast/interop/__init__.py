@@ -3,6 +3,7 @@
 An adapter is a module of its own, imported only where its host is installed::
 
     from rlfast.interop.sb3 import ReplayBuffer
+    from rlfast.interop.cleanrl import ReplayBuffer
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_ADAPTERS = frozenset({"sb3", "tianshou", "torchrl"})
+_ADAPTERS = frozenset({"cleanrl", "sb3", "tianshou", "torchrl"})
 
 
 def __getattr__(name: str) -> Any:
