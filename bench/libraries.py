@@ -48,6 +48,7 @@ LIBRARIES = {
     "rlfast in tianshou1": Library("tianshou", "tianshou1", "tianshou", "1.", "rlfast", ours=True),
     "rlfast in tianshou2": Library("tianshou", "tianshou2", "tianshou", "2.", "rlfast", ours=True),
     "rlfast in torchrl": Library("torchrl", "modern", "torchrl", "", "rlfast", ours=True),
+    "plain": Library("plain"),
     "take": Library("limits", variant="take"),
     "gather": Library("limits", variant="gather"),
 }

@@ -227,3 +227,22 @@ def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
     from bench.peers.dqn import training
 
     return training("rlfast", envs, hidden)
+
+
+def collect(task: str, envs: int, size: int) -> dict[str, Any]:
+    from bench.peers.collecting import collecting, dummy
+
+    operations = collecting("rlfast", dummy("rlfast", task, envs), task, size)
+    if task == "cartpole":
+        native = rlfast.make_vec("CartPole-v1", envs, backend="native", autoreset_mode="SAME_STEP")
+        for name, operation in collecting("rlfast", native, task, size).items():
+            operations[f"{name}, native"] = operation
+    return operations
+
+
+def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
+    from bench.peers.collecting import dummy, evaluating
+
+    native = rlfast.make_vec("CartPole-v1", envs, backend="native", autoreset_mode="SAME_STEP", max_episode_steps=limit)
+    (ours,) = evaluating("rlfast", native, episodes).values()
+    return {**evaluating("rlfast", dummy("rlfast", "cartpole", envs, limit), episodes), "evaluate, native": ours}

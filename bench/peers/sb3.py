@@ -12,6 +12,9 @@ import torch
 from gymnasium.spaces import Box, Discrete, Space
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer, RolloutBuffer
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
+from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 from bench.peers import workload
 
@@ -173,3 +176,48 @@ def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
         model.learn(count * envs, reset_num_timesteps=False)
 
     return {"train": run}
+
+
+def collect(task: str, envs: int, size: int) -> dict[str, Any]:
+    """``collect_rollouts`` of DQN, whose network is the MLP [64, 64] or NatureCNN."""
+    from bench.peers import tasks
+
+    model = stable_baselines3.DQN(
+        "CnnPolicy" if task == "image" else "MlpPolicy",
+        DummyVecEnv([lambda: tasks.make(task)] * envs),
+        buffer_size=size,
+        learning_starts=0,
+        exploration_initial_eps=0.1,
+        exploration_final_eps=0.1,
+        seed=0,
+        device="cpu",
+    )
+    _, callback = model._setup_learn(10**9, None)
+
+    def operation(learning_starts: float) -> Any:
+        def run(count: int) -> None:
+            train_freq = TrainFreq(count, TrainFrequencyUnit.STEP)
+            model.collect_rollouts(
+                model.env, callback, train_freq, model.replay_buffer, learning_starts=int(learning_starts)
+            )
+
+        return run
+
+    operations = {"policy": operation(0), "random": operation(1e12)}
+    operations["random"](size // envs)  # the buffer is full, and all its memory in RAM
+    return operations
+
+
+def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
+    from bench.peers import tasks
+
+    model = stable_baselines3.DQN("MlpPolicy", make_vec_env("CartPole-v1"), buffer_size=1, device="cpu")
+    steady = tasks.network("cartpole")
+    model.policy.q_net.q_net = steady
+    venv = VecMonitor(DummyVecEnv([lambda: tasks.make("cartpole", limit)] * envs))
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            evaluate_policy(model, venv, n_eval_episodes=episodes)
+
+    return {"evaluate": run}

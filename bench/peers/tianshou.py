@@ -213,4 +213,16 @@ def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
     return training("tianshou", envs, hidden, "rlfast.interop.tianshou" if VARIANT else "tianshou.data")
 
 
+def collect(task: str, envs: int, size: int) -> dict[str, Any]:
+    from bench.peers.collecting import collecting, dummy
+
+    return collecting("tianshou", dummy("tianshou", task, envs), task, size)
+
+
+def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
+    from bench.peers.collecting import dummy, evaluating
+
+    return evaluating("tianshou", dummy("tianshou", "cartpole", envs, limit), episodes)
+
+
 sample_frames = sample_atari

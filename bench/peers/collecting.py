@@ -1,0 +1,57 @@
+"""One script of collection for Tianshou 1.0 and for rlfast, which has its names; an iteration is one vector step."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import gymnasium
+import torch
+
+from bench.peers import tasks
+
+
+def collector(library: str, env: Any, task: str, size: int) -> Any:
+    """A collector with a DQN policy that explores a little."""
+    data, policies = (import_module(f"{library}.{name}") for name in ("data", "policy"))
+    torch.manual_seed(0)
+    model = tasks.TianshouNet(task)
+    policy = policies.DQNPolicy(
+        model=model,
+        optim=torch.optim.Adam(model.parameters()),
+        action_space=gymnasium.spaces.Discrete(tasks.action_count(task)),
+        target_update_freq=100,
+    )
+    policy.set_eps(0.1)
+    policy.eval()
+    made = data.Collector(policy, env, data.VectorReplayBuffer(size, len(env)), exploration_noise=True)
+    made.reset()
+    return made
+
+
+def dummy(library: str, task: str, envs: int, limit: int = 500) -> Any:
+    return import_module(f"{library}.env").DummyVectorEnv([lambda: tasks.make(task, limit)] * envs)
+
+
+def collecting(library: str, env: Any, task: str, size: int) -> dict[str, Any]:
+    made = collector(library, env, task, size)
+    envs = len(env)
+
+    def policy(count: int) -> None:
+        made.collect(n_step=count * envs)
+
+    def random(count: int) -> None:
+        made.collect(n_step=count * envs, random=True)
+
+    random(size // envs)  # the buffer is full, and all its memory in RAM
+    return {"policy": policy, "random": random}
+
+
+def evaluating(library: str, env: Any, episodes: int) -> dict[str, Any]:
+    made = collector(library, env, "cartpole", len(env))
+
+    def evaluate(count: int) -> None:
+        for _ in range(count):
+            made.collect(n_episode=episodes)
+
+    return {"evaluate": evaluate}

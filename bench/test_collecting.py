@@ -1,0 +1,34 @@
+"""Collection end to end: what a vector step costs when a policy acts and a buffer stores."""
+
+from bench.harness import Bar, Case
+from bench.libraries import RLFAST
+
+PEERS = (RLFAST, "tianshou1", "sb3", "plain")
+CART_POLE = {"task": "cartpole", "envs": 16, "size": 32_000}
+IMAGES = {"task": "image", "envs": 8, "size": 4_000}
+
+
+def bars(tianshou: float, sb3: float = 0, plain: float = 0) -> tuple[Bar, ...]:
+    wanted = {"tianshou1": tianshou, "sb3": sb3, "plain": plain}
+    return tuple(Bar((name,), times) for name, times in wanted.items() if times)
+
+
+CASES = [
+    Case("collect CartPole x16, MLP, Python environments", "collect", "policy", CART_POLE, PEERS, bars(8, 2.5, 1)),
+    Case("collect CartPole x16, MLP, native environments", "collect", "policy", CART_POLE, PEERS, bars(20, 6),
+         own_operation="policy, native"),
+    Case("collect CartPole x16, random, Python environments", "collect", "random", CART_POLE, PEERS),
+    Case("collect CartPole x16, random, native environments", "collect", "random", CART_POLE, PEERS, bars(100),
+         own_operation="random, native"),
+    Case("collect images x8, NatureCNN", "collect", "policy", IMAGES, PEERS, bars(1.4, 0, 1)),
+    Case("collect images x8, random", "collect", "random", IMAGES, PEERS, bars(10, 5)),
+    Case("100 episodes of CartPole, at most 100 steps, Python environments", "evaluate", "evaluate",
+         {"envs": 100, "episodes": 100, "limit": 100}, (RLFAST, "tianshou1", "sb3")),
+    Case("100 episodes of CartPole, at most 100 steps, native environments", "evaluate", "evaluate",
+         {"envs": 100, "episodes": 100, "limit": 100}, (RLFAST, "tianshou1", "sb3"), bars(10),
+         own_operation="evaluate, native"),
+]  # fmt: skip
+
+
+def test_collecting(measure, case, library):
+    measure(case, library)
