@@ -98,7 +98,7 @@ python-test: build      ## pytest with doctests
 parity: build           ## the same answers as Tianshou 1.0, which is installed beside
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python $(run) pytest tests/parity $(PYTEST_ARGS)
 
-interop: build          ## our buffers inside Tianshou 1.0, 1.2 and 2.0, and TorchRL, which are installed beside
+interop: build          ## our buffers inside Tianshou 1.0, 1.2 and 2.0 and TorchRL, which are installed beside
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python RLFAST_TIANSHOU12_PYTHON=$(peers)/tianshou12/bin/python \
 	RLFAST_TIANSHOU2_PYTHON=$(peers)/tianshou2/bin/python RLFAST_TORCHRL_PYTHON=$(peers)/modern/bin/python \
 	$(run) pytest tests/interop $(PYTEST_ARGS)

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from rlfast.data.buffer import _hdf5, _snapshot
+from rlfast.data.buffer import _hdf5, _minari, _snapshot
 from rlfast.data.buffer._attributes import Attributes
 from rlfast.data.buffer._priorities import Priorities
 
@@ -90,6 +90,40 @@ class Files(Priorities, Attributes):
         :raises pickle.UnpicklingError: the file holds more than plain data, and ``allow_pickle`` is False.
         """
         return _hdf5.load(cls, path, allow_pickle=allow_pickle, seed=draw_seed(seed), storage=storage)
+
+    @classmethod
+    def from_minari(cls, dataset: Any, size: int | None = None, **options: Any) -> Self:
+        """A buffer with all episodes of a Minari dataset, in their order, as full of rows as the dataset has steps.
+
+        ``info`` is the info of each step and ``first_info``, in an episode's first row, that of its reset. Tuples
+        become dicts with the keys ``"0"``, ``"1"``, ... An episode without an end counts as cut off by time.
+
+        :param dataset: a ``MinariDataset``, or the id of one that is on this machine.
+        :param size: rows at most; default as many as there are. Of more the last ones are kept.
+        :param options: what the constructor takes beside ``size``.
+        :raises ImportError: Minari is not installed.
+        :raises TypeError: the buffer has several rings.
+        """
+        if hasattr(cls, "_adopt"):
+            raise TypeError(f"a dataset goes into a buffer of one ring, not into a {cls.__name__}")
+        dataset = _minari.opened(dataset)
+        buffer = cls(int(dataset.total_steps) if size is None else size, **options)  # type: ignore[call-arg]
+        _minari.fill(buffer, dataset)
+        return buffer
+
+    def to_minari(self, dataset_id: str, **metadata: Any) -> Any:
+        """Writes all rows as a Minari dataset, the reverse of :meth:`from_minari`.
+
+        A running episode ends as truncated at its newest row. Images are stored exactly, unless ``jpeg_encoding=True``.
+
+        :param dataset_id: its name, such as ``"cartpole/mine-v0"``.
+        :param metadata: what ``minari.create_dataset_from_buffers`` takes: ``env``, or ``observation_space`` and
+            ``action_space``, and ``algorithm_name``, ``author``, ...
+        :return: the ``MinariDataset``.
+        :raises ImportError: Minari is not installed.
+        :raises ValueError: there are no rows, or an ``obs_next`` that is not the next row's ``obs``.
+        """
+        return _minari.save(self, dataset_id, metadata)
 
     @classmethod
     def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:

@@ -91,7 +91,8 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
     r"""TorchRL's ``PrioritizedSampler`` on rlfast's sum tree of doubles.
 
     Row :math:`i` is drawn with probability :math:`p_i / \sum_k p_k`, where
-    :math:`p_i = (|\delta_i| + \epsilon)^\alpha`, and has the weight :math:`(p_i / \min_k p_k)^{-\beta}`. Schaul et al. 2016, *Prioritized Experience Replay*,
+    :math:`p_i = (|\delta_i| + \epsilon)^\alpha`, and has the weight
+    :math:`(p_i / \min_k p_k)^{-\beta}`. Schaul et al. 2016, *Prioritized Experience Replay*,
     arXiv:1511.05952, equation 1 and section 3.4. Priorities are kept in float64, whatever ``dtype`` says.
 
     :param max_capacity: rows of the storage.

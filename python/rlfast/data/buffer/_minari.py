@@ -1,0 +1,175 @@
+"""Datasets of Minari as buffers, and the reverse.
+
+An episode of ``T`` steps has ``T + 1`` observations there, and usually ``T + 1`` infos, the first from the reset. A
+buffer has ``T`` rows: ``info`` is what came with the step, ``first_info`` what came with the reset, in an episode's
+first row (zero, or None, in the others). Tuples become dicts with the keys ``"0"``, ``"1"``, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast.data._values import object_array
+from rlfast.data.batch import Batch
+
+if TYPE_CHECKING:
+    from rlfast.data.buffer._files import Files
+
+_AT_ONCE = 64
+"""Rows written in one call, for which the engine sets room aside as if no two of them shared an observation."""
+
+
+def require_minari() -> Any:
+    """:raises ImportError: Minari is not installed."""
+    try:
+        import minari
+    except ImportError as error:
+        raise ImportError('Minari is needed: pip install "rlfast[minari]"') from error
+    return minari
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+def opened(dataset: Any) -> Any:
+    """The dataset, loaded when it is an id."""
+    return require_minari().load_dataset(dataset) if isinstance(dataset, str) else dataset
+
+
+def fill(buffer: Files, dataset: Any) -> None:
+    """Appends all episodes of a dataset to a buffer of one ring; one without an end counts as cut off by time."""
+    for episode in dataset.iterate_episodes():
+        fields = _fields(episode)
+        length = len(episode.rewards)
+        for start in range(0, length, _AT_ONCE):
+            part = _map(lambda leaf, start=start: leaf[start : start + _AT_ONCE], fields)
+            buffer._store.add(part, np.zeros(len(part["rew"]), np.int64))
+        if length and not (episode.terminations[-1] or episode.truncations[-1]):
+            buffer.close_episodes()
+
+
+def _fields(episode: Any) -> dict[str, Any]:
+    length = len(episode.rewards)
+    obs = _arrays(episode.observations)
+    infos = _arrays(episode.infos or {})
+    fields: dict[str, Any] = {
+        "obs": _map(lambda leaf: leaf[:-1], obs),
+        "obs_next": _map(lambda leaf: leaf[1:], obs),
+        "act": _arrays(episode.actions),
+        "rew": np.asarray(episode.rewards),
+        "terminated": np.asarray(episode.terminations, np.bool_),
+        "truncated": np.asarray(episode.truncations, np.bool_),
+        "info": _map(lambda leaf: leaf[-length:], infos),
+    }
+    if infos and all(len(leaf) > length for leaf in _leaves(infos)):
+        fields["first_info"] = _map(lambda leaf: _first(leaf[0], length), infos)
+    return fields
+
+
+def _first(value: Any, length: int) -> NDArray[Any]:
+    column = np.zeros((length, *np.shape(value)), np.asarray(value).dtype)
+    if column.dtype == object:
+        column[:] = None
+    column[0] = value
+    return column
+
+
+def _arrays(tree: Any) -> Any:
+    if isinstance(tree, Mapping):
+        return {key: _arrays(value) for key, value in tree.items()}
+    if isinstance(tree, tuple):
+        return {str(place): _arrays(value) for place, value in enumerate(tree)}
+    if isinstance(tree, list) and tree and not np.isscalar(tree[0]):
+        return np.asarray(tree)
+    if isinstance(tree, list) and tree and isinstance(tree[0], str):
+        return object_array(tree)
+    return np.asarray(tree)
+
+
+def _map(fn: Any, tree: Any) -> Any:
+    if isinstance(tree, Mapping | Batch):
+        return {key: _map(fn, value) for key, value in tree.items()}
+    return fn(tree)
+
+
+def _leaves(tree: Any) -> list[Any]:
+    return [leaf for value in tree.values() for leaf in _leaves(value)] if isinstance(tree, Mapping) else [tree]
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+def save(buffer: Files, dataset_id: str, metadata: dict[str, Any]) -> Any:
+    """See :meth:`ReplayBuffer.to_minari`."""
+    minari = require_minari()
+    rings = [buffer._ring] if buffer._ring is not None else range(len(buffer._core.capacities))
+    episodes = [episode for ring in rings for episode in _episodes(buffer, ring)]
+    if not episodes:
+        raise ValueError("an empty buffer makes no dataset")
+    buffers = [minari.data_collector.EpisodeBuffer(id=place, **episode) for place, episode in enumerate(episodes)]
+    return minari.create_dataset_from_buffers(dataset_id, buffers, **{"jpeg_encoding": False} | metadata)
+
+
+def _episodes(buffer: Files, ring: int | None) -> list[dict[str, Any]]:
+    rows = buffer._store.live(ring)
+    if not len(rows):
+        return []
+    ends = np.flatnonzero(buffer._store.take(rows, ["done"], 1)["done"]) + 1
+    parts = [part for part in np.split(rows, ends) if len(part)]
+    return [_episode(buffer._store.take(part, stack_num=1)) for part in parts]
+
+
+def _episode(fields: dict[str, Any]) -> dict[str, Any]:
+    obs, obs_next = (_map(lambda leaf: leaf, fields[key]) for key in ("obs", "obs_next"))
+    truncated = fields["truncated"].copy()
+    truncated[-1] |= not fields["terminated"][-1]
+    infos = _infos(fields)
+    return {
+        "observations": _given(_joined(obs, obs_next, "obs")),
+        "actions": _given(_map(lambda leaf: leaf, fields["act"])),
+        "rewards": fields["rew"],
+        "terminations": fields["terminated"],
+        "truncations": truncated,
+        "infos": _given(infos) if infos else None,
+    }
+
+
+def _infos(fields: dict[str, Any]) -> Any:
+    info = _map(lambda leaf: leaf, fields.get("info", {}))
+    if "first_info" not in fields:
+        return info
+    first = _map(lambda leaf: leaf[:1], fields["first_info"])
+    return _pairs(lambda one, other: np.concatenate([one, other]), first, info)
+
+
+def _joined(obs: Any, obs_next: Any, name: str) -> Any:
+    """``T + 1`` observations.
+
+    :raises ValueError: a next observation is not the observation of the next row.
+    """
+    if isinstance(obs, dict):
+        return {key: _joined(value, obs_next[key], f"{name}.{key}") for key, value in obs.items()}
+    same = obs[1:] == obs_next[:-1]
+    if obs.dtype.kind in "fc":
+        same |= np.isnan(obs[1:]) & np.isnan(obs_next[:-1])
+    if not np.all(same):
+        raise ValueError(
+            f"{name}_next is not the next row's {name} within an episode, and Minari has one place for both"
+        )
+    return np.concatenate([obs, obs_next[-1:]])
+
+
+def _pairs(fn: Any, one: Any, other: Any) -> Any:
+    if isinstance(one, dict):
+        return {key: _pairs(fn, value, other[key]) for key, value in one.items()}
+    return fn(one, other)
+
+
+def _given(tree: Any) -> Any:
+    """Dicts that were tuples are tuples again, and objects are in lists."""
+    if not isinstance(tree, dict):
+        return tree.tolist() if tree.dtype == object else tree
+    values = {key: _given(value) for key, value in tree.items()}
+    if values and list(values) == [str(place) for place in range(len(values))]:
+        return tuple(values.values())
+    return values
