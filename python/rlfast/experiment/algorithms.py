@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import DQN_PRESETS, DQNConfig, RunConfig
+from rlfast.experiment.config_ppo import PPO_PRESETS, PPOConfig
+from rlfast.experiment.config_sac import SAC_PRESETS, SACConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +80,20 @@ ALGORITHMS = {
             what="deep Q-learning, for discrete actions",
             config=DQNConfig,
             presets=DQN_PRESETS,
+        ),
+        Algorithm(
+            name="ppo",
+            title="PPO",
+            what="proximal policy optimization, for discrete and continuous actions",
+            config=PPOConfig,
+            presets=PPO_PRESETS,
+        ),
+        Algorithm(
+            name="sac",
+            title="SAC",
+            what="soft actor-critic, for continuous actions",
+            config=SACConfig,
+            presets=SAC_PRESETS,
         ),
     )
 }

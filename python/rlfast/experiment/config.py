@@ -68,6 +68,19 @@ class RunConfig:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{flag(name)} must be within 0 and 1, got {getattr(self, name)}")
 
+    def _layers(self, sizes: tuple[int, ...]) -> None:
+        if not all(size > 0 for size in sizes):
+            raise ValueError(f"--hidden-sizes must be positive, got {sizes}")
+
+    def _portion(self, collect_steps: int, updates_per_step: float | None = None) -> None:
+        if updates_per_step is not None and round(updates_per_step * collect_steps) < 1:
+            raise ValueError(
+                f"--updates-per-step {updates_per_step} makes no update after {collect_steps} steps: "
+                "raise it, or --collect-steps"
+            )
+        if collect_steps % self.num_envs:
+            raise ValueError(f"--collect-steps {collect_steps} must be a multiple of --num-envs {self.num_envs}")
+
     def to_json(self) -> str:
         """All fields, resolved.
 
@@ -151,15 +164,8 @@ class DQNConfig(RunConfig):
             "target_update_freq", "start_steps", "eps_steps", "learning_rate", "updates_per_step", "alpha"
         )
         self._fractions("gamma", "eps_start", "eps_end", "beta")
-        if not all(size > 0 for size in self.hidden_sizes):
-            raise ValueError(f"--hidden-sizes must be positive, got {self.hidden_sizes}")
-        if round(self.updates_per_step * self.collect_steps) < 1:
-            raise ValueError(
-                f"--updates-per-step {self.updates_per_step} makes no update after {self.collect_steps} steps: "
-                "raise it, or --collect-steps"
-            )
-        if self.collect_steps % self.num_envs:
-            raise ValueError(f"--collect-steps {self.collect_steps} must be a multiple of --num-envs {self.num_envs}")
+        self._layers(self.hidden_sizes)
+        self._portion(self.collect_steps, self.updates_per_step)
 
     def eps_at(self, env_step: int) -> float:
         """Probability of a random action after so many environment steps.

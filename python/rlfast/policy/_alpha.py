@@ -72,25 +72,29 @@ class AutoAlpha(Alpha):
     ) -> None:
         super().__init__()
         if not isinstance(log_alpha, torch.Tensor):
-            log_alpha = torch.tensor(float(log_alpha), requires_grad=True)
+            log_alpha = nn.Parameter(torch.tensor(float(log_alpha)))
         if log_alpha.numel() != 1 or not log_alpha.requires_grad:
             raise ValueError(
                 f"log_alpha must be one number that requires a gradient, got {log_alpha}: "
                 "torch.zeros(1, requires_grad=True)"
             )
         self.target_entropy = float(target_entropy)
-        self.register_buffer("log_alpha", log_alpha)  # no parameter: the optimizer of the critic shall not find it
+        self.log_alpha: torch.Tensor
+        if isinstance(log_alpha, nn.Parameter):
+            self.log_alpha = log_alpha
+        else:  # the tensor that the optimizer holds: it is saved as well, and stays on its device
+            self.register_buffer("log_alpha", log_alpha)
         self.optim = make_optimizer(optim, [log_alpha])  # type: ignore[list-item]
         if not any(p is log_alpha for group in self.optim.param_groups for p in group["params"]):
             raise ValueError("the optimizer of alpha does not hold log_alpha: make it with [log_alpha]")
 
     @property
     def value(self) -> torch.Tensor:
-        return self.get_buffer("log_alpha").detach().exp()
+        return self.log_alpha.detach().exp()
 
     def learn(self, log_prob: torch.Tensor) -> torch.Tensor:
         """Do one gradient step."""
-        loss = temperature_loss(self.get_buffer("log_alpha"), log_prob, self.target_entropy)
+        loss = temperature_loss(self.log_alpha, log_prob, self.target_entropy)
         optim_step(loss, self.optim)
         return loss.detach()
 
