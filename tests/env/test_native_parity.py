@@ -1,0 +1,206 @@
+"""Native environments beside Gymnasium's, with the same seeds and actions: everything they answer is the same.
+
+Observations, rewards, flags and infos are compared to the bit. That needs a NumPy which takes the sines of doubles from
+the C library, as ``math`` does and as we do. Where it has code of its own (on processors with AVX-512, unless
+``NPY_DISABLE_CPU_FEATURES`` names that), sines differ in the last bit and trajectories drift apart: there, environments
+that take them through NumPy are compared over short episodes, with a tolerance.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from rlfast.env.native import NativeVectorEnv
+
+NUM_ENVS = 16
+RESEEDED = 8
+"""One of so many resets comes with a seed."""
+
+_angles = np.random.default_rng(0).uniform(-8, 8, 20_000)
+SINES_ARE_SHARED = all(np.sin(angle) == math.sin(angle) and np.cos(angle) == math.cos(angle) for angle in _angles)
+SHORT = 15
+"""Steps of an episode where sines differ."""
+
+Policy = Callable[[np.ndarray, dict[str, Any], int, np.random.Generator], Any]
+"""Chooses an action from the observation, the info, the number of the episode, and chance."""
+
+
+def at_random(n: int) -> Policy:
+    return lambda obs, info, episode, rng: rng.integers(n)
+
+
+def balancing(obs, info, episode, rng):
+    return int(obs[2] + obs[3] > 0) if episode % 3 else rng.integers(2)
+
+
+def swinging(velocity: int) -> Policy:
+    """Pushes the way it goes."""
+    return lambda obs, info, episode, rng: (2 if obs[velocity] >= 0 else 0) if episode % 3 else rng.integers(3)
+
+
+def throttling(obs, info, episode, rng):
+    """Forces within their bounds, on them, and beyond."""
+    if episode % 3 == 0:
+        return np.array([rng.uniform(-1.4, 1.4)], np.float32)
+    return np.array([math.copysign(rng.choice([0.9, 1.0, 1.2, 3.0]), obs[1])], np.float32)
+
+
+def turning(obs, info, episode, rng):
+    if episode % 2:
+        return np.array([math.copysign(2.5, obs[2])], np.float32)
+    return np.array([rng.uniform(-2.4, 2.4)], np.float32)
+
+
+def driving(obs, info, episode, rng):
+    """Mostly what changes something, and then what is rarest."""
+    (useful,) = np.nonzero(info["action_mask"])
+    if not episode % 3 or rng.random() < 0.1:
+        return rng.integers(6)
+    return useful[-1] if useful[-1] > 3 and rng.random() < 0.8 else rng.choice(useful)
+
+
+def along_the_cliff(obs, info, episode, rng):
+    """Home in 13 steps, or wherever chance leads."""
+    if episode % 2:
+        return 0 if obs == 36 else 2 if obs % 12 == 11 else 1
+    return rng.choice([0, 1, 1, 1, 2, 3])
+
+
+def across_the_ice(obs, info, episode, rng):
+    """Now and then to the left, where nothing happens."""
+    return 0 if episode % 4 == 0 else rng.integers(4)
+
+
+@dataclass
+class Case:
+    id: str
+    policy: Policy
+    ends: tuple[bool, bool] = (True, True)
+    """Whether some episodes must be terminated, and some truncated, within some thousand steps."""
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    numpy_sines: bool = False
+    """Gymnasium's takes sines of doubles through NumPy."""
+    cut: int | None = None
+    """Steps after which an episode is left, where there is no time limit."""
+
+    def __str__(self) -> str:
+        return "-".join([self.id, *(f"{name}={value}" for name, value in self.kwargs.items())])
+
+
+def limited(steps: int, **kwargs: Any) -> dict[str, Any]:
+    return {"max_episode_steps": steps, **kwargs}
+
+
+CASES = [
+    Case("CartPole-v0", balancing, numpy_sines=True),
+    Case("CartPole-v1", balancing, numpy_sines=True),
+    Case("CartPole-v1", balancing, kwargs=limited(90, sutton_barto_reward=True), numpy_sines=True),
+    Case("MountainCar-v0", swinging(1)),
+    Case("MountainCar-v0", swinging(1), kwargs=limited(150, goal_velocity=0.03)),
+    Case("MountainCarContinuous-v0", throttling),
+    Case("MountainCarContinuous-v0", throttling, kwargs=limited(150, goal_velocity=0.02)),
+    Case("Pendulum-v1", turning, (False, True), numpy_sines=True),
+    Case("Pendulum-v1", turning, (False, True), limited(130, g=9.81), numpy_sines=True),
+    Case("Acrobot-v1", swinging(5), numpy_sines=True),
+    Case("FrozenLake-v1", across_the_ice, (True, False)),
+    Case("FrozenLake-v1", across_the_ice, kwargs={"is_slippery": False}),
+    Case("FrozenLake-v1", across_the_ice, kwargs={"success_rate": 0.9, "reward_schedule": (3, -2, 0.125)}),
+    Case("FrozenLake-v1", across_the_ice, kwargs=limited(20, desc=["SFFS", "FHFF", "GFFF"])),
+    Case("FrozenLake-v1", across_the_ice, kwargs={"map_name": "8x8"}),
+    Case("FrozenLake8x8-v1", across_the_ice),
+    Case("CliffWalking-v1", along_the_cliff, (True, False), cut=200),
+    Case("CliffWalking-v1", along_the_cliff, kwargs=limited(60, is_slippery=True)),
+    Case("CliffWalkingSlippery-v1", along_the_cliff, (True, False), cut=200),
+    Case("Taxi-v4", driving),
+    Case("Taxi-v4", driving, kwargs={"is_rainy": True}),
+    Case("Taxi-v4", driving, kwargs={"fickle_passenger": True, "fickle_probability": 0.9}),
+    Case("Taxi-v4", driving, kwargs={"is_rainy": True, "fickle_passenger": True, "rainy_probability": 0.6}),
+    Case("Blackjack-v1", at_random(2), (True, False)),
+    Case("Blackjack-v1", at_random(2), (True, False), {"sab": False}),
+    Case("Blackjack-v1", at_random(2), (True, False), {"sab": False, "natural": True}),
+]
+
+
+class Beside:
+    """Native environments, and Gymnasium's with which they are compared at every turn."""
+
+    def __init__(self, case: Case) -> None:
+        self.native = NativeVectorEnv(case.id, NUM_ENVS, autoreset_mode=AutoresetMode.DISABLED, **case.kwargs)
+        self.gyms = [gym.make(case.id, disable_env_checker=True, **case.kwargs) for _ in range(NUM_ENVS)]
+        self.rtol, self.cut = (0.0, case.cut) if SINES_ARE_SHARED or not case.numpy_sines else (1e-4, SHORT)
+        self.obs: list[Any] = [None] * NUM_ENVS
+        self.infos: list[Any] = [None] * NUM_ENVS
+        self.steps = np.zeros(NUM_ENVS, int)
+        self.episodes = np.arange(NUM_ENVS)
+        self.ends = np.zeros(2, int)
+        assert self.native.single_observation_space == self.gyms[0].observation_space
+        assert self.native.single_action_space == self.gyms[0].action_space
+
+    def reset(self, mask: np.ndarray, seeds: list[int | None]) -> None:
+        """Resets the environments of ``mask``, which takes from ``seeds`` what is theirs."""
+        obs, infos = self.native.reset(seed=seeds, options={"reset_mask": mask})
+        for i in mask.nonzero()[0]:
+            self.obs[i], self.infos[i] = self.gyms[i].reset(seed=seeds[i])
+        self._assert_same(obs, infos, mask)
+        self.steps[mask] = 0
+        self.episodes[mask] += 1
+
+    def step(self, actions: list[Any]) -> np.ndarray:
+        """Steps all, and says which episodes are over."""
+        obs, rew, terminated, truncated, infos = self.native.step(np.stack(actions))
+        answers = [env.step(action) for env, action in zip(self.gyms, actions, strict=True)]
+        self.obs, rewards, *flags, self.infos = map(list, zip(*answers, strict=True))
+        self._assert_close(rew, np.array(rewards, np.float64))
+        assert [terminated.tolist(), truncated.tolist()] == flags
+        self._assert_same(obs, infos, np.ones(NUM_ENVS, bool))
+        self.steps += 1
+        self.ends += terminated.sum(), truncated.sum()
+        return terminated | truncated | (self.steps == self.cut)
+
+    def _assert_close(self, ours: np.ndarray, theirs: np.ndarray) -> None:
+        assert ours.dtype == theirs.dtype
+        if self.rtol or not np.array_equal(ours, theirs):
+            np.testing.assert_allclose(ours, theirs, self.rtol, self.rtol)
+
+    def _assert_same(self, obs: Any, infos: dict[str, Any], told: np.ndarray) -> None:
+        rows = np.stack([np.asarray(part) for part in obs], axis=1) if isinstance(obs, tuple) else obs
+        self._assert_close(rows, np.array(self.obs))
+        keys = self.infos[0].keys()
+        assert infos.keys() == keys | {f"_{key}" for key in keys}
+        for key in keys:
+            assert (infos[f"_{key}"] == told).all()
+            theirs = np.array([self.infos[i][key] for i in told.nonzero()[0]])
+            assert np.array_equal(infos[key][told], theirs), key
+
+
+def compare(case: Case, steps: int) -> None:
+    rng = np.random.default_rng(7)
+    beside = Beside(case)
+    beside.reset(np.ones(NUM_ENVS, bool), rng.integers(2**63, size=NUM_ENVS).tolist())
+    for _ in range(steps // NUM_ENVS):
+        chosen = zip(beside.obs, beside.infos, beside.episodes, strict=True)
+        over = beside.step([case.policy(obs, info, episode, rng) for obs, info, episode in chosen])
+        if over.any():
+            seeds = [None if rng.integers(RESEEDED) else int(rng.integers(2**32)) for _ in over]
+            beside.reset(over, seeds)
+    if beside.cut != SHORT:
+        assert ((beside.ends > 0) >= case.ends).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_steps_are_gymnasiums(case):
+    compare(case, 5_000 if case.kwargs else 20_000)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:.*out of date")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_million_steps_are_gymnasiums(case):
+    compare(case, 1_000_000)
