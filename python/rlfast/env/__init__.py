@@ -1,5 +1,6 @@
 """Environments that step together."""
 
+from rlfast.env.native import NativeVectorEnv
 from rlfast.env.normalization import VectorEnvNormObs
 from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
 from rlfast.env.worker import DummyEnvWorker, EnvWorker
@@ -12,6 +13,7 @@ __all__ = [
     "DummyVectorEnv",
     "EnvWorker",
     "MultiDiscreteToDiscrete",
+    "NativeVectorEnv",
     "TruncatedAsTerminated",
     "VectorEnvNormObs",
     "VectorEnvWrapper",

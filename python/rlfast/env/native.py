@@ -116,12 +116,12 @@ class NativeVectorEnv(BaseVectorEnv):
         """As :meth:`BaseVectorEnv.send`; the step is over when it returns."""
         ids = self._idle(id)
         self._backend.send(actions, ids)
-        self._stepping[... if ids is self._all else ids] = True
+        self._mark_stepping(ids)
         self._whole_step = None
 
     def _take(self, min_ready: int, timeout: float | None) -> Rows:
         rows = self._backend.recv(min_ready, timeout)
-        self._stepping[...] = False
+        self._mark_answered(rows.env_id)
         self._allow_whole_steps()
         return rows
 
