@@ -57,6 +57,8 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
         self.observation_space = observation_space
         self.action_scaling = action_scaling
         self.action_bound_method = action_bound_method
+        start = getattr(action_space, "start", 0)
+        self._start = start if np.any(start) else None  # where the environment counts from, unless from 0
         self.action_type: Literal["continuous", "discrete"] = (
             "continuous" if isinstance(action_space, Box) else "discrete"
         )
@@ -92,7 +94,7 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
         array = _as_array(act)
         space = self.action_space
         if isinstance(space, Discrete | MultiDiscrete):
-            return array + space.start if np.any(space.start) else array
+            return array if self._start is None else array + self._start
         if not isinstance(space, Box):
             return array
         if self.action_bound_method == "clip":
@@ -115,7 +117,7 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
         array = _as_array(act)
         space = self.action_space
         if isinstance(space, Discrete | MultiDiscrete):
-            return array - space.start if np.any(space.start) else array
+            return array if self._start is None else array - self._start
         if not isinstance(space, Box):
             return array
         if self.action_scaling:
