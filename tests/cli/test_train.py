@@ -119,7 +119,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_readable_line(run_dir, number):
     command += [*SMALL, "--stop-return", "None", "--no-progress"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while not (run_dir / "checkpoint" / "counters.json").exists():
+    while not (run_dir / "checkpoint" / "checkpoint.json").exists():
         assert time.monotonic() < deadline, "the run never saved"
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
@@ -128,6 +128,46 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_readable_line(run_dir, number):
     assert process.returncode == 130
     assert "rlfast: interrupted at step" in error
     assert "Traceback" not in error
-    counters = json.loads((run_dir / "checkpoint" / "counters.json").read_text())
+    counters = json.loads((run_dir / "checkpoint" / "checkpoint.json").read_text())
     assert f"interrupted at step {counters['env_step']}:" in error
+    assert f"rlfast train --resume {run_dir} goes on" in error
     assert (run_dir / "learning_curve.png").exists()
+
+
+def weights(run_dir):
+    return (run_dir / "checkpoint" / "policy.safetensors").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+@pytest.mark.pitfall("F10")
+def test_a_run_that_was_killed_goes_on_as_if_it_had_not(run_dir, tmp_path, capsys):
+    assert train(tmp_path / "straight", "--max-steps", "1200", "--stop-return", "None", "--no-progress") == 0
+    command = [sys.executable, "-m", "rlfast", "train", "dqn", "--env", "CartPole-v1", "--run-dir", str(run_dir)]
+    command += [*SMALL, "--max-steps", "1200", "--stop-return", "None", "--no-progress"]
+    process = subprocess.Popen(command)
+    deadline = time.monotonic() + 60
+    while not (run_dir / "checkpoint").exists():
+        assert time.monotonic() < deadline, "the run never saved"
+        time.sleep(0.01)
+    time.sleep(0.3)
+    process.kill()
+    process.wait()
+    assert main(["train", "--resume", str(run_dir), "--no-progress"]) == 0
+    assert "environment steps   1,200" in capsys.readouterr().out
+    assert weights(run_dir) == weights(tmp_path / "straight")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: RUN_DIR (rlfast train --resume RUN_DIR"),
+        (["nowhere"], "rlfast: nowhere is no run folder: it has no config.json"),
+        (["nowhere", "--max-steps", "many"], "invalid int value: 'many'"),
+        (["nowhere", "--colour"], "unrecognized arguments: --colour"),
+    ],
+)
+def test_what_cannot_be_resumed_ends_with_2(arguments, message, capsys):
+    assert main(["train", "--resume", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

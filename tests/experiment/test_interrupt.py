@@ -7,14 +7,13 @@ from rlfast.experiment.interrupt import Interrupt
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_waits_and_the_second_does_not(number):
-    before = signal.getsignal(number)
-    with Interrupt() as interrupt:
-        interrupt.check()
+def test_the_first_signal_asks_and_the_second_does_not(number):
+    before, asked = signal.getsignal(number), []
+    with Interrupt(lambda: asked.append(number)) as interrupt:
+        assert not interrupt.happened
         os.kill(os.getpid(), number)
         assert interrupt.happened
         with pytest.raises(KeyboardInterrupt):
-            interrupt.check()
-        with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
+    assert asked == [number]
     assert signal.getsignal(number) is before

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import sys
 from dataclasses import replace
@@ -11,10 +12,11 @@ import torch
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rlfast.experiment.checkpoint import load_checkpoint
+from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.checkpoint import load_policy
 from rlfast.experiment.dqn import build
 from rlfast.experiment.folder import read_config
-from rlfast.experiment.run import ConfigError, train
+from rlfast.experiment.run import ConfigError, RunWarning, resume, train
 from rlfast.trainer import BaseTrainer
 from rlfast.utils.logger import CSVLogger
 
@@ -36,8 +38,10 @@ def test_the_run_folder_holds_what_it_promises(tiny, run_dir):
     }
     assert {path.name for path in (run_dir / "checkpoint").iterdir()} == {
         "policy.safetensors",
-        "training_state.pt",
-        "counters.json",
+        "training_state.json",
+        "training_state.safetensors",
+        "buffer.snapshot",
+        "checkpoint.json",
     }
     assert (result.env_step, result.interrupted) == (200, False)
     tests = [row for row in CSVLogger(run_dir / "metrics.csv").rows() if row["scope"] == "test"]
@@ -46,7 +50,7 @@ def test_the_run_folder_holds_what_it_promises(tiny, run_dir):
     events = EventAccumulator(str(run_dir))
     events.Reload()
     assert [event.step for event in events.Scalars("test/returns_stat/mean")] == [0, 100, 180, 200]
-    counters = json.loads((run_dir / "checkpoint" / "counters.json").read_text())
+    counters = json.loads((run_dir / "checkpoint" / "checkpoint.json").read_text())
     assert counters["env_step"] == 200
     assert counters["gradient_step"] == result.info.gradient_step == 45
 
@@ -54,7 +58,7 @@ def test_the_run_folder_holds_what_it_promises(tiny, run_dir):
 def test_the_checkpoint_is_the_policy_that_was_tested(tiny, run_dir):
     result = train(tiny())
     parts = build(read_config(run_dir))
-    load_checkpoint(run_dir / "checkpoint", parts.policy)
+    load_policy(run_dir / "checkpoint", parts.policy)
     assert parts.policy.eval()(run_batch()).act.shape == (1,)
     assert parts.policy._iter == result.info.gradient_step
     parts.close()
@@ -89,7 +93,7 @@ def test_the_configuration_written_repeats_the_run(tiny, run_dir, tmp_path):
 def test_steps_are_exact(tiny, run_dir, max_steps):
     result = train(tiny(max_steps=max_steps))
     assert result.env_step == result.info.train_step == max_steps
-    assert json.loads((run_dir / "checkpoint" / "counters.json").read_text())["env_step"] == max_steps
+    assert json.loads((run_dir / "checkpoint" / "checkpoint.json").read_text())["env_step"] == max_steps
 
 
 def test_it_stops_at_the_return_asked_for(tiny):
@@ -123,8 +127,135 @@ def test_a_signal_ends_the_run_and_keeps_it(tiny, run_dir, monkeypatch, number):
     assert result.interrupted
     assert result.env_step == 60
     assert "interrupted" in result.summary()
-    assert json.loads((run_dir / "checkpoint" / "counters.json").read_text())["env_step"] == 60
+    assert json.loads((run_dir / "checkpoint" / "checkpoint.json").read_text())["env_step"] == 60
     assert (run_dir / "learning_curve.png").exists()
+
+
+def metrics(run_dir):
+    rows = CSVLogger(run_dir / "metrics.csv").rows()
+    return [{k: v for k, v in row.items() if "time" not in k and "speed" not in k} for row in rows]
+
+
+def scalars(run_dir):
+    events = EventAccumulator(str(run_dir))
+    events.Reload()
+    tags = [tag for tag in events.Tags()["scalars"] if "time" not in tag and "speed" not in tag]
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in tags}
+
+
+def stopped_after(config, steps, monkeypatch):
+    """A run that is told to stop once it has taken so many steps."""
+    collect = BaseTrainer.train_step
+
+    def stopping(self):
+        result = collect(self)
+        if self.env_step >= steps:
+            self.stop()
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BaseTrainer, "train_step", stopping)
+        return train(config)
+
+
+@pytest.mark.pitfall("F10")
+@pytest.mark.parametrize("options", [{}, {"prioritized": True, "dueling": True}])
+def test_a_run_that_was_stopped_goes_on_exactly(tiny, run_dir, tmp_path, monkeypatch, options):
+    straight = train(tiny(run_dir=tmp_path / "straight", **options))
+    assert stopped_after(tiny(**options), 90, monkeypatch).env_step < 100
+    np.random.seed(5)
+    torch.manual_seed(5)
+    result = resume(run_dir)
+    assert (result.env_step, result.interrupted) == (200, False)
+    assert parameter_hash(run_dir) == parameter_hash(straight.run_dir)
+    assert metrics(run_dir) == metrics(straight.run_dir)
+    assert scalars(run_dir) == scalars(straight.run_dir)
+    assert result.test.returns.tolist() == straight.test.returns.tolist()
+    again = resume(run_dir)  # there is nothing left to do
+    assert (again.env_step, again.test.returns.tolist()) == (200, result.test.returns.tolist())
+    assert parameter_hash(run_dir) == parameter_hash(straight.run_dir)
+    assert resume(run_dir, max_steps=240).env_step == 240
+    assert read_config(run_dir) == tiny(max_steps=240, **options)
+
+
+@pytest.mark.pitfall("F10")
+@pytest.mark.parametrize("name", ["ppo", "sac"])
+def test_so_does_one_of_another_algorithm(name, tmp_path, monkeypatch):
+    size = {"num_envs": 2, "eval_episodes": 2, "eval_envs": 2, "eval_interval": 64, "hidden_sizes": (8,)}
+    more = {"ppo": {"collect_steps": 32}, "sac": {"collect_steps": 8, "start_steps": 24, "updates_per_step": 0.5}}
+    config = ALGORITHMS[name].config(
+        env="Pendulum-v1", max_steps=160, batch_size=8, progress=False, **size, **more[name]
+    )
+    straight = train(replace(config, run_dir=tmp_path / "straight"))
+    stopped_after(replace(config, run_dir=tmp_path / "stopped"), 90, monkeypatch)
+    torch.manual_seed(5)
+    assert resume(tmp_path / "stopped").env_step == 160
+    assert parameter_hash(tmp_path / "stopped") == parameter_hash(straight.run_dir)
+
+
+def test_what_was_logged_after_the_checkpoint_is_taken_back(tiny, run_dir, tmp_path, monkeypatch):
+    straight = train(tiny(run_dir=tmp_path / "straight"))
+    stopped_after(tiny(), 110, monkeypatch)
+    kept = tmp_path / "kept"
+    shutil.copytree(run_dir / "checkpoint", kept)
+    resume(run_dir)
+    shutil.rmtree(run_dir / "checkpoint")
+    shutil.copytree(kept, run_dir / "checkpoint")  # as after a crash long after the checkpoint
+    resume(run_dir)
+    assert metrics(run_dir) == metrics(straight.run_dir)
+    assert scalars(run_dir) == scalars(straight.run_dir)
+
+
+def test_a_run_without_its_buffer_says_so(tiny, run_dir, monkeypatch):
+    stopped_after(tiny(save_buffer=False), 90, monkeypatch)
+    with pytest.warns(RunWarning, match="not resumed exactly: the replay buffer was not saved"):
+        assert resume(run_dir).env_step == 200
+
+
+def test_a_checkpoint_that_cannot_be_written_stops_nothing(tiny, run_dir, monkeypatch):
+    stopped_after(tiny(), 90, monkeypatch)
+    before = parameter_hash(run_dir)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rlfast.experiment.checkpoint._write", full)
+    with pytest.warns(RunWarning, match="the checkpoint of step .* could not be written, the one before it stays"):
+        result = resume(run_dir)
+    assert result.env_step == 200
+    assert "No space left" in result.unsaved
+    assert parameter_hash(run_dir) == before
+
+
+@pytest.mark.parametrize(
+    ("harm", "changes", "message"),
+    [
+        (lambda run: shutil.rmtree(run), {}, "is no run folder: it has no config.json"),
+        (lambda run: shutil.rmtree(run / "checkpoint"), {}, "has no checkpoint yet"),
+        (lambda run: (run / "config.json").write_text("{"), {}, "config.json cannot be used"),
+        (lambda run: edit(run / "config.json", '"dqn"', '"nqd"'), {}, "there is no algorithm 'nqd'"),
+        (
+            lambda run: edit(run / "checkpoint/checkpoint.json", "DQN", "PPO"),
+            {},
+            "is of a PPOPolicy, not",
+        ),
+        (lambda run: edit(run / "checkpoint/checkpoint.json", '"version": 2', '"version": 9'), {}, "of version 9"),
+        (lambda run: None, {"max_steps": 0}, "--max-steps must be at least 1, got 0"),
+        (lambda run: None, {"hidden_sizes": (9,)}, "of another network"),
+        (lambda run: None, {"colour": "red"}, "colour"),
+    ],
+)
+def test_what_cannot_be_resumed_is_said_and_nothing_is_changed(tiny, run_dir, harm, changes, message):
+    train(tiny(max_steps=40))
+    harm(run_dir)
+    before = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file() and "events" not in path.name}
+    with pytest.raises(ConfigError, match=message):
+        resume(run_dir, **changes)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def edit(path, old, new):
+    path.write_text(path.read_text().replace(old, new))
 
 
 def test_an_error_leaves_its_traceback_in_the_folder(tiny, run_dir, monkeypatch):

@@ -7,17 +7,21 @@ import contextlib
 import io
 import re
 import sys
-from typing import TYPE_CHECKING
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rlfast.cli.main import complain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rlfast.experiment.algorithms import Algorithm
     from rlfast.experiment.config import RunConfig
+    from rlfast.experiment.run import RunResult
 
 _HELP = """usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
+       rlfast train --resume RUN_DIR [--max-steps N] [--no-progress]
 
 algorithms:
 {algorithms}
@@ -35,6 +39,8 @@ def main(arguments: Sequence[str]) -> int:
         rows = (f"  {algorithm.name:<14}{algorithm.what}" for algorithm in ALGORITHMS.values())
         sys.stdout.write(_HELP.format(algorithms="\n".join(rows)))
         return 0
+    if name == "--resume":
+        return _resume(arguments[1:])
     if name not in ALGORITHMS:
         what = "no algorithm was given" if name is None else f"there is no algorithm {name!r}"
         return complain(f"{what}: choose from {', '.join(ALGORITHMS)} (rlfast train --help)", 2)
@@ -84,20 +90,64 @@ def _one_line(complaint: str) -> str:
     return f"{message}; did you mean {meant[0]}?" if meant else message
 
 
+def _resume(arguments: Sequence[str]) -> int:
+    from rlfast.experiment.run import resume
+
+    parser = argparse.ArgumentParser(prog="rlfast train --resume", exit_on_error=False, allow_abbrev=False)
+    parser.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="folder of the run to go on with")
+    parser.add_argument("--max-steps", type=int, default=argparse.SUPPRESS, help="go on up to this many steps")
+    parser.add_argument("--no-progress", dest="progress", action="store_false", default=argparse.SUPPRESS)
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            given = vars(parser.parse_args(arguments))
+    except argparse.ArgumentError as error:
+        return complain(f"{error} (rlfast train --resume RUN_DIR [--max-steps N])", 2)
+    except SystemExit as stop:
+        said = complaint.getvalue().strip().rpartition("error: ")[2]
+        return complain(f"{said} (rlfast train --resume RUN_DIR [--max-steps N])", 2) if stop.code else 0
+    return _report(lambda: resume(**given))
+
+
 def _run(config: RunConfig) -> int:
-    from rlfast.experiment.run import ConfigError, train
+    from rlfast.experiment.run import train
+
+    return _report(lambda: train(config))
+
+
+def _one_line_of(usual: Callable[..., None]) -> Callable[..., None]:
+    """Shows warnings of a run as a sentence, without the place in the source; all others as usual."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if category.__name__ == "RunWarning":
+            sys.stderr.write(f"rlfast: {message}\n")
+        else:
+            usual(message, category, *where, **more)
+
+    return show
+
+
+def _report(run: Callable[[], RunResult]) -> int:
+    """Runs, says how it went, and gives the exit status."""
+    from rlfast.experiment.run import ConfigError, RunWarning
 
     try:
-        result = train(config)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", RunWarning)
+            warnings.showwarning = _one_line_of(warnings.showwarning)
+            result = run()
     except ConfigError as error:
         return complain(str(error), 2)
     except Exception as error:
         notes = " ".join(getattr(error, "__notes__", []))
         return complain(f"the run failed: {type(error).__name__}: {error} {notes}", 1)
     sys.stdout.write(result.summary() + "\n")
+    config = result.config
+    if result.unsaved is not None:
+        what = f"no checkpoint of step {result.env_step} could be written: {result.unsaved}; the one before it stays"
+        return complain(what, 130 if result.interrupted else 1)
     if result.interrupted:
-        checkpoint = result.run_dir / "checkpoint"
-        return complain(f"interrupted at step {result.env_step}: the checkpoint is in {checkpoint}", 130)
+        return complain(f"interrupted at step {result.env_step}: rlfast train --resume {result.run_dir} goes on", 130)
     if config.require_stop_return and not result.reached:
         return complain(f"the run ended below the return that was required, {config.stop_return:g}", 1)
     return 0

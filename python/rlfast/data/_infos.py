@@ -36,6 +36,19 @@ class LatestInfos:
                 dicts[i] = one
             self._info = Info.of(dicts)
 
+    def state(self) -> dict[str, Any]:
+        """What was last said, in the form that it came in."""
+        return {"columns": self._info._columns, "dicts": self._info.dicts()}  # noqa: SLF001 (in its own form)
+
+    def set_state(self, state: dict[str, Any] | None) -> None:
+        """Goes on from what :meth:`state` gave; None forgets."""
+        if state is None:
+            self._info = Info(self._env_num)
+        elif state["columns"] is not None:
+            self._info = Info(self._env_num, columns=state["columns"])
+        else:
+            self._info = Info.of(state["dicts"])
+
     def columns(self, ids: Ids) -> dict[str, Any]:
         """A column of each key, with the ``env_id``: rows for ``ids``, in their order."""
         if not self._info:

@@ -107,6 +107,26 @@ def storable(tree: Any) -> Any:
     raise TypeError(f"expected arrays or tensors with one row per environment, got {type(tree)}")
 
 
+def plain(tree: Any) -> Any:
+    """``tree`` with every ``Batch`` spelled as a dict; :func:`unplain` undoes it."""
+    if isinstance(tree, Batch):
+        return {_BATCH: {key: plain(value) for key, value in tree.__dict__.items()}}
+    if isinstance(tree, dict):
+        return {key: plain(value) for key, value in tree.items()}
+    return type(tree)(map(plain, tree)) if type(tree) in (tuple, list) else tree
+
+
+def unplain(tree: Any) -> Any:
+    """The reverse of :func:`plain`."""
+    if isinstance(tree, dict):
+        inner = {key: unplain(value) for key, value in tree.get(_BATCH, tree).items()}
+        return wrap(inner) if _BATCH in tree else inner
+    return type(tree)(map(unplain, tree)) if type(tree) in (tuple, list) else tree
+
+
+_BATCH = "~Batch"
+
+
 def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One dict of columns of many dicts; where a dict lacks a key, the column has zero, or None if it holds objects.
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from rlfast.data import _tree
+from rlfast.data import _collector_state, _tree
 from rlfast.data._asked import Asked
 from rlfast.data._collecting import Manner, Tally, as_vector, check_buffer, positive
 from rlfast.data._goal import Episodes, Goal, Quotas, Steps
@@ -156,6 +156,26 @@ class Collector:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where collecting stands, as plain data: environments in their episodes, hidden states, random streams of
+        action spaces, statistics of wrappers, and counters. The buffer has :meth:`~rlfast.data.ReplayBuffer.save`.
+
+        An environment whose state cannot be written down (see :mod:`rlfast.env.capture`) is noted as such.
+        """
+        return _collector_state.state_of(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> dict[int, str]:
+        """Goes on where :meth:`state_dict` was taken; the buffer must be that of then as well.
+
+        :param state: what :meth:`state_dict` gave, of as many environments.
+        :return: the environments that could not be restored, and why: each begins a new episode, with a seed drawn from
+            where NumPy's global generator stands (which is left there).
+        :raises ValueError: the number of environments differs; nothing is changed then.
+        """
+        return _collector_state.load(self, state)
 
     # -- collecting ----------------------------------------------------------------------------------------------------
 

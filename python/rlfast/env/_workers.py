@@ -223,6 +223,16 @@ class Workers(Backend):
         """As :meth:`Backend.render`."""
         return [self.workers[i].render(**kwargs) for i in ids.tolist()]
 
+    def get_state(self, ids: Ids) -> list[Any]:
+        """As :meth:`Backend.get_state`."""
+        return [{"env": self.workers[i].get_state(), "ended": i in self._ended} for i in ids.tolist()]
+
+    def set_state(self, states: Sequence[Any], ids: Ids) -> None:
+        """As :meth:`Backend.set_state`."""
+        for i, state in zip(ids.tolist(), states, strict=True):
+            self.workers[i].set_state(state["env"])
+            (self._ended.add if state["ended"] else self._ended.discard)(i)
+
     def close(self) -> None:
         """Closes all environments, even when one of them fails to, and raises the first failure."""
         errors = []

@@ -381,6 +381,26 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
         self.reset_rows(seed=seed)
         return [[one] for one in as_seeds(seed, self._all)]
 
+    def get_state(self, id: Ids | None = None) -> list[Any]:
+        """All that decides the future of the environments ``id`` (None: all), as plain data, one entry for each.
+
+        :raises NotImplementedError: one of them cannot be written down; see :mod:`rlfast.env.capture`.
+        """
+        ids = self._idle(id)
+        over = self._to_reset[ids].tolist()
+        return [
+            {"over": ended, "state": state} for ended, state in zip(over, self._backend.get_state(ids), strict=True)
+        ]
+
+    def set_state(self, states: Sequence[Any], id: Ids | None = None) -> None:
+        """Puts the environments ``id`` (None: all) into the states that :meth:`get_state` gave.
+
+        :raises NotImplementedError: one of them is of another kind.
+        """
+        ids = self._idle(id)
+        self._backend.set_state([state["state"] for state in states], ids)
+        self._to_reset[ids] = [state["over"] for state in states]
+
     def render(self, **kwargs: Any) -> Any:
         """Renders all environments and gives what each returned, as a list; Gymnasium's protocol: as a tuple."""
         frames = self._backend.render(self._idle(None), **kwargs)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import gymnasium as gym
 import numpy as np
 
+from rlfast.env.capture import capture, restore
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -65,6 +67,20 @@ class EnvWorker(ABC):
         """Seeds the action space; subclasses seed the environment as well."""
         self.action_space.seed(seed)
         return [seed]
+
+    def get_state(self) -> Any:
+        """All that decides the environment's future, as plain data; see :func:`rlfast.env.capture.capture`.
+
+        :raises NotImplementedError: it cannot be written down.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot store its environment's state")
+
+    def set_state(self, state: Any) -> None:
+        """Puts back what :meth:`get_state` gave.
+
+        :raises NotImplementedError: the environment is of another kind.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot restore its environment's state")
 
     @abstractmethod
     def render(self, **kwargs: Any) -> Any:
@@ -146,6 +162,15 @@ class DummyEnvWorker(EnvWorker):
         super().seed(seed)
         self.env.reset(seed=seed)
         return [seed]
+
+    def get_state(self) -> Any:
+        """As :func:`rlfast.env.capture.capture`."""
+        return capture(self.env)
+
+    def set_state(self, state: Any) -> None:
+        """As :func:`rlfast.env.capture.restore`; an answer that was waiting is dropped."""
+        self._result = None
+        restore(self.env, state)
 
     def render(self, **kwargs: Any) -> Any:
         """Renders the environment."""

@@ -10,6 +10,8 @@ import numpy as np
 from rlfast.env.vector import BaseVectorEnv
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from rlfast.env.backend import Rows, Tree
@@ -69,6 +71,14 @@ class VectorEnvWrapper(BaseVectorEnv):
     def recv(self, min_ready: int | None = None, timeout: float | None = None) -> Rows:
         """As :meth:`BaseVectorEnv.recv`."""
         return self.venv.recv(min_ready, timeout)
+
+    def get_state(self, id: Ids | None = None) -> list[Any]:
+        """As :meth:`BaseVectorEnv.get_state`; a wrapper with a state of its own adds it."""
+        return self.venv.get_state(id)
+
+    def set_state(self, states: Sequence[Any], id: Ids | None = None) -> None:
+        """As :meth:`BaseVectorEnv.set_state`."""
+        self.venv.set_state(states, id)
 
     def seed(self, seed: Seeds = None) -> list[list[int | None] | None]:
         """As :meth:`BaseVectorEnv.seed`."""

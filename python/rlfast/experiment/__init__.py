@@ -1,6 +1,31 @@
-"""Whole runs: configured, recorded, repeatable."""
+"""Whole runs: configured, recorded, repeatable, resumable. What needs torch is imported when it is asked for."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.algorithms import ALGORITHMS, Algorithm
 from rlfast.experiment.config import DQNConfig, RunConfig
 
-__all__ = ["ALGORITHMS", "Algorithm", "DQNConfig", "RunConfig"]
+if TYPE_CHECKING:
+    from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint
+    from rlfast.experiment.run import RunResult, resume, train
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "DQNConfig",
+    "RunConfig",
+    "RunResult",
+    "load_checkpoint",
+    "load_policy",
+    "resume",
+    "save_checkpoint",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "checkpoint" if name.startswith(("load", "save")) else "run"
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -7,26 +7,30 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 
 class Interrupt:
-    """Turns the first SIGINT or SIGTERM into a flag, so that a run ends where its state is whole; the second raises."""
+    """Turns the first SIGINT or SIGTERM into a request, so that a run ends where its state is whole; the second raises.
+
+    :param stop: called at the first.
+    """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-    def __init__(self) -> None:
+    def __init__(self, stop: Callable[[], None]) -> None:
         self.happened = False
+        self.aborted = False
+        """Whether the run was left where its state is not whole."""
+        self._stop = stop
         self._before: list[Any] = []
 
-    def check(self) -> None:
-        """Raises KeyboardInterrupt if a signal has come."""
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.happened:
             raise KeyboardInterrupt
-
-    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        self.check()
         self.happened = True
+        self._stop()
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # Python lets no other thread

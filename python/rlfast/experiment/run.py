@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import traceback
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.checkpoint import save_checkpoint
-from rlfast.experiment.folder import make_run_dir, write_config
+from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
+from rlfast.experiment.folder import make_run_dir, read_config, write_config
 from rlfast.experiment.interrupt import Interrupt
 from rlfast.experiment.plot import learning_curve
 from rlfast.utils.logger import BaseLogger, CSVLogger, LoggerGroup
@@ -27,8 +29,18 @@ _TRAIN_INTERVAL = 200
 """Environment steps between two entries of training returns in the logs."""
 
 
+CHECKPOINT = "checkpoint"
+"""Folder in a run's folder."""
+
+_CANNOT_RUN = (ValueError, gym.error.Error, ImportError, OSError)
+
+
 class ConfigError(ValueError):
     """A configuration that cannot be run, found before anything was started."""
+
+
+class RunWarning(UserWarning):
+    """What a run could not do, though it goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +56,8 @@ class RunResult:
     """The last test."""
     interrupted: bool
     """Whether a signal ended it."""
+    unsaved: str | None = None
+    """Why there is no checkpoint of where it ended; None when there is one."""
 
     @property
     def reached(self) -> bool:
@@ -82,8 +96,8 @@ class RunResult:
 def train(config: RunConfig) -> RunResult:
     """Trains as ``config`` says and leaves everything in its run folder.
 
-    SIGINT and SIGTERM end it after the current step; checkpoint and learning curve are written then as well. The
-    traceback of an error goes to ``error.log`` there.
+    SIGINT and SIGTERM end it after the current step; checkpoint and learning curve are written then as well, and
+    :func:`resume` goes on from there. The traceback of an error goes to ``error.log`` there.
 
     :raises ConfigError: the configuration cannot be run; nothing was started.
     """
@@ -91,54 +105,124 @@ def train(config: RunConfig) -> RunResult:
     try:
         parts = algorithm.build(config)
         run_dir = make_run_dir(config, algorithm.name)
-    except (ValueError, gym.error.Error, ImportError, OSError) as error:
-        raise ConfigError(str(error)) from error
-    config = replace(config, run_dir=run_dir)
-    try:
+        config = replace(config, run_dir=run_dir)
         write_config(run_dir, config, algorithm.name)
-        return _train(config, run_dir, parts)
+    except _CANNOT_RUN as error:
+        raise ConfigError(str(error)) from error
+    return _guarded(config, run_dir, parts, checkpoint=None)
+
+
+def resume(run_dir: Path, **changes: Any) -> RunResult:
+    """Goes on with the run in a folder where its checkpoint was taken, as if it had never stopped.
+
+    What the logs say of later than that is taken back. What cannot be restored, such as environments in which
+    simulators of other languages run, is said in a warning.
+
+    :param run_dir: the folder of the run.
+    :param changes: fields of the configuration to change, such as ``max_steps``.
+    :raises ConfigError: there is no such run, its checkpoint cannot be used, or a change is not possible; nothing was
+        started.
+    """
+    try:
+        config = replace(read_config(run_dir), run_dir=run_dir, **changes)
+        if not (run_dir / CHECKPOINT).exists() and not (run_dir / (CHECKPOINT + ".old")).exists():
+            raise FileNotFoundError(f"{run_dir} has no checkpoint yet: start the run again")
+        parts = algorithm_of(config).build(config)
+    except (*_CANNOT_RUN, TypeError) as error:
+        raise ConfigError(str(error)) from error
+    return _guarded(config, run_dir, parts, checkpoint=run_dir / CHECKPOINT)
+
+
+def _guarded(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None) -> RunResult:
+    """The run; an error leaves its traceback, and everything is closed."""
+    try:
+        return _run(config, run_dir, parts, checkpoint)
+    except ConfigError:
+        raise
     except Exception as error:
-        (run_dir / "error.log").write_text(traceback.format_exc())
-        error.add_note(f"(traceback in {run_dir / 'error.log'})")
+        with suppress(OSError):  # the disk may be full
+            (run_dir / "error.log").write_text(traceback.format_exc())
+            error.add_note(f"(traceback in {run_dir / 'error.log'})")
         raise
     finally:
         parts.close()
 
 
-def _train(config: RunConfig, run_dir: Path, parts: Parts) -> RunResult:
-    interrupt, test = Interrupt(), None
+def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None) -> RunResult:
     logger = LoggerGroup([CSVLogger(run_dir / "metrics.csv", train_interval=_TRAIN_INTERVAL), _tensorboard(run_dir)])
-    trainer = _trainer(config, run_dir, parts, logger, interrupt)
-    with interrupt:
-        try:
-            for epoch in trainer:
-                test = epoch.test_collect_stat
-        except KeyboardInterrupt:
-            interrupt.happened = True
-        finally:
-            logger.close()
-    _save(run_dir, trainer)
-    learning_curve(
-        run_dir, title=f"{algorithm_of(config).title}, {config.env}, seed {config.seed}", target=config.stop_return
-    )
+    try:
+        keeper = _Keeper(config, run_dir)
+        trainer = _trainer(config, parts, logger, keeper)
+        if checkpoint is not None:
+            _load(checkpoint, trainer)
+            write_config(run_dir, config, algorithm_of(config).name)  # with what was changed
+        interrupt = _loop(trainer)
+        if not interrupt.aborted:
+            keeper.save(trainer)
+    finally:
+        logger.close()
+    title = f"{algorithm_of(config).title}, {config.env}, seed {config.seed}"
+    learning_curve(run_dir, title=title, target=config.stop_return)
     return RunResult(
         config=config,
         run_dir=run_dir,
         info=trainer.info(),
         env_step=trainer.env_step,
-        test=test,
+        test=trainer.last_test,
         interrupted=interrupt.happened,
+        unsaved="it was interrupted at once" if interrupt.aborted else keeper.failure,
     )
 
 
-def _trainer(config: RunConfig, run_dir: Path, parts: Parts, logger: BaseLogger, interrupt: Interrupt) -> BaseTrainer:
+def _load(checkpoint: Path, trainer: BaseTrainer) -> None:
+    try:
+        lost = load_checkpoint(checkpoint, trainer)
+    except (ValueError, FileNotFoundError) as error:
+        raise ConfigError(str(error)) from error
+    for sentence in lost:
+        warnings.warn(f"not resumed exactly: {sentence}", RunWarning, stacklevel=2)
+
+
+def _loop(trainer: BaseTrainer) -> Interrupt:
+    """Trains to the end, or until a signal comes."""
+    with Interrupt(trainer.stop) as interrupt:
+        try:
+            if not trainer.is_over:
+                for _ in trainer:
+                    pass
+        except KeyboardInterrupt:
+            interrupt.happened = interrupt.aborted = True
+    return interrupt
+
+
+class _Keeper:
+    """Saves checkpoints; where that fails, training goes on and the checkpoint before stays."""
+
+    def __init__(self, config: RunConfig, run_dir: Path) -> None:
+        self.folder, self._save_buffer = run_dir / CHECKPOINT, config.save_buffer
+        self.failure: str | None = None
+
+    def save(self, trainer: BaseTrainer) -> str:
+        try:
+            save_checkpoint(self.folder, trainer, save_buffer=self._save_buffer)
+            self.failure = None
+        except OSError as error:
+            self.failure = str(error)
+            warnings.warn(
+                f"the checkpoint of step {trainer.env_step} could not be written, the one before it stays: {error}",
+                RunWarning,
+                stacklevel=2,
+            )
+        return str(self.folder)
+
+
+def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, keeper: _Keeper) -> BaseTrainer:
     def before_collect(epoch: int, env_step: int) -> None:  # noqa: ARG001
-        interrupt.check()
         if parts.before_collect is not None:
             parts.before_collect(env_step)
 
     def save(epoch: int, env_step: int, gradient_step: int) -> str:  # noqa: ARG001
-        return _save(run_dir, trainer)
+        return keeper.save(trainer)
 
     def good_enough(mean_return: float) -> bool:
         return config.stop_return is not None and mean_return >= config.stop_return
@@ -159,12 +243,6 @@ def _trainer(config: RunConfig, run_dir: Path, parts: Parts, logger: BaseLogger,
         max_step=config.max_steps,
     )
     return trainer
-
-
-def _save(run_dir: Path, trainer: BaseTrainer) -> str:
-    counters = {"epoch": trainer.epoch, "env_step": trainer.env_step, "gradient_step": trainer.gradient_step}
-    save_checkpoint(run_dir / "checkpoint", trainer.policy, counters)
-    return str(run_dir / "checkpoint")
 
 
 def _tensorboard(run_dir: Path) -> BaseLogger:

@@ -1,6 +1,7 @@
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,14 @@ class BaseNoise(SeededMixin, ABC):
 
         :param size: shape of the actions, usually ``(envs, action_dim)``.
         """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where process and random stream stand, for a checkpoint."""
+        return {"random": self.random_state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where :meth:`state_dict` was taken."""
+        self.set_random_state(state["random"])
 
 
 class GaussianNoise(BaseNoise):
@@ -101,6 +110,13 @@ class OUNoise(BaseNoise):
 
     def reset(self) -> None:
         self._x: float | NDArray[np.floating] = self._x0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "x": self._x}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._x = state["x"]
 
     def __call__(self, size: Sequence[int], mu: float | None = None) -> NDArray[np.float64]:
         """Draw the next noise; a change of ``size`` restarts the process.

@@ -8,11 +8,12 @@ import gymnasium as gym
 import torch
 from torch import nn
 
+from rlfast.exploration import BaseNoise
 from rlfast.policy._lagged import LaggedNetworks
 from rlfast.policy._returns import Index, ReturnEstimation
 from rlfast.policy.acting import ActingPolicy
 from rlfast.policy.stats import TrainingStats
-from rlfast.utils import MultipleLRSchedulers
+from rlfast.utils import MultipleLRSchedulers, RunningMeanStd
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -27,8 +28,8 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
     """A policy that learns: :meth:`update` is sample, :meth:`process_fn`, :meth:`learn`, :meth:`post_process_fn`.
 
     Its ``state_dict`` has all that training goes on from: the networks' weights, and under ``_extra_state`` the state
-    of every optimizer that is an attribute, of the learning rate scheduler and of the random stream. A file with
-    weights alone loads too, with a warning.
+    of every optimizer, normaliser and exploration noise that is an attribute, of the learning rate scheduler and of the
+    random stream. A file with weights alone loads too, with a warning.
 
     :param action_space: see :class:`ActingPolicy`, as for ``observation_space``, ``action_scaling`` and
         ``action_bound_method``.
@@ -151,6 +152,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
             "optimizers": {name: optim.state_dict() for name, optim in self._optimizers().items()},
             "lr_scheduler": None if self.lr_scheduler is None else self.lr_scheduler.state_dict(),
             "random": self.random_state(),
+            "parts": {name: part.state_dict() for name, part in self._stateful().items()},
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
@@ -158,19 +160,27 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
 
         :raises ValueError: if this policy has other optimizers or another scheduler; nothing is changed then.
         """
-        optimizers = self._optimizers()
+        optimizers, parts = self._optimizers(), self._stateful()
         if optimizers.keys() != state["optimizers"].keys():
             raise ValueError(f"got the state of optimizers {[*state['optimizers']]}, this policy has {[*optimizers]}")
         if (self.lr_scheduler is None) != (state["lr_scheduler"] is None):
             raise ValueError("lr_scheduler: either the policy or the saved state has one, but not both")
+        if parts.keys() != state["parts"].keys():
+            raise ValueError(f"got the state of {[*state['parts']]}, this policy has {[*parts]}")
         for name, optim in optimizers.items():
             optim.load_state_dict(state["optimizers"][name])
         if self.lr_scheduler is not None:
             self.lr_scheduler.load_state_dict(state["lr_scheduler"])
         self.set_random_state(state["random"])
+        for name, part in parts.items():
+            part.load_state_dict(state["parts"][name])
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
         return {name: value for name, value in vars(self).items() if isinstance(value, torch.optim.Optimizer)}
+
+    def _stateful(self) -> dict[str, BaseNoise | RunningMeanStd]:
+        """Exploration noise and normalisers."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, BaseNoise | RunningMeanStd)}
 
 
 def _accept_weights_alone(policy: nn.Module, incompatible: Any) -> None:

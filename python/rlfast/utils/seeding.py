@@ -1,3 +1,5 @@
+import random
+import sys
 from typing import Any
 
 import numpy as np
@@ -52,3 +54,33 @@ class SeededMixin:
         if state is not None:
             self._rng = np.random.default_rng()
             self._rng.bit_generator.state = state
+
+
+def global_random_state() -> dict[str, Any]:
+    """Where the random streams stand that belong to the whole process: Python's, NumPy's and torch's, as plain data.
+
+    Torch's are those of the CPU and of every CUDA device that has begun work.
+    """
+    state: dict[str, Any] = {"python": random.getstate(), "numpy": np.random.get_state(legacy=True)}
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        state["torch"] = torch.get_rng_state()
+        state["cuda"] = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return state
+
+
+def set_global_random_state(state: dict[str, Any]) -> None:
+    """Goes on where :func:`global_random_state` was taken. Streams of CUDA devices that are not there are left out.
+
+    >>> state, first = global_random_state(), (random.random(), np.random.rand())
+    >>> set_global_random_state(state)
+    >>> (random.random(), np.random.rand()) == first
+    True
+    """
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and "torch" in state:
+        torch.set_rng_state(state["torch"])
+        if state["cuda"] and torch.cuda.device_count() >= len(state["cuda"]):
+            torch.cuda.set_rng_state_all(state["cuda"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import torch
     from numpy.typing import ArrayLike, NDArray
@@ -126,6 +126,15 @@ class RunningMeanStd:
         """
         if other.count:
             self._merge(other.mean, other.var, other.count)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give the statistics so far, for a checkpoint."""
+        return {"mean": np.array(self.mean), "var": np.array(self.var), "count": self.count}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state_dict` gave."""
+        self.mean, self.var = (np.array(state[name], np.float64) for name in ("mean", "var"))
+        self.count = int(state["count"])
 
     def _merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: int) -> None:
         total = self.count + count

@@ -206,11 +206,11 @@ class DQNPolicy(BasePolicy):
         return np.where(explore, random, act)
 
     def get_extra_state(self) -> dict[str, Any]:
-        return {**super().get_extra_state(), "gradient_step": self._iter}
+        return {**super().get_extra_state(), "gradient_step": self._iter, "eps": self.eps}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         super().set_extra_state(state)
-        self._iter = state["gradient_step"]
+        self._iter, self.eps = state["gradient_step"], state["eps"]
 
     def _next_value(self, obs_next: Any, state: Any = None) -> torch.Tensor:
         """Rate the observation after the last reward, ``[B]``."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LogValue: TypeAlias = int | float | np.number[Any] | np.ndarray[Any, Any]
 
 
+_LAST = ("last_log_train_step", "last_log_test_step", "last_log_update_step", "last_log_info_step", "last_save_step")
+
+
 class DataScope(Enum):
     """What a figure is about, and the first part of its name."""
 
@@ -119,6 +122,16 @@ class BaseLogger(ABC):
     def restore_data(self) -> tuple[int, int, int]:
         """Gives epoch, environment step and gradient step of the last :meth:`save_data`; zeros when there is none."""
 
+    def state_dict(self) -> dict[str, Any]:
+        """Where writing stands, as plain data: when each kind of figure was written last."""
+        return {name: getattr(self, name) for name in _LAST if hasattr(self, name)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where :meth:`state_dict` was taken; what was written since then is taken back, where it can be."""
+        for name in _LAST:
+            if name in state:
+                setattr(self, name, state[name])
+
     def close(self) -> None:  # noqa: B027 (few have something to release)
         """Writes what is held back and releases files."""
 
@@ -191,6 +204,21 @@ class LoggerGroup(BaseLogger):
         """Asks all, so that each continues its axis, and gives the answer of the first."""
         first, *_ = [logger.restore_data() for logger in self.loggers]
         return first
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of all."""
+        return {"loggers": [logger.state_dict() for logger in self.loggers]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Of all.
+
+        :raises ValueError: there were more loggers, or fewer.
+        """
+        states = state.get("loggers", ())
+        if len(states) != len(self.loggers):
+            raise ValueError(f"got the state of {len(states)} loggers for {len(self.loggers)}")
+        for logger, own in zip(self.loggers, states, strict=True):
+            logger.load_state_dict(own)
 
     def close(self) -> None:
         """Closes all."""

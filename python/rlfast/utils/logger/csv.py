@@ -75,12 +75,28 @@ class _RowLogger(BaseLogger):
         self.last_log_update_step = gradient_step
         return epoch, env_step, gradient_step
 
+    def state_dict(self) -> dict[str, Any]:
+        """With the number of rows, and the seconds since the start."""
+        seconds = time.perf_counter() - self._start
+        return {**super().state_dict(), "rows": sum(1 for _ in self.rows()), "seconds": seconds}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Rows that were written since then are dropped; ``time`` goes on."""
+        super().load_state_dict(state)
+        if "rows" in state:
+            self._start = time.perf_counter() - state["seconds"]
+            self._keep(state["rows"])
+
     @abstractmethod
     def rows(self) -> Iterable[dict[str, Any]]:
         """All rows of the file."""
 
     @abstractmethod
     def _append(self, row: dict[str, Any]) -> None: ...
+
+    @abstractmethod
+    def _keep(self, number: int) -> None:
+        """Drops all but the first ``number`` rows."""
 
 
 class CSVLogger(_RowLogger):
@@ -107,7 +123,7 @@ class CSVLogger(_RowLogger):
         names = self._names()
         if new := [name for name in row if name not in names]:
             names += new
-            self._rewrite(names)
+            self._rewrite(names, self.rows())
         with self.path.open("a", newline="") as file:
             csv.DictWriter(file, names).writerow(row)
 
@@ -117,8 +133,10 @@ class CSVLogger(_RowLogger):
         with self.path.open(newline="") as file:
             return next(csv.reader(file), [])
 
-    def _rewrite(self, names: list[str]) -> None:
-        rows = self.rows()
+    def _keep(self, number: int) -> None:
+        self._rewrite(self._names(), self.rows()[:number])
+
+    def _rewrite(self, names: list[str], rows: list[dict[str, str]]) -> None:
         temporary = self.path.with_name(self.path.name + ".tmp")
         with temporary.open("w", newline="") as file:
             writer = csv.DictWriter(file, names)
@@ -147,6 +165,12 @@ class JSONLLogger(_RowLogger):
     def _append(self, row: dict[str, Any]) -> None:
         with self.path.open("a") as file:
             file.write(json.dumps(row) + "\n")
+
+    def _keep(self, number: int) -> None:
+        rows = self.rows()[:number]
+        temporary = self.path.with_name(self.path.name + ".tmp")
+        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        temporary.replace(self.path)
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rlfast.utils.logger.base import BaseLogger, LogValue
 
@@ -36,6 +38,7 @@ class TensorboardLogger(BaseLogger):
         self.save_interval = save_interval
         self.write_flush = write_flush
         self.last_save_step = -1
+        self._own = max(self._files(), key=lambda path: path.stat().st_mtime_ns, default=None)
 
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:  # noqa: ARG002
         """Writes each figure as a scalar of its name."""
@@ -70,6 +73,23 @@ class TensorboardLogger(BaseLogger):
             self.last_log_train_step = self.last_log_test_step = env_step
             self.last_log_update_step = gradient_step
         return epoch, env_step, gradient_step
+
+    def state_dict(self) -> dict[str, Any]:
+        """With the sizes of the event files."""
+        self.writer.flush()
+        return {**super().state_dict(), "files": {path.name: path.stat().st_size for path in self._files()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Events that other writers to this folder have added since then are cut off."""
+        super().load_state_dict(state)
+        for path in self._files() if "files" in state else ():
+            if path.name in state["files"]:
+                os.truncate(path, min(state["files"][path.name], path.stat().st_size))
+            elif path != self._own:
+                path.unlink()
+
+    def _files(self) -> list[Path]:
+        return sorted(Path(self.writer.log_dir).glob("events.out.tfevents.*"))
 
     def close(self) -> None:
         """Closes the writer."""

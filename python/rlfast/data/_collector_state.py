@@ -1,0 +1,99 @@
+"""Where a collector stands, written down and restored: environments, episodes, hidden states, random streams."""
+
+# ruff: noqa: SLF001 (a part of the collector that fills a file of its own)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlfast.data import _tree
+from rlfast.env.capture import set_space_streams, space_streams
+from rlfast.utils.plain import is_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlfast.data.collector import Collector
+    from rlfast.env import BaseVectorEnv
+
+_COUNTERS = ("collect_step", "collect_episode", "collect_time")
+
+
+def state_of(collector: Collector) -> dict[str, Any]:
+    """See :meth:`Collector.state_dict`."""
+    infos = collector._infos.state()
+    shown = is_plain(collector._obs) and is_plain(infos)
+    return {
+        "counters": {name: getattr(collector, name) for name in _COUNTERS},
+        "envs": [_env_state(collector, i, shown=shown) for i in range(collector.env_num)],
+        "spaces": [space_streams(space) for space in _spaces(collector)],
+        "wrappers": [wrapper.state_dict() for wrapper in _wrappers(collector.env)],
+        "obs": collector._obs if shown else None,
+        "infos": infos if shown else None,
+        "hidden": _tree.plain(collector._state),
+    }
+
+
+def load(collector: Collector, state: dict[str, Any]) -> dict[int, str]:
+    """See :meth:`Collector.load_state_dict`."""
+    if len(state["envs"]) != collector.env_num:
+        raise ValueError(f"the state is of {len(state['envs'])} environments, this collector has {collector.env_num}")
+    reasons = ((i, _restore_env(collector, i, own)) for i, own in enumerate(state["envs"]))
+    lost = {i: why for i, why in reasons if why is not None}
+    if lost:
+        seeds = np.random.RandomState()
+        seeds.set_state(np.random.get_state())
+        collector.env.reset_rows(list(lost), seed=seeds.randint(2**31, size=len(lost)).tolist())
+        collector._stale[list(lost)] = True
+    for space, streams in zip(_spaces(collector), state["spaces"], strict=True):
+        set_space_streams(space, streams)
+    for wrapper, own in zip(_wrappers(collector.env), state["wrappers"], strict=True):
+        wrapper.load_state_dict(own)
+    for name in _COUNTERS:
+        setattr(collector, name, state["counters"][name])
+    collector._obs, collector._state = state["obs"], _tree.unplain(state["hidden"])
+    collector._infos.set_state(state["infos"])
+    return lost
+
+
+def _env_state(collector: Collector, i: int, *, shown: bool) -> dict[str, Any]:
+    if not shown:
+        return {"why": "its observations or infos hold objects"}
+    if i in collector.env.waiting_id:
+        return {"why": "it was stepping"}
+    try:
+        state = {"env": collector.env.get_state([i])[0], "stale": bool(collector._stale[i])}
+    except NotImplementedError as error:
+        return {"why": str(error)}
+    return state if is_plain(state) else {"why": "its state holds objects"}
+
+
+def _restore_env(collector: Collector, i: int, state: dict[str, Any]) -> str | None:
+    """Restores one environment, or says why it cannot be."""
+    if "why" in state:
+        return str(state["why"])
+    try:
+        collector.env.set_state([state["env"]], [i])
+    except NotImplementedError as error:
+        return str(error)
+    collector._stale[i] = state["stale"]
+    return None
+
+
+def _spaces(collector: Collector) -> Sequence[Any]:
+    """Of each environment, or of all together."""
+    spaces = collector._action_space
+    return spaces if isinstance(spaces, list) else [spaces]
+
+
+def _wrappers(env: BaseVectorEnv) -> list[Any]:
+    """The wrappers with a state of their own, such as statistics of observations."""
+    found = []
+    layer: Any = env
+    while layer is not None:
+        if hasattr(type(layer), "state_dict"):
+            found.append(layer)
+        layer = vars(layer).get("venv")
+    return found

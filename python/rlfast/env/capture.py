@@ -1,0 +1,319 @@
+"""The state of an ordinary Python environment as plain data: what a checkpoint keeps of it.
+
+Exact for environments that keep what decides their future in attributes: numbers, strings, arrays, random generators,
+containers of these, and objects of Python classes made of these; in every wrapper, down to the innermost. An
+environment that says otherwise, by offering ``get_state()`` and ``set_state(state)``, is asked. One that holds anything
+else, such as a simulator of another language, is refused: better no state than half of one.
+
+What cannot be seen is what lies outside of the environment: module globals, class attributes, files.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections import OrderedDict, deque
+from enum import Enum
+from types import ModuleType
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+_LEAVES = (type(None), bool, int, float, str, bytes)
+_SEQUENCES: dict[str, type] = {kind.__name__: kind for kind in (list, tuple, set, frozenset)}
+_MAPPINGS: dict[str, type] = {kind.__name__: kind for kind in (dict, OrderedDict)}
+_NUMBERS = "biuf"
+_KINDS = _NUMBERS + "cSU"
+_INNER = "env"  # a wrapper's attribute with what it wraps
+
+
+def capture(env: gym.Env[Any, Any]) -> dict[str, Any]:
+    """All that decides the future of ``env``, as numbers, strings, arrays, lists and dicts.
+
+    :raises NotImplementedError: it holds something that cannot be written down, which the error names.
+
+    >>> env = gym.make("CartPole-v1")
+    >>> _ = env.reset(seed=3); state = capture(env)
+    >>> first = env.step(0)[0].tolist(), env.action_space.sample(), env.reset()[0].tolist()
+    >>> other = gym.make("CartPole-v1")
+    >>> restore(other, state)
+    >>> (other.step(0)[0].tolist(), other.action_space.sample(), other.reset()[0].tolist()) == first
+    True
+    """
+    writer, layers = _Writer(), []
+    for layer in _layers(env):
+        if _offers_state(layer):
+            layers.append({"class": _name(type(layer)), "own": layer.get_state()})  # type: ignore[attr-defined]
+            break
+        layers.append({"class": _name(type(layer)), "attributes": writer.attributes(layer, type(layer).__name__)})
+    return {"layers": layers}
+
+
+def restore(env: gym.Env[Any, Any], state: dict[str, Any]) -> None:
+    """Puts ``env``, which is made like the one captured, into that state.
+
+    :raises NotImplementedError: it is made otherwise; nothing but a reset has happened to it.
+    """
+    env.reset()  # what exists only within an episode exists now
+    layers = _layers(env)
+    reader = _Reader()
+    todo: list[tuple[gym.Env[Any, Any], dict[str, Any] | None, Any]] = []
+    for layer, saved in zip(layers, state["layers"], strict=False):
+        if _name(type(layer)) != saved["class"]:
+            raise NotImplementedError(f"the environment is a {_name(type(layer))} now and was a {saved['class']}")
+        if "own" in saved:
+            todo.append((layer, None, saved["own"]))
+        else:
+            todo.append((layer, reader.attributes(layer, saved["attributes"], type(layer).__name__), None))
+    if "own" not in state["layers"][-1] and len(layers) != len(state["layers"]):
+        raise NotImplementedError(f"the environment has {len(layers)} layers now and had {len(state['layers'])}")
+    for layer, attributes, own in todo:
+        if attributes is None:
+            layer.set_state(own)  # type: ignore[attr-defined]
+        else:
+            _assign(layer, attributes)
+    reader.finish()
+
+
+def _layers(env: gym.Env[Any, Any]) -> list[gym.Env[Any, Any]]:
+    layers = [env]
+    while isinstance(layers[-1], gym.Wrapper):
+        layers.append(layers[-1].env)
+    return layers
+
+
+def _offers_state(layer: gym.Env[Any, Any]) -> bool:
+    getter, setter = getattr(type(layer), "get_state", None), getattr(type(layer), "set_state", None)
+    return callable(getter) and callable(setter) and len(inspect.signature(setter).parameters) == 2
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _fixed(value: Any) -> str | None:
+    """What describes a value that is part of how an environment is made, and does not change; None for others."""
+    if isinstance(value, EnvSpec):
+        return f"spec {value.id}"
+    if isinstance(value, Enum | np.dtype):
+        return str(value)
+    if isinstance(value, type | ModuleType) or inspect.isroutine(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
+    if type(value).__module__.partition(".")[0] == "pygame":  # windows and clocks: what is seen, not what happens
+        return "pygame"
+    return None
+
+
+def _is_plain_object(value: Any) -> bool:
+    """Whether the attributes of ``value`` are all there is to it: no state in C, in slots or of its class's making."""
+    if any(name in vars(base) for base in type(value).__mro__[:-1] for name in ("__reduce__", "__reduce_ex__")):
+        return False
+    try:
+        state: Any = value.__reduce_ex__(2)[2]  # refuses objects that are larger than their attributes
+    except TypeError:
+        return False
+    return state is getattr(value, "__dict__", value)
+
+
+class _Writer:
+    """Writes values down. What is met again is the same object again, also after it was read."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        self._memory: dict[int, int] = {}
+        self._alive: list[Any] = []  # so that no two objects have one id
+
+    def attributes(self, owner: Any, path: str) -> dict[str, Any]:
+        return {
+            name: self.write(value, f"{path}.{name}", inside=False)
+            for name, value in vars(owner).items()
+            if not (name == _INNER and isinstance(owner, gym.Wrapper))
+        }
+
+    def write(self, value: Any, path: str, *, inside: bool = True) -> Any:
+        """``inside``: within a container, where no object can be found again to be restored in place."""
+        kind = type(value)
+        if kind in _LEAVES:
+            return value
+        if id(value) in self._known:
+            return {"kind": "again", "of": self._known[id(value)]}
+        self._known[id(value)] = number = len(self._known)
+        self._alive.append(value)
+        node = self._node(value, kind, path, inside=inside)
+        return {**node, "number": number}
+
+    def _node(self, value: Any, kind: type, path: str, *, inside: bool) -> dict[str, Any]:
+        if isinstance(value, np.generic) and value.dtype.kind in _KINDS:
+            return {"kind": "scalar", **_written(np.asarray(value))}
+        if kind is np.ndarray and value.dtype.kind in _KINDS:
+            return {"kind": "array", **_written(self._alone(value, path))}
+        if kind.__name__ in _SEQUENCES and kind is _SEQUENCES[kind.__name__]:
+            return {"kind": kind.__name__, "items": [self.write(v, f"{path}[{i}]") for i, v in enumerate(value)]}
+        if kind is deque:
+            items = [self.write(v, f"{path}[{i}]") for i, v in enumerate(value)]
+            return {"kind": "deque", "items": items, "maxlen": value.maxlen}
+        if kind.__name__ in _MAPPINGS and kind is _MAPPINGS[kind.__name__]:
+            items = [[self.write(k, path), self.write(v, f"{path}[{k!r}]")] for k, v in value.items()]
+            return {"kind": kind.__name__, "items": items}
+        if kind is np.random.Generator:
+            return {"kind": "generator", **_stream_state(value)}
+        if kind is random.Random:
+            return {"kind": "random", "state": value.getstate()}
+        if (fixed := _fixed(value)) is not None:
+            return {"kind": "fixed", "is": fixed}
+        if isinstance(value, gym.Space) and not inside:
+            return {"kind": "space", "streams": [self.write(s._np_random, path) for s in _spaces(value)]}  # noqa: SLF001
+        if not inside and not isinstance(value, gym.Env) and _is_plain_object(value):
+            return {"kind": "object", "class": _name(kind), "attributes": self.attributes(value, path)}
+        raise NotImplementedError(f"{path} is a {_name(kind)}, whose state cannot be written down")
+
+    def _alone(self, array: np.ndarray[Any, Any], path: str) -> np.ndarray[Any, Any]:
+        owner: Any = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        self._alive.append(owner)
+        if self._memory.setdefault(id(owner), id(array)) != id(array):
+            raise NotImplementedError(f"{path} shares its memory with another array of the environment")
+        return array
+
+
+def _written(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    if array.dtype.kind in _NUMBERS:
+        return {"value": array.copy()}
+    return {"bytes": array.tobytes(), "dtype": array.dtype.str, "shape": array.shape}
+
+
+def _array(node: dict[str, Any]) -> np.ndarray[Any, Any]:
+    if "value" in node:
+        return np.array(node["value"])
+    return np.frombuffer(node["bytes"], node["dtype"]).reshape(node["shape"]).copy()
+
+
+def _spaces(space: gym.Space[Any]) -> list[gym.Space[Any]]:
+    """The space and all within it, in an order of their own."""
+    inner = getattr(space, "spaces", ())
+    found = [space]
+    for one in inner.values() if isinstance(inner, dict) else inner:
+        found += _spaces(one)
+    for name in ("feature_space", "node_space", "edge_space"):  # of Sequence and Graph
+        if isinstance(one := getattr(space, name, None), gym.Space):
+            found += _spaces(one)
+    return found
+
+
+def space_streams(space: gym.Space[Any]) -> list[dict[str, Any] | None]:
+    """Where the random streams of a space and of all within it stand; None for those not begun yet.
+
+    >>> space = gym.spaces.Tuple([gym.spaces.Discrete(9), gym.spaces.Discrete(9)], seed=0)
+    >>> streams, first = space_streams(space), space.sample()
+    >>> set_space_streams(space, streams)
+    >>> space.sample() == first
+    True
+    """
+    streams: list[Any] = [one._np_random for one in _spaces(space)]  # noqa: SLF001 (the property would begin them)
+    return [None if stream is None else _stream_state(stream) for stream in streams]
+
+
+def set_space_streams(space: gym.Space[Any], streams: list[dict[str, Any] | None]) -> None:
+    """Goes on where :func:`space_streams` was taken.
+
+    :raises ValueError: the space has other parts.
+    """
+    for one, state in zip(_spaces(space), streams, strict=True):
+        stream: Any = None if state is None else _generator(state)
+        one._np_random = stream  # noqa: SLF001
+
+
+def _stream_state(stream: np.random.Generator) -> dict[str, Any]:
+    bits = stream.bit_generator
+    return {"bits": type(bits).__name__, "state": dict(bits.state)}
+
+
+class _Reader:
+    """Makes values of what was written, for objects that exist already; they change only in :meth:`finish`."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}
+        self._objects: list[tuple[Any, dict[str, Any]]] = []
+
+    def attributes(self, owner: Any, written: dict[str, Any], path: str) -> dict[str, Any]:
+        now = vars(owner)
+        values = {name: self.read(node, f"{path}.{name}", now.get(name)) for name, node in written.items()}
+        if isinstance(owner, gym.Wrapper):
+            values[_INNER] = now[_INNER]
+        return values
+
+    def finish(self) -> None:
+        for owner, attributes in self._objects:
+            _assign(owner, attributes)
+
+    def read(self, node: Any, path: str, now: Any = None) -> Any:
+        """``now``: what stands there at present."""
+        if not isinstance(node, dict):
+            return node
+        if node["kind"] == "again":
+            return self._made[node["of"]]
+        value = self._value(node, path, now)
+        self._made[node["number"]] = value
+        return value
+
+    def _value(self, node: dict[str, Any], path: str, now: Any) -> Any:
+        kind = node["kind"]
+        if kind == "scalar":
+            return _array(node)[()]
+        if kind == "array":
+            return _array(node)
+        if kind in ("list", "dict", "OrderedDict", "deque"):
+            return self._container(node, path)
+        if kind in _SEQUENCES:
+            return _SEQUENCES[kind](self.read(item, path) for item in node["items"])
+        if kind == "generator":
+            return _generator(node)
+        if kind == "random":
+            stream = random.Random()
+            version, numbers, gauss = node["state"]
+            stream.setstate((version, tuple(numbers), gauss))
+            return stream
+        if kind == "space":
+            return self._space(node, path, now)
+        if kind == "object" and _name(type(now)) == node["class"]:
+            self._made[node["number"]] = now
+            self._objects.append((now, self.attributes(now, node["attributes"], path)))
+            return now
+        if kind == "fixed" and _fixed(now) == node["is"]:
+            return now
+        wanted = node.get("class") or node.get("is")
+        raise NotImplementedError(f"{path} was {wanted} and is a {_name(type(now))} now")
+
+    def _container(self, node: dict[str, Any], path: str) -> Any:
+        """Made empty and known before it is filled: it may contain itself."""
+        kind, items = node["kind"], node["items"]
+        value: Any = deque(maxlen=node["maxlen"]) if kind == "deque" else ([] if kind == "list" else _MAPPINGS[kind]())
+        self._made[node["number"]] = value
+        for item in items:
+            if kind in _MAPPINGS:
+                value[self.read(item[0], path)] = self.read(item[1], path)
+            else:
+                value.append(self.read(item, path))
+        return value
+
+    def _space(self, node: dict[str, Any], path: str, now: Any) -> Any:
+        spaces = _spaces(now) if isinstance(now, gym.Space) else []
+        if len(spaces) != len(node["streams"]):
+            raise NotImplementedError(f"{path} was another space")
+        for space, stream in zip(spaces, node["streams"], strict=True):
+            self._objects.append((space, {**vars(space), "_np_random": self.read(stream, path)}))
+        return now
+
+
+def _generator(node: dict[str, Any]) -> np.random.Generator:
+    bits = getattr(np.random, node["bits"])()
+    bits.state = node["state"]
+    return np.random.Generator(bits)
+
+
+def _assign(owner: Any, attributes: dict[str, Any]) -> None:
+    vars(owner).clear()
+    vars(owner).update(attributes)

@@ -1,0 +1,124 @@
+"""Nested plain data as JSON and arrays, and back, exactly: what checkpoints are made of. Nothing is pickled."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+_TAG = "~"  # names the kind of whatever JSON has no words for
+_NUMBERS = "biuf"
+
+
+def pack(tree: Any) -> tuple[str, dict[str, NDArray[Any]]]:
+    """Writes down nested dicts (of any plain keys), lists and tuples of numbers, strings, bytes, arrays and tensors.
+
+    Numbers, NaN and infinities included, come back as they were, to the bit; tensors come back on the CPU.
+
+    :return: JSON, and the arrays by the names that it gives them.
+    :raises TypeError: something else is in it; the error says where.
+
+    >>> text, arrays = pack({"a": (1, 2.5, None), 3: np.arange(2)})
+    >>> unpack(text, arrays)
+    {'a': (1, 2.5, None), 3: array([0, 1])}
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    return json.dumps(_encode(tree, arrays, "")), arrays
+
+
+def unpack(text: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """The reverse of :func:`pack`.
+
+    :raises ValueError: it is damaged.
+    """
+    try:
+        return _decode(json.loads(text), arrays)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"damaged data: {error!r}") from error
+
+
+def is_plain(tree: Any) -> bool:
+    """Whether :func:`pack` can write ``tree`` down.
+
+    >>> is_plain([1, {"x": np.zeros(2)}]), is_plain([object()])
+    (True, False)
+    """
+    try:
+        _encode(tree, {}, "")
+    except TypeError:
+        return False
+    return True
+
+
+def _encode(value: Any, arrays: dict[str, NDArray[Any]], path: str) -> Any:
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if kind is list:
+        return [_encode(entry, arrays, f"{path}[{i}]") for i, entry in enumerate(value)]
+    if kind is dict and all(type(key) is str and key != _TAG for key in value):
+        return {key: _encode(entry, arrays, f"{path}.{key}") for key, entry in value.items()}
+    return _tagged(value, arrays, path)
+
+
+def _tagged(value: Any, arrays: dict[str, NDArray[Any]], path: str) -> dict[str, Any]:
+    if type(value) is tuple:
+        return {_TAG: "tuple", "items": [_encode(entry, arrays, f"{path}[{i}]") for i, entry in enumerate(value)]}
+    if isinstance(value, dict):
+        items = [[_encode(k, arrays, path), _encode(v, arrays, f"{path}[{k!r}]")] for k, v in value.items()]
+        return {_TAG: "counter" if isinstance(value, Counter) else "dict", "items": items}
+    if isinstance(value, bytes):
+        return {_TAG: "bytes", "base64": base64.b64encode(value).decode()}
+    if isinstance(value, np.ndarray) and value.dtype.kind in _NUMBERS:
+        return {_TAG: "array", "name": _store(value, arrays)}
+    if isinstance(value, np.generic) and value.dtype.kind in _NUMBERS:
+        return {_TAG: "scalar", "name": _store(np.asarray(value), arrays)}
+    torch: Any = sys.modules.get("torch")  # who holds a tensor has imported torch
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.dtype == torch.bfloat16:
+            return {_TAG: "bfloat16", "name": _store(value.detach().cpu().view(torch.int16).numpy(), arrays)}
+        return {_TAG: "tensor", "name": _store(value.detach().cpu().numpy(), arrays)}
+    raise TypeError(f"{path.lstrip('.') or 'the value'} is a {type(value).__qualname__}, which is no plain data")
+
+
+def _store(array: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> str:
+    name = str(len(arrays))
+    arrays[name] = np.array(array, order="C")  # a copy: what it is of may go on changing
+    return name
+
+
+def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if isinstance(value, list):
+        return [_decode(entry, arrays) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    kind = value.get(_TAG)
+    if kind is None:
+        return {key: _decode(entry, arrays) for key, entry in value.items()}
+    if kind == "tuple":
+        return tuple(_decode(entry, arrays) for entry in value["items"])
+    if kind in ("dict", "counter"):
+        items = {_decode(key, arrays): _decode(entry, arrays) for key, entry in value["items"]}
+        return Counter(items) if kind == "counter" else items
+    if kind == "bytes":
+        return base64.b64decode(value["base64"])
+    array = arrays[value["name"]]
+    return array[()] if kind == "scalar" else array if kind == "array" else _tensor(kind, array)
+
+
+def _tensor(kind: str, array: NDArray[Any]) -> Any:
+    import torch
+
+    if kind not in ("tensor", "bfloat16"):
+        raise KeyError(kind)
+    tensor = torch.from_numpy(np.array(array))
+    return tensor.view(torch.bfloat16) if kind == "bfloat16" else tensor

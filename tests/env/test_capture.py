@@ -1,0 +1,222 @@
+import random
+import threading
+from collections import deque
+from enum import Enum
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rlfast.env import DummyVectorEnv
+from rlfast.env.capture import capture, restore, set_space_streams, space_streams
+from rlfast.utils.plain import pack, unpack
+
+
+def play(env, steps):
+    """What happens under random actions, as bytes."""
+    seen = []
+    for _ in range(steps):
+        obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        seen.append((np.asarray(obs).tobytes(), float(reward), terminated, truncated))
+        if terminated or truncated:
+            seen.append(np.asarray(env.reset()[0]).tobytes())
+    return seen
+
+
+@pytest.mark.parametrize("steps", [0, 1, 37])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CartPole-v1",
+        "Pendulum-v1",
+        "Acrobot-v1",
+        "MountainCar-v0",
+        "MountainCarContinuous-v0",
+        "FrozenLake-v1",
+        "CliffWalking-v1",
+        "Blackjack-v1",
+    ],
+)
+def test_an_environment_goes_on_exactly_in_a_new_one(name, steps):
+    env = gym.make(name)
+    env.reset(seed=1)
+    env.action_space.seed(2)
+    play(env, steps)
+    state = unpack(*pack(capture(env)))
+    expected = play(env, 300)
+    other = gym.make(name)
+    restore(other, state)
+    assert play(other, 300) == expected
+    restore(env, state)  # also over itself
+    assert play(env, 300) == expected
+
+
+def test_wrappers_with_statistics_and_memory():
+    def make():
+        env = gym.wrappers.FrameStackObservation(gym.make("CartPole-v1", max_episode_steps=20), 3)
+        env = gym.wrappers.NormalizeObservation(gym.wrappers.RecordEpisodeStatistics(env))
+        return gym.wrappers.NormalizeReward(env, gamma=0.9)
+
+    env = make()
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    play(env, 50)
+    state = unpack(*pack(capture(env)))
+    expected = play(env, 100)
+    other = make()
+    restore(other, state)
+    assert play(other, 100) == expected
+
+
+class Mode(Enum):
+    SLOW = 1
+    FAST = 2
+
+
+class Helper:
+    def __init__(self):
+        self.history = [1]
+        self.partner = None
+
+
+class Odd(gym.Env):
+    """Holds whatever it is given beside a helper that knows its environment's list, and a queue of itself."""
+
+    observation_space = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, **held):
+        self.helper = Helper()
+        self.list = self.helper.history
+        self.ring = deque([self.list, (np.float32(2.5), {3: {4}})], maxlen=3)
+        self.ring.append(self.ring[0])
+        self.helper.partner = self.helper
+        self.stream = random.Random(5)
+        self.mode = Mode.SLOW
+        self.letters = np.array([["a", "bc"]])
+        vars(self).update(held)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+def test_what_is_one_object_stays_one():
+    env, other = Odd(), Odd()
+    env.list.append(7)
+    env.stream.random()
+    state = unpack(*pack(capture(env)))
+    helper = other.helper
+    restore(other, state)
+    assert other.helper is helper
+    assert other.helper.partner is helper
+    assert other.list == [1, 7]
+    assert other.list is other.helper.history is other.ring[0] is other.ring[2]
+    assert other.ring.maxlen == 3
+    assert other.ring[1] == (2.5, {3: {4}})
+    assert type(other.ring[1][0]) is np.float32
+    assert other.stream.random() == env.stream.random()
+    assert other.letters.tolist() == [["a", "bc"]]
+
+
+def test_attributes_that_came_later_are_gone():
+    env, other = Odd(), Odd()
+    other.late = 3
+    restore(other, capture(env))
+    assert not hasattr(other, "late")
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"x": threading.Lock()},
+        {"x": np.array([object()])},
+        {"x": [Helper()]},
+        {"x": iter([1])},
+        {"x": (i for i in [1])},
+        {"x": type("Sub", (list,), {})()},
+        {"x": memoryview(b"1")},
+    ],
+)
+def test_what_cannot_be_written_down_is_refused_by_name(held):
+    with pytest.raises(NotImplementedError, match=r"Odd\.x.* is a .*, whose state cannot be written down"):
+        capture(Odd(**held))
+
+
+def test_arrays_that_share_their_memory_are_refused():
+    array = np.arange(6)
+    with pytest.raises(NotImplementedError, match=r"Odd\.y shares its memory"):
+        capture(Odd(x=array[:3], y=array[2:]))
+    capture(Odd(x=array[:3]))
+    capture(Odd(x=array, y=array))
+
+
+def test_an_environment_that_is_made_otherwise_is_refused_before_it_changes():
+    state = capture(Odd(number=1))
+    with pytest.raises(NotImplementedError, match=r"was Mode\.SLOW and is"):
+        restore(Odd(mode=Mode.FAST), state)
+    with pytest.raises(NotImplementedError, match=r"helper was .*Helper and is a builtins.int now"):
+        other = Odd(helper=1, number=9)
+        restore(other, state)
+    assert other.number == 9
+    with pytest.raises(NotImplementedError, match=r"is a .* now and was"):
+        restore(gym.make("CartPole-v1"), capture(gym.make("Pendulum-v1")))
+    with pytest.raises(NotImplementedError, match="layers now and had"):
+        restore(gym.wrappers.TimeLimit(Odd(), 3), {"layers": capture(gym.wrappers.TimeLimit(Odd(), 3))["layers"][:1]})
+
+
+class Willing(Odd):
+    def __init__(self):
+        super().__init__(x=threading.Lock())
+        self.count = 0
+
+    def step(self, action):
+        self.count += 1
+        return super().step(action)
+
+    def get_state(self):
+        return {"count": self.count}
+
+    def set_state(self, state):
+        self.count = state["count"]
+
+
+def test_an_environment_that_offers_its_state_is_asked():
+    env, other = (gym.wrappers.TimeLimit(Willing(), 10) for _ in range(2))
+    env.reset()
+    for _ in range(3):
+        env.step(0)
+    restore(other, unpack(*pack(capture(env))))
+    assert other.unwrapped.count == 3
+    assert [other.step(0)[3] for _ in range(7)] == [False] * 6 + [True]
+
+
+def test_streams_of_nested_spaces():
+    space = spaces.Dict({"a": spaces.Tuple([spaces.Discrete(99), spaces.Box(0, 1, (2,))]), "b": spaces.MultiBinary(4)})
+    assert set(map(type, space_streams(space))) == {type(None)}
+    space.seed(3)
+    streams = unpack(*pack(space_streams(space)))
+    first = space.sample()
+    set_space_streams(space, streams)
+    again = space.sample()
+    assert again["a"][0] == first["a"][0]
+    np.testing.assert_array_equal(again["a"][1], first["a"][1])
+    np.testing.assert_array_equal(again["b"], first["b"])
+
+
+def test_vector_environments_keep_who_is_in_an_episode():
+    envs = DummyVectorEnv([lambda: gym.make("CartPole-v1", max_episode_steps=2)] * 3)
+    envs.reset(seed=0)
+    envs.step([0, 0], id=[0, 1])
+    envs.step([0], id=[0])  # the first is over now
+    state = unpack(*pack(envs.get_state()))
+    expected = envs.step([1, 1], id=[1, 2])[0]
+    other = DummyVectorEnv([lambda: gym.make("CartPole-v1", max_episode_steps=2)] * 3)
+    other.set_state(state)
+    with pytest.raises(RuntimeError, match=r"environments \[0\] are in no episode"):
+        other.step([0], id=[0])
+    np.testing.assert_array_equal(other.step([1, 1], id=[1, 2])[0], expected)
