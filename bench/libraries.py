@@ -47,6 +47,7 @@ LIBRARIES = {
     "rlox": Library("rlox", "rlox", "rlox"),
     "rlfast in tianshou1": Library("tianshou", "tianshou1", "tianshou", "1.", "rlfast", ours=True),
     "rlfast in tianshou2": Library("tianshou", "tianshou2", "tianshou", "2.", "rlfast", ours=True),
+    "rlfast in sb3": Library("sb3", "modern", "stable-baselines3", "", "rlfast", ours=True),
     "rlfast in torchrl": Library("torchrl", "modern", "torchrl", "", "rlfast", ours=True),
     "plain": Library("plain"),
     "take": Library("limits", variant="take"),

@@ -1,4 +1,7 @@
-"""Stable-Baselines3. Torch tensors come out of ``sample``, which is all that its buffers offer."""
+"""Stable-Baselines3. Torch tensors come out of ``sample``, which is all that its buffers offer.
+
+The variant ``rlfast`` is Stable-Baselines3 with our buffers.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ import gymnasium
 import numpy as np
 import stable_baselines3
 import torch
-from gymnasium.spaces import Box, Discrete, Space
-from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer, RolloutBuffer
+from gymnasium.spaces import Box, Dict, Discrete, Space
+from stable_baselines3.common import buffers
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
@@ -20,6 +24,15 @@ from bench.peers import workload
 
 VARIANT = ""
 Step = tuple[Any, Any, Any, Any, Any, list[dict[str, Any]]]
+
+
+def kind(name: str) -> Any:
+    """The buffer class of that name, the host's or ours."""
+    if VARIANT:
+        from rlfast.interop import sb3
+
+        return getattr(sb3, name)
+    return stable_baselines3.HerReplayBuffer if name == "HerReplayBuffer" else getattr(buffers, name)
 
 
 def versions() -> dict[str, str]:
@@ -59,20 +72,20 @@ def adding(buffer: ReplayBuffer, steps: list[Step]) -> Any:
 
 
 def add_one(obs_dim: int, rows: int) -> dict[str, Any]:
-    buffer = ReplayBuffer(rows, *spaces(obs_dim, 0), device="cpu", n_envs=1)
+    buffer = kind("ReplayBuffer")(rows, *spaces(obs_dim, 0), device="cpu", n_envs=1)
     return {"add": adding(buffer, arguments(workload.single_steps(10_000, obs_dim, 0), 1))}
 
 
 def add_vector(envs: int, obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
-    buffer = ReplayBuffer(rows, *spaces(obs_dim, act_dim), device="cpu", n_envs=envs)
+    buffer = kind("ReplayBuffer")(rows, *spaces(obs_dim, act_dim), device="cpu", n_envs=envs)
     return {"add": adding(buffer, arguments(workload.vector_steps(1000, envs, obs_dim, act_dim), envs))}
 
 
 def atari_buffer(rows: int, envs: int) -> ReplayBuffer:
-    """The memory-saving mode, in which SB3 cannot tell timeouts from terminal states."""
+    """The memory-saving mode, in which SB3 cannot tell timeouts from terminal states; with our buffer it can."""
     obs = Box(0, 255, (workload.STACK, *workload.FRAME), np.uint8)
-    saving = {"optimize_memory_usage": True, "handle_timeout_termination": False}
-    return ReplayBuffer(rows, obs, Discrete(6), device="cpu", n_envs=envs, **saving)
+    saving = {"optimize_memory_usage": True, "handle_timeout_termination": bool(VARIANT)}
+    return kind("ReplayBuffer")(rows, obs, Discrete(6), device="cpu", n_envs=envs, **saving)
 
 
 def add_atari(envs: int, rows: int) -> dict[str, Any]:
@@ -80,7 +93,13 @@ def add_atari(envs: int, rows: int) -> dict[str, Any]:
 
 
 def sample_rows(rows: int, obs_dim: int, act_dim: int, batch_sizes: list[int]) -> dict[str, Any]:
-    buffer = ReplayBuffer(rows, *spaces(obs_dim, act_dim), device="cpu", n_envs=1)
+    buffer = kind("ReplayBuffer")(rows, *spaces(obs_dim, act_dim), device="cpu", n_envs=1)
+    if VARIANT:
+        for block in workload.chunks(rows, obs_dim, act_dim):
+            buffer.extend(
+                *zip(*arguments([workload.Transition(*row) for row in zip(*block, strict=True)], 1), strict=True)
+            )
+        return workload.sampling(buffer.sample, batch_sizes)
     at = 0
     for block in workload.chunks(rows, obs_dim, act_dim):
         part = slice(at, at + len(block.rew))
@@ -100,7 +119,7 @@ def sample_atari(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]
 
 
 def nstep(rows: int, envs: int, n_step: int, batch_size: int) -> dict[str, Any]:
-    buffer = NStepReplayBuffer(rows, *spaces(4, 0), device="cpu", n_envs=envs, n_steps=n_step, gamma=0.99)
+    buffer = kind("NStepReplayBuffer")(rows, *spaces(4, 0), device="cpu", n_envs=envs, n_steps=n_step, gamma=0.99)
     adding(buffer, arguments(workload.vector_steps(1000, envs, 4, 0), envs))
     target_q = torch.rand(batch_size, 1)
 
@@ -112,9 +131,31 @@ def nstep(rows: int, envs: int, n_step: int, batch_size: int) -> dict[str, Any]:
     return {"sample+nstep": with_sample}
 
 
+class Judge:
+    """As much of a vector environment as a hindsight buffer asks for."""
+
+    def env_method(self, _name: str, achieved: Any, desired: Any, _infos: Any, indices: Any) -> list[Any]:
+        return [-(np.linalg.norm(achieved - desired, axis=-1) > 0.05).astype(np.float32) for _ in indices]
+
+
+def hindsight(rows: int, batch_size: int) -> dict[str, Any]:
+    """Observations of 10 numbers and goals of 3, episodes of 50 steps, as in Fetch environments."""
+    shapes = {"observation": 10, "achieved_goal": 3, "desired_goal": 3}
+    space = Dict({key: Box(-np.inf, np.inf, (n,)) for key, n in shapes.items()})
+    buffer = kind("HerReplayBuffer")(rows, space, Box(-1, 1, (4,)), Judge(), device="cpu")
+    rng = np.random.default_rng(0)
+    obs, action, reward = space.sample(), np.zeros((1, 4), np.float32), np.zeros(1)
+    obs = {key: value[None] for key, value in obs.items()}
+    for i in range(rows):
+        next_obs = {key: rng.random((1, n), dtype=np.float32) for key, n in shapes.items()}
+        buffer.add(obs, next_obs, action, reward, np.array([i % 50 == 49]), [{"TimeLimit.truncated": i % 50 == 49}])
+        obs = next_obs
+    return workload.sampling(buffer.sample, [batch_size])
+
+
 def gae(steps: int, envs: int) -> dict[str, Any]:
     data = workload.returns_data(steps, envs)
-    buffer = RolloutBuffer(steps, *spaces(4, 0), device="cpu", gamma=0.99, gae_lambda=0.95, n_envs=envs)
+    buffer = kind("RolloutBuffer")(steps, *spaces(4, 0), device="cpu", gamma=0.99, gae_lambda=0.95, n_envs=envs)
     end = data["terminated"] | data["truncated"]
     buffer.rewards[:], buffer.values[:], buffer.episode_starts[1:] = data["rew"], data["value"], end[:-1]
     last_value, done = torch.from_numpy(data["value_next"][-1]), end[-1]
@@ -142,7 +183,7 @@ def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
     steps = arguments(workload.single_steps(10_000, obs_dim, act_dim, dtype="float64", episode=1000), 1)
 
     def fill_new(rows: int = rows) -> ReplayBuffer:
-        buffer = ReplayBuffer(rows, *spaces(obs_dim, act_dim, np.float64), device="cpu", n_envs=1)
+        buffer = kind("ReplayBuffer")(rows, *spaces(obs_dim, act_dim, np.float64), device="cpu", n_envs=1)
         adding(buffer, steps)
         return buffer
 
@@ -152,6 +193,9 @@ def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
 
 def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
     """The settings of ``bench.peers.dqn``; SB3's rule is not the double one."""
+    nstep = {"n_steps": 3}
+    if VARIANT:
+        nstep = {"replay_buffer_class": kind("NStepReplayBuffer"), "replay_buffer_kwargs": {"n_steps": 3, "gamma": 0.9}}
     model = stable_baselines3.DQN(
         "MlpPolicy",
         make_vec_env("CartPole-v1", n_envs=envs),
@@ -162,7 +206,7 @@ def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
         gamma=0.9,
         train_freq=1,
         gradient_steps=1,
-        n_steps=3,
+        **nstep,
         target_update_interval=320 * envs,
         exploration_initial_eps=0.1,
         exploration_final_eps=0.1,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import Replay
+from rlfast._core import Replay, SchemaMismatch
 from rlfast.data.batch import Batch
 
 Index: TypeAlias = NDArray[np.int64]
@@ -89,7 +89,7 @@ class Columns:
 
     def _engine(self, seed: int) -> Replay:
         engine = Replay([self.steps] * self.envs, batch=Batch, alpha=self.alpha, seed=seed)
-        numbers = [((name,), _FLOAT, (1,)) for name in NUMBERS]
+        numbers = [((name,), _FLOAT, ()) for name in NUMBERS]
         engine.define(
             [*_columns("obs", self.obs), *_columns("actions", self.act), *_columns("obs_next", self.obs), *numbers]
         )
@@ -113,16 +113,21 @@ class Columns:
         :raises ValueError: a shape that does not fit; nothing is written then.
         :raises KeyError: an observation without one of its arrays; nothing is written then.
         """
-        envs = self.envs
+        numbers = np.empty((3, self.envs), _FLOAT)
+        numbers[0], numbers[1], numbers[2] = rewards, dones, timeouts
         row = {
-            "obs": _rows(self.obs, obs, envs),
-            "obs_next": _rows(self.obs, obs_next, envs),
-            "actions": self.act.rows(actions, envs),
-            "rewards": _numbers(rewards, envs),
-            "dones": _numbers(dones, envs),
-            "timeouts": _numbers(timeouts, envs),
+            "obs": obs,
+            "obs_next": obs_next,
+            "actions": self.act.rows(actions, self.envs),
+            "rewards": numbers[0],
+            "dones": numbers[1],
+            "timeouts": numbers[2],
         }
-        self.engine.add(row, self._rings)
+        try:
+            self.engine.add(row, self._rings)
+        except SchemaMismatch:  # not exactly what the columns hold
+            row["obs"], row["obs_next"] = _rows(self.obs, obs, self.envs), _rows(self.obs, obs_next, self.envs)
+            self.engine.add(row, self._rings)
         self.cursor = (self.cursor + 1) % self.steps
 
     def reset(self) -> None:
@@ -147,7 +152,7 @@ class Columns:
     def take(self, rows: Index, keys: Sequence[str] = _ALL) -> dict[str, Any]:
         """Fresh arrays of rows; a dict of arrays for ``obs`` and ``obs_next`` where observations are dicts.
 
-        Actions are ``[B, dim]``, and numbers ``[B, 1]``.
+        Actions are ``[B, dim]``, numbers ``[B]``.
 
         :raises IndexError: a row that is not there.
         """
@@ -170,9 +175,3 @@ class Columns:
         if isinstance(self.obs, Leaf):
             return self.column(root)
         return {key: self.column(root, key) for key in self.obs}
-
-
-def _numbers(value: Any, envs: int) -> NDArray[np.float32]:
-    result = np.empty((envs, 1), _FLOAT)
-    result[:, 0] = value
-    return result

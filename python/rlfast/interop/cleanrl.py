@@ -134,7 +134,8 @@ class ReplayBuffer:
         envs = None if self.n_envs == 1 else np.random.randint(0, self.n_envs, size=batch_size)
         fields = self._columns.take(self._columns.rows(steps, envs))
         dones = fields["dones"] * (1 - fields["timeouts"])
-        arrays = (fields["obs"], fields["actions"], fields["obs_next"], dones, fields["rewards"])
+        numbers = (dones.reshape(-1, 1), fields["rewards"].reshape(-1, 1))
+        arrays = (fields["obs"], fields["actions"], fields["obs_next"], *numbers)
         return ReplayBufferSamples(*map(self._tensor, arrays))
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:

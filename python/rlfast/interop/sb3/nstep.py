@@ -43,18 +43,22 @@ class NStepReplayBuffer(ReplayBuffer, host.NStepReplayBuffer):
         self, rows: Index, env: VecNormalize | None
     ) -> tuple[Index, NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """The last row that each row reaches, the sum of rewards until then, its ``dones`` and the discount."""
-        steps = rows % self.buffer_size
-        first = rows - steps
-        counts = np.arange(self.n_steps)
-        reached = (steps[:, None] + counts) % self.buffer_size
-        fields = self._columns.take(first[:, None] + reached, NUMBERS)
-        rewards, dones, timeouts = (fields[name][..., 0] for name in NUMBERS)
-        over = (dones != 0) | (timeouts != 0) | (reached == (self.pos - 1) % self.buffer_size)  # the newest step
-        ends = np.where(over.any(axis=1), over.argmax(axis=1), self.n_steps - 1)
+        size, counts = self.buffer_size, np.arange(self.n_steps)
+        steps = rows % size
+        reached = rows[:, None] + counts
+        seam = steps + self.n_steps > size
+        if seam.any():
+            reached[seam] -= np.where(steps[seam, None] + counts >= size, size, 0)
+        fields = self._columns.take(reached, NUMBERS)
+        rewards, dones, timeouts = (fields[name] for name in NUMBERS)
+        newest = rows - steps + (self.pos - 1) % size
+        over = (dones != 0) | (timeouts != 0) | (reached == newest[:, None])
+        over[:, -1] = True
+        ends = over.argmax(axis=1)
         inside = counts <= ends[:, None]
-        powers = self.gamma ** counts.astype(np.float32)
-        returns = (self._normalize_reward(rewards, env) * powers * inside).sum(axis=1, keepdims=True)
-        discounts = self.gamma ** inside.sum(axis=1, keepdims=True).astype(np.float32)
+        returns = self._normalize_reward(rewards, env) * (self.gamma ** counts.astype(np.float32))
+        returns = (returns * inside).sum(axis=1)
+        discounts = self.gamma ** (ends + 1).astype(np.float32)
         at_end = (np.arange(len(rows)), ends)
-        final = (dones[at_end] * (1 - timeouts[at_end]))[:, None]
-        return first + reached[at_end], returns, final, discounts
+        final = dones[at_end] * (1 - timeouts[at_end])
+        return reached[at_end], returns, final, discounts[:, None]

@@ -39,8 +39,7 @@ class Column(Generic[V]):
         columns: Columns = buffer._columns
         if self.name.startswith("obs"):
             return columns.observation(self.name)
-        column = columns.column(self.name)
-        return column if self.name == "actions" else column[..., 0]
+        return columns.column(self.name)
 
     def __set__(self, buffer: ReplayBuffer, value: Any) -> None:
         if not self.writable:
@@ -194,10 +193,13 @@ class ReplayBuffer(host.ReplayBuffer):
     def _tensors(
         self, obs: Any, actions: Any, next_obs: Any, dones: Any, rewards: Any, env: VecNormalize | None
     ) -> Any:
-        """The arrays, which are nobody else's, as tensors in the host's tuple; observations are normalized here."""
+        """The arrays, which are nobody else's, as tensors in the host's tuple; observations are normalized here.
+
+        ``dones`` and ``rewards`` come as ``[B]`` and become ``[B, 1]``.
+        """
         if env is not None:
             obs, next_obs = self._normalize_obs(obs, env), self._normalize_obs(next_obs, env)
-        tensor = self._converter()
+        dones, rewards, tensor = dones.reshape(-1, 1), rewards.reshape(-1, 1), self._converter()
         if isinstance(obs, dict):
             obs, next_obs = ({key: tensor(array) for key, array in part.items()} for part in (obs, next_obs))
             return DictReplayBufferSamples(obs, tensor(actions), next_obs, tensor(dones), tensor(rewards))
