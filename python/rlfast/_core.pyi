@@ -7,16 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Desk",
+    "Lease",
     "NativeEnvs",
     "OutOfRange",
     "Replay",
     "SchemaMismatch",
     "SegmentTree",
     "Settling",
+    "Slab",
     "__version__",
     "carried",
     "carry",
     "discounted_returns",
+    "end_with",
     "gae",
     "native_envs",
     "nstep_returns",
@@ -329,3 +333,72 @@ class NativeEnvs:
 
     def set_state(self, id: int, state: bytes) -> None:
         """Puts back what ``get_state`` gave. ValueError if no such environment can be in that state."""
+
+@final
+class Slab:
+    """Shared memory in which a parent and its workers exchange what environments are asked and answer.
+
+    An environment is idle, asked or answered. Its rows are the worker's while it is asked, the parent's otherwise.
+    """
+
+    def __new__(cls, starts: Sequence[int], data: int, *, banks: int = 1, pipes: bool = False, spins: int = 0) -> Slab:
+        """:param starts: worker ``w`` owns the environments ``starts[w] .. starts[w + 1]``. :param data: bytes of rows,
+        beside rewards and flags. :param banks: how many banks of observations there are; bank 0 is never lent.
+        :param pipes: wake by pipes instead of futexes. :param spins: turns of a wait before it sleeps."""
+
+    def files(self, worker: int) -> list[int]:
+        """What another process needs for :meth:`Desk.attach`."""
+    def view(self, offset: int, dtype: np.dtype[Any], shape: Sequence[int], lease: Lease | None = None) -> NDArray[Any]:
+        """An array over the rows at ``offset``; with a lease, they stay lent as long as it or a view of it lives."""
+    def columns(self) -> list[NDArray[Any]]:
+        """Rewards (float64), terminated, truncated (bool) and notes (uint8) of all, as arrays over them."""
+    def lend(self) -> Lease | None:
+        """Lends a bank that nobody holds."""
+    def ask(self, ids: _Index | None, kind: int, bank: int) -> None:
+        """Asks environments (None: all) and wakes each of their workers once. RuntimeError, and none is asked, when one
+        is not idle."""
+    def mail(self, worker: int) -> None:
+        """Tells a worker that a message is in its channel."""
+    def stop(self, worker: int) -> None:
+        """Tells a worker to close its environments."""
+    def wait(self, needed: int, seconds: float) -> int:
+        """Waits for answers, for a twentieth of a second at most; how many are there."""
+    def answered(self) -> _Index:
+        """Environments whose answers wait to be taken."""
+    def asked(self) -> _Index:
+        """Environments that owe an answer."""
+    def take(self, ids: _Index | None) -> None:
+        """Answers have been taken: their environments are idle."""
+    def running(self, worker: int) -> tuple[int, int, float]:
+        """Environment (-1: none), phase and seconds that a worker is at, or was when it died."""
+    def abandon(self, worker: int) -> None:
+        """Forgets what a worker that has ended was asked. Answers stay."""
+    def desk(self, worker: int, *, spins: int = 0) -> Desk:
+        """A worker's place, in this process."""
+
+@final
+class Lease:
+    """The right to the rows of one bank; it ends with the last array over them."""
+
+    @property
+    def bank(self) -> int: ...
+
+@final
+class Desk:
+    """A worker's place at a slab."""
+
+    @staticmethod
+    def attach(files: Sequence[int], starts: Sequence[int], data: int, worker: int, *, spins: int = 0) -> Desk:
+        """At the slab of another process. The files may be closed afterwards."""
+    @property
+    def slab(self) -> Slab: ...
+    def next(self) -> tuple[int, int, int] | None:
+        """Environment (-1: mail, -2: the end), kind and bank of what is to be done; None when there was nothing for a
+        while."""
+    def enter(self, env: int, phase: int) -> None:
+        """What is at work from now on; -1: none."""
+    def answer(self, env: int, reward: float, terminated: bool, truncated: bool, note: int) -> None:
+        """Answers for an environment whose observation is written."""
+
+def end_with(pid: int) -> None:
+    """Ends this process, at once and whatever it is doing, when process ``pid`` has ended."""

@@ -2,7 +2,7 @@
 
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
-from rlfast.env import BaseVectorEnv, DummyVectorEnv, EnvWorker
+from rlfast.env import BaseVectorEnv, DummyVectorEnv, EnvWorker, SubprocVectorEnv
 
 
 class Threaded(EnvWorker):
@@ -50,4 +50,4 @@ def threaded(env_fns, **options):
     return BaseVectorEnv(env_fns, Threaded, **options)
 
 
-BACKENDS = {"in-process": DummyVectorEnv, "workers": threaded}
+BACKENDS = {"in-process": DummyVectorEnv, "workers": threaded, "process": SubprocVectorEnv}

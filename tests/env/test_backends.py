@@ -1,6 +1,7 @@
 """What holds for every way of running environments."""
 
 import time
+from traceback import format_exception_only
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from env.backends import BACKENDS
 from env.beside import MODES, SPACES, Telling, assert_same, both, run_beside
+from rlfast.env import EnvFailure
 from scripted import Scripted
 
 
@@ -293,9 +295,9 @@ def test_an_environment_that_raises_leaves_the_others_to_be_received(face, mode)
     envs = face([lambda: Broken(9)] * 3, autoreset_mode=mode)
     envs.reset()
     envs.send([0, 3, 1])
-    with pytest.raises(ZeroDivisionError, match="no such thing") as caught:
+    with pytest.raises((ZeroDivisionError, EnvFailure), match="no such thing") as caught:
         envs.recv()
-    assert any("environment 1" in note for note in caught.value.__notes__)
+    assert "environment 1" in "".join(format_exception_only(caught.value))
     assert envs.waiting_id == [0, 2]
     rows = envs.recv()
     assert rows.env_id.tolist() == [0, 2]
@@ -310,11 +312,11 @@ def test_an_environment_that_raises_leaves_the_others_to_be_received(face, mode)
 def test_a_step_that_raises_leaves_all_to_be_reset(face, mode):
     envs = face([lambda: Broken(9)] * 3, autoreset_mode=mode)
     envs.reset()
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises((ZeroDivisionError, EnvFailure)):
         envs.step([3, 0, 3])
     with pytest.raises(RuntimeError, match=r"environments \[0, 1, 2\] are in no episode"):
         envs.step([0, 0, 0])
-    with pytest.raises(KeyError, match="no such option"):
+    with pytest.raises((KeyError, EnvFailure), match="no such option"):
         envs.reset(options={"level": 1})
     assert envs.reset()[0].tolist() == [[1, 0]] * 3
     assert envs.step([0, 0, 0])[0].tolist() == [[1, 1]] * 3

@@ -1,7 +1,9 @@
 """Environments that step together."""
 
+from rlfast.env.failure import EnvFailure, WorkerDied
 from rlfast.env.native import NativeVectorEnv
 from rlfast.env.normalization import VectorEnvNormObs
+from rlfast.env.subproc import ShmemVectorEnv, SubprocEnvWorker, SubprocVectorEnv
 from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
 from rlfast.env.worker import DummyEnvWorker, EnvWorker
 from rlfast.env.wrappers import ContinuousToDiscrete, MultiDiscreteToDiscrete, TruncatedAsTerminated, VectorEnvWrapper
@@ -11,10 +13,15 @@ __all__ = [
     "ContinuousToDiscrete",
     "DummyEnvWorker",
     "DummyVectorEnv",
+    "EnvFailure",
     "EnvWorker",
     "MultiDiscreteToDiscrete",
     "NativeVectorEnv",
+    "ShmemVectorEnv",
+    "SubprocEnvWorker",
+    "SubprocVectorEnv",
     "TruncatedAsTerminated",
     "VectorEnvNormObs",
     "VectorEnvWrapper",
+    "WorkerDied",
 ]

@@ -273,11 +273,12 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
         try:
             rows = self._backend.recv(min_ready, timeout)
         except Exception as error:
-            failed = getattr(error, "env_id", None)
+            failed = getattr(error, "lost", getattr(error, "env_id", None))
             if failed is not None:
-                self._stepping[failed] = False
-                self._steps -= 1
-                self._must_reset(failed)
+                lost = np.atleast_1d(failed)
+                self._steps -= int(np.count_nonzero(self._stepping[lost]))
+                self._stepping[lost] = False
+                self._must_reset(lost)
             raise
         self._mark_answered(rows.env_id)
         if self._stay_ended and (np.count_nonzero(rows.terminated) or np.count_nonzero(rows.truncated)):

@@ -38,7 +38,8 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    pub(crate) fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    /// What an error of the system becomes, said in `context`.
+    pub fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let context = context.into();
         move |source| Self::Io { context, source }
     }

@@ -18,6 +18,8 @@ mod element;
 mod env;
 mod episode;
 mod math;
+#[cfg(unix)]
+pub mod process;
 pub mod registry;
 mod space;
 mod state;

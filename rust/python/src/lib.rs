@@ -5,6 +5,8 @@ mod columns;
 mod enter;
 mod error;
 mod index;
+#[cfg(unix)]
+mod process;
 mod replay;
 mod returns;
 mod rows;
@@ -27,6 +29,9 @@ mod _core {
     use super::error::SchemaMismatch;
     #[pymodule_export]
     use super::index::{carried, carry, shift};
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::process::{Desk, Lease, Slab, end_with};
     #[pymodule_export]
     use super::replay::Replay;
     #[pymodule_export]

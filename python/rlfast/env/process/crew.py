@@ -1,0 +1,266 @@
+"""The workers of a pool: started, described, spoken to, watched and ended."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from rlfast.env.failure import EnvFailure
+from rlfast.env.process.channel import Channel, Closed
+from rlfast.env.process.protocol import dumps, unnamed_file
+from rlfast.env.process.start import Child, Forked, Served, Spawned, Threaded
+from rlfast.env.process.told import Told
+from rlfast.env.process.worker import work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    EnvFn = Callable[[], gym.Env[Any, Any]]
+
+
+class Crew:
+    """Workers, each with a channel and a file for large records.
+
+    :param starts: worker ``w`` makes the environments ``starts[w] .. starts[w + 1]``.
+    :param method: how they are started.
+    """
+
+    def __init__(self, env_fns: Sequence[EnvFn], starts: Sequence[int], method: str) -> None:
+        self.env_fns, self.starts, self.method = env_fns, starts, method
+        self.owner = os.getpid()
+        count = len(starts) - 1
+        self.children: list[Child | None] = [None] * count
+        self.channels: list[Channel | None] = [None] * count
+        self.files: list[int] = [unnamed_file() for _ in range(count)]
+        self.slab: Any = None
+        self._calls = 0
+
+    def __len__(self) -> int:
+        return len(self.children)
+
+    def own(self, worker: int) -> range:
+        """The environments of a worker."""
+        return range(self.starts[worker], self.starts[worker + 1])
+
+    # -- beginning ---------------------------------------------------------------------------------------------------
+
+    def start(self, worker: int) -> None:
+        """Starts a worker, which begins to make its environments."""
+        fns = [self.env_fns[env] for env in self.own(worker)]
+        packed = registered = b""
+        if self.method in {"spawn", "forkserver"}:
+            packed, registered = by_value(fns), _registered()
+        channel, end = Channel.pair()
+        self.channels[worker] = channel
+        with end:
+            if self.method == "spawn":
+                self.children[worker] = Spawned(end, "rlfast.env.process.worker:main")
+            elif self.method == "forkserver":
+                self.children[worker] = Served(end)
+            else:
+                inner = Channel(end.dup())
+                if self.method == "thread":
+                    self.children[worker] = Threaded(lambda: work(inner, fns, self._desk))
+                else:
+                    self.children[worker] = Forked(lambda: work(inner, fns))
+                    inner.close()
+        channel.send(pickle.dumps((self.starts[worker], packed, registered)), look=lambda: self._alive(worker))
+
+    def _desk(self, worker: int) -> Any:
+        """A thread's place at the slab, which is made after the thread."""
+        return self.slab.desk(worker, spins=0)
+
+    def described(self, worker: int, limit: float | None) -> dict[str, Any]:
+        """Waits until a worker has made its environments, and gives what it says about them.
+
+        :param limit: seconds that one constructor may take; None: any.
+        :raises EnvFailure: a constructor raised, hung, or ended the process.
+        """
+        channel, making = self.channel(worker), self.starts[worker]
+        while True:
+            try:
+                message, _ = channel.receive(lambda: self._alive(worker), limit)
+                kind, content = pickle.loads(message)  # noqa: S301
+            except (Closed, TimeoutError) as error:
+                why = f"did not finish within {limit:g} s" if isinstance(error, TimeoutError) else self.cause(worker)[0]
+                self.remove(worker)
+                raise EnvFailure(
+                    f"environment {making} failed in its constructor: its worker {why}",
+                    env_id=making,
+                    phase="constructor",
+                ) from None
+            if kind == "making":
+                making = content
+            elif kind == "failed":
+                self.remove(worker)
+                raise failed(content, making, "constructor")
+            else:
+                return dict(content)
+
+    def admit(self, worker: int, plan: Any, over: Sequence[bool], spins: int) -> None:
+        """Gives a worker, which has made its environments, its place at the slab."""
+        files = [*([] if self.method == "thread" else self.slab.files(worker)), self.files[worker]]
+        message = pickle.dumps((plan, worker, list(over), spins))
+        self.channel(worker).send(message, files, lambda: self._alive(worker))
+
+    # -- in between --------------------------------------------------------------------------------------------------
+
+    def channel(self, worker: int) -> Channel:
+        """The way to a worker.
+
+        :raises Closed: there is no such worker any more.
+        """
+        channel = self.channels[worker]
+        if channel is None:
+            raise Closed("the worker has ended")
+        return channel
+
+    def tell(self, worker: int, kind: str, content: Any, look: Callable[[], None] | None = None) -> None:
+        """Sends a message, which the worker reads before it does anything that it is asked afterwards."""
+
+        def remind() -> None:
+            (look or (lambda: self._alive(worker)))()
+            self.slab.mail(worker)
+
+        self.channel(worker).send(dumps((kind, content)), look=remind)
+        self.slab.mail(worker)
+
+    def call(self, worker: int, env: int, method: str, arguments: Sequence[Any], look: Callable[[], None]) -> Any:
+        """What a method of a worker returns for one of its environments.
+
+        :param look: called now and then; what it raises ends the wait.
+        :raises EnvFailure: it raised.
+        """
+        self._calls += 1
+        number = self._calls
+        self.tell(worker, "call", (number, method, env, list(arguments)), look)
+        while True:
+            message, _ = self.channel(worker).receive(look)
+            answered, fine, value = pickle.loads(message)  # noqa: S301
+            if answered == number:  # an older one was for a call that Ctrl-C ended
+                break
+        if not fine:
+            raise failed(value, env, method)
+        return value
+
+    def _alive(self, worker: int) -> None:
+        child = self.children[worker]
+        if child is None or child.poll() is not None:
+            raise Closed("the worker has ended")
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def cause(self, worker: int) -> tuple[str, int | None, str | None]:
+        """How a worker that has ended did: in words, its exit status, and its signal's name."""
+        child = self.children[worker]
+        if child is not None:
+            child.join(0.5)  # the channel tells a moment earlier than the system
+        status = None if child is None else child.poll()
+        if status is None or status >= 0:
+            return f"left with exit status {status}", status, None
+        import signal
+
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        hint = " (by somebody, or by the system for want of memory)" if name == "SIGKILL" else ""
+        return f"was killed by {name}{hint}", status, name
+
+    def remove(self, worker: int) -> None:
+        """Ends a worker at once."""
+        child, self.children[worker] = self.children[worker], None
+        if child is not None:
+            child.kill()
+            child.join(1.0)
+        channel, self.channels[worker] = self.channels[worker], None
+        if channel is not None:
+            channel.close()
+
+    def end(self, grace: float) -> None:
+        """Ends all workers: asks them to close their environments, and kills those that take longer than ``grace``."""
+        if self.owner != os.getpid():  # a forked child: they are not its workers
+            return
+        deadline = time.monotonic() + grace
+        for worker in range(len(self)):
+            if self.slab is None:
+                self.remove(worker)
+            elif self.children[worker] is not None:
+                self.slab.stop(worker)
+        for worker, child in enumerate(self.children):
+            if child is not None:
+                child.join(max(0.0, deadline - time.monotonic()))
+            self.remove(worker)
+        self.slab = None
+        files, self.files = self.files, []
+        for file in files:
+            os.close(file)
+
+
+def failed(told: Told, env: int, phase: str, **more: Any) -> EnvFailure:
+    """What the parent raises for an exception in a worker."""
+    doing = {"constructor": "its constructor"}.get(phase, f"{phase}()")
+    if "action" in more:
+        doing = f"step(action={more['action']!r})"
+    failure = EnvFailure(
+        f"environment {env} failed in {doing}: {told.summary}", env_id=env, phase=phase, traceback=told.text, **more
+    )
+    failure.__cause__ = told.exception()
+    if failure.__cause__ is None:
+        failure.add_note(f"in the worker:\n{told.text}")
+    return failure
+
+
+def by_value(fns: Sequence[EnvFn]) -> bytes:
+    """The functions, pickled so that a process that has not run this script can call them.
+
+    :raises TypeError: one holds what cannot be pickled.
+    """
+    import cloudpickle
+
+    here = {getattr(fn, "__module__", None) for fn in fns}
+    unknown = [sys.modules[name] for name in here if name in sys.modules and not _importable(str(name))]
+    with _by_value:
+        for module in unknown:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            return bytes(cloudpickle.dumps(list(fns), protocol=5))
+        except Exception as error:
+            raise TypeError(
+                f"environment functions cannot be sent to other processes ({error}): let them make all they need, "
+                'or use context="fork", which copies this process'
+            ) from error
+        finally:
+            for module in unknown:
+                cloudpickle.unregister_pickle_by_value(module)
+
+
+_by_value = threading.Lock()
+
+
+def _importable(name: str) -> bool:
+    if name == "__main__":
+        return True  # cloudpickle takes it by value
+    with suppress(Exception):
+        return find_spec(name) is not None
+    return False
+
+
+def _registered() -> bytes:
+    """The user's own environment registrations, which a fresh process does not have."""
+    own = {
+        name: spec
+        for name, spec in gym.registry.items()
+        if not str(spec.entry_point or spec.vector_entry_point).startswith(("gymnasium.", "ale_py.", "shimmy."))
+    }
+    with suppress(Exception):
+        return dumps(own)
+    return b""

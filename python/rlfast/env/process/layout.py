@@ -1,0 +1,193 @@
+"""Where the elements of a space lie in shared memory: an array for each leaf, one row an environment."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from rlfast.env.backend import Tree
+
+Spill: TypeAlias = dict[int, Any]
+"""Leaf number to value, of the leaves that have no fixed layout; they travel pickled."""
+Views: TypeAlias = "Sequence[NDArray[Any] | None]"
+"""An array ``(N, ...)`` for each leaf; None for one without a layout."""
+
+_SHAPELESS = (gym.spaces.Text, gym.spaces.Sequence, gym.spaces.Graph, gym.spaces.OneOf)
+
+
+class Node(ABC):
+    """A space, or a part of one."""
+
+    @abstractmethod
+    def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:
+        """Writes an element of the space into row ``row``.
+
+        :raises ValueError: it is none, in shape, dtype or nesting.
+        """
+
+    @abstractmethod
+    def get(self, views: Views, row: int, spill: Spill) -> Any:
+        """The element in row ``row``, which later writes do not change."""
+
+    @abstractmethod
+    def split(self, tree: Tree) -> Iterator[Any]:
+        """The leaves of a tree of many elements."""
+
+    @abstractmethod
+    def join(self, leaves: Iterator[Any]) -> Tree:
+        """The reverse of :meth:`split`."""
+
+    @abstractmethod
+    def leaves(self) -> Iterator[Leaf]:
+        """The leaves, in the order of :meth:`split`."""
+
+
+class Leaf(Node):
+    """A part that is not nested.
+
+    :param number: which of the leaves it is.
+    :param path: where it stands, for messages: ``"['camera']['left']"``.
+    """
+
+    def __init__(self, number: int, path: str, space: gym.Space[Any]) -> None:
+        self.number, self.path, self.space = number, path, space
+
+    def split(self, tree: Tree) -> Iterator[Any]:
+        yield tree
+
+    def join(self, leaves: Iterator[Any]) -> Tree:
+        return next(leaves)
+
+    def leaves(self) -> Iterator[Leaf]:
+        yield self
+
+
+class Array(Leaf):
+    """Arrays or numbers of one shape and dtype."""
+
+    def __init__(self, number: int, path: str, space: gym.Space[Any]) -> None:
+        super().__init__(number, path, space)
+        self.shape: tuple[int, ...] = tuple(space.shape or ())
+        self.dtype: np.dtype[Any] = np.dtype(space.dtype)
+
+    def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:  # noqa: ARG002
+        if not (isinstance(value, np.ndarray | np.generic) and value.dtype == self.dtype and value.shape == self.shape):
+            value = self._fitted(value)
+        views[self.number][row] = value  # type: ignore[index]
+
+    def _fitted(self, value: Any) -> NDArray[Any]:
+        """``value`` with the space's dtype, where that is a number of the same kind or loses nothing."""
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            array = np.asarray(value, dtype=object)
+        if array.shape == self.shape and array.dtype != object:
+            if np.can_cast(array.dtype, self.dtype, "same_kind"):
+                return array.astype(self.dtype)
+            if array.dtype.kind in "biuf" and self.dtype.kind in "biuf":
+                with np.errstate(invalid="ignore"):
+                    cast = array.astype(self.dtype)
+                if np.array_equal(cast, array):
+                    return cast
+        raise ValueError(
+            f"got an array of shape {array.shape} and dtype {array.dtype}{self.path and f' for {self.path}'}, "
+            f"but {self.space} has shape {self.shape} and dtype {self.dtype}"
+        )
+
+    def get(self, views: Views, row: int, spill: Spill) -> Any:  # noqa: ARG002
+        value = views[self.number][row]  # type: ignore[index]
+        return value.copy() if self.shape else value
+
+
+class Shapeless(Leaf):
+    """Values without a fixed layout: text, sequences, graphs, and spaces that nobody here knows."""
+
+    def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:  # noqa: ARG002
+        spill[self.number] = value
+
+    def get(self, views: Views, row: int, spill: Spill) -> Any:  # noqa: ARG002
+        return spill[self.number]
+
+
+class Nested(Node):
+    """A ``Dict`` or ``Tuple`` space."""
+
+    def __init__(self, parts: dict[Any, Node], whole: type[dict[Any, Any] | tuple[Any, ...]]) -> None:
+        self.parts, self.whole = parts, whole
+
+    def _check(self, value: Any) -> None:
+        if self.whole is dict:
+            if not hasattr(value, "keys"):
+                raise ValueError(f"got a {type(value).__name__}, but the space is a dict of {list(self.parts)}")
+            if value.keys() != self.parts.keys():
+                raise ValueError(f"got a dict of {list(value)}, but the space has {list(self.parts)}")
+        elif len(value) != len(self.parts):
+            raise ValueError(f"got {len(value)} parts, but the space is a tuple of {len(self.parts)}")
+
+    def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:
+        self._check(value)
+        for key, part in self.parts.items():
+            part.put(views, row, value[key], spill)
+
+    def _whole(self, of: Callable[[Node], Any]) -> Any:
+        if self.whole is dict:
+            return {key: of(part) for key, part in self.parts.items()}
+        return tuple(of(part) for part in self.parts.values())
+
+    def get(self, views: Views, row: int, spill: Spill) -> Any:
+        return self._whole(lambda part: part.get(views, row, spill))
+
+    def split(self, tree: Tree) -> Iterator[Any]:
+        for key, part in self.parts.items():
+            yield from part.split(tree[key])
+
+    def join(self, leaves: Iterator[Any]) -> Tree:
+        return self._whole(lambda part: part.join(leaves))
+
+    def leaves(self) -> Iterator[Leaf]:
+        for part in self.parts.values():
+            yield from part.leaves()
+
+
+def layout(space: gym.Space[Any]) -> Node:
+    """How elements of ``space`` are laid out.
+
+    >>> node = layout(gym.spaces.Dict({"speed": gym.spaces.Box(0, 9, (2,)), "word": gym.spaces.Text(9)}))
+    >>> [type(leaf).__name__ for leaf in node.leaves()]
+    ['Array', 'Shapeless']
+    """
+    count = 0
+
+    def of(space: gym.Space[Any], path: str) -> Node:
+        nonlocal count
+        if isinstance(space, gym.spaces.Dict):
+            return Nested({key: of(part, f"{path}[{key!r}]") for key, part in space.items()}, dict)
+        if isinstance(space, gym.spaces.Tuple):
+            return Nested({k: of(part, f"{path}[{k}]") for k, part in enumerate(space)}, tuple)
+        count += 1
+        if (
+            isinstance(space, _SHAPELESS)
+            or space.shape is None
+            or space.dtype is None
+            or np.dtype(space.dtype).hasobject
+        ):
+            return Shapeless(count - 1, path, space)
+        return Array(count - 1, path, space)
+
+    return of(space, "")
+
+
+def objects(rows: Sequence[Any]) -> NDArray[np.object_]:
+    """An array that holds each of ``rows`` as it is."""
+    out = np.empty(len(rows), dtype=object)
+    for k, row in enumerate(rows):
+        out[k] = row
+    return out

@@ -1,0 +1,324 @@
+"""The loop of a worker: makes its environments, then does what the shared memory and the channel ask."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import sys
+import traceback
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from rlfast import _core
+from rlfast.env.process.channel import Channel, Closed
+from rlfast.env.process.protocol import (
+    AGAIN,
+    EXTRA,
+    FAILED,
+    MAIL,
+    METHOD,
+    ONLY_RESET,
+    REPLACE,
+    RESET,
+    STEP,
+    STOP,
+    Places,
+    Plan,
+    Records,
+    dumps,
+)
+from rlfast.env.process.told import Told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    EnvFn = Callable[[], gym.Env[Any, Any]]
+
+
+class Worker:
+    """Some of the environments.
+
+    :param desk: this worker's place at the shared memory.
+    :param first: number of the first environment.
+    :param envs: the environments.
+    :param env_fns: make them anew.
+    :param over: which of them are between episodes (NEXT_STEP).
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        desk: Any,
+        plan: Plan,
+        records: int,
+        first: int,
+        envs: list[gym.Env[Any, Any]],
+        env_fns: Sequence[EnvFn],
+        over: Sequence[bool],
+    ) -> None:
+        self.channel, self.desk, self.first, self.envs, self.env_fns = channel, desk, first, envs, env_fns
+        self.mode, self.over = plan.mode, list(over)
+        places = Places(plan)
+        self.obs, self.action = places.obs, places.action
+        self.views = places.views(desk.slab)
+        self.records = Records(self.views, lambda _env: (first, records))
+        self.requests: dict[int, dict[str, Any]] = {}  # arguments of resets that have some
+        self.spilled: dict[int, dict[int, Any]] = {}  # parts of actions without a layout
+
+    def run(self) -> None:
+        """Until the parent says stop."""
+        next_task = self.desk.next
+        while True:
+            task = next_task()
+            if task is None:
+                continue
+            env, kind, bank = task
+            if env >= 0:
+                try:
+                    if kind == STEP:
+                        self.step(env, bank)
+                    else:
+                        self.reset(env, bank)
+                        self.over[env - self.first] = kind == REPLACE and self.mode is AutoresetMode.NEXT_STEP
+                except BaseException as error:  # an environment may raise anything, sys.exit() included
+                    self.fail(env, error)
+            elif env == MAIL:
+                self.mail()
+            elif env == STOP:
+                return
+
+    def step(self, env: int, bank: int) -> None:
+        """Answers a step."""
+        local = env - self.first
+        if self.over[local]:
+            self.over[local] = False
+            obs, info = self.begin(env)
+            return self.answer(env, bank, obs, info, note=ONLY_RESET)
+        action = self.action.get(self.views.actions, env, self.spilled.pop(env, {}) if self.spilled else {})
+        obs, reward, terminated, truncated, info = self.envs[local].step(action)
+        if terminated or truncated:
+            if self.mode is AutoresetMode.SAME_STEP:
+                extra: dict[str, Any] = {}
+                spill: dict[int, Any] = {}
+                self.obs.put(self.views.finals, env, obs, spill)
+                if spill:
+                    extra["final"] = spill
+                if info:
+                    extra["final_info"] = info
+                self.desk.enter(env, RESET)
+                obs, info = self.begin(env)
+                return self.answer(env, bank, obs, info, reward, terminated, truncated, AGAIN, extra)
+            self.over[local] = self.mode is AutoresetMode.NEXT_STEP
+        return self.answer(env, bank, obs, info, reward, terminated, truncated)
+
+    def reset(self, env: int, bank: int) -> None:
+        """Answers a reset."""
+        request = self.requests.pop(env, {})
+        self.over[env - self.first] = False
+        if request.get("seed") is not None:
+            self.envs[env - self.first].action_space.seed(request["seed"])
+        obs, info = self.begin(env, **request)
+        self.answer(env, bank, obs, info)
+
+    def begin(self, env: int, **request: Any) -> tuple[Any, dict[str, Any]]:
+        """The first observation and info of a new episode."""
+        result: Any = self.envs[env - self.first].reset(**request)
+        if not (isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], dict)):
+            raise TypeError(f"reset() must give (obs, info) as in Gymnasium, got {type(result)}")
+        return result[0], result[1]
+
+    def answer(
+        self,
+        env: int,
+        bank: int,
+        obs: Any,
+        info: dict[str, Any],
+        reward: Any = 0.0,
+        terminated: Any = False,
+        truncated: Any = False,
+        note: int = 0,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        """Writes an answer to the shared memory."""
+        spill: dict[int, Any] = {}
+        self.obs.put(self.views.banks[bank], env, obs, spill)
+        if info or spill or extra or np.ndim(reward):
+            extra = extra or {}
+            if info:
+                extra["info"] = info
+            if spill:
+                extra["obs"] = spill
+            if np.ndim(reward):
+                extra["reward"], reward = np.asarray(reward, dtype=np.float64), 0.0
+            if extra:
+                self.records.write(env, dumps(extra))
+                note |= EXTRA
+        self.desk.answer(env, float(reward), bool(terminated), bool(truncated), note)
+
+    def fail(self, env: int, error: BaseException) -> None:
+        """Answers with an exception."""
+        self.over[env - self.first] = False
+        self.records.write(env, pickle.dumps(Told.of(error)))
+        self.desk.answer(env, 0.0, False, False, EXTRA | FAILED)
+
+    # -- what comes through the channel ------------------------------------------------------------------------------
+
+    def mail(self) -> None:
+        """Reads a message, if there is one: the parent may have been interrupted before it sent it, or say so twice."""
+        if not self.channel.waiting():
+            return
+        message, _ = self.channel.receive()
+        kind, content = pickle.loads(message)  # noqa: S301
+        if kind == "reset":
+            self.requests.update(content)
+        elif kind == "actions":
+            self.spilled.update(content)
+        else:
+            number, method, env, arguments = content
+            self.desk.enter(env, METHOD)
+            try:
+                reply = dumps((number, True, getattr(self, f"do_{method}")(env - self.first, *arguments)))
+            except BaseException as error:
+                reply = pickle.dumps((number, False, Told.of(error)))
+            self.desk.enter(-1, 0)
+            self.channel.send(reply)
+
+    def do_get_attr(self, local: int, name: str) -> Any:
+        """The environment's attribute, looked up through its wrappers."""
+        env = self.envs[local]
+        try:
+            return getattr(env, name)
+        except AttributeError:
+            if isinstance(env, gym.Wrapper):
+                return env.get_wrapper_attr(name)
+            raise
+
+    def do_set_attr(self, local: int, name: str, value: Any) -> None:
+        """Sets an attribute of the innermost environment."""
+        setattr(self.envs[local].unwrapped, name, value)
+
+    def do_render(self, local: int, kwargs: dict[str, Any]) -> Any:
+        """What the environment's ``render`` gives."""
+        return self.envs[local].render(**kwargs)
+
+    def do_rebuild(self, local: int) -> None:
+        """Puts a new environment in the place of one that failed."""
+        with suppress(Exception):  # it is broken already
+            self.envs[local].close()
+        self.envs[local] = self.env_fns[local]()
+
+    def close(self) -> None:
+        """Closes all environments, even when one of them fails to."""
+        for env in self.envs:
+            with suppress(Exception):
+                env.close()
+
+
+def work(channel: Channel, env_fns: Sequence[EnvFn] | None, desk: Callable[[int], Any] | None = None) -> None:
+    """A worker from its beginning to its end, in a process or a thread.
+
+    :param env_fns: the functions; None where they come through the channel.
+    :param desk: gives a worker's place at the shared memory, where that is in this process already.
+    """
+    envs: list[gym.Env[Any, Any]] = []
+    try:
+        message, _ = channel.receive()
+        first, functions, registered = pickle.loads(message)  # noqa: S301
+        for name, spec in pickle.loads(registered).items() if registered else ():  # noqa: S301
+            gym.registry.setdefault(name, spec)
+        fns: Sequence[EnvFn] = pickle.loads(functions) if env_fns is None else env_fns  # noqa: S301
+        for k, fn in enumerate(fns):
+            channel.send(pickle.dumps(("making", first + k)))
+            envs.append(fn())
+        channel.send(dumps(("made", _described(envs))))
+        message, files = channel.receive()
+        plan, number, over, spins = pickle.loads(message)  # noqa: S301
+        records = files.pop()
+        if desk is None:
+            place = _core.Desk.attach(files, plan.starts, Places(plan).size, number, spins=spins)
+        else:
+            place = desk(number)
+        for file in files:
+            os.close(file)
+        worker = Worker(channel, place, plan, records, first, envs, fns, over)
+    except BaseException as error:
+        with suppress(Closed):
+            channel.send(pickle.dumps(("failed", Told.of(error))))
+        channel.close()
+        return
+    try:
+        worker.run()
+    except Closed:
+        pass
+    finally:
+        worker.close()
+        os.close(records)
+        channel.close()
+
+
+def _described(envs: Sequence[gym.Env[Any, Any]]) -> dict[str, Any]:
+    """What the parent must know of the environments; spaces that are like the first one's once only."""
+    first = envs[0]
+    odd = {
+        k: (env.observation_space, env.action_space)
+        for k, env in enumerate(envs)
+        if (env.observation_space, env.action_space) != (first.observation_space, first.action_space)
+    }
+    return {
+        "spaces": (first.observation_space, first.action_space),
+        "odd": odd,
+        "metadata": dict(first.metadata),
+        "spec": _picklable(first.spec),
+        "render_mode": first.render_mode,
+    }
+
+
+def _picklable(value: Any) -> Any:
+    with suppress(Exception):
+        dumps(value)
+        return value
+    return None
+
+
+def main(descriptor: int, parent: int) -> None:
+    """Of a process that was started as a worker.
+
+    :param descriptor: the open socket to the parent.
+    :param parent: process to end with.
+    """
+    with leaving():
+        prepare(parent)
+        work(Channel(socket.socket(fileno=descriptor)), None)
+
+
+def prepare(parent: int) -> None:
+    """Makes this process one that lives and dies with ``parent``, which answers for Ctrl-C."""
+    everything = signal.valid_signals()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, everything)  # threads inherit it: signals are for the main thread
+    _core.end_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def leaving() -> Iterator[None]:
+    """Ends the process after the block, without the exit handlers that it may have inherited."""
+    status = 1
+    try:
+        yield
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(status)

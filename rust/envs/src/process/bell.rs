@@ -1,0 +1,125 @@
+//! Waking somebody in another process: by futex where the system has them between processes, by a byte in a pipe elsewhere.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::sync::AtomicU32;
+
+/// Waits and wakes on a word of shared memory.
+pub trait Bell {
+    /// Sleeps while `word` is `seen`, for `timeout` at most. May return for no reason.
+    fn wait(&self, word: &AtomicU32, seen: u32, timeout: Duration);
+    /// Wakes who sleeps on `word`.
+    fn ring(&self, word: &AtomicU32);
+}
+
+/// The system's own, between processes.
+#[derive(Clone, Copy, Debug)]
+pub struct Futex;
+
+#[cfg(all(target_os = "linux", not(loom)))]
+impl Bell for Futex {
+    fn wait(&self, word: &AtomicU32, seen: u32, timeout: Duration) {
+        // Woken, changed before it slept, interrupted by a signal or late: callers look again in any case.
+        let _ = rustix::thread::futex::wait(word, rustix::thread::futex::Flags::empty(), seen, Some(&time(timeout)));
+    }
+
+    fn ring(&self, word: &AtomicU32) {
+        // It cannot fail on a word that is mapped.
+        let _ = rustix::thread::futex::wake(word, rustix::thread::futex::Flags::empty(), 1);
+    }
+}
+
+/// A pipe that holds a byte while somebody is to be woken. Each side keeps the end it uses.
+#[derive(Debug)]
+pub struct Pipe {
+    read: Option<OwnedFd>,
+    write: Option<OwnedFd>,
+}
+
+impl Pipe {
+    /// A new pipe, both of its ends.
+    ///
+    /// # Errors
+    /// When the process has too many files open.
+    pub fn new() -> io::Result<Self> {
+        let (read, write) = rustix::pipe::pipe()?;
+        for end in [&read, &write] {
+            rustix::io::ioctl_fionbio(end, true)?;
+            rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
+        }
+        Ok(Self { read: Some(read), write: Some(write) })
+    }
+
+    /// The end that is waited on.
+    pub fn reader(end: OwnedFd) -> Self {
+        Self { read: Some(end), write: None }
+    }
+
+    /// The end that is rung.
+    pub fn writer(end: OwnedFd) -> Self {
+        Self { read: None, write: Some(end) }
+    }
+
+    /// The ends that are held.
+    pub fn ends(&self) -> (Option<BorrowedFd<'_>>, Option<BorrowedFd<'_>>) {
+        (self.read.as_ref().map(OwnedFd::as_fd), self.write.as_ref().map(OwnedFd::as_fd))
+    }
+}
+
+impl Bell for Pipe {
+    fn wait(&self, _word: &AtomicU32, _seen: u32, timeout: Duration) {
+        let Some(read) = &self.read else { return };
+        let mut ends = [PollFd::new(read, PollFlags::IN)];
+        // As with a futex, callers look again whatever the reason.
+        if poll(&mut ends, Some(&time(timeout))).is_ok_and(|ready| ready > 0) {
+            let _ = rustix::io::read(read, &mut [0_u8; 64][..]);
+        }
+    }
+
+    fn ring(&self, _word: &AtomicU32) {
+        if let Some(write) = &self.write {
+            // A full pipe wakes as well as a fuller one; a closed one has nobody to wake.
+            let _ = rustix::io::write(write, &[1]);
+        }
+    }
+}
+
+/// Either of the two.
+#[derive(Debug)]
+pub enum Doorbell {
+    /// By futex.
+    Futex(Futex),
+    /// By pipe.
+    Pipe(Pipe),
+}
+
+#[cfg(not(loom))]
+impl Bell for Doorbell {
+    fn wait(&self, word: &AtomicU32, seen: u32, timeout: Duration) {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Futex(futex) => futex.wait(word, seen, timeout),
+            #[cfg(not(target_os = "linux"))]
+            Self::Futex(_) => std::thread::sleep(timeout.min(Duration::from_millis(1))),
+            Self::Pipe(pipe) => pipe.wait(word, seen, timeout),
+        }
+    }
+
+    fn ring(&self, word: &AtomicU32) {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Futex(futex) => futex.ring(word),
+            #[cfg(not(target_os = "linux"))]
+            Self::Futex(_) => {}
+            Self::Pipe(pipe) => pipe.ring(word),
+        }
+    }
+}
+
+fn time(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos() as _ }
+}

@@ -1,0 +1,505 @@
+//! The shared memory and its two users: the parent through [`Slab`], a worker through its [`Desk`].
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rlfast_core::error::{Error, Result};
+use rlfast_core::memory::Storage;
+
+use super::bell::{Doorbell, Futex, Pipe};
+use super::handshake::Post;
+
+/// Words of different writers stand this far apart, so that no cache line has two (and its neighbour is not prefetched).
+const LINE: usize = 128;
+
+const CONTEXT: &str = "cannot share memory with environments";
+
+const IDLE: u32 = 0;
+const ANSWERED: u32 = 1;
+const ASKED: u32 = 2;
+
+/// What an environment is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// A number that the two sides agree on.
+    pub kind: u8,
+    /// Which of the banks of observations the answer goes to.
+    pub bank: u8,
+}
+
+impl Ask {
+    fn word(self) -> u32 {
+        ASKED | u32::from(self.kind) << 8 | u32::from(self.bank) << 16
+    }
+
+    fn of(word: u32) -> Option<Self> {
+        (word & 0xFF == ASKED).then_some(Self { kind: (word >> 8) as u8, bank: (word >> 16) as u8 })
+    }
+}
+
+/// What an answer says beside its numbers: bits that the two sides agree on.
+pub type Note = u8;
+
+/// What a worker does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Environment number `0` (of all) is asked.
+    Env(usize, Ask),
+    /// A message waits in the worker's channel.
+    Mail,
+    /// The environments are to be closed.
+    Stop,
+}
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Environment number, if one is at work (or was when the worker died).
+    pub env: Option<usize>,
+    /// What it does: the kind it was asked, or what [`Desk::enter`] said since.
+    pub phase: u8,
+    /// For how long.
+    pub since: Duration,
+}
+
+/// Some environment cannot be asked: it still owes an answer, or its answer was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("environments {0:?} are stepping: take their answers first")]
+pub struct Busy(pub Vec<usize>);
+
+/// Offsets of the control words. Everything else in the shared memory is rows that the two sides have agreed upon.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    states: usize,
+    rewards: usize,
+    flags: usize,
+    data: usize,
+    end: usize,
+}
+
+impl Places {
+    fn new(workers: usize, envs: usize, data: usize) -> Self {
+        let states = LINE * (1 + workers);
+        let rewards = (states + 4 * envs).next_multiple_of(LINE);
+        let flags = (rewards + 8 * envs).next_multiple_of(LINE);
+        let start = (flags + 3 * envs).next_multiple_of(4096);
+        Self { states, rewards, flags, data: start, end: start + data }
+    }
+}
+
+/// Words in a worker's line, after the three of its post.
+const MAIL: usize = 12;
+const STOP: usize = 16;
+const CURRENT: usize = 20;
+const PHASE: usize = 24;
+const STARTED: usize = 32;
+
+/// Shared memory for `starts.last()` environments, of which worker `w` owns `starts[w]..starts[w + 1]`.
+///
+/// Nothing in the file system names it, so nothing is left of it when the last process that has it mapped ends, however it
+/// ends.
+#[derive(Debug)]
+pub struct Slab {
+    map: MmapRaw,
+    file: File,
+    starts: Vec<usize>,
+    places: Places,
+    /// Rung when answers are there; one for all workers.
+    answers: Doorbell,
+    /// Rung when a worker is asked; one for each.
+    asks: Vec<Doorbell>,
+    /// Turns of a wait before it sleeps.
+    spins: u32,
+    /// Bit `b`: bank `b` is lent. Of this process alone.
+    lent: AtomicU64,
+    banks: u32,
+}
+
+impl Slab {
+    /// Fresh, zeroed shared memory.
+    ///
+    /// # Errors
+    /// When the system has not that much memory, or too many files are open.
+    ///
+    /// # Panics
+    /// If there are more than 64 banks, or `starts` does not ascend from 0.
+    pub fn create(starts: Vec<usize>, data: usize, banks: u32, pipes: bool, spins: u32) -> Result<Self> {
+        let places = Self::check(&starts, data, banks);
+        Storage::Ram.check("the memory shared with environments", places.end as u128)?;
+        let file = unnamed(places.end).map_err(Error::io(CONTEXT))?;
+        let bell = || if pipes { Pipe::new().map(Doorbell::Pipe) } else { Ok(Doorbell::Futex(Futex)) };
+        let mut bells = starts.iter().map(|_| bell()).collect::<io::Result<Vec<_>>>().map_err(Error::io(CONTEXT))?;
+        let answers = bells.pop().expect("invariant: starts has one entry more than there are workers");
+        Self::map(file, starts, places, answers, bells, spins, banks)
+    }
+
+    /// What another process created.
+    ///
+    /// # Errors
+    /// When the memory cannot be mapped.
+    ///
+    /// # Panics
+    /// As `create`.
+    pub fn attach(
+        file: OwnedFd,
+        starts: Vec<usize>,
+        data: usize,
+        answers: Doorbell,
+        ask: Doorbell,
+        worker: usize,
+    ) -> Result<Self> {
+        let places = Self::check(&starts, data, 0);
+        let mut asks: Vec<_> = (1..starts.len()).map(|_| Doorbell::Futex(Futex)).collect();
+        asks[worker] = ask;
+        Self::map(file.into(), starts, places, answers, asks, 0, 0)
+    }
+
+    fn check(starts: &[usize], data: usize, banks: u32) -> Places {
+        assert!(banks <= 64, "a bank is a bit of a word");
+        assert!(
+            starts.first() == Some(&0) && starts.is_sorted(),
+            "environments are numbered in the order of their workers"
+        );
+        Places::new(starts.len() - 1, starts[starts.len() - 1], data)
+    }
+
+    fn map(
+        file: File,
+        starts: Vec<usize>,
+        places: Places,
+        answers: Doorbell,
+        asks: Vec<Doorbell>,
+        spins: u32,
+        banks: u32,
+    ) -> Result<Self> {
+        let map = MmapOptions::new().len(places.end).map_raw(&file).map_err(Error::io(CONTEXT))?;
+        Ok(Self { map, file, starts, places, answers, asks, spins, lent: AtomicU64::new(0), banks })
+    }
+
+    /// How many environments there are.
+    pub fn envs(&self) -> usize {
+        self.starts[self.workers()]
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The environments of a worker.
+    pub fn of(&self, worker: usize) -> Range<usize> {
+        self.starts[worker]..self.starts[worker + 1]
+    }
+
+    /// The memory's file, to be given to a worker.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The ends of pipes that worker `worker` needs: to tell of answers, to be asked. None where bells are futexes.
+    pub fn pipes(&self, worker: usize) -> Option<(BorrowedFd<'_>, BorrowedFd<'_>)> {
+        match (&self.answers, &self.asks[worker]) {
+            (Doorbell::Pipe(answers), Doorbell::Pipe(asks)) => Some((answers.ends().1?, asks.ends().0?)),
+            _ => None,
+        }
+    }
+
+    /// The address of `bytes` bytes of rows that begin at `offset`; None when they reach outside.
+    pub fn rows(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
+        let end = self.places.data.checked_add(offset)?.checked_add(bytes)?;
+        (end <= self.places.end).then(|| self.at(self.places.data + offset))
+    }
+
+    /// The rewards: `envs()` doubles.
+    pub fn rewards(&self) -> *mut f64 {
+        self.at(self.places.rewards).cast()
+    }
+
+    /// `envs()` bytes each of `terminated`, `truncated` and notes, by `which` of 0, 1, 2.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn flags(&self, which: usize) -> *mut u8 {
+        assert!(which < 3, "there are three columns of flags");
+        self.at(self.places.flags + which * self.envs())
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        self.map.as_mut_ptr().wrapping_add(offset)
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        debug_assert!(offset.is_multiple_of(4) && offset + 4 <= self.places.rewards, "a control word");
+        // SAFETY: aligned and inside the mapping, which lives as long as `self`; every process touches it by atomics only.
+        unsafe { AtomicU32::from_ptr(self.at(offset).cast()) }
+    }
+
+    fn post(&self, line: usize) -> Post<'_> {
+        let at = LINE * line;
+        Post { count: self.word(at), sleeping: self.word(at + 4), wanted: self.word(at + 8) }
+    }
+
+    fn desk_word(&self, worker: usize, word: usize) -> &AtomicU32 {
+        self.word(LINE * (1 + worker) + word)
+    }
+
+    fn started(&self, worker: usize) -> &AtomicU64 {
+        // SAFETY: as `word`; lines are aligned to more than eight bytes.
+        unsafe { AtomicU64::from_ptr(self.at(LINE * (1 + worker) + STARTED).cast()) }
+    }
+
+    fn state(&self, env: usize) -> &AtomicU32 {
+        assert!(env < self.envs(), "invariant: environment {env} of {}", self.envs());
+        self.word(self.places.states + 4 * env)
+    }
+
+    fn wake(&self, worker: usize) {
+        self.post(1 + worker).announce(&self.asks[worker]);
+    }
+
+    // -- the parent's side -----------------------------------------------------------------------------------------------
+
+    /// Asks `envs`, whose actions are written, and wakes each of their workers once. All or none.
+    ///
+    /// # Errors
+    /// [`Busy`] when one of them is not idle.
+    ///
+    /// # Panics
+    /// If one of them does not exist.
+    pub fn ask(&self, envs: impl Iterator<Item = usize> + Clone, ask: Ask) -> std::result::Result<(), Busy> {
+        if envs.clone().any(|env| self.state(env).load(Ordering::Acquire) != IDLE) {
+            return Err(Busy(envs.filter(|&env| self.state(env).load(Ordering::Acquire) != IDLE).collect()));
+        }
+        let mut touched: Option<usize> = None;
+        for env in envs {
+            self.state(env).store(ask.word(), Ordering::Release);
+            let worker = match touched {
+                Some(worker) if self.of(worker).contains(&env) => worker,
+                _ => self.starts.partition_point(|&start| start <= env) - 1,
+            };
+            if let Some(before) = touched.replace(worker).filter(|&before| before != worker) {
+                self.wake(before);
+            }
+        }
+        if let Some(worker) = touched {
+            self.wake(worker);
+        }
+        Ok(())
+    }
+
+    /// Tells a worker to read its channel.
+    pub fn mail(&self, worker: usize) {
+        self.desk_word(worker, MAIL).fetch_add(1, Ordering::Release);
+        self.wake(worker);
+    }
+
+    /// Tells a worker to close its environments when it has finished the one at hand.
+    pub fn stop(&self, worker: usize) {
+        self.desk_word(worker, STOP).store(1, Ordering::Release);
+        self.wake(worker);
+    }
+
+    /// How many answers wait to be taken.
+    pub fn ready(&self) -> usize {
+        (0..self.envs()).filter(|&env| self.answered(env)).count()
+    }
+
+    /// Whether the answer of `env` waits to be taken; its rows can be read then.
+    pub fn answered(&self, env: usize) -> bool {
+        self.state(env).load(Ordering::Acquire) == ANSWERED
+    }
+
+    /// What `env` was asked and has not answered.
+    pub fn asked(&self, env: usize) -> Option<Ask> {
+        Ask::of(self.state(env).load(Ordering::Acquire))
+    }
+
+    /// Waits until `needed` answers are there, or for `timeout`; how many there are.
+    pub fn wait(&self, needed: usize, timeout: Duration) -> usize {
+        let deadline = Instant::now() + timeout;
+        for _ in 0..self.spins {
+            let ready = self.ready();
+            if ready >= needed {
+                return ready;
+            }
+            std::hint::spin_loop();
+        }
+        loop {
+            // Counted before the states are read: announcements in between make this wake early, never late.
+            let seen = self.post(0).seen();
+            let ready = self.ready();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if ready >= needed || left.is_zero() {
+                return ready;
+            }
+            self.post(0).sleep(&self.answers, seen, (needed - ready) as u32, left);
+        }
+    }
+
+    /// Marks answers as taken: their rows have been copied, or are lent.
+    pub fn take(&self, envs: impl Iterator<Item = usize>) {
+        envs.for_each(|env| self.state(env).store(IDLE, Ordering::Release));
+    }
+
+    /// What a worker is at.
+    pub fn running(&self, worker: usize) -> Running {
+        let env = self.desk_word(worker, CURRENT).load(Ordering::Acquire).checked_sub(1);
+        let phase = self.desk_word(worker, PHASE).load(Ordering::Relaxed) as u8;
+        let since = Duration::from_nanos(now().saturating_sub(self.started(worker).load(Ordering::Relaxed)));
+        Running { env: env.map(|env| env as usize), phase, since }
+    }
+
+    /// Makes the desk of a worker that has ended ready for another one. What its environments were asked is forgotten; answers
+    /// stay.
+    pub fn abandon(&self, worker: usize) {
+        for env in self.of(worker) {
+            if self.asked(env).is_some() {
+                self.state(env).store(IDLE, Ordering::Release);
+            }
+        }
+        for word in [4, MAIL, STOP, CURRENT, PHASE] {
+            self.desk_word(worker, word).store(0, Ordering::Release);
+        }
+    }
+
+    /// A bank whose rows nobody holds, marked as lent. Bank 0 is never lent: it is for answers that are copied.
+    pub fn lend(&self) -> Option<u8> {
+        let mut lent = self.lent.load(Ordering::Relaxed);
+        loop {
+            let bank = (1..self.banks).find(|bank| lent >> bank & 1 == 0)?;
+            match self.lent.compare_exchange_weak(lent, lent | 1 << bank, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(bank as u8),
+                Err(now) => lent = now,
+            }
+        }
+    }
+
+    /// The last holder of rows of `bank` has let go of them.
+    pub fn give_back(&self, bank: u8) {
+        self.lent.fetch_and(!(1 << bank), Ordering::Release);
+    }
+}
+
+/// A worker's place at the slab.
+#[derive(Debug)]
+pub struct Desk {
+    slab: Arc<Slab>,
+    worker: usize,
+    /// The environment that is looked at first, so that each has its turn.
+    cursor: usize,
+    mail: u32,
+    spins: u32,
+}
+
+impl Desk {
+    /// The desk of worker `worker`.
+    pub fn new(slab: Arc<Slab>, worker: usize, spins: u32) -> Self {
+        let cursor = slab.of(worker).start;
+        Self { slab, worker, cursor, mail: 0, spins }
+    }
+
+    /// The slab.
+    pub fn slab(&self) -> &Slab {
+        &self.slab
+    }
+
+    /// What is to be done, if anything is; else a number for [`Desk::sleep`].
+    ///
+    /// # Errors
+    /// Nothing is to be done.
+    pub fn look(&mut self) -> std::result::Result<Task, u32> {
+        let own = self.slab.of(self.worker);
+        let seen = self.slab.post(1 + self.worker).seen();
+        if self.slab.desk_word(self.worker, STOP).load(Ordering::Acquire) != 0 {
+            return Ok(Task::Stop);
+        }
+        let asked =
+            (self.cursor..own.end).chain(own.start..self.cursor).find_map(|env| Some((env, self.slab.asked(env)?)));
+        // Looked at last: mail that was sent before a question is seen before it.
+        if self.slab.desk_word(self.worker, MAIL).load(Ordering::Acquire) != self.mail {
+            self.mail = self.mail.wrapping_add(1);
+            return Ok(Task::Mail);
+        }
+        if let Some((env, ask)) = asked {
+            self.cursor = if env + 1 == own.end { own.start } else { env + 1 };
+            self.enter(env, ask.kind);
+            return Ok(Task::Env(env, ask));
+        }
+        Err(seen)
+    }
+
+    /// Sleeps until the parent has something to say after `seen`, or for `timeout`.
+    pub fn sleep(&self, seen: u32, timeout: Duration) {
+        let post = self.slab.post(1 + self.worker);
+        for _ in 0..self.spins {
+            if post.seen() != seen {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        post.sleep(&self.slab.asks[self.worker], seen, 1, timeout);
+    }
+
+    /// Says which environment is at work from now on, and on what: what the parent reads when this process dies or hangs.
+    pub fn enter(&self, env: usize, phase: u8) {
+        self.slab.started(self.worker).store(now(), Ordering::Relaxed);
+        self.slab.desk_word(self.worker, PHASE).store(u32::from(phase), Ordering::Relaxed);
+        self.slab.desk_word(self.worker, CURRENT).store(env as u32 + 1, Ordering::Release);
+    }
+
+    /// Answers for `env`, whose observation is written.
+    pub fn answer(&self, env: usize, reward: f64, terminated: bool, truncated: bool, note: Note) {
+        self.leave();
+        let slab = &self.slab;
+        assert!(env < slab.envs(), "invariant: environment {env} of {}", slab.envs());
+        // SAFETY: places of `env` in four columns; it is asked, so this side alone writes them.
+        unsafe {
+            slab.rewards().add(env).write(reward);
+            slab.flags(0).add(env).write(u8::from(terminated));
+            slab.flags(1).add(env).write(u8::from(truncated));
+            slab.flags(2).add(env).write(note);
+        }
+        slab.state(env).store(ANSWERED, Ordering::Release);
+        slab.post(0).announce(&slab.answers);
+    }
+
+    /// No environment is at work.
+    pub fn leave(&self) {
+        self.slab.desk_word(self.worker, CURRENT).store(0, Ordering::Release);
+    }
+}
+
+/// Nanoseconds on a clock that all processes share.
+fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// A file without a name. Its pages cost nothing until they are written.
+#[cfg(target_os = "linux")]
+fn unnamed(bytes: usize) -> io::Result<File> {
+    let file = rustix::fs::memfd_create("rlfast-envs", rustix::fs::MemfdFlags::CLOEXEC)?;
+    rustix::fs::ftruncate(&file, bytes as u64)?;
+    Ok(file.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed(bytes: usize) -> io::Result<File> {
+    use std::sync::atomic::AtomicUsize;
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("rlfast-envs-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let path = std::env::temp_dir().join(name);
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    file.set_len(bytes as u64)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests;

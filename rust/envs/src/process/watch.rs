@@ -1,0 +1,52 @@
+//! A worker does not outlive the process it works for.
+
+use std::io;
+
+/// Starts a thread that ends this process, at once and whatever it is doing, when process `pid` has ended.
+///
+/// A thread of its own, as an environment may be stepping for ever. The system's "signal at the parent's death" is not used: it
+/// tells of the end of the *thread* that made the child, and environments may be made in a thread.
+///
+/// # Errors
+/// When the thread cannot be started, or the system cannot watch `pid` for another reason than that it is gone.
+pub fn die_with(pid: u32) -> io::Result<()> {
+    std::thread::Builder::new().name("rlfast-watch".to_owned()).spawn(move || {
+        until_gone(pid);
+        end();
+    })?;
+    Ok(())
+}
+
+fn end() {
+    // Nobody is left who could read an exit status, and no handler of an environment may delay this.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+}
+
+#[cfg(target_os = "linux")]
+fn until_gone(pid: u32) {
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::{PidfdFlags, pidfd_open};
+
+    let Some(raw) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return };
+    match pidfd_open(raw, PidfdFlags::empty()) {
+        Ok(pidfd) => {
+            let mut ends = [PollFd::new(&pidfd, PollFlags::IN)];
+            while poll(&mut ends, None) == Err(rustix::io::Errno::INTR) {}
+        }
+        Err(rustix::io::Errno::SRCH) => {}
+        Err(_) => look_now_and_then(raw), // an old kernel, or a sandbox
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn until_gone(pid: u32) {
+    if let Some(raw) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        look_now_and_then(raw);
+    }
+}
+
+fn look_now_and_then(pid: rustix::process::Pid) {
+    while rustix::process::test_kill_process(pid).is_ok() {
+        std::thread::sleep(std::time::Duration::from_millis(250));
+    }
+}

@@ -1,0 +1,409 @@
+"""Environments that raise, crash, hang and are killed, and parents that are."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from faulty import Faulty, Slow
+from rlfast.env.failure import EnvFailure, WorkerDied
+from rlfast.env.process import ProcessBackend
+from scripted import Scripted
+
+EVERYONE = np.arange(4)
+DEATHS = {
+    "exit": ("left with exit status 3", 3, None),
+    "kill": ("killed by SIGKILL", -9, "SIGKILL"),
+    "segv": ("killed by SIGSEGV", -11, "SIGSEGV"),
+}
+
+
+@pytest.fixture
+def make():
+    """Makes pools, and closes them in time."""
+    pools = []
+
+    def made(fns, **arguments):
+        pools.append(ProcessBackend(fns, **arguments))
+        return pools[-1]
+
+    yield made
+    for pool in pools:
+        start = time.monotonic()
+        pool.close()
+        assert time.monotonic() - start < 2.0
+        assert all(child is None for child in pool._crew.children)
+
+
+def reset(pool, envs=EVERYONE):
+    return pool.reset(np.asarray(envs), [None] * len(envs), None)[0]
+
+
+def step(pool, envs=EVERYONE, action=2):
+    pool.send(np.full(len(envs), action), np.asarray(envs))
+    return pool.recv(len(envs))
+
+
+def others(pool):
+    """What can still be received."""
+    rows = []
+    while pool._stepping.any():
+        rows += pool.recv(1).env_id.tolist()
+    return sorted(rows)
+
+
+def fleet(fault, env=2, **faulty):
+    """Four environments, one of which will fail."""
+    return [Scripted] * env + [lambda: Faulty(fault, **faulty)] + [Scripted] * (3 - env)
+
+
+@pytest.mark.pitfall("E5")
+@pytest.mark.parametrize("phase", ["step", "reset", "constructor"])
+@pytest.mark.parametrize("context", ["forkserver", "thread"])
+def test_an_exception_names_environment_cause_and_action(make, phase, context):
+    fns = fleet("raise", phase=phase, at=2)
+    doing = {"step": r"step\(action=np.int64\(2\)\)", "reset": r"reset\(\)", "constructor": "its constructor"}[phase]
+    with pytest.raises(
+        EnvFailure, match=f"environment 2 failed in {doing}: ZeroDivisionError: no such number"
+    ) as caught:
+        pool = make(fns, num_workers=2, context=context)
+        reset(pool)
+        reset(pool)
+        step(pool)
+        step(pool)
+    failure = caught.value
+    assert (failure.env_id, failure.phase, failure.action) == (2, phase, 2 if phase == "step" else None)
+    assert isinstance(failure.__cause__, ZeroDivisionError)
+    assert "in strike" in failure.traceback
+    assert "in strike" in failure.__cause__.__notes__[0]
+    if phase == "step":  # the others' answers are there, and all go on after a reset
+        assert others(pool) == [0, 1, 3]
+        reset(pool)
+        assert step(pool, action=1).obs[:, 1].tolist() == [1] * 4
+
+
+def test_exceptions_that_cannot_travel_are_told_in_words(make):
+    for fault, text in [("unpicklable", "Boom: boom 7"), ("sys.exit", "SystemExit: 4")]:
+        pool = make(fleet(fault), num_workers=2)
+        reset(pool)
+        step(pool)
+        with pytest.raises(EnvFailure, match=text) as caught:
+            step(pool)
+        assert "in strike" in caught.value.traceback
+
+
+@pytest.mark.pitfall("E5")
+@pytest.mark.parametrize("phase", ["step", "reset", "constructor"])
+@pytest.mark.parametrize("death", sorted(DEATHS))
+def test_a_death_is_told_within_a_second(make, phase, death):
+    words, status, name = DEATHS[death]
+    start = time.monotonic()
+    with pytest.raises(EnvFailure, match=f"environment 2 failed.* its worker (was )?{words}") as caught:
+        pool = make(fleet(death, phase=phase), num_workers=2)
+        reset(pool)
+        start = time.monotonic()
+        reset(pool)
+        step(pool)
+        start = time.monotonic()
+        step(pool)
+    assert time.monotonic() - start < (1.0 if phase != "constructor" else 10.0)
+    failure = caught.value
+    assert (failure.env_id, failure.phase) == (2, phase)
+    if phase == "constructor":
+        return
+    assert isinstance(failure, WorkerDied)
+    assert (failure.exitcode, failure.signal, failure.lost) == (status, name, (2, 3))
+    if phase == "step":
+        assert failure.action == 2
+        assert others(pool) == [0, 1]
+        with pytest.raises(RuntimeError, match=r"environments \[3\] were lost"):
+            step(pool, [0, 3])
+        with pytest.raises(RuntimeError, match="environment 2 was lost"):
+            pool.get_attr("length", np.array([2]))
+        step(pool, [0, 1])
+    obs = reset(pool)  # builds the lost ones anew
+    np.testing.assert_array_equal(obs[2:], [[0, 0]] * 2)
+    assert step(pool).obs[:, 1].tolist() == [1] * 4
+    assert pool.restarts == 2
+
+
+@pytest.mark.pitfall("E6")
+@pytest.mark.parametrize("fault", ["hang", "spin"])
+@pytest.mark.parametrize("phase", ["step", "reset"])
+def test_a_hang_is_ended(make, fault, phase):
+    pool = make(fleet(fault, phase=phase), num_workers=2, step_timeout=0.3)
+    reset(pool)
+    start = time.monotonic()
+    with pytest.raises(
+        WorkerDied, match=rf"environment 2 did not return within step_timeout=0.3 s in {phase}"
+    ) as caught:
+        reset(pool)
+        step(pool)
+        start = time.monotonic()
+        step(pool)
+    assert 0.2 < time.monotonic() - start < 2.0
+    assert (caught.value.env_id, caught.value.timeout) == (2, 0.3)
+    assert others(pool) == ([0, 1] if phase == "step" else [])
+    reset(pool)
+
+
+@pytest.mark.pitfall("E6")
+def test_a_worker_that_is_stopped_hangs(make):
+    pool = make([Scripted] * 4, num_workers=2, step_timeout=0.3)
+    reset(pool)
+    os.kill(pool._crew.children[1].pid, signal.SIGSTOP)
+    with pytest.raises(WorkerDied, match="environment 2 did not return within step_timeout"):
+        step(pool)
+    assert others(pool) == [0, 1]
+
+
+@pytest.mark.pitfall("E6")
+def test_a_slow_environment_does_not_hang_when_each_step_is_in_time(make):
+    pool = make([lambda: Slow(0.1, length=9)] * 4, num_workers=1, step_timeout=0.3)
+    reset(pool)
+    for _ in range(2):
+        assert len(step(pool).env_id) == 4  # 0.4 seconds together
+
+
+@pytest.mark.pitfall("E6")
+def test_closing_does_not_wait_for_a_hang(make):
+    pool = make([lambda: Faulty("spin", at=1)] * 2, num_workers=2)
+    reset(pool, [0, 1])
+    pool.send(np.zeros(2, int), np.arange(2))
+    time.sleep(0.2)  # the fixture measures
+
+
+@pytest.mark.pitfall("E5")
+def test_a_death_between_steps_is_told_by_the_next(make):
+    pool = make([Scripted] * 4, num_workers=2)
+    reset(pool)
+    os.kill(pool._crew.children[0].pid, signal.SIGKILL)
+    time.sleep(0.1)
+    with pytest.raises(WorkerDied, match=r"environment 0 failed: its worker was killed by SIGKILL.* before it began"):
+        step(pool)
+    assert others(pool) == [2, 3]
+    with pytest.raises(WorkerDied, match="SIGKILL"):
+        os.kill(pool._crew.children[1].pid, signal.SIGKILL)
+        pool.get_attr("length", np.array([3]))
+
+
+# -- on_error="restart" ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.pitfall("E5")
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize("fault", ["raise", "exit", "kill", "hang"])
+def test_restarting_marks_the_episode_and_goes_on(make, tmp_path, mode, fault):
+    fns = fleet(fault, once=str(tmp_path / "once"), length=9)
+    pool = make(fns, num_workers=2, step_timeout=0.5, on_error="restart", autoreset_mode=mode)
+    for other in (0, 1, 3):
+        pool.set_attr("length", [9], np.array([other]))
+    reset(pool)
+    assert step(pool).valid is None
+    rows = step(pool)
+    died = fault != "raise"
+    lost = [2, 3] if died and not rows.valid[3] else [2]
+    np.testing.assert_array_equal(rows.env_id, EVERYONE)
+    np.testing.assert_array_equal(rows.valid, [env not in lost for env in range(4)])
+    np.testing.assert_array_equal(rows.truncated[[0, 1, 2]], [False, False, True])
+    assert not rows.terminated.any()
+    assert rows.truncated[3] == died  # its worker is gone, whether or not it had answered
+    np.testing.assert_array_equal(rows.obs[lost], [[0, 0]] * len(lost))  # of the new episode
+    np.testing.assert_array_equal(rows.obs[[0, 1]], [[0, 2]] * 2)
+    assert rows.rew[2] == 0
+    infos = rows.info.dicts()
+    assert "environment 2" in infos[2]["restarted"]
+    assert infos[0] == infos[1] == {}
+    assert pool.restarts == (2 if died else 1)
+    if mode is AutoresetMode.DISABLED:
+        reset(pool, np.flatnonzero(rows.done))
+    rows = step(pool)
+    if mode is AutoresetMode.NEXT_STEP:
+        np.testing.assert_array_equal(rows.valid, [True, True, False, not died])
+        rows = step(pool)
+    assert rows.valid is None
+    assert not rows.done.any()
+    assert rows.obs[2].tolist()[1] == 1
+    assert pool.get_attr("length", np.array([3])) == [9]  # what was set is set again
+
+
+@pytest.mark.pitfall("E5")
+def test_those_who_were_idle_when_their_worker_died_are_told_at_their_next_step(make, tmp_path):
+    fns = fleet("kill", env=0, once=str(tmp_path / "once"), length=9)
+    pool = make(fns, num_workers=2, on_error="restart")
+    reset(pool)
+    step(pool)
+    rows = step(pool, [0, 2])
+    assert rows.truncated.tolist() == [True, False]
+    assert pool.restarts == 2
+    rows = step(pool, [1, 3])
+    assert rows.truncated.tolist() == [True, False]
+    assert rows.valid.tolist() == [False, True]
+    reset(pool, [0, 1])
+    rows = step(pool)
+    assert rows.valid is None
+    assert not rows.truncated.any()
+
+
+@pytest.mark.pitfall("E5")
+def test_a_reset_that_fails_is_tried_again_once(make, tmp_path):
+    for fault in ("raise", "kill"):
+        fns = fleet(fault, phase="reset", at=2, once=str(tmp_path / fault))
+        pool = make(fns, num_workers=2, on_error="restart")
+        reset(pool)
+        np.testing.assert_array_equal(reset(pool)[2:], [[0, 0]] * 2 if fault == "kill" else [[0, 0], [1, 0]])
+        assert pool.restarts == (2 if fault == "kill" else 1)
+
+
+@pytest.mark.parametrize("phase", ["constructor", "reset"])
+def test_what_fails_while_it_is_built_anew_raises(make, tmp_path, phase):
+    class Doomed(Scripted):
+        """Can be made and reset once, and never again."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = not (tmp_path / "made").exists()
+            (tmp_path / "made").touch()
+            if not self.first and phase == "constructor":
+                raise OSError("no more of these")
+
+        def reset(self, **kwargs):
+            if not self.first:
+                raise OSError("no more of these")
+            return super().reset(**kwargs)
+
+        def step(self, action):
+            os._exit(1)
+
+    pool = make([Scripted, Doomed], num_workers=2, on_error="restart")
+    reset(pool, [0, 1])
+    with pytest.raises(EnvFailure, match=r"environment 1 failed.*no more of these"):
+        step(pool, [0, 1])
+    assert others(pool) == [0]
+
+
+# -- the parent ------------------------------------------------------------------------------------------------------
+
+
+def alive(pid):
+    """Whether a process runs (a zombie does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def listed(folder):
+    """What is in a folder."""
+    return {path.name for path in Path(folder).iterdir()}
+
+
+def script(tmp_path, text, *arguments, **options):
+    """Starts a script without a __main__ guard."""
+    path = tmp_path / "script.py"
+    path.write_text("import json, os, sys, time\nimport numpy as np\nimport gymnasium as gym\n" + textwrap.dedent(text))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
+    return subprocess.Popen(
+        [sys.executable, str(path), *arguments], env=env, stdout=subprocess.PIPE, text=True, **options
+    )
+
+
+STUCK = """
+    from faulty import Faulty
+    from rlfast.env.process import ProcessBackend
+    pool = ProcessBackend([lambda: Faulty("spin", at=1)] * 2, num_workers=2, context=sys.argv[1])
+    pool.reset(np.arange(2), [None] * 2, None)
+    pool.send(np.zeros(2, int), np.arange(2))
+    print(json.dumps([child.pid for child in pool._crew.children]), flush=True)
+"""
+
+
+@pytest.mark.pitfall("E7")
+@pytest.mark.parametrize("context", ["forkserver", "spawn", "fork"])
+def test_workers_do_not_outlive_their_parent(tmp_path, context):
+    before = listed("/dev/shm")
+    parent = script(tmp_path, STUCK + "    pool.recv(2)\n", context)
+    pids = json.loads(parent.stdout.readline())
+    assert all(alive(pid) for pid in pids)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 2.0
+    while any(alive(pid) for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert listed("/dev/shm") <= before
+
+
+@pytest.mark.pitfall("E7")
+def test_a_parent_that_forgets_to_close_ends_in_time(tmp_path):
+    parent = script(tmp_path, STUCK, "forkserver")
+    pids = json.loads(parent.stdout.readline())
+    start = time.monotonic()
+    assert parent.wait(10) == 0
+    assert time.monotonic() - start < 4.0
+    assert not any(alive(pid) for pid in pids)
+    assert parent.stdout.read() == ""
+    parent.stdout.close()
+
+
+def test_ctrl_c_works_while_waiting(tmp_path):
+    parent = script(
+        tmp_path,
+        STUCK
+        + """
+    try:
+        pool.recv(2)
+    except KeyboardInterrupt:
+        start = time.monotonic()
+        pool.close()
+        print(time.monotonic() - start < 2.0)
+    """,
+        "forkserver",
+        start_new_session=True,
+    )
+    parent.stdout.readline()
+    time.sleep(0.3)
+    os.killpg(parent.pid, signal.SIGINT)  # as a terminal does: to all of its processes
+    assert parent.stdout.read().split() == ["True"]
+    assert parent.wait(10) == 0
+    parent.stdout.close()
+
+
+def test_a_forked_child_leaves_its_parents_workers_alone(make):
+    pool = make([Scripted] * 2, num_workers=2)
+    reset(pool, [0, 1])
+    pid = os.fork()
+    if pid == 0:
+        try:
+            reset(pool, [0, 1])
+        except RuntimeError as error:
+            pool.close()
+            os._exit(0 if "forked" in str(error) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert step(pool, [0, 1]).obs[:, 1].tolist() == [1, 1]
+
+
+@pytest.mark.pitfall("E7")
+@pytest.mark.parametrize("doorbell", ["futex", "pipe"])
+def test_nothing_is_left_behind(make, doorbell):
+    make([Scripted]).close()  # starts what all pools share
+    before, shm = listed("/proc/self/fd"), listed("/dev/shm")
+    pool = make([Scripted] * 4, num_workers=2, doorbell=doorbell)
+    reset(pool)
+    pids = [child.pid for child in pool._crew.children]
+    step(pool)
+    pool.close()
+    assert not any(alive(pid) for pid in pids)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)  # no zombie either
+    assert listed("/dev/shm") <= shm
+    assert listed("/proc/self/fd") == before
