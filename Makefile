@@ -21,7 +21,7 @@ run := $(BIN)/python -m
 rust_example := cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test parity interop learning long bench bench-quick asan valgrind miri wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test parity interop learning long bench bench-short bench-quick bench-peers asan valgrind miri wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -59,7 +59,8 @@ ifdef RLFAST_PEERS
 peers = $(RLFAST_PEERS)
 else
 peers = $(abspath .peers)
-bench bench-quick: $(addprefix .peers/.,modern tianshou1 tianshou2 rlox)
+bench bench-short: bench-peers
+bench-peers: $(addprefix .peers/.,modern tianshou1 tianshou12 tianshou2 rlox)  ## the libraries we are compared with, in .peers (several GB)
 parity: .peers/.tianshou1
 interop: $(addprefix .peers/.,modern tianshou1 tianshou12 tianshou2)
 .peers/.%: bench/environments.py | $(VENV)/.env
@@ -70,7 +71,10 @@ endif
 bench: build            ## every figure beside the peers, recorded in bench/results (an hour)
 	RLFAST_PEERS=$(peers) $(run) pytest bench --record $(PYTEST_ARGS)
 
-bench-quick: build      ## a first look at the same figures (minutes)
+bench-quick: build      ## has a hot kernel become slower? against the numbers in bench/results/guard.json (a minute)
+	$(run) bench.guard
+
+bench-short: build      ## a first look at all figures (minutes)
 	RLFAST_PEERS=$(peers) $(run) pytest bench --quick $(PYTEST_ARGS)
 
 # -- prove it ------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COMMANDS = {"train": "train an agent"}
+_COMMANDS = {"train": "train an agent", "bench": "measure this machine beside other libraries"}
 
 HELP = f"""usage: rlfast [--help] [--version] COMMAND ...
 

@@ -1,0 +1,93 @@
+"""``rlfast bench``: the benchmarks, on this machine, against the libraries that it has."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import rlfast
+from rlfast.cli.main import complain
+
+_NEEDED = ("pytest", "pytest_benchmark", "matplotlib")
+
+
+def suites() -> Path | None:
+    """Where the benchmarks are: in the installed package, or in the checkout that it is part of."""
+    package = Path(rlfast.__file__).parent
+    places = (package / "_bench", package.parents[1] / "bench")
+    return next((place for place in places if (place / "harness.py").is_file()), None)
+
+
+def groups(folder: Path) -> list[str]:
+    """Names of the suites."""
+    return sorted(path.stem.removeprefix("test_") for path in folder.glob("test_*.py"))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    :param argv: arguments after ``bench``.
+    :return: the exit status.
+    """
+    folder = suites()
+    if folder is None:
+        return complain("the benchmarks are not installed with this rlfast: run it in a checkout", 1)
+    parser = _parser(folder)
+    given = parser.parse_args(argv)
+    unknown = [name for name in given.group if name not in groups(folder)]
+    if unknown:
+        parser.error(f"there is no group {unknown[0]!r}: choose from {', '.join(groups(folder))}")
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        return complain(f'{", ".join(missing)} cannot be imported: pip install "rlfast[bench]"', 1)
+    output = Path(given.output).absolute()
+    output.mkdir(parents=True, exist_ok=True)
+    record = output / f"rlfast-bench-{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}.json"
+    with tempfile.TemporaryDirectory() as root:  # where the package is called `bench`, as the suites import it
+        Path(root, "bench").symlink_to(folder, target_is_directory=True)
+        environment = os.environ | {"PYTHONPATH": _path(os.environ.get("PYTHONPATH"))}
+        if (folder.parent / ".peers").is_dir():  # what `make bench-peers` makes
+            environment.setdefault("RLFAST_PEERS", str(folder.parent / ".peers"))
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-quiet"]
+        command += [f"--rootdir={root}", f"--record={record}"]
+        command += ["--quick"] if given.quick else []
+        command += ["--cpu-time"] if given.cpu_time else []
+        command += [f"--libraries={given.libraries}"] if given.libraries else []
+        command += [f"bench/test_{name}.py" for name in given.group or groups(folder)]
+        status = subprocess.run(command, cwd=root, env=environment, check=False).returncode  # noqa: S603
+        if status or not record.exists():
+            return complain(f"the benchmarks ended with status {status}", 1)
+        picture = record.with_suffix(".png")
+        draw = [sys.executable, "-m", "bench.plot", str(record), str(picture)]
+        drawn = subprocess.run(draw, cwd=root, env=environment, check=False)  # noqa: S603
+    sys.stdout.write(f"samples: {record}\n" + (f"plot:    {picture}\n" if drawn.returncode == 0 else ""))
+    return 0
+
+
+def _path(given: str | None) -> str:
+    """The interpreter's own search path, made absolute: the command runs in another folder."""
+    return os.pathsep.join(str(Path(part).absolute()) for part in (given or "").split(os.pathsep) if part)
+
+
+def _parser(folder: Path) -> argparse.ArgumentParser:
+    names = groups(folder)
+    parser = argparse.ArgumentParser(
+        prog="rlfast bench",
+        description="Measures rlfast beside the libraries that this machine has, prints one table of ratios, and writes"
+        " the samples (JSON) and a plot (PNG).",
+        epilog="Libraries whose versions exclude each other live in environments of their own, where RLFAST_PEERS says:"
+        f" {folder / 'environments.py'} FOLDER makes them. What is missing is left out of the table.",
+    )
+    parser.add_argument("group", nargs="*", metavar="GROUP", help=f"default all of: {', '.join(names)}")
+    parser.add_argument("--quick", action="store_true", help="short rounds and smaller buffers, for a first look")
+    parser.add_argument("--cpu-time", action="store_true", help="for a busy machine: time on the processor")
+    parser.add_argument("--libraries", help="only these, separated by commas")
+    parser.add_argument("--output", default=".", metavar="FOLDER", help="where JSON and PNG go (default: here)")
+    return parser
