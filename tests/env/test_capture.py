@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlfast.env import DummyVectorEnv
+from rlfast.env import DummyVectorEnv, NativeVectorEnv
 from rlfast.env.capture import capture, restore, set_space_streams, space_streams
 from rlfast.utils.plain import pack, unpack
 
@@ -220,3 +220,34 @@ def test_vector_environments_keep_who_is_in_an_episode():
     with pytest.raises(RuntimeError, match=r"environments \[0\] are in no episode"):
         other.step([0], id=[0])
     np.testing.assert_array_equal(other.step([1, 1], id=[1, 2])[0], expected)
+
+
+@pytest.mark.parametrize("mode", [None, "disabled", "next-step", "same-step"])
+@pytest.mark.parametrize("native", [True, False])
+def test_all_modes_of_all_backends_go_on_exactly(mode, native):
+    def make():
+        if native:
+            return NativeVectorEnv("CartPole-v1", 3, autoreset_mode=mode, max_episode_steps=7)
+        return DummyVectorEnv([lambda: gym.make("CartPole-v1", max_episode_steps=7)] * 3, autoreset_mode=mode)
+
+    def act(envs, steps):
+        answers = []
+        for k in range(steps):
+            if mode in (None, "disabled") and k % 7 == 0:
+                answers.append(envs.reset_rows()[0])
+            envs.send(np.array([k % 2, 1, 0]))
+            rows = envs.recv()
+            answers += [rows.obs, rows.obs_next, rows.done, rows.rew]
+        return b"".join(np.asarray(answer).tobytes() for answer in answers)
+
+    envs = make()
+    envs.reset(seed=4)
+    act(envs, 14)
+    order = [2, 0, 1]
+    state = unpack(*pack(envs.get_state(order)))
+    expected = act(envs, 20)
+    for other in (make(), envs):
+        other.set_state(state, order)
+        assert act(other, 20) == expected
+    with pytest.raises(ValueError, match="states of 3 environments for 2"):
+        envs.set_state(state, [0, 1])

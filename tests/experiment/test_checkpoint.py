@@ -18,7 +18,7 @@ from rlfast.data import (
     ReplayBuffer,
     VectorReplayBuffer,
 )
-from rlfast.env import DummyVectorEnv
+from rlfast.env import DummyVectorEnv, NativeVectorEnv
 from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint
 from rlfast.exploration import OUNoise
 from rlfast.policy import DQNPolicy
@@ -127,11 +127,31 @@ def offline(folder, seed=0):
     )
 
 
+def native(mode):
+    """Environments in Rust, to train and to test in."""
+
+    def make(folder, seed=0):
+        trainer = off_policy(folder, seed)
+        envs, tests = (NativeVectorEnv("CartPole-v1", 2, autoreset_mode=mode) for _ in range(2))
+        envs.reset(seed=seed)
+        tests.reset(seed=seed + 100)
+        envs.action_space.seed(seed) if mode else envs.single_action_space.seed(seed)
+        buffer = trainer.train_collector.buffer
+        trainer.train_collector = Collector(trainer.policy, envs, buffer, exploration_noise=True)
+        trainer.test_collector = Collector(trainer.policy, tests)
+        return trainer
+
+    return make
+
+
 KINDS = {
     "off-policy": off_policy,
     "prioritized": lambda folder, seed=0: off_policy(folder, seed, prioritized),
     "on-policy": on_policy,
     "offline": offline,
+    "native": native(None),
+    "native that resets itself in the next step": native("next-step"),
+    "native that resets itself at once": native("same-step"),
 }
 
 

@@ -7,7 +7,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from rlfast.data import Batch
 from rlfast.experiment.algorithms import ALGORITHMS, algorithm_of
-from rlfast.experiment.checkpoint import load_checkpoint
+from rlfast.experiment.checkpoint import load_policy
 from rlfast.experiment.config_ppo import PPO_PRESETS, PPOConfig
 from rlfast.experiment.ppo import _policy, build
 from rlfast.experiment.run import ConfigError, train
@@ -118,7 +118,7 @@ def test_a_run_and_its_repetition(tiny, tmp_path, env):
         result = train(tiny(env=env, run_dir=tmp_path / str(number), scale_returns=True))
         assert (result.env_step, result.info.gradient_step) == (128, 4 * 2 * 4)
         parts = build(result.config)
-        load_checkpoint(tmp_path / str(number) / "checkpoint", parts.policy)
+        load_policy(tmp_path / str(number) / "checkpoint", parts.policy)
         weights.append(torch.cat([p.detach().flatten() for p in parts.policy.parameters()]))
         assert parts.policy.ret_rms.count == 128
         parts.close()

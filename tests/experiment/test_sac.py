@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlfast.experiment.algorithms import ALGORITHMS, algorithm_of
-from rlfast.experiment.checkpoint import load_checkpoint
+from rlfast.experiment.checkpoint import load_policy
 from rlfast.experiment.config_sac import SACConfig
 from rlfast.experiment.run import ConfigError, train
 from rlfast.experiment.sac import build
@@ -81,7 +81,7 @@ def test_a_run_and_its_repetition(tiny, tmp_path):
         result = train(tiny(run_dir=tmp_path / str(number)))
         assert (result.env_step, result.info.gradient_step) == (80, 30)
         parts = build(result.config)
-        load_checkpoint(tmp_path / str(number) / "checkpoint", parts.policy)
+        load_policy(tmp_path / str(number) / "checkpoint", parts.policy)
         weights.append(torch.cat([p.detach().flatten() for p in parts.policy.parameters()]))
         assert parts.policy.alpha != pytest.approx(0.2, abs=1e-6)
         parts.close()

@@ -76,7 +76,7 @@ def _restore_env(collector: Collector, i: int, state: dict[str, Any]) -> str | N
         return str(state["why"])
     try:
         collector.env.set_state([state["env"]], [i])
-    except NotImplementedError as error:
+    except (NotImplementedError, ValueError) as error:
         return str(error)
     collector._stale[i] = state["stale"]
     return None

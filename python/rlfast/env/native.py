@@ -130,21 +130,6 @@ class NativeVectorEnv(BaseVectorEnv):
         self._whole_step = None
         super().close(**kwargs)
 
-    def get_state(self) -> dict[str, Any]:
-        """All that decides what the environments will do, as plain data: the same actions lead to the same answers.
-
-        :raises RuntimeError: answers of a step are still to be received, or the vector environment is closed.
-        """
-        return {"envs": self._backend.get_state(self._idle(None)), "obs": self._shown}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from what :meth:`get_state` gave for as many environments, made alike.
-
-        :raises ValueError: they were others; nothing has changed.
-        """
-        self._backend.set_state(state["envs"], self._idle(None))
-        self._shown = state["obs"]
-
 
 class NativeBackend(Backend):
     """Runs environments in Rust; for the parameters see :class:`NativeVectorEnv`."""

@@ -388,19 +388,30 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
         :raises NotImplementedError: one of them cannot be written down; see :mod:`rlfast.env.capture`.
         """
         ids = self._idle(id)
-        over = self._to_reset[ids].tolist()
+        shown = _tree.each(self._shown) if self._shown is not None else [None] * self.num_envs
         return [
-            {"over": ended, "state": state} for ended, state in zip(over, self._backend.get_state(ids), strict=True)
+            {"state": state, "over": bool(self._to_reset[i]), "shown": shown[i]}
+            for i, state in zip(ids.tolist(), self._backend.get_state(ids), strict=True)
         ]
 
     def set_state(self, states: Sequence[Any], id: Ids | None = None) -> None:
         """Puts the environments ``id`` (None: all) into the states that :meth:`get_state` gave.
 
-        :raises NotImplementedError: one of them is of another kind.
+        :raises NotImplementedError: one of them is of another kind, as far as Python can tell.
+        :raises ValueError: one of them is of another kind, or the number of states is another.
         """
         ids = self._idle(id)
+        if len(states) != len(ids):
+            raise ValueError(f"got the states of {len(states)} environments for {len(ids)}")
         self._backend.set_state([state["state"] for state in states], ids)
         self._to_reset[ids] = [state["over"] for state in states]
+        shown = [state["shown"] for state in states]
+        if all(one is not None for one in shown):
+            rows = _tree.collate(shown)
+            if len(ids) == self.num_envs:
+                self._shown = _tree.put(rows, rows, ids)
+            elif self._shown is not None:
+                self._shown = _tree.put(self._shown, rows, ids)
 
     def render(self, **kwargs: Any) -> Any:
         """Renders all environments and gives what each returned, as a list; Gymnasium's protocol: as a tuple."""
