@@ -17,7 +17,7 @@ from rlfast.data._collecting import Manner, Tally, as_vector, check_buffer, posi
 from rlfast.data._goal import Episodes, Goal, Quotas, Steps
 from rlfast.data._infos import LatestInfos, of_transitions
 from rlfast.data.batch import Batch, wrap
-from rlfast.data.buffer._store import wrap_nested
+from rlfast.data.buffer._columns import wrap_nested
 from rlfast.data.buffer.vector import VectorReplayBuffer
 from rlfast.data.converter import to_numpy
 from rlfast.env._tree import collate

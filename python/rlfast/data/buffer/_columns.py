@@ -1,0 +1,146 @@
+"""Whole columns of a store: handed out, replaced by the user's own, and made the stored ones again."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast._core import Replay
+from rlfast.data.batch import wrap
+from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, flatten, nest, plain, spell
+
+_LOADED = frozenset({"obs", "obs_next", "terminated", "truncated"})
+"""Columns that the engine keeps in its own form: they change through ``load`` alone."""
+
+
+def wrap_nested(value: Any) -> Any:
+    """A ``Batch`` of nested dicts; anything else as it is."""
+    return wrap({key: wrap_nested(inner) for key, inner in value.items()}) if isinstance(value, dict) else value
+
+
+class WholeColumns:
+    """Columns as arrays over the whole storage; the part of :class:`Store` that ``buffer._meta`` speaks to."""
+
+    core: Replay
+    schema: Schema
+    objects: Leaves
+    assigned: dict[str, Leaves]
+    _lent: weakref.WeakValueDictionary[Path, NDArray[Any]]
+
+    def define(self, added: Schema) -> None:
+        """Lays out new columns, empty."""
+        raise NotImplementedError
+
+    def _count(self) -> None:
+        raise NotImplementedError
+
+    def column(self, key: str, rows: slice | None) -> Any:
+        """A field over the whole storage (or over ``rows`` of it): an array, or a ``Batch`` of arrays.
+
+        :raises KeyError: no such field.
+        """
+        if key in self.assigned:
+            leaves = self.assigned[key]
+            groups: list[Path] = [(key,)]
+        else:
+            paths: list[Path] = [path for path in self.schema.columns() if path[0] == key]
+            if key == "done" and self.schema:
+                paths = [("done",)]
+            leaves = {path: self._whole(path) for path in paths}
+            groups = [path for path in self.schema.groups if path[0] == key]
+            if not leaves and not groups:
+                raise KeyError(key)
+        if rows is not None:
+            leaves = {path: leaf[rows] for path, leaf in leaves.items()}
+        return wrap_nested(nest(leaves, () if leaves else groups)[key])
+
+    def _whole(self, path: Path) -> NDArray[Any]:
+        if path in self.objects:
+            return self.objects[path]
+        self._lent[path] = array = self.core.view(path)
+        return array
+
+    def assign(self, key: str, value: Any) -> None:
+        """Puts a whole column in the place of a stored one, or adds a new one.
+
+        :raises ValueError: not one row for each of the storage.
+        """
+        leaves, groups = flatten({key: value})
+        arrays = {path: as_array(leaf) for path, leaf in leaves.items()}
+        for path, array in arrays.items():
+            if array.ndim == 0 or len(array) != self.core.total:
+                raise ValueError(
+                    f"{spell(path)} needs {self.core.total} rows, one for each of the storage, got {array.shape}"
+                )
+        if key == "done":
+            return  # it follows from terminated and truncated
+        if key not in self.schema.names():
+            self._add_columns(arrays, groups)
+        elif {path for path in self.schema.columns() if path[0] == key} == {
+            path for path, array in arrays.items() if self._is_own(path, array)
+        }:
+            self.assigned.pop(key, None)
+        else:
+            self.assigned[key] = arrays
+        self._count()
+
+    def _add_columns(self, arrays: Leaves, groups: set[Path]) -> None:
+        added = Schema(groups=groups)
+        for path, array in arrays.items():
+            (added.objects if array.dtype == object else added.numbers)[path] = Column(array.dtype, array.shape[1:])
+        self.define(added)
+        self._write(arrays)
+
+    def _is_own(self, path: Path, array: NDArray[Any]) -> bool:
+        if path in self.objects:
+            return array is self.objects[path]
+        if array is self._lent.get(path):
+            return True
+        column = self.schema.numbers.get(path)
+        if column is None or path[0] in _LOADED or (array.dtype, array.shape[1:]) != (column.dtype, column.shape):
+            return False
+        return bool(array.ctypes.data == self.core.view(path).ctypes.data)
+
+    def settle(self) -> None:
+        """Assigned columns become the stored ones, so that new rows can join them."""
+        if not self.assigned:
+            return
+        arrays: Leaves = {}
+        for key, leaves in self.assigned.items():
+            columns = {path: column for path, column in self.schema.columns().items() if path[0] == key}
+            if {path: leaf.shape[1:] for path, leaf in leaves.items()} != {
+                path: c.shape for path, c in columns.items()
+            }:
+                raise ValueError(
+                    f"the {key} column was replaced through _meta by one of another structure: put the stored one, or "
+                    "one like it, back before rows are added"
+                )
+            arrays |= {path: convert(leaf, columns[path].dtype, path) for path, leaf in leaves.items()}
+        self.assigned.clear()
+        self._count()
+        self._write(arrays)
+
+    def _write(self, arrays: Leaves) -> None:
+        if any(path[0] in _LOADED and path not in self.objects for path in arrays):
+            self._reload(arrays)
+        for path, array in arrays.items():
+            if path in self.objects:
+                self.objects[path][:] = array
+            elif path[0] not in _LOADED:
+                self.core.set_column(path, array)
+
+    def _reload(self, arrays: Leaves) -> None:
+        core = self.core
+        full = {
+            path: plain(arrays[path]) if path in arrays else np.array(core.view(path)) for path in self.schema.numbers
+        }
+        running = [core.running(ring) for ring in range(len(core.capacities))]
+        leaves = np.array(core.tree[np.arange(core.total)]) if core.prioritized else None
+        core.load(nest(full), core.sizes().tolist(), core.cursors().tolist())
+        for ring, statistics in enumerate(running):
+            core.set_running(ring, *statistics)
+        if leaves is not None:
+            core.tree[np.arange(core.total)] = leaves
