@@ -2,6 +2,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlfast.data import (
     Batch,
@@ -417,9 +418,21 @@ def test_a_single_environment_is_wrapped_with_a_warning():
     assert c.collect(n_episode=1).lens.tolist() == [3]
 
 
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_a_vector_environment_of_gymnasium_is_taken_as_it_is(mode):
+    env = SyncVectorEnv([lambda: Scripted(2), lambda: Scripted(3)], autoreset_mode=mode)
+    c = Collector(ScriptedPolicy(), env, VectorReplayBuffer(200, 2))
+    assert c.collect(n_step=12).n_collected_steps == 12
+    rows = c.buffer.buffers[0][:]
+    assert rows.obs_next[:4].tolist() == [[0, 1], [0, 2], [1, 1], [1, 2]]
+    assert rows.terminated[:4].tolist() == [False, True, False, True]
+    assert sorted(c.evaluate(n_episode=3).lens.tolist()) == [2, 2, 3]
+    assert sorted(c.collect(n_episode=4).lens.tolist()) in ([2, 2, 2, 3], [2, 2, 3, 3])
+
+
 def test_what_is_no_vector_environment_is_refused():
-    with pytest.raises(TypeError, match="try DummyVectorEnv"):
-        Collector(ScriptedPolicy(), gym.make_vec("CartPole-v1", 2))
+    with pytest.raises(TypeError, match="put single environments into a DummyVectorEnv"):
+        Collector(ScriptedPolicy(), object())
     with pytest.raises(ValueError, match="wait_num"):
         Collector(ScriptedPolicy(), DummyVectorEnv([Scripted] * 2, wait_num=1))
 

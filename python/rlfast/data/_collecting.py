@@ -12,7 +12,7 @@ import numpy as np
 from rlfast.data.buffer.cached import CachedReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
 from rlfast.data.stats import CollectStats
-from rlfast.env import BaseVectorEnv, DummyVectorEnv
+from rlfast.env import BaseVectorEnv, DummyVectorEnv, as_vector_env
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,11 +94,7 @@ def as_vector(env: gym.Env[Any, Any] | BaseVectorEnv) -> BaseVectorEnv:
         warnings.warn("a single environment was given: it is wrapped in a DummyVectorEnv", stacklevel=3)
         single = env
         return DummyVectorEnv([lambda: single])
-    if not isinstance(env, BaseVectorEnv):
-        raise TypeError(
-            f"expected an environment or a vector environment of rlfast.env, got {type(env)}: try DummyVectorEnv"
-        )
-    return env
+    return as_vector_env(env)
 
 
 def check_buffer(buffer: ReplayBuffer, env_num: int) -> None:

@@ -1,5 +1,6 @@
 """Environments that step together."""
 
+from rlfast.env.adapters import as_vector_env
 from rlfast.env.failure import EnvFailure, WorkerDied
 from rlfast.env.native import NativeVectorEnv
 from rlfast.env.normalization import VectorEnvNormObs
@@ -24,4 +25,5 @@ __all__ = [
     "VectorEnvNormObs",
     "VectorEnvWrapper",
     "WorkerDied",
+    "as_vector_env",
 ]

@@ -75,17 +75,29 @@ def _final(rows: Rows, done: NDArray[np.bool_]) -> dict[str, Any]:
 
 def shown(envs: BaseVectorEnv) -> Any:
     """The observations as Gymnasium batches them: elements of spaces without a shape are in a tuple."""
-    return _batched(envs.single_observation_space, envs._shown)  # noqa: SLF001
+    return batched(envs.single_observation_space, envs._shown)  # noqa: SLF001
 
 
-def _batched(space: gym.Space[Any], tree: Tree) -> Any:
+def batched(space: gym.Space[Any], tree: Tree) -> Any:
+    """Leaves ``(N, ...)`` of elements of ``space`` as Gymnasium batches them."""
     if isinstance(space, _tree.ARRAY_SPACES):
         return tree
     if isinstance(space, gym.spaces.Dict):
-        return {key: _batched(part, tree[key]) for key, part in space.items()}
+        return {key: batched(part, tree[key]) for key, part in space.items()}
     if isinstance(space, gym.spaces.Tuple):
-        return tuple(_batched(part, leaf) for part, leaf in zip(space, tree, strict=True))
+        return tuple(batched(part, leaf) for part, leaf in zip(space, tree, strict=True))
     return tuple(tree)
+
+
+def unbatched(space: gym.Space[Any], value: Any, *, copy: bool) -> Tree:
+    """The reverse of :func:`batched`: what there is for elements of ``space``, with their dtypes."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: unbatched(part, value[key], copy=copy) for key, part in space.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(unbatched(part, leaf, copy=copy) for part, leaf in zip(space, value, strict=True))
+    if isinstance(space, _tree.ARRAY_SPACES):
+        return np.array(value, dtype=space.dtype) if copy else np.asarray(value, dtype=space.dtype)
+    return _tree.objects(value)
 
 
 def call(envs: BaseVectorEnv, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:

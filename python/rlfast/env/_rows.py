@@ -43,23 +43,30 @@ def joined(first: Rows, second: Rows) -> Rows:
 
 def ordered(rows: Rows, ids: NDArray[np.int64]) -> Rows:
     """The rows of ``ids``, in this order."""
-    place = np.argsort(rows.env_id)[np.argsort(np.argsort(ids))]
+    return taken(rows, np.argsort(rows.env_id)[np.argsort(np.argsort(ids))])
 
-    def taken(tree: Any) -> Any:
+
+def taken(rows: Rows, place: NDArray[np.int64]) -> Rows:
+    """The rows at the places ``place``."""
+
+    def leaves(tree: Any) -> Any:
         return None if tree is None else _tree.map_leaves(lambda leaf: leaf[place], tree)
 
     def infos(info: Info | None) -> Info | None:
-        return None if info is None else Info.of([info.dicts()[k] for k in place])
+        if info is None:
+            return None
+        dicts = info.dicts() if info else [{}] * info.rows
+        return Info.of([dicts[k] for k in place.tolist()])
 
-    obs = taken(rows.obs)
+    obs = leaves(rows.obs)
     return Rows(
         env_id=rows.env_id[place],
         obs=obs,
-        obs_next=obs if rows.obs_next is rows.obs else taken(rows.obs_next),
+        obs_next=obs if rows.obs_next is rows.obs else leaves(rows.obs_next),
         rew=rows.rew[place],
         terminated=rows.terminated[place],
         truncated=rows.truncated[place],
-        info=infos(rows.info) or Info(len(ids)),
+        info=infos(rows.info) or Info(len(place)),
         final_info=infos(rows.final_info),
-        valid=taken(rows.valid),
+        valid=leaves(rows.valid),
     )

@@ -48,8 +48,11 @@ class Info:
         """Gymnasium's form: a fresh dict of arrays ``(K, ...)``, each with its mask; nested dicts are nested."""
         if self._columns is None:
             return _columns(self.rows, self._sparse or {})
-        masks = {f"_{key}" for key in self._columns if not key.startswith("_")} - self._columns.keys()
-        return {**self._columns, **{mask: np.ones(self.rows, dtype=bool) for mask in masks}}
+        columns = dict(self._columns)
+        for key in self._columns:
+            if key[0] != "_" and (mask := f"_{key}") not in columns:
+                columns[mask] = np.ones(self.rows, dtype=bool)
+        return columns
 
     def dicts(self) -> list[dict[str, Any]]:
         """One fresh dict for each environment."""

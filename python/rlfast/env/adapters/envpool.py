@@ -1,0 +1,205 @@
+"""EnvPool: environments in C++ threads."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from rlfast.env._rows import joined, taken
+from rlfast.env.adapters._wrapped import Once, Wrapped
+from rlfast.env.backend import Rows
+from rlfast.env.info import Info
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from rlfast.env.backend import Tree
+
+    Ids = NDArray[np.int64]
+
+_KEYS = ["env_id", "players.env_id", "action"]
+_NOT_INFOS = ("info:env_id", "info:players.env_id")
+
+
+def is_envpool(env: Any) -> bool:
+    """Whether ``env`` was made by EnvPool; does not import it."""
+    return all(hasattr(env, name) for name in ("_recv", "_send", "all_env_ids", "config"))
+
+
+class EnvPoolBackend(Wrapped):
+    """Drives EnvPool by its C++ methods, without the conversions that its Python methods make at each step.
+
+    EnvPool resets an environment in the step after its episode ended (NEXT_STEP), and fixes seeds when it is made.
+    Where it is asynchronous, it answers in groups of ``batch_size``: to wait for the last ones when fewer are stepping,
+    idle environments are reset to complete the group, and must be reset before they are stepped again.
+
+    :param env: made with ``env_type="gymnasium"``.
+    :raises ValueError: it was made with another ``env_type``, or has several players in an environment.
+    """
+
+    def __init__(self, env: Any) -> None:
+        config = env.config
+        self._say = Once()
+        self.env = env
+        self.num_envs = int(config["num_envs"])
+        self.batch_size = int(config["batch_size"]) or self.num_envs
+        self.placement = f"envpool.{type(env).__name__}"
+        if config.get("max_num_players", 1) != 1:
+            raise ValueError(f"{self.placement} has several players in an environment, which an adapter cannot show")
+        if not hasattr(env, "single_action_space") or "Gymnasium" not in type(env).__name__:
+            raise ValueError(f'{self.placement}: make it with envpool.make(..., env_type="gymnasium")')
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the spaces are float64 within float32
+            self.single_observation_space = env.single_observation_space
+            self.single_action_space = env.single_action_space
+        self.autoreset_mode = AutoresetMode.NEXT_STEP
+        self.metadata, self.spec, self.render_mode = {}, None, env.render_mode
+        if config.get("episodic_life"):
+            self._say(
+                f"{self.placement} ends an episode at each lost life and says that it terminated: its returns are "
+                "those of single lives. Whether the game is over tells infos['terminated']"
+            )
+        names = list(env._state_keys)
+        self._at = {name: k for k, name in enumerate(names)}
+        self._infos = [(name[5:], k) for name, k in self._at.items() if name[:5] == "info:" and name not in _NOT_INFOS]
+        self._infos.append(("elapsed_step", self._at["elapsed_step"]))
+        self._plain = env._action_keys == _KEYS and "obs" in self._at
+        self._dtype = env._spec._action_spec[-1][0] if self._plain else None
+        self._all = np.arange(self.num_envs)
+        self._all.setflags(write=False)
+        self._all32 = self._all.astype(np.int32)
+        self._ended = np.zeros(self.num_envs, dtype=bool)  # the next step resets them
+        self._lost = np.zeros(self.num_envs, dtype=bool)  # were reset to complete a group
+        self._asked = 0  # answers that will come: to steps and to resets
+        self._pending = np.zeros(self.num_envs, dtype=bool)  # ... from these
+        self._stepping = np.zeros(self.num_envs, dtype=bool)
+        self._extra = np.zeros(self.num_envs, dtype=bool)  # nobody waits for these
+
+    def reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> tuple[Tree, Info]:
+        """As :meth:`Backend.reset`; seeds and options have no effect, of which a warning tells.
+
+        :raises RuntimeError: others are stepping, and their answers would come in between.
+        """
+        if options or any(seed is not None for seed in seeds):
+            self._say(
+                f"{self.placement} takes no options, and no seed when it is reset: "
+                "give the seed to envpool.make(..., seed=seed)"
+            )
+        if self._stepping.any():
+            raise RuntimeError(
+                f"{self.placement} cannot reset environments while {np.flatnonzero(self._stepping).tolist()} are "
+                "stepping: take their answers with recv() first"
+            )
+        self._ended[ids] = self._lost[ids] = False
+        self.env._reset(ids.astype(np.int32))
+        self._await(ids)
+        rows = self._receive(ids)
+        while self._asked:
+            rows = joined(rows, self._receive(ids))
+        if not np.array_equal(rows.env_id, ids):
+            newest = {i: k for k, i in enumerate(rows.env_id.tolist())}  # some were reset twice to complete a group
+            rows = taken(rows, np.array([newest[i] for i in ids.tolist()]))
+        return rows.obs, rows.info
+
+    def _await(self, ids: Ids) -> None:
+        self._asked += len(ids)
+        self._pending[ids] = True
+
+    def send(self, actions: Tree, ids: Ids) -> None:
+        """As :meth:`Backend.send`.
+
+        :raises RuntimeError: one of them was reset to complete a group.
+        """
+        if self._lost.any() and len(lost := ids[self._lost[ids]]):
+            raise RuntimeError(
+                f"environments {lost.tolist()} were reset to complete a group of {self.batch_size}: "
+                "call reset() for them first"
+            )
+        numbers = ids.astype(np.int32)
+        if self._plain:
+            self.env._send([numbers, numbers, np.ascontiguousarray(actions, dtype=self._dtype)])
+        else:
+            self.env.send(actions, numbers)
+        self._await(ids)
+        self._stepping[ids] = True
+
+    def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
+        """As :meth:`Backend.recv`, in groups of ``batch_size``; EnvPool knows no timeout."""
+        rows = self._receive()
+        while len(rows.env_id) < min_ready:
+            rows = joined(rows, self._receive()) if len(rows.env_id) else self._receive()
+        return rows
+
+    def _receive(self, fresh: Ids | None = None) -> Rows:
+        """The next group, without the rows that nobody waits for; ``fresh`` may be reset to complete it."""
+        if self._asked < self.batch_size < self.num_envs:
+            own = np.zeros(self.num_envs, dtype=bool)
+            own[[] if fresh is None else fresh] = True
+            idle = np.flatnonzero(~self._pending)
+            spare = own[idle] | self._lost[idle]  # nothing is lost with these
+            idle = idle[np.argsort(~spare, kind="stable")][: self.batch_size - self._asked]
+            others = idle[~own[idle]]
+            self._ended[idle] = False
+            self._extra[others] = self._lost[others] = True
+            self.env._reset(idle.astype(np.int32))
+            self._await(idle)
+        rows = self._rows(self.env._recv())
+        ids = rows.env_id
+        self._asked -= len(ids)
+        if ids is self._all:
+            self._pending.fill(False)
+            self._stepping.fill(False)
+            return rows
+        self._pending[ids] = self._stepping[ids] = False
+        if np.count_nonzero(extra := self._extra[ids]):
+            self._extra[ids] = False
+            rows = taken(rows, np.flatnonzero(~extra))
+        return rows
+
+    def _rows(self, state: list[NDArray[Any]]) -> Rows:
+        at = self._at
+        ids = state[at["info:env_id"]]
+        ids = self._all if len(ids) == self.num_envs and (ids == self._all32).all() else ids.astype(np.int64)
+        done, truncated = state[at["done"]], state[at["trunc"]]
+        if self._plain:
+            obs: Tree = state[at["obs"]].astype(self.single_observation_space.dtype, copy=False)
+        else:
+            obs = self.env._to(state, False, True)[0]
+        rows = Rows(
+            ids,
+            obs,
+            obs,
+            state[at["reward"]].astype(np.float64),
+            done & ~truncated,
+            truncated,
+            Info(len(ids), columns={name: state[k] for name, k in self._infos}),
+        )
+        self._mark(rows, done, state[at["elapsed_step"]])
+        return rows
+
+    def _mark(self, rows: Rows, done: NDArray[np.bool_], elapsed: NDArray[np.int32]) -> None:
+        """Tells rows that only reset from transitions."""
+        ids = rows.env_id
+        everyone = ids is self._all
+        was = self._ended if everyone else self._ended[ids]
+        if np.count_nonzero(was):
+            rows.valid = ~was
+            done = done & ~was
+        if np.count_nonzero(elapsed) < len(ids):
+            odd = (elapsed == 0) & ~was & self._stepping[ids]
+            if np.count_nonzero(odd):
+                self._say(
+                    f"{self.placement} began a new episode after a step that was neither terminated nor truncated: "
+                    "the episode counts as truncated one step earlier"
+                )
+                rows.valid = ~(was | odd)
+                rows.truncated = rows.truncated | odd
+        if everyone:
+            self._ended = done
+        else:
+            self._ended[ids] = done

@@ -1,0 +1,197 @@
+"""Vector environments that follow Gymnasium's interface, its own and those of other libraries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+
+from rlfast.env import _gymnasium, _tree
+from rlfast.env._arguments import as_autoreset_mode
+from rlfast.env._rows import taken
+from rlfast.env.adapters._wrapped import Once, Wrapped
+from rlfast.env.backend import Rows
+from rlfast.env.info import Info
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from rlfast.env.backend import Tree
+
+    Ids = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+
+class GymnasiumBackend(Wrapped):
+    """Drives a vector environment that steps all of its environments at once.
+
+    Where only some are asked to step or to reset, and it can only do all, the others go along, and are in no episode
+    then: they must be reset before they are stepped again.
+
+    :param env: follows :class:`gymnasium.vector.VectorEnv`.
+    :raises ValueError: it steps environments in groups (``batch_size``), or has an unknown autoreset mode.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        kind = type(env.unwrapped)
+        self._say = Once()
+        self.env = env
+        self.num_envs = env.num_envs
+        self.placement = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        self._of_ale = kind.__module__.startswith("ale_py")
+        if getattr(env.unwrapped, "batch_size", self.num_envs) != self.num_envs:
+            raise ValueError(
+                f"{self.placement} answers in groups of {getattr(env.unwrapped, 'batch_size', None)} of "
+                f"{self.num_envs} environments, and cannot be told which to step: leave out its batch_size"
+            )
+        self.autoreset_mode = self._mode()
+        self.single_observation_space = env.single_observation_space
+        self.single_action_space = env.single_action_space
+        self.metadata, self.spec = dict(env.metadata), env.spec
+        self.render_mode = env.render_mode
+        own = env.unwrapped
+        self._resets_some = self._of_ale or isinstance(own, SyncVectorEnv | AsyncVectorEnv)
+        self._fresh = self._of_ale or (isinstance(own, SyncVectorEnv | AsyncVectorEnv) and own.copy)
+        self._all = np.arange(self.num_envs)
+        self._all.setflags(write=False)
+        self._ended = np.zeros(self.num_envs, dtype=bool)  # at the end of an episode
+        self._lost = np.zeros(self.num_envs, dtype=bool)  # went along with others
+        self._asked: tuple[Tree, Ids] | None = None
+        self._last: Tree | None = None  # the newest action of each
+
+    def _mode(self) -> AutoresetMode:
+        # of the environment first: some write their mode into a metadata dict that all of their kind share
+        given = getattr(self.env.unwrapped, "autoreset_mode", None) or self.env.metadata.get("autoreset_mode")
+        if given is None:
+            self._say(
+                f"{self.placement} does not tell its autoreset mode (metadata['autoreset_mode']): taken for NEXT_STEP, "
+                "in which the step after the end of an episode only resets"
+            )
+        return as_autoreset_mode(given) or AutoresetMode.NEXT_STEP
+
+    def reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> tuple[Tree, Info]:
+        """As :meth:`Backend.reset`."""
+        some = len(ids) < self.num_envs
+        whole = self._all
+        given: list[int | None] = [None] * self.num_envs
+        for i, seed in zip(ids.tolist(), seeds, strict=True):
+            given[i] = seed
+        if some and self._resets_some:
+            mask = np.zeros(self.num_envs, dtype=bool)
+            mask[ids] = True
+            whole = np.flatnonzero(mask)
+            options = {**(options or {}), "reset_mask": mask}
+        elif some:
+            self._lost[:] = True
+        obs, infos = self.env.reset(seed=self._seeds(given, whole), options=options)
+        self._ended[whole] = False
+        self._lost[ids] = False
+        shown, info = self._own(obs), Info(self.num_envs, columns=dict(infos))
+        if not some:
+            return shown, info
+        dicts = info.dicts()
+        return _tree.map_leaves(lambda leaf: leaf[ids], shown), Info.of([dicts[i] for i in ids.tolist()])
+
+    def _seeds(self, seeds: list[int | None], ids: Ids) -> Any:
+        given = [seeds[i] for i in ids.tolist()]
+        if all(seed is None for seed in given):
+            return None
+        first = given[0]
+        if first is not None and len(ids) == self.num_envs and given == list(range(first, first + len(given))):
+            return first
+        if self._of_ale:
+            return np.array([-1 if seed is None else seed for seed in given])  # -1: its own
+        return seeds
+
+    def send(self, actions: Tree, ids: Ids) -> None:
+        """As :meth:`Backend.send`.
+
+        :raises RuntimeError: one of them went along when others were asked.
+        """
+        if self._asked is not None:
+            raise RuntimeError(f"{self.placement} steps all its environments together: call recv() before send()")
+        if self._lost[ids].any():
+            raise RuntimeError(
+                f"environments {ids[self._lost[ids]].tolist()} went along when others were asked, as "
+                f"{self.placement} steps all together: call reset() for them first"
+            )
+        if len(ids) < self.num_envs:
+            if self._last is None:  # any action of the space will do for the others
+                self._last = _tree.map_leaves(lambda leaf: np.repeat(leaf[:1], self.num_envs, axis=0), actions)
+            actions = _tree.put(self._last, actions, ids)
+            others = np.ones(self.num_envs, dtype=bool)
+            others[ids] = False
+            self._lost |= others
+            if self._resets_some and self.autoreset_mode is AutoresetMode.DISABLED and (others & self._ended).any():
+                self.env.reset(options={"reset_mask": others & self._ended})  # going along, they must be in an episode
+        elif not np.array_equal(ids, self._all):
+            actions = _tree.map_leaves(lambda leaf: leaf[np.argsort(ids)], actions)
+        self._last = actions
+        self._asked = actions, ids
+        if isinstance(self.env, AsyncVectorEnv):
+            self.env.step_async(self._batched(actions))
+
+    def _batched(self, actions: Tree) -> Any:
+        return _gymnasium.batched(self.single_action_space, actions)
+
+    def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
+        """As :meth:`Backend.recv`; all answer at once."""
+        assert self._asked is not None  # noqa: S101 (the face saw to it)
+        (actions, ids), self._asked = self._asked, None
+        waiting = isinstance(self.env, AsyncVectorEnv)
+        rows = self._rows(*(self.env.step_wait() if waiting else self.env.step(self._batched(actions))))
+        return rows if np.array_equal(ids, rows.env_id) else taken(rows, ids)
+
+    def _rows(self, obs: Any, rewards: Any, ends: Any, cuts: Any, infos: dict[str, Any]) -> Rows:
+        infos = dict(infos)
+        obs = self._own(obs)
+        rows = Rows(
+            self._all,
+            obs,
+            obs,
+            np.array(rewards, dtype=np.float64),
+            np.array(ends, dtype=bool),
+            np.array(cuts, dtype=bool),
+            Info(self.num_envs, columns=infos),
+        )
+        if self.autoreset_mode is AutoresetMode.NEXT_STEP:
+            if self._ended.any():
+                rows.valid = ~self._ended
+            self._ended = rows.done & ~self._ended
+        elif self.autoreset_mode is AutoresetMode.DISABLED:
+            self._ended = rows.done
+        elif np.count_nonzero(done := rows.done):
+            self._add_final(rows, done, infos)
+        return rows
+
+    def _add_final(self, rows: Rows, done: Flags, infos: dict[str, Any]) -> None:
+        """SAME_STEP: takes what belongs to the episodes that ended out of the infos."""
+        final = next((infos.pop(key) for key in ("final_obs", "final_observation") if key in infos), None)
+        info = infos.pop("final_info", None)
+        for key in ("_final_obs", "_final_observation", "_final_info"):
+            infos.pop(key, None)
+        if isinstance(info, dict):
+            rows.final_info = Info(len(done), columns=info)
+        elif info is not None:  # an array of dicts, as it once was
+            rows.final_info = Info(len(done), {k: info[k] for k in np.flatnonzero(done).tolist() if info[k]})
+        if final is None:
+            self._say(
+                f"{self.placement} does not give the final observations of episodes (infos['final_obs']): steps in "
+                "which an episode is truncated are left out, for nothing can be estimated from what came after them"
+            )
+            if (lost := rows.truncated & ~rows.terminated).any():
+                rows.valid = ~lost
+            return
+        at = np.flatnonzero(done)
+        if isinstance(final, np.ndarray) and final.dtype == object and len(final) == len(done):
+            ended = _tree.collate_as(self.single_observation_space, [final[k] for k in at])
+        else:  # an array of all rows
+            ended = _tree.map_leaves(lambda leaf: np.asarray(leaf)[at], final)
+        rows.obs_next = _tree.put(rows.obs, ended, at)
+
+    def _own(self, obs: Any) -> Tree:
+        """A copy, unless it is one; and tuples of elements without a shape become arrays of objects."""
+        return _gymnasium.unbatched(self.single_observation_space, obs, copy=not self._fresh)

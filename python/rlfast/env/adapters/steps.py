@@ -1,0 +1,93 @@
+"""Subclasses that change what ``step`` and ``reset`` do, as users of Tianshou write them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from rlfast.env import _tree
+from rlfast.env.adapters._wrapped import Wrapped
+from rlfast.env.backend import Rows
+from rlfast.env.info import Info
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from rlfast.env.backend import Tree
+    from rlfast.env.vector import BaseVectorEnv
+
+
+def overrides_steps(env: BaseVectorEnv) -> bool:
+    """Whether a class of somebody else's overrides ``step`` or ``reset``, and not what ours are made of."""
+    if env.autoreset_mode is not None:
+        return False
+    for kind in type(env).__mro__:
+        if kind.__module__.startswith("rlfast.") or {"recv", "reset_rows"} & kind.__dict__.keys():
+            return False
+        if {"step", "reset"} & kind.__dict__.keys():
+            return True
+    return False
+
+
+class StepsBackend(Wrapped):
+    """Runs the environments by the ``step`` and ``reset`` of ``env``, in Tianshou's protocol.
+
+    :param env: one of ours, changed by a subclass.
+    """
+
+    placement = "overridden"
+
+    def __init__(self, env: BaseVectorEnv) -> None:
+        self.env = env
+        self.num_envs = env.num_envs
+        self.single_observation_space = env.single_observation_space
+        self.single_action_space = env.single_action_space
+        self.autoreset_mode = AutoresetMode.DISABLED
+        self.metadata, self.spec = {}, None
+        self.render_mode = env.render_mode
+        self._asked: tuple[Tree, NDArray[np.int64]] | None = None
+
+    def reset(
+        self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
+    ) -> tuple[Tree, Info]:
+        """As :meth:`Backend.reset`."""
+        given: dict[str, Any] = {} if options is None else {"options": options}
+        if any(seed is not None for seed in seeds):
+            given["seed"] = list(seeds)
+        obs, infos = self.env.reset(ids, **given)
+        return _tree.collate(obs), Info.of(infos)
+
+    def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
+        """As :meth:`Backend.send`."""
+        if self._asked is not None:
+            self.env.send(*self._asked)  # two in a row: both wait
+        self._asked = actions, ids
+
+    def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
+        """As :meth:`Backend.recv`, with what ``env`` waits for."""
+        asked, self._asked = self._asked, None
+        answer, rewards, ends, cuts, infos = self.env.step(None) if asked is None else self.env.step(*asked)
+        obs = _tree.collate(answer)
+        return Rows(
+            np.array([info["env_id"] for info in infos], dtype=np.int64),
+            obs,
+            obs,
+            np.asarray(rewards, dtype=np.float64),
+            np.asarray(ends, dtype=bool),
+            np.asarray(cuts, dtype=bool),
+            Info.of([{key: value for key, value in info.items() if key != "env_id"} for info in infos]),
+        )
+
+    def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
+        """As :meth:`Backend.get_attr`."""
+        found: list[Any] = self.env.get_env_attr(name, ids)
+        return found
+
+    def set_attr(self, name: str, values: Sequence[Any], ids: NDArray[np.int64]) -> None:
+        """As :meth:`Backend.set_attr`."""
+        for i, value in zip(ids.tolist(), values, strict=True):
+            self.env.set_env_attr(name, value, [i])
