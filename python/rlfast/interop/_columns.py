@@ -139,15 +139,15 @@ class Columns:
     def rows(self, steps: Index, envs: Index | None) -> Index:
         """The engine's rows of steps of environments; no environments are given where there is one alone.
 
+        :param steps: steps below 0 count from the end.
         :raises IndexError: a step that is not there.
         """
-        if envs is None:
-            return steps
         steps = np.asarray(steps, np.int64)
         if steps.size and steps.view(np.uint64).max() >= self.steps:  # steps below 0 are large numbers then
-            raise IndexError(f"steps lie between 0 and {self.steps - 1}, got {steps.min()} to {steps.max()}")
-        rows: Index = envs * self.steps + steps
-        return rows
+            steps = np.where(steps < 0, steps + self.steps, steps)
+            if steps.max() >= self.steps or steps.min() < 0:
+                raise IndexError(f"a step lies between {-self.steps} and {self.steps - 1}")
+        return steps if envs is None else envs * self.steps + steps
 
     def take(self, rows: Index, keys: Sequence[str] = _ALL) -> dict[str, Any]:
         """Fresh arrays of rows; a dict of arrays for ``obs`` and ``obs_next`` where observations are dicts.

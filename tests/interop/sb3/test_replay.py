@@ -219,14 +219,21 @@ def test_observations_are_read_only():
         buffer.observations[0] = 1
 
 
+@pytest.mark.parametrize("kind", ["ReplayBuffer", "NStepReplayBuffer"])
 @pytest.mark.parametrize("envs", [1, 2])
-@pytest.mark.parametrize("row", [-1, 8])
-def test_rows_that_are_not_there(envs, row):
-    buffer = sb3.ReplayBuffer(8 * envs, BOX, DISCRETE, n_envs=envs)
-    for step in steps(BOX, DISCRETE, envs, 8):
-        buffer.add(*step)
-    with pytest.raises(IndexError):
-        buffer._get_samples(np.array([0, row]))
+def test_rows_from_the_end_and_rows_that_are_not_there(kind, envs):
+    ours, theirs = both(kind, 8 * envs, BOX, DISCRETE, n_envs=envs)
+    for step in steps(BOX, DISCRETE, envs, 10):
+        ours.add(*step)
+        theirs.add(*step)
+    for rows in (np.array([0, -1, 7, -8]), np.array([3, 2], np.int32), np.array([], int)):
+        np.random.seed(0)
+        one = ours._get_samples(rows)
+        np.random.seed(0)
+        assert_same(one, theirs._get_samples(rows))
+    for row in (8, -9):
+        with pytest.raises(IndexError, match="between -8 and 7"):
+            ours._get_samples(np.array([0, row]))
 
 
 # -- samples -----------------------------------------------------------------------------------------------------------

@@ -181,8 +181,8 @@ class ReplayBuffer(host.ReplayBuffer):
 
     def _rows(self, batch_inds: NDArray[Any]) -> Index:
         if self.n_envs == 1:
-            return batch_inds
-        return self._columns.rows(batch_inds, np.random.randint(0, self.n_envs, size=batch_inds.shape))
+            return self._columns.rows(batch_inds, None)
+        return self._columns.rows(batch_inds, np.random.randint(0, self.n_envs, size=len(batch_inds)))
 
     def _samples(self, rows: Index, env: VecNormalize | None) -> Any:
         fields = self._columns.take(rows)
@@ -207,19 +207,9 @@ class ReplayBuffer(host.ReplayBuffer):
 
     def _converter(self) -> Callable[[NDArray[Any]], th.Tensor]:
         """``to_torch`` without a copy, by the shortest way."""
-        if self.device.type == "cpu" and type(self).to_torch is ReplayBuffer.to_torch:
+        if self.device.type == "cpu" and type(self).to_torch is host.BaseBuffer.to_torch:
             return th.from_numpy
         return partial(self.to_torch, copy=False)
-
-    def to_torch(self, array: NDArray[Any], copy: bool = True) -> th.Tensor:
-        """A tensor of the array on the buffer's device.
-
-        :param copy: False shares the array's memory where the device is the CPU.
-        """
-        if copy:
-            return super().to_torch(array)
-        tensor = th.from_numpy(array)
-        return tensor if self.device.type == "cpu" else tensor.to(self.device)
 
 
 def _leaf(space: spaces.Space[Any], shape: Any) -> Leaf:
