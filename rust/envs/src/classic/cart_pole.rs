@@ -101,6 +101,7 @@ impl Env for CartPole {
         self.episode.check(action, matches!(action, [0 | 1]), || self.action_space())
     }
 
+    #[inline(always)]
     fn step(&mut self, action: &[i64], observation: &mut [f32]) -> Outcome {
         self.motion = self.motion.pushed(if action[0] == 1 { FORCE } else { -FORCE });
         self.motion.write(observation);
