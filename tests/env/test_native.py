@@ -1,11 +1,19 @@
 """Native environments beside Gymnasium's own, step by step."""
 
+import os
+import pickle
+import subprocess
+import sys
+from itertools import pairwise
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import vector as wrappers
 
 from rlfast._core import native_envs
+from rlfast.env import DummyVectorEnv
 from rlfast.env.native import NativeBackend, NativeVectorEnv, ids, is_native
 
 MODES = list(AutoresetMode)
@@ -23,7 +31,7 @@ def assert_same(ours, theirs):
         assert ours.keys() == theirs.keys()
         for key in ours:
             assert_same(ours[key], theirs[key])
-    elif isinstance(ours, tuple) or (isinstance(ours, np.ndarray) and ours.dtype.hasobject):
+    elif isinstance(ours, tuple | list) or (isinstance(ours, np.ndarray) and ours.dtype.hasobject):
         assert len(ours) == len(theirs)
         for one, other in zip(ours, theirs, strict=True):
             assert_same(one, other)
@@ -158,3 +166,200 @@ def test_send_and_recv_give_rows():
     assert (rows.obs[:2] != rows.obs_next[:2]).any(axis=1).all()
     np.testing.assert_array_equal(rows.obs[2], rows.obs_next[2])
     assert np.abs(rows.obs[:2]).max() <= 0.05  # as all first observations
+
+
+def test_answers_are_never_overwritten():
+    envs = NativeVectorEnv("CartPole-v1", 7, autoreset_mode="same-step")
+    rng = np.random.default_rng(0)
+    held = [(envs.reset(seed=1)[0],)]
+    held += [envs.step(rng.integers(0, 2, 7))[:4] for _ in range(1000)]
+    copies = [[array.copy() for array in answer] for answer in held]
+    for _ in range(1000):
+        envs.step(rng.integers(0, 2, 7))
+    for answer, copy in zip(held, copies, strict=True):
+        for array, then in zip(answer, copy, strict=True):
+            np.testing.assert_array_equal(array, then)
+    arrays = [array for answer in held for array in answer]
+    assert not any(np.shares_memory(one, other) for one, other in pairwise(arrays))
+
+
+PROGRAM = """
+import os, sys, zlib
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(sys.argv[1])])
+import numpy as np
+from rlfast.env.native import NativeVectorEnv
+for mode in ("next-step", "same-step"):
+    for id in ("CartPole-v1", "Pendulum-v1", "Taxi-v4"):
+        envs, digest = NativeVectorEnv(id, 3000, autoreset_mode=mode, max_episode_steps=30), 0
+        envs.action_space.seed(0)
+        envs.reset(seed=5)
+        for _ in range(80):
+            obs, rew, terminated, truncated, info = envs.step(envs.action_space.sample())
+            arrays = [obs, rew, terminated, truncated, *info.get("final_obs", [])]
+            for array in arrays:
+                if array is not None:
+                    digest = zlib.crc32(np.asarray(array).tobytes(), digest)
+        print(mode, id, digest)
+"""
+
+
+@pytest.mark.pitfall("E9")
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
+def test_results_do_not_depend_on_the_number_of_cores():
+    told = [
+        subprocess.run([sys.executable, "-c", PROGRAM, cores], capture_output=True, text=True, check=True).stdout
+        for cores in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert len(told[0].splitlines()) == len(set(told[0].splitlines())) == 6
+
+
+@pytest.mark.pitfall("E9")
+def test_without_a_seed_numpy_draws_one_and_with_a_seed_it_draws_nothing():
+    def first(seed):
+        np.random.seed(seed)
+        return NativeVectorEnv("CartPole-v1", 50).reset()[0]
+
+    np.testing.assert_array_equal(first(3), first(3))
+    assert len(np.unique(np.concatenate([first(3), first(4)]), axis=0)) == 100
+    np.random.seed(8)
+    envs = NativeVectorEnv("CartPole-v1", 2)
+    seeded, _ = envs.reset(seed=[1, None])
+    assert not np.array_equal(envs.reset()[0], seeded)  # goes on, and does not start again
+    np.random.seed(8)
+    before = np.random.get_state()[1].tolist()
+    envs = NativeVectorEnv("CartPole-v1", 2)
+    np.testing.assert_array_equal(envs.reset(seed=np.int64(1))[0][0], seeded[0])
+    envs.reset()
+    assert np.random.get_state()[1].tolist() == before
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1", "Taxi-v4", "Blackjack-v1", "MountainCarContinuous-v0"])
+def test_a_stored_state_goes_on_to_the_bit(id, mode):
+    def run(envs, steps):
+        answers = []
+        for _ in range(steps):
+            answers.append(envs.step(envs.action_space.sample()))
+            if mode is AutoresetMode.DISABLED and (over := answers[-1][2] | answers[-1][3]).any():
+                answers.append(envs.reset(options={"reset_mask": over}))
+        return answers
+
+    one, other = (NativeVectorEnv(id, 3, autoreset_mode=mode, max_episode_steps=9) for _ in range(2))
+    one.reset(seed=1)
+    run(one, 14)
+    state = pickle.loads(pickle.dumps(one.get_state()))
+    other.set_state(state)
+    one.action_space.seed(2)
+    other.action_space.seed(2)
+    assert_same(run(one, 40), run(other, 40))
+
+
+def test_a_state_of_others_changes_nothing():
+    envs = NativeVectorEnv("CartPole-v1", 2)
+    envs.reset(seed=1)
+    before = envs.get_state()
+    taxis = NativeVectorEnv("Taxi-v4", 2)
+    for states in (before["envs"][:1], [before["envs"][1], b"?"], taxis.get_state()["envs"]):
+        with pytest.raises(ValueError, match=r"states of 1 environments for 2|environment \d: the saved state"):
+            envs.set_state({"envs": states, "obs": None})
+        assert envs.get_state()["envs"] == before["envs"]
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        wrappers.RecordEpisodeStatistics,
+        lambda envs: wrappers.NormalizeObservation(wrappers.NormalizeReward(envs)),
+        lambda envs: wrappers.DictInfoToList(wrappers.RecordEpisodeStatistics(envs)),
+        lambda envs: wrappers.RescaleObservation(wrappers.DtypeObservation(envs, np.float32), *(np.float32([-1, 1]))),
+    ],
+)
+def test_gymnasiums_vector_wrappers_say_what_they_say_on_gymnasiums(wrap):
+    ours = wrap(NativeVectorEnv("MountainCarContinuous-v0", 3, max_episode_steps=12))
+    theirs = wrap(sync("MountainCarContinuous-v0", 3, AutoresetMode.NEXT_STEP, max_episode_steps=12))
+    ours.action_space.seed(3)
+    assert_same(ours.reset(seed=2), theirs.reset(seed=2))
+    for _ in range(40):
+        action = ours.action_space.sample()
+        one, other = ours.step(action), theirs.step(action)
+        np.testing.assert_array_equal(one[0], other[0])
+        np.testing.assert_array_equal(one[1], other[1])
+        assert_same(one[2:4], other[2:4])
+
+
+def test_tianshous_protocol():
+    envs = NativeVectorEnv("CartPole-v1", 4, autoreset_mode=None, max_episode_steps=2)
+    theirs = DummyVectorEnv([lambda: gym.make("CartPole-v1", max_episode_steps=2)] * 4)
+    assert envs.observation_space == theirs.observation_space
+    assert [spec.id for spec in envs.spec] == ["CartPole-v1"] * 4
+    assert_same(envs.reset(seed=3), theirs.reset(seed=3))
+    for action, id in (([1, 0], [3, 1]), ([0, 1, 1, 0], None)):
+        if id is None:
+            assert_same(envs.reset(id=[0, 2], seed=[7, 8]), theirs.reset(id=[0, 2], seed=[7, 8]))
+        one, other = envs.step(action, id), theirs.step(action, id)
+        assert_same(one[:4], other[:4])
+        assert one[4].tolist() == other[4].tolist()
+    with pytest.raises(RuntimeError, match="environment 1: step needs a running episode"):
+        envs.step([0, 0, 0, 0])
+    with pytest.raises(IndexError, match="distinct"):
+        envs.step([0, 0], id=[1, 1])
+    with pytest.raises(IndexError, match="within 0 and 3"):
+        envs.reset(id=4)
+
+
+def test_a_step_does_not_overtake_answers_that_wait():
+    envs = NativeVectorEnv("CartPole-v1", 3)
+    envs.reset(seed=0)
+    envs.send([0], [1])
+    with pytest.raises(RuntimeError, match=r"environments \[1\] are stepping"):
+        envs.step([0, 0, 0])
+    envs.send([1, 1], [2, 0])
+    assert envs.recv().env_id.tolist() == [1, 2, 0]
+    with pytest.raises(RuntimeError, match="no environment is stepping"):
+        envs.recv()
+    assert envs.step([0, 0, 0])[1].tolist() == [1.0] * 3
+
+
+def test_attributes_and_rendering():
+    envs = NativeVectorEnv("CartPole-v1", 2, render_mode=None)
+    assert envs.get_attr("spec") == (envs.spec, envs.spec)
+    with pytest.raises(AttributeError, match="no attribute 'gravity', only action_space"):
+        envs.get_attr("gravity")
+    with pytest.raises(AttributeError, match="no attribute 'gravity' to set"):
+        envs.set_attr("gravity", 1.0)
+    with pytest.raises(NotImplementedError, match=r"gymnasium.make\(id, render_mode"):
+        envs.render()
+    with pytest.raises(TypeError, match="takes no argument render_mode"):
+        NativeVectorEnv("CartPole-v1", 2, render_mode="human")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300, -np.inf])
+def test_actions_that_are_not_finite_are_refused(bad):
+    envs = NativeVectorEnv("Pendulum-v1", 2)
+    envs.reset(seed=0)
+    for actions in (np.array([[0], [bad]], np.float64), [[0.0], [bad]]):
+        with pytest.raises(ValueError, match="environment 1: action"):
+            envs.step(actions)
+    assert_same(envs.get_state()["envs"], _reset_state("Pendulum-v1", 2))
+    assert np.isfinite(envs.step(np.array([[5.0], [-5.0]], np.float32))[0]).all()  # beyond its bounds: clipped
+
+
+def _reset_state(id, num_envs):
+    envs = NativeVectorEnv(id, num_envs)
+    envs.reset(seed=0)
+    return envs.get_state()["envs"]
+
+
+def test_infos_and_final_infos_are_those_of_gymnasium():
+    ours = NativeVectorEnv("Taxi-v4", 3, autoreset_mode="same-step", max_episode_steps=5)
+    theirs = sync("Taxi-v4", 3, AutoresetMode.SAME_STEP, max_episode_steps=5)
+    rng = np.random.default_rng(1)
+    assert_same(ours.reset(seed=4)[1]["action_mask"], theirs.reset(seed=4)[1]["action_mask"])
+    finals = 0
+    for _ in range(40):
+        action = rng.integers(0, 6, 3)
+        one, other = ours.step(action)[4], theirs.step(action)[4]
+        finals += "final_info" in one
+        np.testing.assert_equal(one, other)
+    assert finals == 8
