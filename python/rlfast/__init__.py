@@ -18,13 +18,27 @@ if TYPE_CHECKING:
     from rlfast import trainer as trainer
     from rlfast import utils as utils
     from rlfast._core import __version__ as __version__
+    from rlfast.env.registry import make_vec as make_vec
 
-__all__ = ["__version__", "data", "env", "exploration", "functional", "interop", "policy", "trainer", "utils"]
+__all__ = [
+    "__version__",
+    "data",
+    "env",
+    "exploration",
+    "functional",
+    "interop",
+    "make_vec",
+    "policy",
+    "trainer",
+    "utils",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("rlfast._core").__version__
+    if name == "make_vec":
+        return import_module("rlfast.env.registry").make_vec
     if name in __all__:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,7 @@
 """What runs environments, each made from a list of functions: ``face(env_fns, autoreset_mode=None, **options)``."""
 
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from functools import partial
 
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, EnvWorker, SubprocVectorEnv
 
@@ -50,4 +51,4 @@ def threaded(env_fns, **options):
     return BaseVectorEnv(env_fns, Threaded, **options)
 
 
-BACKENDS = {"in-process": DummyVectorEnv, "workers": threaded, "process": SubprocVectorEnv}
+BACKENDS = {"in-process": DummyVectorEnv, "workers": threaded, "process": partial(SubprocVectorEnv, num_workers=2)}

@@ -1,0 +1,153 @@
+"""Vector environments by the id of their environments."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode
+
+from rlfast.env import native
+from rlfast.env.subproc import SubprocVectorEnv
+from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rlfast.env.vector import EnvFn
+
+_log = logging.getLogger(__name__)
+
+_BACKENDS = ("auto", "native", "process", "in-process")
+_TRIAL = 0.02  # seconds, about, in which steps are timed
+_EXCHANGE = 60e-6  # seconds that asking workers and waiting for them takes
+
+
+def make_vec(
+    id: str | EnvSpec,
+    num_envs: int = 1,
+    *,
+    backend: str = "auto",
+    autoreset_mode: AutoresetMode | str | None = AutoresetMode.NEXT_STEP,
+    wrappers: Sequence[Callable[[gym.Env[Any, Any]], gym.Env[Any, Any]]] = (),
+    vector_kwargs: dict[str, Any] | None = None,
+    **kwargs: Any,
+) -> BaseVectorEnv:
+    """Makes ``num_envs`` environments that step together, where they are quickest.
+
+    Which way was chosen tell the result's ``placement`` and ``repr``, and a line in the log.
+
+    :param id: as for :func:`gymnasium.make`: a registered id, one with its module (``"module:Env-v0"``), or a spec.
+    :param num_envs: how many.
+    :param backend: ``"native"`` for those written in Rust (:class:`NativeVectorEnv`), ``"process"`` for workers
+        (:class:`SubprocVectorEnv`), ``"in-process"`` for one after the other (:class:`DummyVectorEnv`). ``"auto"``
+        (default) is native where there is such an environment and it takes the arguments; else a few steps of one
+        environment are timed, and workers are started if that makes a step of all quicker.
+    :param autoreset_mode: a :class:`gymnasium.vector.AutoresetMode` or its name; None for Tianshou's protocol, see
+        :class:`BaseVectorEnv`. Default: NEXT_STEP, as in Gymnasium.
+    :param wrappers: put around each environment, the first innermost; native environments take none.
+    :param vector_kwargs: given to the vector environment's class.
+    :param kwargs: given to each environment, as by :func:`gymnasium.make`.
+    :raises ValueError: ``backend`` is unknown, or ``"native"`` and there is no such environment, or it takes no
+        wrappers.
+    :raises gymnasium.error.Error: no environment has this id.
+
+    >>> import rlfast
+    >>> envs = rlfast.make_vec("CartPole-v1", 8)
+    >>> envs
+    NativeVectorEnv(CartPole-v1, num_envs=8, native, NEXT_STEP)
+    >>> envs.close()
+    >>> envs = rlfast.make_vec("CartPole-v1", 2, backend="in-process", autoreset_mode="same-step")
+    >>> envs.placement
+    'in-process'
+    """
+    if backend not in _BACKENDS:
+        raise ValueError(f"backend must be one of {list(_BACKENDS)}, got {backend!r}")
+    if num_envs < 1:
+        raise ValueError(f"num_envs must be at least 1, got {num_envs}")
+    options = {"autoreset_mode": autoreset_mode, **(vector_kwargs or {})}
+    why_not = "" if backend in ("process", "in-process") else _why_not_native(id, wrappers, kwargs)
+    envs: BaseVectorEnv | None = None
+    if backend == "native" and why_not:
+        raise ValueError(f"{_name(id)} cannot be native: {why_not}; choose another backend")
+    if backend in ("auto", "native") and not why_not:
+        envs, why_not = _native(id, num_envs, options, kwargs, must=backend == "native")
+    if envs is None:
+        make = _maker(id, wrappers, kwargs)
+        if backend == "process" or (backend == "auto" and _workers_pay(make, num_envs)):
+            envs = SubprocVectorEnv([make] * num_envs, **options)
+        else:
+            envs = DummyVectorEnv([make] * num_envs, **options)
+    _log.info("%s%s", envs, f" (not native: {why_not})" if why_not else "")
+    return envs
+
+
+def _name(id: str | EnvSpec) -> str:
+    return id if isinstance(id, str) else id.id
+
+
+def _why_not_native(id: str | EnvSpec, wrappers: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """Empty where nothing stands against it."""
+    name = _name(id)
+    if not native.is_native(name):
+        return f"there is no {name} in Rust"
+    spec = gym.registry.get(name) if isinstance(id, str) else id
+    if spec is not None and not str(spec.entry_point).startswith("gymnasium.envs."):
+        return f"{name} is registered as {spec.entry_point}"
+    if isinstance(id, EnvSpec) and id.additional_wrappers:
+        return "the spec has wrappers"
+    if wrappers:
+        return "wrappers were given"
+    return "" if kwargs.get("render_mode") is None else "it does not render"
+
+
+def _native(
+    id: str | EnvSpec, num_envs: int, options: dict[str, Any], kwargs: dict[str, Any], *, must: bool
+) -> tuple[BaseVectorEnv | None, str]:
+    given = {key: value for key, value in kwargs.items() if key != "render_mode"}
+    if isinstance(id, EnvSpec):
+        given = {**deepcopy(id.kwargs), "max_episode_steps": id.max_episode_steps, **given}
+    try:
+        return native.NativeVectorEnv(_name(id), num_envs, **options, **given), ""
+    except TypeError as error:  # takes no such argument
+        if must:
+            raise
+        return None, str(error)
+
+
+def _maker(id: str | EnvSpec, wrappers: Sequence[Callable[[Any], Any]], kwargs: dict[str, Any]) -> EnvFn:
+    def make() -> gym.Env[Any, Any]:
+        env: gym.Env[Any, Any] = gym.make(deepcopy(id), **kwargs)
+        for wrapper in wrappers:
+            env = wrapper(env)
+        return env
+
+    return make
+
+
+def _workers_pay(make: EnvFn, num_envs: int) -> bool:
+    """Whether a step of all is quicker in workers: how long one environment's takes is tried."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if num_envs == 1 or cores == 1:
+        return False
+    env = make()
+    try:
+        env.reset(seed=0)
+        env.action_space.seed(0)
+        action, steps, start = env.action_space.sample(), 0, time.perf_counter()
+        while (seconds := time.perf_counter() - start) < _TRIAL and steps < 200:
+            *_, terminated, truncated, _ = env.step(action)
+            steps += 1
+            if terminated or truncated:
+                env.reset()
+    finally:
+        env.close()
+    alone = seconds / steps * num_envs
+    shared = alone / min(cores, num_envs) + _EXCHANGE
+    _log.info("a step of all takes about %.0f us in turn, %.0f us in workers", 1e6 * alone, 1e6 * shared)
+    return shared < alone
