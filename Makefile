@@ -21,7 +21,7 @@ run := $(BIN)/python -m
 rust_example := cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test parity interop learning long bench bench-short bench-quick bench-peers asan valgrind miri wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test parity interop learning long bench bench-short bench-quick bench-peers asan valgrind miri docs wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -44,6 +44,10 @@ $(VENV)/.built: $(VENV)/.env $(rust_sources)
 dev: env                ## the engine, quick to compile, for the edit-build-test loop
 	@rm -f $(VENV)/.built
 	$(run) maturin develop --profile dev-fast
+
+docs: build             ## the site, in build/site; a warning is an error
+	$(pip) install -q --group docs $(PIP_ARGS)
+	NO_MKDOCS_2_WARNING=1 $(run) mkdocs build --strict
 
 wheel: env              ## target/wheels/*.whl
 	$(run) maturin build --release --locked

@@ -1,0 +1,86 @@
+"""Pages that stand elsewhere in the repository, and the reference, which is made of what packages export."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+ELSEWHERE = {"bench/README.md": "measuring.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+PACKAGES = ("data", "env", "functional", "policy", "trainer", "exploration", "utils")
+ADAPTERS = ("tianshou", "sb3", "cleanrl", "torchrl")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Puts every migration page under its heading."""
+    headings = [entry for entry in config.nav or [] if isinstance(entry, dict)]
+    pages = next(entry["Moving here"] for entry in headings if "Moving here" in entry)
+    found = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/migration").glob("*.md"))
+    pages[:0] = found
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages that are made here."""
+    for source, page in ELSEWHERE.items():
+        files.append(File.generated(config, page, content=(ROOT / source).read_text()))
+    for package in PACKAGES:
+        files.append(File.generated(config, f"reference/{package}.md", content=reference(package)))
+    files.append(File.generated(config, "reference/interop.md", content=adapters()))
+    return files
+
+
+def reference(package: str) -> str:
+    """A page with everything that a package exports."""
+    module = import_module(f"rlfast.{package}")
+    lines = [f"# rlfast.{package}\n", f"{module.__doc__}\n"]
+    for name in module.__all__:
+        found = getattr(module, name)
+        home = getattr(found, "__module__", "")
+        if home.startswith("rlfast.") and not home.startswith("rlfast._core"):
+            lines.append(f"::: {home}.{found.__qualname__}\n")
+        elif home == "rlfast._core":
+            lines.append(f"### `{name}`\n\n{found.__doc__}\n")
+    return "\n".join(lines)
+
+
+def adapters() -> str:
+    """A page with the modules that need a host: they are read, not imported."""
+    present = [name for name in ADAPTERS if list((ROOT / "python/rlfast/interop").glob(f"{name}*"))]
+    parts = ["# rlfast.interop\n", "Buffers inside other libraries, each under the host's own names.\n"]
+    for name in present:
+        parts.append(f"## rlfast.interop.{name}\n")
+        folder = ROOT / "python/rlfast/interop" / name
+        modules = sorted(path.stem for path in folder.glob("*.py")) if folder.is_dir() else [""]
+        for module in modules:
+            path = ".".join(part for part in ("rlfast.interop", name, module) if part and part != "__init__")
+            members = str(module != "__init__").lower()
+            parts.append(f"::: {path}\n    options: {{show_root_heading: false, members: {members}}}\n")
+    return "\n".join(parts)
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Links to files of the repository become links to their pages, or plain text where the site has none."""
+    up = "../" * page.file.src_uri.count("/")
+
+    def linked(match: re.Match[str]) -> str:
+        text, target, anchor = match[1], match[2], match[3] or ""
+        source = next((key for key, value in ELSEWHERE.items() if value == page.file.src_uri), None)
+        base = (ROOT / source).parent if source else (ROOT / "docs" / page.file.src_uri).parent
+        try:
+            path = (base / target).resolve().relative_to(ROOT).as_posix()
+        except ValueError:
+            return match[0]
+        if path in ELSEWHERE:
+            return f"[{text}]({up}{ELSEWHERE[path]}{anchor})"
+        if path.startswith("docs/"):
+            return f"[{text}]({up}{path.removeprefix('docs/')}{anchor})"
+        return text
+
+    return re.sub(r"(?<!!)\[([^\]]*)\]\(([^)#:]+)(#[^)]*)?\)", linked, markdown)
