@@ -160,7 +160,7 @@ def test_a_run_that_was_killed_goes_on_as_if_it_had_not(run_dir, tmp_path, capsy
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: RUN_DIR (rlfast train --resume RUN_DIR"),
+        ([], "the following arguments are required: RUN_DIR (rlfast train --resume --help)"),
         (["nowhere"], "rlfast: nowhere is no run folder: it has no config.json"),
         (["nowhere", "--max-steps", "many"], "invalid int value: 'many'"),
         (["nowhere", "--colour"], "unrecognized arguments: --colour"),

@@ -1,7 +1,8 @@
 import pytest
 from PIL import Image
 
-from rlfast.experiment.plot import learning_curve
+from rlfast.experiment.folder import write_config
+from rlfast.experiment.plot import compare, learning_curve
 from rlfast.utils.logger import CSVLogger
 
 
@@ -41,3 +42,35 @@ def test_the_curves_are_what_was_logged(tmp_path, monkeypatch):
 
 def test_there_may_be_nothing_to_draw(tmp_path):
     assert learning_curve(tmp_path).exists()
+
+
+def run(folder, config, scale):
+    folder.mkdir()
+    write_config(folder, config, "dqn")
+    logger = CSVLogger(folder / "metrics.csv")
+    for step in (0, 100):
+        logger.log_test_data({"returns_stat": {"mean": float(scale * step), "std": 1.0}}, step)
+    return folder
+
+
+def test_seeds_are_put_together_and_environments_are_not(tiny, tmp_path):
+    folders = [run(tmp_path / f"a{scale}", tiny(seed=scale), scale) for scale in (1, 2, 3)]
+    folders.append(run(tmp_path / "b", tiny(env="Acrobot-v1"), 7))
+    curves = compare(folders, tmp_path / "curves.png")
+    assert {name: curve.runs for name, curve in curves.items()} == {"DQN, CartPole-v1": 3, "DQN, Acrobot-v1": 1}
+    assert curves["DQN, CartPole-v1"].iqm[-1] == pytest.approx(200.0)
+    assert curves["DQN, CartPole-v1"].low[-1] == pytest.approx(100.0)
+    assert curves["DQN, CartPole-v1"].high[-1] == pytest.approx(300.0)
+    assert curves["DQN, Acrobot-v1"].iqm[-1] == 700.0
+    with Image.open(tmp_path / "curves.png") as image:
+        assert len(image.convert("RGB").getcolors(1 << 24)) > 20
+
+
+def test_what_cannot_be_compared(tiny, tmp_path):
+    with pytest.raises(FileNotFoundError, match="is no run folder"):
+        compare([tmp_path], tmp_path / "x.png")
+    folder = run(tmp_path / "a", tiny(), 1)
+    (folder / "metrics.csv").unlink()
+    with pytest.raises(ValueError, match="has no tests yet"):
+        compare([folder], tmp_path / "x.png")
+    assert not (tmp_path / "x.png").exists()

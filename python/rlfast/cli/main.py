@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COMMANDS = {"train": "train an agent", "bench": "measure this machine beside other libraries"}
+_COMMANDS = {
+    "train": "train an agent, or go on with a run",
+    "eval": "play the policy of a run",
+    "plot": "draw learning curves over seeds",
+    "bench": "measure this machine beside other libraries",
+}
 
 HELP = f"""usage: rlfast [--help] [--version] COMMAND ...
 

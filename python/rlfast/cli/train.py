@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlfast.cli.main import complain
+from rlfast.cli.parsing import Parser, Wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,19 +94,16 @@ def _one_line(complaint: str) -> str:
 def _resume(arguments: Sequence[str]) -> int:
     from rlfast.experiment.run import resume
 
-    parser = argparse.ArgumentParser(prog="rlfast train --resume", exit_on_error=False, allow_abbrev=False)
-    parser.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="folder of the run to go on with")
+    parser = Parser("rlfast train --resume", "Goes on with a run where its checkpoint was taken.")
+    parser.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="folder of the run")
     parser.add_argument("--max-steps", type=int, default=argparse.SUPPRESS, help="go on up to this many steps")
-    parser.add_argument("--no-progress", dest="progress", action="store_false", default=argparse.SUPPRESS)
-    complaint = io.StringIO()
+    parser.add_argument(
+        "--no-progress", dest="progress", action="store_false", default=argparse.SUPPRESS, help="show no bar"
+    )
     try:
-        with contextlib.redirect_stderr(complaint):
-            given = vars(parser.parse_args(arguments))
-    except argparse.ArgumentError as error:
-        return complain(f"{error} (rlfast train --resume RUN_DIR [--max-steps N])", 2)
-    except SystemExit as stop:
-        said = complaint.getvalue().strip().rpartition("error: ")[2]
-        return complain(f"{said} (rlfast train --resume RUN_DIR [--max-steps N])", 2) if stop.code else 0
+        given = vars(parser.parse(arguments))
+    except Wrong as wrong:
+        return wrong.status
     return _report(lambda: resume(**given))
 
 

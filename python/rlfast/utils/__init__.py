@@ -2,6 +2,7 @@
 
 from rlfast.utils.logger import BaseLogger, CSVLogger, JSONLLogger, LazyLogger, LoggerGroup
 from rlfast.utils.logger.tensorboard import TensorboardLogger
+from rlfast.utils.logger.wandb import WandbLogger
 from rlfast.utils.lr_scheduler import MultipleLRSchedulers
 from rlfast.utils.progress import DummyTqdm, tqdm_config
 from rlfast.utils.statistics import MovAvg, RunningMeanStd
@@ -17,5 +18,6 @@ __all__ = [
     "MultipleLRSchedulers",
     "RunningMeanStd",
     "TensorboardLogger",
+    "WandbLogger",
     "tqdm_config",
 ]

@@ -1,0 +1,46 @@
+"""``rlfast eval``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlfast.cli.main import complain
+from rlfast.cli.parsing import Parser, Wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs ``rlfast eval`` and gives the exit status."""
+    parser = Parser("rlfast eval", "Plays new episodes with the policy of a run, without exploration.")
+    parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of the run")
+    parser.add_argument("--episodes", type=int, default=100, help="how many [%(default)s]")
+    parser.add_argument("--seed", type=int, help="of the environments [the run's]")
+    parser.add_argument("--video", action="store_true", help="film one more episode, into RUN/video")
+    try:
+        given = parser.parse(arguments)
+    except Wrong as wrong:
+        return wrong.status
+
+    import gymnasium as gym
+
+    from rlfast.experiment.evaluate import evaluate
+
+    video = given.run_dir / "video" if given.video else None
+    try:
+        stats = evaluate(given.run_dir, given.episodes, seed=given.seed, video=video)
+    except (ValueError, OSError, ImportError, gym.error.Error) as error:
+        return complain(str(error), 2)
+    returns, lens = stats.returns_stat, stats.lens_stat
+    assert returns is not None  # noqa: S101 (an episode has ended)
+    assert lens is not None  # noqa: S101 (likewise)
+    sys.stdout.write(
+        f"{len(stats.returns)} episodes: return {returns.mean:.2f} ± {returns.std:.2f} "
+        f"(from {returns.min:g} to {returns.max:g}), length {lens.mean:.1f}\n"
+    )
+    if video is not None:
+        sys.stdout.write(f"{video}\n")
+    return 0

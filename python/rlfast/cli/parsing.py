@@ -1,0 +1,49 @@
+"""Arguments of the small commands, with complaints of one line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from rlfast.cli.main import complain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Wrong(Exception):
+    """There is nothing to run.
+
+    :param status: to exit with.
+    """
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and does not exit.
+
+    :param program: the command.
+    :param what: what it does, in a sentence.
+    """
+
+    def __init__(self, program: str, what: str) -> None:
+        super().__init__(prog=program, description=what, allow_abbrev=False)
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The arguments.
+
+        :raises Wrong: help was asked for and shown, or they are wrong and that was said.
+        """
+        try:
+            return self.parse_args(arguments)
+        except SystemExit:  # after --help
+            sys.stdout.flush()
+            raise Wrong(0) from None
+
+    def error(self, message: str) -> NoReturn:
+        """Says it."""
+        raise Wrong(complain(f"{message} ({self.prog} --help)", 2))

@@ -1,0 +1,73 @@
+"""Plays a trained policy: how good is it, and what does it look like?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from rlfast.data.collector import Collector
+from rlfast.env import DummyVectorEnv
+from rlfast.experiment.algorithms import algorithm_of
+from rlfast.experiment.checkpoint import load_policy
+from rlfast.experiment.folder import read_config
+from rlfast.experiment.parts import stream_seed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rlfast.data.stats import CollectStats
+    from rlfast.policy import BasePolicy
+
+
+def evaluate(run_dir: Path, episodes: int = 100, *, seed: int | None = None, video: Path | None = None) -> CollectStats:
+    """Plays new episodes with the policy in a run's checkpoint, without exploration.
+
+    Neither the run's training nor its test environments have had their seeds. The same call gives the same returns.
+
+    :param run_dir: folder of the run.
+    :param episodes: how many, shared out evenly among the run's number of test environments.
+    :param seed: of the environments; None takes the run's.
+    :param video: a folder for a film of one more episode; needs Gymnasium's extra ``other`` and the one for the
+        environment.
+    :return: how they went.
+    :raises FileNotFoundError: there is no such run, or it has no checkpoint.
+    :raises ValueError: run or checkpoint cannot be used, or ``episodes`` is not positive.
+    :raises gymnasium.error.Error: there is no such environment any more, or it cannot be filmed.
+    """
+    if episodes < 1:
+        raise ValueError(f"episodes must be at least 1, got {episodes}")
+    config = replace(read_config(run_dir), num_envs=1, eval_envs=1, progress=False)
+    number = min(episodes, read_config(run_dir).eval_envs)
+    parts = algorithm_of(config).build(_smallest(config))
+    try:
+        load_policy(run_dir / "checkpoint", parts.policy)
+        parts.policy.eval()
+        root = config.seed if seed is None else seed
+        stats = _play(parts.policy, config.env, episodes, [stream_seed(root, f"env/eval/{i}") for i in range(number)])
+        if video is not None:
+            _film(parts.policy, config.env, stream_seed(root, "env/video"), video)
+    finally:
+        parts.close()
+    return stats
+
+
+def _smallest(config: Any) -> Any:
+    """The same networks, with a buffer that takes no room."""
+    return replace(config, buffer_size=1) if hasattr(config, "buffer_size") else config
+
+
+def _play(policy: BasePolicy, env: str, episodes: int, seeds: list[int]) -> CollectStats:
+    with Collector(policy, DummyVectorEnv([lambda: gym.make(env)] * len(seeds))) as collector:
+        collector.reset_env({"seed": seeds})
+        return collector.evaluate(episodes)
+
+
+def _film(policy: BasePolicy, env: str, seed: int, folder: Path) -> None:
+    filmed = gym.wrappers.RecordVideo(
+        gym.make(env, render_mode="rgb_array"), str(folder), episode_trigger=lambda _: True, disable_logger=True
+    )
+    envs = DummyVectorEnv([lambda: filmed])
+    with Collector(policy, envs) as collector:
+        collector.evaluate(1, gym_reset_kwargs={"seed": seed})

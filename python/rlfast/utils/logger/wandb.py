@@ -1,0 +1,113 @@
+"""Figures for Weights & Biases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlfast.utils.logger.base import BaseLogger, LogValue
+
+if TYPE_CHECKING:
+    from rlfast.utils.logger.base import SaveCheckpointFn
+
+
+_AXES = {"train": "env_step", "test": "env_step", "update": "gradient_step", "info": "epoch"}
+
+
+class WandbLogger(BaseLogger):
+    """Sends figures to Weights & Biases (``pip install 'rlfast[wandb]'``), each kind on an axis of its own.
+
+    Nothing leaves the machine with ``WANDB_MODE=offline`` in the environment.
+
+    :param train_interval: see :class:`BaseLogger`, as are the next three.
+    :param save_interval: epochs between two checkpoints.
+    :param write_flush: accepted for compatibility; Weights & Biases decides when to send.
+    :param project: of Weights & Biases. Default: ``"rlfast"``.
+    :param name: of the run; by default Weights & Biases invents one.
+    :param entity: user or team.
+    :param run_id: goes on with this run, which makes :meth:`restore_data` find where it stood.
+    :param config: shown with the run.
+    :param monitor_gym: whether films that Gymnasium makes are uploaded as well.
+    """
+
+    def __init__(
+        self,
+        train_interval: int = 1000,
+        test_interval: int = 1,
+        update_interval: int = 1000,
+        info_interval: int = 1,
+        save_interval: int = 1000,
+        write_flush: bool = True,  # noqa: ARG002
+        project: str | None = None,
+        name: str | None = None,
+        entity: str | None = None,
+        run_id: str | None = None,
+        config: Any = None,
+        monitor_gym: bool = True,
+    ) -> None:
+        super().__init__(train_interval, test_interval, update_interval, info_interval)
+        import wandb
+
+        self.save_interval = save_interval
+        self.last_save_step = -1
+        self.wandb_run: Any = wandb.init(
+            project=project or "rlfast",
+            name=name,
+            entity=entity,
+            id=run_id,
+            resume="allow",
+            config=config,
+            monitor_gym=monitor_gym,
+        )
+        for scope, axis in (
+            ("train", "env_step"),
+            ("test", "env_step"),
+            ("update", "gradient_step"),
+            ("info", "epoch"),
+        ):
+            self.wandb_run.define_metric(f"{scope}/{axis}")
+            self.wandb_run.define_metric(f"{scope}/*", step_metric=f"{scope}/{axis}")
+
+    def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
+        """Sends the figures with their place on the axis ``step_type``."""
+        self.wandb_run.log({**data, step_type: step})
+
+    def save_data(
+        self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
+    ) -> None:
+        """Calls ``save_checkpoint_fn`` when it is due, uploads what it wrote, and notes where the run stood."""
+        if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
+            self.last_save_step = epoch
+            self._upload(save_checkpoint_fn(epoch, env_step, gradient_step), epoch)
+            self.wandb_run.summary.update(
+                {"save/epoch": epoch, "save/env_step": env_step, "save/gradient_step": gradient_step}
+            )
+
+    def _upload(self, path: str, epoch: int) -> None:
+        """As an artifact, once it is at Weights & Biases; the run's own folder keeps it in any case."""
+        import wandb
+
+        if self.wandb_run.offline or not path:
+            return
+        artifact = wandb.Artifact(f"run_{self.wandb_run.id}_checkpoint", type="model", metadata={"epoch": epoch})
+        (artifact.add_dir if Path(path).is_dir() else artifact.add_file)(path)
+        self.wandb_run.log_artifact(artifact)
+
+    def restore_data(self) -> tuple[int, int, int]:
+        """Gives epoch, environment step and gradient step of the last saving, or zeros.
+
+        Weights & Biases tells them of a ``run_id`` that is online.
+        """
+        summary = self.wandb_run.summary
+        epoch, env_step, gradient_step = (
+            int(summary.get(f"save/{name}") or 0) for name in ("epoch", "env_step", "gradient_step")
+        )
+        if epoch:
+            self.last_save_step = self.last_log_info_step = epoch
+            self.last_log_train_step = self.last_log_test_step = env_step
+            self.last_log_update_step = gradient_step
+        return epoch, env_step, gradient_step
+
+    def close(self) -> None:
+        """Sends what is left, and ends the run."""
+        self.wandb_run.finish()

@@ -1,0 +1,56 @@
+import pytest
+
+from rlfast.cli import main
+from rlfast.experiment import DQNConfig, train
+
+
+@pytest.fixture
+def run(run_dir):
+    config = DQNConfig(
+        run_dir=run_dir, max_steps=40, num_envs=2, eval_episodes=2, eval_envs=2, hidden_sizes=(8,), collect_steps=8,
+        buffer_size=100, start_steps=20, batch_size=8, progress=False,
+    )  # fmt: skip
+    return str(train(config).run_dir)
+
+
+def test_returns_are_summarised(run, capsys):
+    assert main(["eval", run, "--episodes", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("3 episodes: return ")
+    assert main(["eval", run, "--episodes", "3"]) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_curves_are_drawn(run, tmp_path, capsys):
+    assert main(["plot", run, run, "--out", str(tmp_path / "x.png")]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("DQN, CartPole-v1: ")
+    assert shown[0].endswith(" over 2 runs")
+    assert shown[1] == str(tmp_path / "x.png")
+    assert (tmp_path / "x.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["eval"], "the following arguments are required: RUN (rlfast eval --help)"),
+        (["eval", "nowhere"], "nowhere is no run folder"),
+        (["eval", "nowhere", "--episodes", "some"], "invalid int value: 'some'"),
+        (["eval", "nowhere", "--episodes", "0"], "episodes must be at least 1, got 0"),
+        (["plot"], "the following arguments are required: RUN (rlfast plot --help)"),
+        (["plot", "nowhere"], "nowhere is no run folder"),
+        (["plot", "nowhere", "--confidence", "2"], "--confidence must be within 0 and 1, got 2.0"),
+    ],
+)
+def test_bad_arguments_end_with_2(arguments, message, capsys):
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert f"rlfast: {message}" in error or message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["eval", "plot"])
+def test_help(command, capsys):
+    assert main([command, "--help"]) == 0
+    assert "usage: rlfast " + command in capsys.readouterr().out
+    assert main(["train", "--resume", "--help"]) == 0

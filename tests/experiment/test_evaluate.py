@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from rlfast.experiment.evaluate import evaluate
+from rlfast.experiment.run import train
+
+
+@pytest.fixture
+def run(tiny):
+    return train(tiny(max_steps=60)).run_dir
+
+
+def test_so_many_episodes_and_the_same_each_time(run):
+    first = evaluate(run, 7)
+    assert len(first.returns) == first.n_collected_episodes == 7
+    np.testing.assert_array_equal(first.returns, first.lens)  # CartPole gives one for each step
+    assert evaluate(run, 7).returns.tolist() == first.returns.tolist()
+    assert evaluate(run, 7, seed=6).returns.tolist() != first.returns.tolist()
+
+
+@pytest.mark.parametrize("episodes", [0, -1])
+def test_episodes_must_be_positive(run, episodes):
+    with pytest.raises(ValueError, match="episodes must be at least 1"):
+        evaluate(run, episodes)
+
+
+def test_what_cannot_be_evaluated(run, tmp_path):
+    with pytest.raises(FileNotFoundError, match="is no run folder"):
+        evaluate(tmp_path / "nowhere")
+    (run / "checkpoint" / "checkpoint.json").unlink()
+    with pytest.raises(FileNotFoundError, match="holds no checkpoint"):
+        evaluate(run)
+
+
+def test_a_film(run, tmp_path):
+    pytest.importorskip("moviepy")
+    pytest.importorskip("pygame")
+    evaluate(run, 1, video=tmp_path / "video")
+    (film,) = (tmp_path / "video").glob("*.mp4")
+    assert film.read_bytes()[4:8] == b"ftyp"

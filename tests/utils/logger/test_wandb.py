@@ -1,0 +1,58 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+wandb = pytest.importorskip("wandb")
+
+SCRIPT = """
+import sys
+from rlfast.utils import WandbLogger
+logger = WandbLogger(train_interval=10, update_interval=1, save_interval=1, project="p", name="n", config={"lr": 0.5})
+assert logger.restore_data() == (0, 0, 0)
+logger.log_train_data({"returns_stat": {"mean": 3.0}}, 10)
+logger.log_train_data({"returns_stat": {"mean": 4.0}}, 15)  # within the interval
+logger.log_test_data({"returns_stat": {"mean": 5.0}}, 20)
+logger.log_update_data({"loss": 0.25}, 7)
+saved = []
+logger.save_data(2, 20, 7, lambda *where: saved.append(where) or "")
+logger.save_data(2, 20, 7, lambda *where: saved.append(where) or "")
+assert saved == [(2, 20, 7)]
+assert logger.restore_data() == (2, 20, 7)
+assert logger.last_log_update_step == 7
+summary = {key: value for key, value in dict(logger.wandb_run.summary).items() if not key.startswith("_")}
+import json; print("SUMMARY", json.dumps(summary))
+print("DIR", logger.wandb_run.dir)
+logger.close()
+"""
+
+
+def test_figures_go_to_a_run_that_stays_here(tmp_path):
+    environment = os.environ | {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning:rlfast", "-c", SCRIPT],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("SUMMARY", "DIR")))
+    assert json.loads(lines["SUMMARY"]) == {
+        "train/returns_stat/mean": 3.0,
+        "train/env_step": 10,
+        "test/returns_stat/mean": 5.0,
+        "test/env_step": 20,
+        "update/loss": 0.25,
+        "update/gradient_step": 7,
+        "save/epoch": 2,
+        "save/env_step": 20,
+        "save/gradient_step": 7,
+    }
+    assert tmp_path in Path(lines["DIR"]).parents
+    assert list(tmp_path.rglob("*.wandb"))
