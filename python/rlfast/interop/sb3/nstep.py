@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,22 +44,30 @@ class NStepReplayBuffer(ReplayBuffer, host.NStepReplayBuffer):
         self, rows: Index, env: VecNormalize | None
     ) -> tuple[Index, NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """The last row that each row reaches, the sum of rewards until then, its ``dones`` and the discount."""
-        size, counts = self.buffer_size, np.arange(self.n_steps)
+        size, n_steps = self.buffer_size, self.n_steps
+        powers, discounts = _tables(n_steps, self.gamma)
         steps = rows % size
-        reached = rows[:, None] + counts
-        seam = steps + self.n_steps > size
+        reached = rows[:, None] + np.arange(n_steps)
+        seam = steps > size - n_steps
         if seam.any():
-            reached[seam] -= np.where(steps[seam, None] + counts >= size, size, 0)
+            reached[seam] -= np.where(steps[seam, None] + np.arange(n_steps) >= size, size, 0)
         fields = self._columns.take(reached, NUMBERS)
         rewards, dones, timeouts = (fields[name] for name in NUMBERS)
-        newest = rows - steps + (self.pos - 1) % size
-        over = (dones != 0) | (timeouts != 0) | (reached == newest[:, None])
+        over = (dones + timeouts) != 0
         over[:, -1] = True
-        ends = over.argmax(axis=1)
-        inside = counts <= ends[:, None]
-        returns = self._normalize_reward(rewards, env) * (self.gamma ** counts.astype(np.float32))
-        returns = (returns * inside).sum(axis=1)
-        discounts = self.gamma ** (ends + 1).astype(np.float32)
-        at_end = (np.arange(len(rows)), ends)
-        final = dones[at_end] * (1 - timeouts[at_end])
-        return reached[at_end], returns, final, discounts[:, None]
+        ends = np.minimum(over.argmax(axis=1), (self.pos - 1 - steps) % size)  # the newest step has no future
+        returns = (self._normalize_reward(rewards, env) * powers[ends]).sum(axis=1)
+        at_end = np.arange(0, rewards.size, n_steps) + ends
+        final = dones.take(at_end) * (1 - timeouts.take(at_end))
+        return reached.take(at_end), returns, final, discounts[ends]
+
+
+@cache
+def _tables(n_steps: int, gamma: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """For each count of further steps: the weights of the rewards, ``[n, n]``, and the discount after them, ``[n, 1]``.
+
+    Powers as the host takes them, in float32.
+    """
+    counts = np.arange(n_steps)
+    weights = np.where(counts <= counts[:, None], gamma ** counts.astype(np.float32), np.float32(0))
+    return weights, gamma ** (counts[:, None] + 1).astype(np.float32)
