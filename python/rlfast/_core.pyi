@@ -350,8 +350,12 @@ class Slab:
         """What another process needs for :meth:`Desk.attach`."""
     def view(self, offset: int, dtype: np.dtype[Any], shape: Sequence[int], lease: Lease | None = None) -> NDArray[Any]:
         """An array over the rows at ``offset``; with a lease, they stay lent as long as it or a view of it lives."""
-    def columns(self) -> list[NDArray[Any]]:
-        """Rewards (float64), terminated, truncated (bool) and notes (uint8) of all, as arrays over them."""
+    def notes(self) -> NDArray[np.uint8]:
+        """The notes of all, as an array over them."""
+    def gather(
+        self, ids: _Index | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], int]:
+        """Rewards, terminated, truncated in answers (None: of all), and the bits of their notes together."""
     def lend(self) -> Lease | None:
         """Lends a bank that nobody holds."""
     def ask(self, ids: _Index | None, kind: int, bank: int) -> None:

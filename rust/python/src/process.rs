@@ -29,6 +29,8 @@ pub struct Slab {
     memory: Arc<Memory>,
 }
 
+type Gathered<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<bool>>, Bound<'py, PyArray1<bool>>, u8);
+
 impl Slab {
     fn worker(&self, worker: usize) -> PyResult<usize> {
         let workers = self.memory.workers();
@@ -96,18 +98,24 @@ impl Slab {
         over(dtype, &mut dims, None, data, true, keeper)
     }
 
-    /// The rewards (float64), ``terminated``, ``truncated`` (bool) and notes (uint8) of all environments, as arrays over them.
-    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let (boolean, byte) = (numpy::dtype::<bool>(py), numpy::dtype::<u8>(py));
-        let flags = [&boolean, &boolean, &byte].into_iter().enumerate();
-        let columns = flags.map(|(which, dtype)| (dtype, self.memory.flags(which)));
-        std::iter::once((&numpy::dtype::<f64>(py), self.memory.rewards().cast()))
-            .chain(columns)
-            .map(|(dtype, data)| {
-                let keeper = Bound::new(py, Keeper { _memory: self.memory.clone() })?.into_any();
-                over(dtype, &mut [self.memory.envs() as npy_intp], None, data, true, keeper)
-            })
-            .collect()
+    /// The notes of all environments, as an array over them.
+    fn notes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let keeper = Bound::new(py, Keeper { _memory: self.memory.clone() })?.into_any();
+        over(&numpy::dtype::<u8>(py), &mut [self.memory.envs() as npy_intp], None, self.memory.flags(2), true, keeper)
+    }
+
+    /// Rewards, ``terminated``, ``truncated`` in the answers of environments (None: all), as fresh arrays, and the bits of their
+    /// notes together.
+    fn gather<'py>(&self, py: Python<'py>, ids: Option<&Bound<'py, PyArray1<i64>>>) -> PyResult<Gathered<'py>> {
+        let envs = self.envs(ids)?;
+        // SAFETY: places of existing environments in columns that live as long as the memory; the parent's, once answered.
+        let (rewards, flag) = unsafe {
+            let rewards: Vec<f64> = envs.iter().map(|&env| self.memory.rewards().add(env).read()).collect();
+            (rewards, |which: usize, env: usize| self.memory.flags(which).add(env).read())
+        };
+        let flags = |which| envs.iter().map(|&env| flag(which, env) != 0).collect::<Vec<bool>>();
+        let notes = envs.iter().fold(0, |all, &env| all | flag(2, env));
+        Ok((vector(py, &rewards), vector(py, &flags(0)), vector(py, &flags(1)), notes))
     }
 
     /// Lends a bank that nobody holds; None when all are held.

@@ -15,7 +15,7 @@ import gymnasium as gym
 
 from rlfast.env.failure import EnvFailure
 from rlfast.env.process.channel import Channel, Closed
-from rlfast.env.process.protocol import dumps, unnamed_file
+from rlfast.env.process.protocol import cloudpickled, unnamed_file
 from rlfast.env.process.start import Child, Forked, Served, Spawned, Threaded
 from rlfast.env.process.told import Told
 from rlfast.env.process.worker import work
@@ -130,7 +130,7 @@ class Crew:
             (look or (lambda: self._alive(worker)))()
             self.slab.mail(worker)
 
-        self.channel(worker).send(dumps((kind, content)), look=remind)
+        self.channel(worker).send(cloudpickled((kind, content)), look=remind)
         self.slab.mail(worker)
 
     def call(self, worker: int, env: int, method: str, arguments: Sequence[Any], look: Callable[[], None]) -> Any:
@@ -262,5 +262,5 @@ def _registered() -> bytes:
         if not str(spec.entry_point or spec.vector_entry_point).startswith(("gymnasium.", "ale_py.", "shimmy."))
     }
     with suppress(Exception):
-        return dumps(own)
+        return cloudpickled(own)
     return b""

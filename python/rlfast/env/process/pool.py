@@ -12,18 +12,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast import _core
-from rlfast.env.backend import Backend, Rows
-from rlfast.env.failure import WorkerDied
+from rlfast.env.backend import Rows
 from rlfast.env.info import Info
+from rlfast.env.process.answers import Answers
 from rlfast.env.process.channel import Closed
 from rlfast.env.process.crew import Crew, failed
-from rlfast.env.process.layout import Array, objects
+from rlfast.env.process.layout import Array
 from rlfast.env.process.protocol import (
-    AGAIN,
-    EXTRA,
     FAILED,
-    ONLY_RESET,
-    PHASES,
     REPLACE,
     RESET,
     STEP,
@@ -31,7 +27,8 @@ from rlfast.env.process.protocol import (
     Plan,
     Records,
 )
-from rlfast.env.process.start import method_of
+from rlfast.env.process.rescue import Rescuing
+from rlfast.env.process.start import cores, doorbell_by_pipe, method_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +50,7 @@ _CONSTRUCTOR = 60.0  # seconds for a constructor, where there is a step_timeout
 _log = logging.getLogger(__name__)
 
 
-class ProcessBackend(Backend):
+class ProcessBackend(Rescuing):
     """Runs environments in worker processes that share memory with this one.
 
     A step costs no pickling and no pipe: actions, observations, rewards and flags are written where the other side
@@ -104,15 +101,13 @@ class ProcessBackend(Backend):
             raise ValueError(f'on_error must be "raise" or "restart", got {on_error!r}')
         self._method = method_of(context)
         self.placement = "thread" if self._method == "thread" else "process"
-        pipes = _pipes(doorbell)
-        cores = _cores()
-        workers = min(count, num_workers or cores)
+        pipes = doorbell_by_pipe(doorbell)
+        workers = min(count, num_workers or cores())
         starts = [count * worker // workers for worker in range(workers + 1)]
         self.num_envs, self.autoreset_mode = count, autoreset_mode
         self.step_timeout, self.on_error = step_timeout, on_error
-        self.restarts = 0
-        """How many environments have been built anew."""
-        self._spins = _SPINS if workers < cores else 0
+        super().__init__()
+        self._spins = _SPINS if workers < cores() else 0
         self._crew = Crew(env_fns, starts, self._method)
         self._end = weakref.finalize(self, Crew.end, self._crew, _GRACE)
         try:
@@ -126,20 +121,21 @@ class ProcessBackend(Backend):
             self._end()
             raise
         self._views = self._places.views(self._slab)
-        self._rewards, self._terminated, self._truncated, self._notes = self._slab.columns()
+        self._notes = self._slab.notes()
         self._records = Records(self._views, self._file_of)
+        self._answers = Answers(self._places, self._views, self._records, self._notes)
+        self._leaves = list(self._places.action.leaves())
+        self._slice = _SLICE if step_timeout is None else min(_SLICE, step_timeout / 4)
         self._worker_of = np.repeat(np.arange(workers), np.diff(starts))
         self._all = np.arange(count)
+        self._known: Any = None  # an array of the caller's that has all environments
+        self._steps = 0  # how many are stepping, and which
         self._stepping = np.zeros(count, dtype=bool)
         self._over = np.ones(count, dtype=bool)  # between episodes
         self._bank_of = np.zeros(count, dtype=np.uint8)
         self._lease: Any = None
         self._asked_at = 0.0
-        self._dead: set[int] = set()  # workers
         self._resets: dict[int, dict[str, Any]] = {}  # arguments of the resets that are being waited for
-        self._interrupted: dict[int, str] = {}  # environments built anew within their step, and why
-        self._owed: dict[int, str] = {}  # ... while nobody waited for them: the next step tells
-        self._cut: set[int] = set()  # environments that are gone, whose last answer has not been taken
         self._seeds: dict[int, int] = {}
         self._attributes: dict[int, dict[str, Any]] = {}  # what set_attr set, for environments built anew
 
@@ -165,10 +161,6 @@ class ProcessBackend(Backend):
         banks = 1 + min(_BANKS, _BANK_BYTES // size) if size >= _LEND else 1
         return Plan(plan.observation_space, plan.action_space, starts, plan.mode, banks)
 
-    @property
-    def _constructor_limit(self) -> float | None:
-        return None if self.step_timeout is None else self.step_timeout + _CONSTRUCTOR
-
     def _file_of(self, env: int) -> tuple[int, int]:
         worker = self._worker_of[env]
         return self._plan.starts[worker], self._crew.files[worker]
@@ -183,38 +175,56 @@ class ProcessBackend(Backend):
         :raises TypeError: actions of another kind.
         """
         self._check_usable()
-        if self._stepping[ids].any():
-            raise RuntimeError(f"environments {ids[self._stepping[ids]].tolist()} are stepping: recv() first")
+        if self._steps:
+            self._check_idle(ids)
         if self._dead and (gone := [env for env in ids.tolist() if self._worker_of[env] in self._dead]):
             raise RuntimeError(f"environments {gone} were lost with their worker: call reset() for them")
-        every = len(ids) == self.num_envs and bool((ids == self._all).all())
+        every = self._are_all(ids)
         self._put_actions(actions, ids, every)
         if self.step_timeout is not None:
             self._asked_at = time.monotonic()
-        owed = self._owed and [env for env in ids.tolist() if env in self._owed]
-        if owed:
-            ids = ids[~np.isin(ids, owed)]
-            every = False
+        if self._owed:
+            ids, every = self._pay(ids), False
         bank, lease = 0, None
         if self._plan.banks > 1:
             lease = self._slab.lend() if every else None
-            bank = lease.bank if lease is not None else 0
+            bank = 0 if lease is None else lease.bank
             self._bank_of[ids] = bank
+            self._lease = lease or self._lease
         self._ask(None if every else ids, STEP, bank)
-        self._lease = lease or self._lease
-        self._stepping[ids] = True
-        if owed:
-            self._ask(np.array(owed), REPLACE, 0)
-            self._bank_of[owed] = 0
-            self._stepping[owed] = True
-            self._interrupted.update((env, self._owed.pop(env)) for env in owed)
+        self._mark_stepping(ids)
+
+    def _are_all(self, ids: Ids) -> bool:
+        """Whether these are all environments in order; who asks with the same read-only array again is known."""
+        if ids is self._known:
+            return True
+        same = len(ids) == self.num_envs and bool((ids == self._all).all())
+        if same and not ids.flags.writeable:
+            self._known = ids
+        return same
+
+    def _mark_stepping(self, ids: Ids) -> None:
+        self._steps += len(ids)
+        if self._steps == self.num_envs:
+            self._stepping.fill(True)
+        else:
+            self._stepping[ids] = True
+
+    def _pay(self, ids: Ids) -> Ids:
+        """Resets those of ``ids`` that were lost while idle, which answers their step; the others."""
+        owed = np.array([env for env in ids.tolist() if env in self._owed], dtype=np.int64)
+        self._interrupted.update((env, self._owed.pop(env)) for env in owed.tolist())
+        self._bank_of[owed] = 0
+        self._ask(owed, REPLACE, 0)
+        self._mark_stepping(owed)
+        return ids[~np.isin(ids, owed)]
 
     def _put_actions(self, actions: Tree, ids: Ids, every: bool) -> None:
         spilled: dict[int, dict[int, Any]] = {}
         checked = []
-        for leaf, values in zip(self._places.action.leaves(), self._places.action.split(actions), strict=True):
+        for leaf, values in zip(self._leaves, self._places.action.split(actions), strict=True):
             if isinstance(leaf, Array):
-                checked.append((leaf.number, _fitting(np.asarray(values), (len(ids), *leaf.shape), leaf)))
+                checked.append((leaf.number, _fitting(np.asarray(values), len(ids), leaf)))
             elif len(values) != len(ids):
                 raise ValueError(f"got {len(values)} actions for {len(ids)} environments: give one action for each")
             else:
@@ -242,124 +252,55 @@ class ProcessBackend(Backend):
         :raises RuntimeError: nothing is stepping, or fewer than ``min_ready``.
         """
         self._check_usable()
-        stepping = int(np.count_nonzero(self._stepping))
-        if not 1 <= min_ready <= stepping:
-            raise RuntimeError(f"recv() of {min_ready} answers, but {stepping} environments are stepping: send() first")
-        slab, count = self._slab, self.num_envs
-        every = stepping == count == min_ready and not self._interrupted and not self._cut
+        if not 1 <= min_ready <= self._steps:
+            raise RuntimeError(
+                f"recv() of {min_ready} answers, but {self._steps} environments are stepping: send() first"
+            )
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            if every and deadline is None:
-                ids: Ids | None = None
-                enough = slab.wait(count, self._slice) == count
-                every = not self._interrupted and not self._cut
-            else:
-                answered = slab.answered()
-                ids = answered[self._stepping[answered]]
-                missing = min_ready - len(ids)
-                late = deadline is not None and time.monotonic() >= deadline
-                enough = missing <= 0 or (late and len(ids) > 0)
-                if not enough:
-                    left = self._slice if deadline is None or late else max(0.0, deadline - time.monotonic())
-                    slab.wait(len(answered) + (1 if late else missing), min(left, self._slice))
-            if enough:
-                rows = self._rows(ids)
-                if rows is not None:
-                    return rows
-                every = False
-            else:
+            ids, enough = self._answered(min_ready, deadline)
+            if not enough:
                 self._look()
+            elif (rows := self._rows(ids)) is not None:
+                return rows
 
-    @property
-    def _slice(self) -> float:
-        return _SLICE if self.step_timeout is None else min(_SLICE, self.step_timeout / 4)
+    def _answered(self, min_ready: int, deadline: float | None) -> tuple[Ids | None, bool]:
+        """Waits for a moment: who has answered (None: all), and whether these are enough."""
+        slab, count = self._slab, self.num_envs
+        if min_ready == count and deadline is None and not self._interrupted and not self._cut:
+            return None, slab.wait(count, self._slice) == count
+        answered = slab.answered()
+        ids = answered[self._stepping[answered]]
+        missing = min_ready - len(ids)
+        late = deadline is not None and time.monotonic() >= deadline
+        if missing <= 0 or (late and len(ids)):
+            return ids, True
+        left = self._slice if deadline is None or late else min(self._slice, max(0.0, deadline - time.monotonic()))
+        slab.wait(len(answered) + (1 if late else missing), left)
+        return ids, False
 
     def _rows(self, ids: Ids | None) -> Rows | None:
         """Takes answers (None: of all); None when one of them was a failure that has been dealt with."""
         own = self._all if ids is None else ids
-        notes = self._notes[own]
-        if (notes & FAILED).any():
-            self._deal_with(int(own[(notes & FAILED) != 0][0]))
+        numbers = self._slab.gather(ids)
+        if numbers[3] & FAILED:
+            self._deal_with(int(own[(self._notes[own] & FAILED) != 0][0]))
             return None
-        noted = int(np.bitwise_or.reduce(notes))
-        extras = self._extras(own, notes) if noted & EXTRA else {}
-        obs = self._obs(ids, own, extras)
-        rows = Rows(
-            env_id=own.copy(),
-            obs=obs,
-            obs_next=obs,
-            rew=self._rewards[own],
-            terminated=self._terminated[own],
-            truncated=self._truncated[own],
-            info=Info(len(own), {k: extra["info"] for k, extra in extras.items() if "info" in extra}),
-        )
-        if noted & AGAIN:
-            again = np.flatnonzero(notes & AGAIN)
-            rows.obs_next = self._finals(obs, own, again, extras)
-            rows.final_info = Info(
-                len(own), {k: extras[k].get("final_info", {}) for k in again.tolist() if k in extras}
-            )
-        if noted & ONLY_RESET:
-            rows.valid = (notes & ONLY_RESET) == 0
-        if any("reward" in extra for extra in extras.values()):
-            rows.rew = _vector_rewards(rows.rew, extras)
+        spread = self._lease is not None and ids is not None
+        banks, lease = (self._bank_of[own], None) if spread else (None, self._lease)
+        rows = self._answers.rows(own, numbers, banks, lease)
         if self._interrupted or self._cut:
             self._mark(rows)
         self._slab.take(ids)
-        self._stepping[own] = False
-        if self.autoreset_mode is AutoresetMode.DISABLED or self.autoreset_mode is AutoresetMode.NEXT_STEP:
-            self._over[own] = rows.done
-        if self._lease is not None and not self._stepping.any():
-            self._lease = None
-        return rows
-
-    def _extras(self, ids: Ids, notes: NDArray[np.uint8]) -> dict[int, dict[str, Any]]:
-        return {k: self._records.read(int(ids[k])) for k in np.flatnonzero(notes & EXTRA).tolist()}
-
-    def _obs(self, ids: Ids | None, own: Ids, extras: dict[int, dict[str, Any]]) -> Tree:
-        """The observations in the answers: lent where all are in one bank that can be, else copied."""
-        if ids is None and self._lease is not None:
-            arrays = self._views.lent(self._lease)
-        elif ids is None:
-            arrays = [view if view is None else view.copy() for view in self._views.banks[0]]
-        elif self._lease is None:
-            arrays = [view if view is None else view[own] for view in self._views.banks[0]]
+        self._steps -= len(own)
+        if self._steps:
+            self._stepping[own] = False
         else:
-            arrays = self._of_banks(own)
-        return self._places.obs.join(
-            iter(
-                [
-                    array if array is not None else objects([extras[k]["obs"][number] for k in range(len(own))])
-                    for number, array in enumerate(arrays)
-                ]
-            )
-        )
-
-    def _of_banks(self, own: Ids) -> list[NDArray[Any] | None]:
-        banks = self._bank_of[own]
-        arrays = [view if view is None else view[own] for view in self._views.banks[int(banks[0])]]
-        for bank in np.unique(banks).tolist():
-            at = np.flatnonzero(banks == bank)
-            for array, view in zip(arrays, self._views.banks[bank], strict=True):
-                if array is not None and view is not None:
-                    array[at] = view[own[at]]
-        return arrays
-
-    def _finals(self, obs: Tree, own: Ids, again: Ids, extras: dict[int, dict[str, Any]]) -> Tree:
-        """The observations with the final ones in the rows ``again``."""
-
-        def replaced(number: int, array: NDArray[Any]) -> NDArray[Any]:
-            array = array.copy()
-            view = self._views.finals[number]
-            if view is not None:
-                array[again] = view[own[again]]
-            else:
-                for k in again.tolist():
-                    array[k] = extras[k]["final"][number]
-            return array
-
-        node = self._places.obs
-        return node.join(replaced(number, array) for number, array in enumerate(node.split(obs)))
+            self._stepping.fill(False)
+            self._lease = None
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            self._over[own] = rows.terminated | rows.truncated
+        return rows
 
     def is_ready(self) -> bool:
         """Whether :meth:`recv` of one answer would not have to wait."""
@@ -374,8 +315,7 @@ class ProcessBackend(Backend):
         :raises EnvFailure: a reset, or a constructor, failed.
         """
         self._check_usable()
-        if self._stepping[ids].any():
-            raise RuntimeError(f"environments {ids[self._stepping[ids]].tolist()} are stepping: recv() first")
+        self._check_idle(ids)
         for worker in sorted({int(self._worker_of[env]) for env in ids} & self._dead):
             self._revive(worker)
         given = {} if options is None else {"options": options}
@@ -407,31 +347,22 @@ class ProcessBackend(Backend):
             if not broken:
                 break
             told = self._records.read(broken[0])
-            fails = failed(told, broken[0], "reset")
             if self.on_error == "raise" or again.intersection(broken):
                 self._slab.take(ids)
                 self._over[ids] = True
-                raise fails
+                raise failed(told, broken[0], "reset")
             again.update(broken)
             self._slab.take(np.array(broken))
             for env in broken:
                 self._rebuild(env)
             self._ask_reset(np.array(broken))
-        notes = self._notes[ids]
-        extras = self._extras(ids, notes)
-        obs = self._obs_of_reset(ids, extras)
+        extras = self._answers.extras(ids)
+        obs = self._answers.obs(ids, extras)
         self._slab.take(ids)
         self._over[ids] = False
         for env in ids.tolist():
             self._owed.pop(env, None)
         return obs, Info(len(ids), {k: extra["info"] for k, extra in extras.items() if "info" in extra})
-
-    def _obs_of_reset(self, ids: Ids, extras: dict[int, dict[str, Any]]) -> Tree:
-        lease, self._lease = self._lease, None  # resets answer in bank 0
-        try:
-            return self._obs(ids, ids, extras)
-        finally:
-            self._lease = lease
 
     def _wait_for(self, ids: Ids) -> None:
         """Until none of ``ids`` owes an answer."""
@@ -461,7 +392,7 @@ class ProcessBackend(Backend):
         """Ends the workers within two seconds, whatever they are doing. Arrays that were lent stay."""
         self._end()
         if self._crew.owner == os.getpid():
-            for name in ("_slab", "_views", "_records", "_lease", "_rewards", "_terminated", "_truncated", "_notes"):
+            for name in ("_slab", "_views", "_records", "_answers", "_lease", "_notes"):
                 self.__dict__.pop(name, None)
 
     def _check_usable(self) -> None:
@@ -469,6 +400,11 @@ class ProcessBackend(Backend):
             raise RuntimeError(f"{type(self).__name__} is closed: make a new one")
         if self._crew.owner != os.getpid():
             raise RuntimeError("these environments belong to the process that this one was forked from: make new ones")
+
+    def _check_idle(self, ids: Ids) -> None:
+        busy = ids[self._stepping[ids]]
+        if len(busy):
+            raise RuntimeError(f"environments {busy.tolist()} are stepping: recv() first")
 
     def _by_worker(self, what: dict[int, Any]) -> list[tuple[int, dict[int, Any]]]:
         workers: dict[int, dict[int, Any]] = {}
@@ -494,207 +430,17 @@ class ProcessBackend(Backend):
             self._lose(worker, method)
             raise
 
-    # -- failures ----------------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        """Deals with workers that have ended or hang while something is asked of them."""
-        for worker in np.unique(self._worker_of[self._slab.asked()]).tolist():
-            self._check(worker)
-
-    def _check(self, worker: int, *, calling: bool = False) -> None:
-        child = self._crew.children[worker]
-        if child is None or child.poll() is not None:
-            self._lose(worker, "a method" if calling else None)
-            return
-        if self.step_timeout is not None:
-            env, _, since = self._slab.running(worker)
-            waiting = time.monotonic() - self._asked_at
-            if (since if env >= 0 else waiting) > self.step_timeout and waiting > self.step_timeout:
-                self._lose(worker, "a method" if calling else None, hangs=True)
-
-    def _lose(self, worker: int, method: str | None = None, *, hangs: bool = False) -> None:
-        """A worker has ended, or is ended here because it hangs: raises that, or builds its environments anew."""
-        slab, crew = self._slab, self._crew
-        env, phase, _ = slab.running(worker)
-        asked = slab.asked()
-        pending = asked[self._worker_of[asked] == worker]
-        if hangs:
-            why, status, name = f"did not return within step_timeout={self.step_timeout:g} s", None, None
-        else:
-            why, status, name = crew.cause(worker)
-            why = f"its worker {why}"
-        idle = env < 0
-        env = int(pending[0]) if idle and len(pending) else self._plan.starts[worker] if idle else env
-        doing = method or PHASES.get(phase, "step")
-        action = None
-        if doing == "step":
-            action = self._places.action.get(self._views.actions, env, _Unknown())
-        shown = f"step(action={action!r})" if doing == "step" else f"{doing}()"
-        text = f"environment {env} {why}" if hangs else f"environment {env} failed: {why}"
-        text += " before it began " if idle else " in "
-        crew.remove(worker)
-        slab.abandon(worker)
-        own = np.arange(*self._plan.starts[worker : worker + 2])
-        answered = own[self._stepping[own] & np.isin(own, slab.answered())]
-        lost = own[~np.isin(own, answered)]
-        failure = WorkerDied(
-            text + shown,
-            exitcode=status,
-            signal=name,
-            timeout=self.step_timeout if hangs else None,
-            env_id=env,
-            phase=doing,
-            action=action,
-            lost=tuple(lost.tolist()),
-        )
-        self._dead.add(worker)
-        again = env in self._interrupted
-        try:
-            if self.on_error == "raise" or again or method or self._method == "thread":
-                raise failure  # noqa: TRY301 - what follows it is the same in both cases
-            _log.warning("%s; building environments %s anew", failure, own.tolist())
-            self._revive(worker, answered)
-        except BaseException:
-            self._stepping[lost] = False
-            self._over[lost] = True
-            self._cut.update(answered.tolist())
-            for one in lost.tolist():
-                self._interrupted.pop(one, None)
-            raise
-        self._go_on(own, pending, answered, str(failure))
-
-    def _deal_with(self, env: int) -> None:
-        """An answer says that ``env`` raised."""
-        told = self._records.read(env)
-        action = self._places.action.get(self._views.actions, env, _Unknown())
-        again = env in self._interrupted
-        phase = "reset" if again else "step"
-        failure = failed(told, env, phase, **({} if again else {"action": action}))
-        self._slab.take(np.array([env]))
-        self._interrupted.pop(env, None)
-        if self.on_error == "raise" or again:
-            self._stepping[env] = False
-            self._over[env] = True
-            raise failure
-        _log.warning("%s; building it anew", failure)
-        try:
-            self._rebuild(env)
-        except BaseException:
-            self._stepping[env] = False
-            self._over[env] = True
-            raise
-        self._interrupt([env], str(failure))
-
-    def _rebuild(self, env: int) -> None:
-        """Puts a new environment in the place of one that raised."""
-        self._call(env, "rebuild")
-        self._restore(env)
-
-    def _restore(self, env: int) -> None:
-        self.restarts += 1
-        for name, value in self._attributes.get(env, {}).items():
-            self._call(env, "set_attr", name, value)
-
-    def _revive(self, worker: int, answered: Ids | tuple[()] = ()) -> None:
-        """Starts a worker in the place of one that has ended.
-
-        :param answered: environments whose last answer is still to be taken; it will say that the episode is over.
-        """
-        crew = self._crew
-        own = crew.own(worker)
-        crew.start(worker)
-        crew.described(worker, self._constructor_limit)
-        between = self._over.copy()
-        between[list(answered)] = True
-        over = [self.autoreset_mode is AutoresetMode.NEXT_STEP and bool(between[env]) for env in own]
-        crew.admit(worker, self._plan, over, self._spins)
-        self._dead.discard(worker)
-        for env in own:
-            self._restore(env)
-
-    def _go_on(self, own: Ids, pending: Ids, answered: Ids, why: str) -> None:
-        """What becomes of the environments of a worker that has been started anew."""
-        resetting = [env for env in pending.tolist() if env in self._resets]
-        stepping = [env for env in pending.tolist() if env not in self._resets]
-        if self.autoreset_mode is AutoresetMode.SAME_STEP:  # they must be in an episode when their answer is taken
-            self._slab.take(answered)
-            stepping += answered.tolist()
-        else:
-            self._cut.update(answered.tolist())
-        self._interrupt(stepping, why)
-        idle = set(own.tolist()) - set(pending.tolist()) - set(answered.tolist())
-        self._owed.update((env, why) for env in idle if not self._over[env])
-        if resetting:
-            self._ask_reset(np.array(resetting))
-
-    def _interrupt(self, envs: list[int], why: str) -> None:
-        """Resets environments that have been built anew; that is the answer to the step they were in."""
-        if envs:
-            for env in envs:
-                if env in self._seeds:
-                    mixed = np.random.SeedSequence([self._seeds[env], self.restarts]).generate_state(1)
-                    self._resets[env] = {"seed": int(mixed[0])}
-            self._interrupted.update((env, why) for env in envs)
-            self._ask_reset(np.array(envs), REPLACE)
-            for env in envs:
-                self._resets.pop(env, None)
-
-    def _mark(self, rows: Rows) -> None:
-        """Says of rows that their environment has been built anew."""
-        infos = rows.info.dicts()
-        for k, env in enumerate(rows.env_id.tolist()):
-            why = self._interrupted.pop(env, None)
-            if why is not None:
-                if rows.valid is None:
-                    rows.valid = np.ones(len(infos), dtype=bool)
-                rows.rew[k], rows.valid[k], rows.truncated[k] = 0.0, False, True
-                infos[k]["restarted"] = why
-            elif env in self._cut:
-                self._cut.discard(env)
-                rows.truncated[k] = not rows.terminated[k]
-        rows.info = Info.of(infos)
-
-
-class _Unknown(dict[int, Any]):
-    """Parts of actions that only the worker had."""
-
-    def __missing__(self, number: int) -> str:
-        return "..."
-
-
-def _fitting(values: NDArray[Any], shape: tuple[int, ...], leaf: Array) -> NDArray[Any]:
+def _fitting(values: NDArray[Any], count: int, leaf: Array) -> NDArray[Any]:
+    """``values``, if they are ``count`` actions."""
+    shape = (count, *leaf.shape)
     if values.shape != shape:
         if not values.ndim or len(values) != shape[0]:
             raise ValueError(f"got {len(values) if values.ndim else 'a single'} actions for {shape[0]} environments")
         raise ValueError(f"got actions of shape {values.shape}{leaf.path and f' for {leaf.path}'}, wanted {shape}")
+    if values.dtype == leaf.dtype:
+        return values
     kinds = {"f": "biuf", "c": "biufc"}.get(leaf.dtype.kind, "biu" if leaf.dtype.kind in "biu" else leaf.dtype.kind)
     if values.dtype.kind not in kinds:
         raise TypeError(f"got actions of dtype {values.dtype} for {leaf.space}")
     return values
-
-
-def _vector_rewards(rew: NDArray[Any], extras: dict[int, dict[str, Any]]) -> NDArray[Any]:
-    """Rewards of environments that reward several agents."""
-    size = max(len(extra["reward"]) for extra in extras.values() if "reward" in extra)
-    out = np.repeat(rew[:, None], size, axis=1)
-    for k, extra in extras.items():
-        if "reward" in extra:
-            out[k] = extra["reward"]
-    return out
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
-
-
-def _pipes(doorbell: str | None) -> bool:
-    """Whether bells are pipes."""
-    import sys
-
-    name = doorbell or os.environ.get("RLFAST_DOORBELL") or ("futex" if sys.platform == "linux" else "pipe")
-    if name not in {"futex", "pipe"} or (name == "futex" and sys.platform != "linux"):
-        raise ValueError(f'doorbell must be "futex" (Linux alone), "pipe" or None, got {name!r}')
-    return name == "pipe"

@@ -154,10 +154,15 @@ def unnamed_file() -> int:
 
 
 def dumps(value: Any) -> bytes:
-    """``value`` pickled; what plain pickle cannot do, by value (lambdas, classes of a script)."""
+    """``value`` pickled, for the parent: it has the classes of its script. What pickle cannot do, by value."""
     try:
         return pickle.dumps(value, protocol=5)
     except Exception:
-        import cloudpickle
+        return cloudpickled(value)
 
-        return bytes(cloudpickle.dumps(value, protocol=5))
+
+def cloudpickled(value: Any) -> bytes:
+    """``value`` pickled, for a worker: what belongs to the script goes by value, as the worker has not run it."""
+    import cloudpickle
+
+    return bytes(cloudpickle.dumps(value, protocol=5))

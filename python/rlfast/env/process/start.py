@@ -235,3 +235,19 @@ def method_of(context: Any) -> str:
     if name not in usable:
         raise ValueError(f"context must be one of {', '.join(usable)}, or None, got {context!r}")
     return str(name)
+
+
+def cores() -> int:
+    """How many this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def doorbell_by_pipe(doorbell: str | None) -> bool:
+    """Whether bells are pipes."""
+    name = doorbell or os.environ.get("RLFAST_DOORBELL") or ("futex" if sys.platform == "linux" else "pipe")
+    if name not in {"futex", "pipe"} or (name == "futex" and sys.platform != "linux"):
+        raise ValueError(f'doorbell must be "futex" (Linux alone), "pipe" or None, got {name!r}')
+    return name == "pipe"

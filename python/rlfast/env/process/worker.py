@@ -148,7 +148,7 @@ class Worker:
         """Writes an answer to the shared memory."""
         spill: dict[int, Any] = {}
         self.obs.put(self.views.banks[bank], env, obs, spill)
-        if info or spill or extra or np.ndim(reward):
+        if info or spill or extra or (type(reward) is not float and np.ndim(reward)):
             extra = extra or {}
             if info:
                 extra["info"] = info

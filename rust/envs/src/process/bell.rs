@@ -89,6 +89,7 @@ impl Bell for Pipe {
 }
 
 /// Either of the two.
+#[cfg(not(loom))]
 #[derive(Debug)]
 pub enum Doorbell {
     /// By futex.

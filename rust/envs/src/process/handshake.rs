@@ -134,7 +134,7 @@ mod loom_tests {
                 // SAFETY: the state says answered: the parent's.
                 assert_eq!(row.value.with(|cell| unsafe { *cell }), k as u32 + 10);
             }
-            workers.map(|worker| worker.join().unwrap());
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
         });
     }
 

@@ -1,0 +1,108 @@
+"""Answers in the shared memory, turned into rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlfast.env.backend import Rows
+from rlfast.env.info import Info
+from rlfast.env.process.layout import objects
+from rlfast.env.process.protocol import AGAIN, EXTRA, ONLY_RESET, Places, Records, Views
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rlfast.env.backend import Tree
+
+    Ids = NDArray[np.int64]
+    Extras = dict[int, dict[str, Any]]
+
+
+class Answers:
+    """Reads what workers have written.
+
+    :param notes: the column of notes.
+    """
+
+    def __init__(self, places: Places, views: Views, records: Records, notes: NDArray[np.uint8]) -> None:
+        self.node, self.views, self.records, self.notes = places.obs, views, records, notes
+
+    def extras(self, ids: Ids) -> Extras:
+        """Row to what its answer says beyond the arrays."""
+        noted = np.flatnonzero(self.notes[ids] & EXTRA).tolist()
+        return {k: self.records.read(int(ids[k])) for k in noted}
+
+    def rows(self, ids: Ids, numbers: tuple[Any, ...], banks: NDArray[np.uint8] | None, lease: Any) -> Rows:
+        """The answers of ``ids``.
+
+        :param numbers: their rewards, flags, and the bits of their notes together.
+        :param banks: where the observations of each are; None: in bank 0.
+        :param lease: of the bank in which the observations of all environments, which ``ids`` are, can stay.
+        """
+        rew, terminated, truncated, noted = numbers
+        extras = self.extras(ids) if noted & EXTRA else {}
+        obs = self.obs(ids, extras, banks, lease)
+        infos = {k: extra["info"] for k, extra in extras.items() if "info" in extra}
+        rows = Rows(ids.copy(), obs, obs, rew, terminated, truncated, Info(len(ids), infos))
+        if noted & AGAIN:
+            again = np.flatnonzero(self.notes[ids] & AGAIN)
+            rows.obs_next = self._finals(obs, ids, again, extras)
+            told = [k for k in again.tolist() if k in extras]
+            rows.final_info = Info(len(ids), {k: extras[k].get("final_info", {}) for k in told})
+        if noted & ONLY_RESET:
+            rows.valid = (self.notes[ids] & ONLY_RESET) == 0
+        if extras and any("reward" in extra for extra in extras.values()):
+            rows.rew = _vector_rewards(rew, extras)
+        return rows
+
+    def obs(self, ids: Ids, extras: Extras, banks: NDArray[np.uint8] | None = None, lease: Any = None) -> Tree:
+        """The observations in the answers of ``ids``: lent, or copied."""
+        if lease is not None:
+            arrays = self.views.lent(lease)
+        elif banks is not None:
+            arrays = self._of_banks(ids, banks)
+        elif len(ids) == len(self.notes):
+            arrays = [view if view is None else view.copy() for view in self.views.banks[0]]
+        else:
+            arrays = [view if view is None else view[ids] for view in self.views.banks[0]]
+        leaves = [
+            array if array is not None else objects([extras[k]["obs"][number] for k in range(len(ids))])
+            for number, array in enumerate(arrays)
+        ]
+        return self.node.join(iter(leaves))
+
+    def _of_banks(self, ids: Ids, banks: NDArray[np.uint8]) -> list[NDArray[Any] | None]:
+        arrays = [view if view is None else view[ids] for view in self.views.banks[0]]
+        for bank in np.unique(banks[banks > 0]).tolist():
+            at = np.flatnonzero(banks == bank)
+            for array, view in zip(arrays, self.views.banks[bank], strict=True):
+                if array is not None and view is not None:
+                    array[at] = view[ids[at]]
+        return arrays
+
+    def _finals(self, obs: Tree, ids: Ids, again: Ids, extras: Extras) -> Tree:
+        """The observations with the final ones in the rows ``again``."""
+
+        def replaced(number: int, array: NDArray[Any]) -> NDArray[Any]:
+            array = array.copy()
+            view = self.views.finals[number]
+            if view is not None:
+                array[again] = view[ids[again]]
+            else:
+                for k in again.tolist():
+                    array[k] = extras[k]["final"][number]
+            return array
+
+        return self.node.join(replaced(number, array) for number, array in enumerate(self.node.split(obs)))
+
+
+def _vector_rewards(rew: NDArray[Any], extras: Extras) -> NDArray[Any]:
+    """Rewards of environments that reward several agents."""
+    size = max(len(extra["reward"]) for extra in extras.values() if "reward" in extra)
+    out = np.repeat(rew[:, None], size, axis=1)
+    for k, extra in extras.items():
+        if "reward" in extra:
+            out[k] = extra["reward"]
+    return out

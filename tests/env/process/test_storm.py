@@ -1,0 +1,112 @@
+"""Faults, one after the other, as they come: nothing hangs, nothing is left over."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from faulty import FAULTS, Faulty
+from rlfast.env.failure import EnvFailure
+from rlfast.env.process import ProcessBackend
+from scripted import Scripted
+
+KINDS = ["raise", "sys.exit", "exit", "kill", "segv", "hang", "spin", "killed"]
+ENVS, WORKERS, TIMEOUT = 4, 2, 0.3
+
+
+class Stormy(Scripted):
+    """Does what its action says; the last actions are faults."""
+
+    def __init__(self) -> None:
+        super().__init__(length=50, actions=1 + len(KINDS))
+
+    def step(self, action):
+        if action > 0 and KINDS[action - 1] != "killed":
+            FAULTS[KINDS[action - 1]]()
+        return super().step(action)
+
+
+def resources():
+    """Open files and shared memory of this process, and its children."""
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    return len(os.listdir("/proc/self/fd")), sorted(os.listdir("/dev/shm")), len(children)  # noqa: PTH208
+
+
+def weather(pool, rng, faults):
+    """Steps, of which every third has a fault in one environment; how many there were."""
+    everyone, seen = np.arange(ENVS), 0
+    pool.reset(everyone, [None] * ENVS, None)
+    pids = set()
+    while seen < faults:
+        pids.update(child.pid for child in pool._crew.children if child is not None)
+        actions, kind = np.zeros(ENVS, int), None
+        if rng.random() < 0.34:
+            kind = int(rng.integers(len(KINDS)))
+            actions[rng.integers(ENVS)] = kind + 1
+            seen += 1
+        start = time.monotonic()
+        failed = stormy_step(pool, actions, kind, everyone)
+        assert time.monotonic() - start < 5.0  # on a busy machine; alone it is a tenth of that
+        if failed:
+            while pool._stepping.any():
+                pool.recv(1)
+            pool.reset(everyone, [None] * ENVS, None)
+    return pids
+
+
+def stormy_step(pool, actions, kind, everyone):
+    """One step; whether it raised."""
+    pool.send(actions, everyone)
+    if kind is not None and KINDS[kind] == "killed":
+        victim = pool._crew.children[int(np.flatnonzero(actions)[0]) * WORKERS // ENVS]
+        os.kill(victim.pid, signal.SIGKILL)
+    try:
+        rows = pool.recv(ENVS)
+    except EnvFailure as failure:
+        assert kind is not None
+        assert pool.on_error == "raise"
+        return failure.env_id in everyone
+    np.testing.assert_array_equal(rows.env_id, everyone)
+    if pool.autoreset_mode is AutoresetMode.DISABLED and (over := np.flatnonzero(rows.done)).size:
+        pool.reset(over, [None] * len(over), None)
+    if kind is not None and KINDS[kind] != "killed":  # that may come too late to be noticed in this step
+        at = int(np.flatnonzero(actions)[0])
+        assert pool.on_error == "restart"
+        assert not rows.valid[at]  # it broke, or (NEXT_STEP) was only reset after it had broken before
+    return False
+
+
+def storm(faults, seed):
+    ProcessBackend([Faulty]).close()  # starts what all pools share
+    before, rng = resources(), np.random.default_rng(seed)
+    pids = set()
+    for on_error in ("raise", "restart"):
+        mode = list(AutoresetMode)[seed % 3]
+        pool = ProcessBackend(
+            [Stormy] * ENVS, num_workers=WORKERS, step_timeout=TIMEOUT, on_error=on_error, autoreset_mode=mode
+        )
+        pids |= weather(pool, rng, faults)
+        start = time.monotonic()
+        pool.close()
+        assert time.monotonic() - start < 2.0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert resources() == before
+    return len(pids)
+
+
+@pytest.mark.pitfall("E5")
+@pytest.mark.pitfall("E6")
+def test_a_short_storm():
+    storm(faults=15, seed=0)
+
+
+@pytest.mark.long
+@pytest.mark.pitfall("E5")
+@pytest.mark.pitfall("E6")
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+def test_a_storm_of_a_thousand_faults(seed):
+    storm(faults=100, seed=seed)
