@@ -80,7 +80,8 @@ class Slow(Scripted):
         self.seconds = seconds
 
     def step(self, action):
-        time.sleep(self.seconds)
+        if self.seconds:
+            time.sleep(self.seconds)
         return super().step(action)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,17 @@ from gymnasium.vector import AutoresetMode
 
 from rlfast.env import _tree
 from rlfast.env._arguments import as_autoreset_mode, check_waiting
+from rlfast.env.in_process import InProcess
 from rlfast.env.process import ProcessBackend
+from rlfast.env.process.measure import choose
 from rlfast.env.vector import BaseVectorEnv, EnvFn
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult
 
 if TYPE_CHECKING:
     from rlfast.env.backend import Rows
+
+
+_log = logging.getLogger(__name__)
 
 
 class SubprocVectorEnv(BaseVectorEnv):
@@ -36,6 +42,9 @@ class SubprocVectorEnv(BaseVectorEnv):
     :param step_timeout: seconds that a step or reset may take; None: any.
     :param on_error: ``"raise"``, or ``"restart"`` to build an environment that failed anew and go on.
     :param doorbell: ``"futex"``, ``"pipe"``, or None: whichever the system has.
+    :param placement: ``"process"``, or ``"auto"``: the first environment is measured in a throwaway process, and all
+        stay in this process where that is as fast (nothing is isolated then). The attribute ``placement`` says what
+        was chosen, and a logger of this module's name why.
     :raises ValueError: spaces that differ, or an argument out of range.
     :raises EnvFailure: a constructor failed.
 
@@ -60,9 +69,19 @@ class SubprocVectorEnv(BaseVectorEnv):
         step_timeout: float | None = None,
         on_error: str = "raise",
         doorbell: str | None = None,
+        placement: str = "process",
     ) -> None:
         mode = as_autoreset_mode(autoreset_mode)
         check_waiting(len(env_fns), wait_num, timeout)
+        if placement not in {"process", "auto"}:
+            raise ValueError(f'placement must be "process" or "auto", got {placement!r}')
+        if placement == "auto":
+            choice = choose(env_fns, num_workers)
+            _log.info("environments run %s: %s", choice.placement, choice.reason)
+            if choice.placement == "in-process":
+                here = InProcess(env_fns, mode or AutoresetMode.DISABLED, as_space=True)
+                self._attach(here, wait_num, timeout, mode)
+                return
         backend = ProcessBackend(
             env_fns,
             num_workers=num_workers,

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     EnvFn = Callable[[], gym.Env[Any, Any]]
 
 
+_MAIN = "rlfast.env.process.worker:main"
+
+
 class Crew:
     """Workers, each with a channel and a file for large records.
 
@@ -57,14 +60,14 @@ class Crew:
         fns = [self.env_fns[env] for env in self.own(worker)]
         packed = registered = b""
         if self.method in {"spawn", "forkserver"}:
-            packed, registered = by_value(fns), _registered()
+            packed, registered = by_value(fns), registrations()
         channel, end = Channel.pair()
         self.channels[worker] = channel
         with end:
             if self.method == "spawn":
-                self.children[worker] = Spawned(end, "rlfast.env.process.worker:main")
+                self.children[worker] = Spawned(end, _MAIN)
             elif self.method == "forkserver":
-                self.children[worker] = Served(end)
+                self.children[worker] = Served(end, _MAIN)
             else:
                 inner = Channel(end.dup())
                 if self.method == "thread":
@@ -254,7 +257,7 @@ def _importable(name: str) -> bool:
     return False
 
 
-def _registered() -> bytes:
+def registrations() -> bytes:
     """The user's own environment registrations, which a fresh process does not have."""
     own = {
         name: spec

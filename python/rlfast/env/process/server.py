@@ -11,10 +11,11 @@ import struct
 import sys
 import warnings
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rlfast.env.process.channel import Channel, Closed
-from rlfast.env.process.worker import leaving, prepare, work
+from rlfast.env.process.worker import leaving
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,8 +62,10 @@ class Server:
         with suppress(BrokenPipeError):
             os.write(told, _NUMBER.pack(number))
 
-    def fork(self, end: int, told: int, path: Sequence[str], folder: str, environ: Mapping[str, str]) -> None:
-        """Forks a worker."""
+    def fork(
+        self, end: int, told: int, call: str, path: Sequence[str], folder: str, environ: Mapping[str, str]
+    ) -> None:
+        """Forks a process that runs ``call``, in this place."""
         pid = os.fork()
         if pid == 0:
             with leaving():
@@ -75,8 +78,8 @@ class Server:
                     os.chdir(folder)
                 os.environ.clear()
                 os.environ.update(environ)
-                prepare(self.parent)
-                work(Channel(socket.socket(fileno=end)), None)
+                module, function = call.split(":")
+                getattr(import_module(module), function)(end, self.parent)
         os.close(end)
         self.children[pid] = told
         self.tell(told, pid)

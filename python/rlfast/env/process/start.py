@@ -116,13 +116,17 @@ class Forked(Child):
 
 
 class Served(Child):
-    """Forked by a server process that has imported what workers need, and has no threads of this process."""
+    """Forked by a server process that has imported what workers need, and has no threads of this process.
 
-    def __init__(self, end: socket.socket) -> None:
+    :param end: the worker's end of the channel.
+    :param call: what it runs, as for :class:`Spawned`.
+    """
+
+    def __init__(self, end: socket.socket, call: str) -> None:
         self._status: int | None = None
         self._told, theirs = os.pipe()
         try:
-            Server.running().fork(end.fileno(), theirs)
+            Server.running().fork(end.fileno(), theirs, call)
         finally:
             os.close(theirs)
         self.pid = self._read()
@@ -179,14 +183,15 @@ class Server:
                 atexit.register(server.stop)
             return server
 
-    def fork(self, end: int, told: int) -> None:
+    def fork(self, end: int, told: int, call: str) -> None:
         """Asks for a worker, where this process is and with its environment variables.
 
         :param end: the worker's end of its channel.
+        :param call: what it runs.
         :param told: a pipe, to which the server will write the worker's number, and its status when it has ended.
         """
         with Server._lock:
-            self.channel.send(pickle.dumps((sys.path, str(Path.cwd()), dict(os.environ))), [end, told])
+            self.channel.send(pickle.dumps((call, sys.path, str(Path.cwd()), dict(os.environ))), [end, told])
 
     def stop(self) -> None:
         """Ends the server, and with it what it has forked."""

@@ -230,8 +230,7 @@ def work(channel: Channel, env_fns: Sequence[EnvFn] | None, desk: Callable[[int]
     try:
         message, _ = channel.receive()
         first, functions, registered = pickle.loads(message)  # noqa: S301
-        for name, spec in pickle.loads(registered).items() if registered else ():  # noqa: S301
-            gym.registry.setdefault(name, spec)
+        register(registered)
         fns: Sequence[EnvFn] = pickle.loads(functions) if env_fns is None else env_fns  # noqa: S301
         for k, fn in enumerate(fns):
             channel.send(pickle.dumps(("making", first + k)))
@@ -260,6 +259,12 @@ def work(channel: Channel, env_fns: Sequence[EnvFn] | None, desk: Callable[[int]
         worker.close()
         os.close(records)
         channel.close()
+
+
+def register(registered: bytes) -> None:
+    """Makes the parent's own environment registrations this process's."""
+    for name, spec in pickle.loads(registered).items() if registered else ():  # noqa: S301
+        gym.registry.setdefault(name, spec)
 
 
 def _described(envs: Sequence[gym.Env[Any, Any]]) -> dict[str, Any]:

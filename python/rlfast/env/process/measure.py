@@ -1,0 +1,150 @@
+"""Where environments are quickest: in this process, or in worker processes."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlfast.env.process.channel import Channel, Closed
+from rlfast.env.process.crew import by_value, registrations
+from rlfast.env.process.start import Child, Served, Spawned, cores, method_of
+from rlfast.env.process.worker import leaving, prepare, register
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import gymnasium as gym
+
+PROBE = "rlfast.env.process.measure:main"
+_BUDGET = 0.02  # seconds of stepping
+_PATIENCE = 10.0  # seconds beyond which a constructor counts as one that hangs
+_STEP = 60e-6  # seconds that a step of the whole pool costs beside the environments: two wake-ups and some calls
+_ENV = 3e-6  # seconds that an environment costs a worker beside its own step
+_BYTE = 0.1e-9  # seconds to copy a byte
+_GAIN = 0.8  # processes must promise to take at most this part of the time: an estimate is none better
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a throwaway process has found out about one environment.
+
+    :param step: seconds of a step, the smallest of several batches; None where there was none.
+    :param size: bytes of an observation.
+    :param failure: why it could not be measured.
+    """
+
+    step: float | None
+    size: int = 0
+    failure: str | None = None
+
+
+def measure(env_fn: Callable[[], gym.Env[Any, Any]]) -> Measurement:
+    """Makes one environment in a process of its own, and steps it for some 20 ms with sampled actions.
+
+    :param env_fn: makes the environment. What it does to its process, this one is spared.
+    """
+    channel, end = Channel.pair()
+    with end:
+        child: Child = Served(end, PROBE) if method_of(None) == "forkserver" else Spawned(end, PROBE)
+    try:
+        channel.send(pickle.dumps((by_value([env_fn]), registrations())))
+        message, _ = channel.receive(timeout=_PATIENCE)
+        found: Measurement = pickle.loads(message)  # noqa: S301
+    except Closed:
+        return Measurement(None, failure="it ended its process")
+    except TimeoutError:
+        return Measurement(None, failure=f"it took more than {_PATIENCE:g} s")
+    finally:
+        child.kill()
+        child.join(1.0)
+        channel.close()
+    return found
+
+
+def main(descriptor: int, parent: int) -> None:
+    """The other side of :func:`measure`, as a process of its own.
+
+    :param descriptor: the open socket to the parent.
+    :param parent: process to end with.
+    """
+    with leaving():
+        prepare(parent)
+        probe(Channel(socket.socket(fileno=descriptor)))
+
+
+def probe(channel: Channel) -> None:
+    """Measures what the parent sends."""
+    try:
+        functions, registered = pickle.loads(channel.receive()[0])  # noqa: S301
+        register(registered)
+        found = _timed(pickle.loads(functions)[0]())  # noqa: S301
+    except BaseException as error:
+        found = Measurement(None, failure=f"it raised {type(error).__name__}: {error}")
+    channel.send(pickle.dumps(found))
+
+
+def _timed(env: gym.Env[Any, Any]) -> Measurement:
+    env.action_space.seed(0)
+    obs, _ = env.reset(seed=0)
+    best, batch, begun = np.inf, 1, time.perf_counter()
+    while time.perf_counter() - begun < _BUDGET:
+        actions = [env.action_space.sample() for _ in range(batch)]
+        start = time.perf_counter()
+        for action in actions:
+            _, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                env.reset()
+        took = (time.perf_counter() - start) / batch
+        best, batch = min(best, took), min(batch * 2, 64) if took < 1e-3 else 1
+    return Measurement(float(best), _bytes(obs))
+
+
+def _bytes(obs: Any) -> int:
+    if isinstance(obs, dict):
+        return sum(map(_bytes, obs.values()))
+    if isinstance(obs, tuple):
+        return sum(map(_bytes, obs))
+    return int(np.asarray(obs).nbytes)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where environments shall run, and why.
+
+    :param placement: ``"in-process"`` or ``"process"``.
+    :param reason: in one line.
+    """
+
+    placement: str
+    reason: str
+
+
+def choose(env_fns: Sequence[Callable[[], gym.Env[Any, Any]]], num_workers: int | None = None) -> Choice:
+    """Measures the first environment, and says where all of them take the least time.
+
+    Without the prospect of a clear gain they stay in this process. An environment that cannot be measured goes into a
+    process, where it harms nobody.
+
+    :param env_fns: one callable per environment.
+    :param num_workers: how many processes there would be; None: one for each core.
+    """
+    count = len(env_fns)
+    workers = min(count, num_workers or cores(), cores())
+    if workers < 2:
+        return Choice("in-process", "there is nothing to share between processes")
+    found = measure(env_fns[0])
+    if found.step is None:
+        return Choice("process", f"the first environment could not be measured: {found.failure}")
+    alone = count * found.step
+    shared = _STEP + -(-count // workers) * (found.step + _ENV) + count * found.size * _BYTE
+    placement = "process" if shared < _GAIN * alone else "in-process"
+    return Choice(
+        placement,
+        f"a step of {found.step * 1e6:.3g} us makes {alone * 1e6:.3g} us for {count} environments in this process, "
+        f"and some {shared * 1e6:.3g} us in {workers} others",
+    )

@@ -1,0 +1,72 @@
+import logging
+import os
+import time
+
+import pytest
+
+from faulty import Faulty, Sampled, Slow
+from rlfast.env import SubprocVectorEnv
+from rlfast.env.process import measure as module
+from rlfast.env.process.measure import choose, measure
+from scripted import Scripted
+
+
+def test_a_step_is_timed_in_a_process_that_is_thrown_away():
+    found = measure(lambda: Slow(0.004))
+    assert 0.004 <= found.step < 0.1
+    assert (found.size, found.failure) == (8, None)
+    assert 0 < measure(Scripted).step < 0.004
+    assert measure(lambda: Sampled("nested")).size == 2 + 4 + 8
+
+
+def test_quick_environments_stay_and_slow_ones_share_the_cores(monkeypatch):
+    monkeypatch.setattr(module, "cores", lambda: 2)
+    choice = choose([Scripted] * 8)
+    assert choice.placement == "in-process"
+    assert "for 8 environments in this process" in choice.reason
+    assert choose([lambda: Slow(0.004)] * 8).placement == "process"
+    assert choose([lambda: Slow(0.004)]).placement == "in-process"  # one has nobody to share with
+    monkeypatch.setattr(module, "cores", lambda: 1)
+    assert choose([lambda: Slow(0.004)] * 8).placement == "in-process"
+
+
+@pytest.mark.parametrize(
+    ("fault", "phase", "why"),
+    [
+        ("kill", "step", "it ended its process"),
+        ("exit", "constructor", "it ended its process"),
+        ("raise", "reset", "it raised ZeroDivisionError: no such number"),
+        ("hang", "step", "it took more than 1 s"),
+    ],
+)
+def test_what_cannot_be_measured_goes_into_a_process(monkeypatch, fault, phase, why):
+    monkeypatch.setattr(module, "cores", lambda: 2)
+    monkeypatch.setattr(module, "_PATIENCE", 10.0 if fault != "hang" else 1.0)
+    start = time.monotonic()
+    choice = choose([lambda: Faulty(fault, phase=phase, at=1)] * 2)
+    assert choice.placement == "process"
+    assert why in choice.reason
+    assert time.monotonic() - start < 10.0
+
+
+def test_auto_says_what_it_chose(monkeypatch, caplog):
+    monkeypatch.setattr(module, "cores", lambda: 2)
+    pid = os.getpid()
+
+    class Where(Slow):
+        def reset(self, **kwargs):
+            self.pid = os.getpid()
+            return super().reset(**kwargs)
+
+    for seconds, placement in [(0.0, "in-process"), (0.004, "process")]:
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            envs = SubprocVectorEnv([lambda seconds=seconds: Where(seconds)] * 4, placement="auto")
+        envs.reset(seed=3)
+        assert envs.placement == placement
+        assert (envs.get_env_attr("pid", 0) == [pid]) == (placement == "in-process")
+        assert f"environments run {placement}: a step of" in caplog.text
+        assert envs.step([0] * 4)[0].tolist() == [[0, 1]] * 4
+        envs.close()
+    with pytest.raises(ValueError, match='placement must be "process" or "auto"'):
+        SubprocVectorEnv([Scripted], placement="mars")
