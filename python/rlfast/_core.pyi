@@ -352,9 +352,7 @@ class Slab:
         """An array over the rows at ``offset``; with a lease, they stay lent as long as it or a view of it lives."""
     def notes(self) -> NDArray[np.uint8]:
         """The notes of all, as an array over them."""
-    def gather(
-        self, ids: _Index | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], int]:
+    def gather(self, ids: _Index | None) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], int]:
         """Rewards, terminated, truncated in answers (None: of all), and the bits of their notes together."""
     def lend(self) -> Lease | None:
         """Lends a bank that nobody holds."""
