@@ -37,6 +37,8 @@ class RunConfig:
     """Keep the replay buffer in checkpoints; without it, a resumed run fills a new one."""
     device: str = "cpu"
     """Where the networks live: cpu, cuda, cuda:1, ..."""
+    compile: bool = False
+    """Make one graph of each update: quicker on long runs, after some ten seconds of compiling."""
     threads: int = 1
     """Threads of PyTorch: small networks are quickest with one."""
     progress: bool = True

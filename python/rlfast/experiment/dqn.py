@@ -69,6 +69,7 @@ def _policy(config: DQNConfig, obs_space: gym.spaces.Box, act_space: gym.spaces.
         target_update_freq=config.target_update_freq,
         is_double=config.double,
         clip_loss_grad=config.huber,
+        compile=config.compile,
     )
     policy.seed(stream_seed(config.seed, "policy"))
     return policy

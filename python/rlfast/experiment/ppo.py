@@ -79,6 +79,7 @@ def _policy(config: PPOConfig, obs_space: gym.Space[Any], act_space: gym.Space[A
         gae_lambda=config.gae_lambda,
         discount_factor=config.gamma,
         deterministic_eval=True,
+        compile=config.compile,
     )
     policy.seed(stream_seed(config.seed, "policy"))
     return policy

@@ -70,6 +70,7 @@ def _policy(config: SACConfig, obs_space: gym.Space[Any], act_space: gym.Space[A
         gamma=config.gamma,
         alpha=_alpha(config, math.prod(act_space.shape)),
         estimation_step=config.n_step,
+        compile=config.compile,
     )
     policy.seed(stream_seed(config.seed, "policy"))
     return policy.to(config.device)

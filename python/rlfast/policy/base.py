@@ -1,6 +1,7 @@
 import time
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from rlfast.exploration import BaseNoise
+from rlfast.policy._compiled import CompiledUpdate, check_compilable
 from rlfast.policy._lagged import LaggedNetworks
 from rlfast.policy._returns import Index, ReturnEstimation
 from rlfast.policy.acting import ActingPolicy
@@ -174,6 +176,19 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         self.set_random_state(state["random"])
         for name, part in parts.items():
             part.load_state_dict(state["parts"][name])
+
+    def compiled(self, update: Callable[..., Any], *networks: nn.Module) -> CompiledUpdate:
+        """Make one graph of an update, for policies with ``compile=True``.
+
+        :param update: a method that takes and gives tensors.
+        :param networks: what it computes with.
+        :raises ValueError: for a recurrent network or an unknown optimizer.
+        """
+        check_compilable(*networks)
+        return CompiledUpdate(update, self._all_optimizers)
+
+    def _all_optimizers(self) -> list[torch.optim.Optimizer]:
+        return [*self._optimizers().values()]
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
         return {name: value for name, value in vars(self).items() if isinstance(value, torch.optim.Optimizer)}

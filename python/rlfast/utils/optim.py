@@ -45,6 +45,8 @@ def optim_step(
     """Do one step down the gradient: clear the gradients, ``loss.backward()``, clip if asked to, ``optim.step()``.
 
     Only the parameters that the optimizer holds get a gradient: an actor's loss costs no gradients of its critic.
+    Within a graph of torch.compile, where the optimizer must be captured (:mod:`rlfast.utils.capture`), ``.grad`` stays
+    as it is, and the norm is that of all that the optimizer holds.
 
     :param loss: scalar.
     :param optim: holds the parameters that are moved.
@@ -54,6 +56,9 @@ def optim_step(
     """
     if max_grad_norm and module is None:
         raise ValueError(f"max_grad_norm={max_grad_norm} needs the module whose gradients are to be clipped")
+    if torch.compiler.is_compiling():
+        optim.captured.descend(loss, max_grad_norm)  # type: ignore[attr-defined]
+        return
     optim.zero_grad()
     moved = [p for group in optim.param_groups for p in group["params"] if p.requires_grad]
     loss.backward(inputs=moved)  # type: ignore[no-untyped-call]

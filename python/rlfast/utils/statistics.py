@@ -128,8 +128,8 @@ class RunningMeanStd:
             self._merge(other.mean, other.var, other.count)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the statistics so far, for a checkpoint."""
-        return {"mean": np.array(self.mean), "var": np.array(self.var), "count": self.count}
+        """Give the statistics so far, for a checkpoint: numbers and lists of them."""
+        return {"mean": self.mean.tolist(), "var": self.var.tolist(), "count": self.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state_dict` gave."""

@@ -75,6 +75,7 @@ class PPOPolicy(BasePolicy):
         Default: True.
     :param action_bound_method: how actions are brought into [-1, 1] before: ``"clip"`` (default), ``"tanh"``, or None.
     :param lr_scheduler: takes a step after each update. Default: None.
+    :param compile: whether a gradient step becomes one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, scaling of anything but a Box with finite bounds, or an actor of
         another width than the actions'.
 
@@ -120,6 +121,7 @@ class PPOPolicy(BasePolicy):
         action_scaling: bool = True,
         action_bound_method: Literal["clip", "tanh"] | None = "clip",
         lr_scheduler: TLearningRateScheduler | None = None,
+        compile: bool = False,
     ) -> None:
         check_gamma("discount_factor", discount_factor)
         check_gamma("gae_lambda", gae_lambda)
@@ -154,6 +156,7 @@ class PPOPolicy(BasePolicy):
         self.max_batchsize = max_batchsize
         self.deterministic_eval = deterministic_eval
         self.ret_rms = RunningMeanStd()
+        self._compiled = self.compiled(self._gradient_step, actor, critic) if compile else None
         self._rollout: tuple[ReplayBuffer, Index] | None = None  # for recomputed advantages
 
     # -- acting --------------------------------------------------------------------------------------------------------
@@ -219,11 +222,12 @@ class PPOPolicy(BasePolicy):
         """
         rollout = cast("Any", batch)
         losses: list[torch.Tensor] = []
+        gradient_step = self._gradient_step if self._compiled is None else self._compiled
         for step in range(repeat):
             if step and self._rollout is not None:
                 self._add_returns(rollout, *self._rollout)
             for rows in self._minibatches(rollout, batch_size):
-                losses += self._gradient_step(*rows)
+                losses += gradient_step(*rows)
         columns = torch.stack(losses).view(-1, 4).T.tolist()  # the one time that the device is waited for
         loss, clip_loss, vf_loss, ent_loss = map(SequenceSummaryStats.from_sequence, columns)
         return PPOTrainingStats(loss=loss, clip_loss=clip_loss, vf_loss=vf_loss, ent_loss=ent_loss)
@@ -286,18 +290,6 @@ class PPOPolicy(BasePolicy):
     @property
     def _device(self) -> torch.device:
         return device_of(self.actor) or torch.device("cpu")
-
-    # -- state ---------------------------------------------------------------------------------------------------------
-
-    def get_extra_state(self) -> dict[str, Any]:
-        scale = {"mean": float(self.ret_rms.mean), "var": float(self.ret_rms.var), "count": self.ret_rms.count}
-        return {**super().get_extra_state(), "returns": scale}
-
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        super().set_extra_state(state)
-        scale = state["returns"]
-        self.ret_rms.mean, self.ret_rms.var = np.asarray(scale["mean"]), np.asarray(scale["var"])
-        self.ret_rms.count = scale["count"]
 
 
 def _rows(column: Any, rows: Any) -> Any:

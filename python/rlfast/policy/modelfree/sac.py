@@ -13,9 +13,10 @@ from rlfast.data import to_torch
 from rlfast.data.batch import wrap
 from rlfast.exploration import BaseNoise, GaussianNoise
 from rlfast.functional.distributions import SquashedNormal
-from rlfast.functional.losses import soft_value, squared_loss
+from rlfast.functional.losses import bootstrapped_return, soft_value, squared_loss
 from rlfast.policy._alpha import Alpha, AutoAlpha, make_alpha
 from rlfast.policy._checks import check_gamma, check_output
+from rlfast.policy._compiled import with_nstep_parts
 from rlfast.policy._hidden import stored_state
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
 from rlfast.utils.net.common import device_of
@@ -74,6 +75,7 @@ class SACPolicy(BasePolicy):
     :param action_bound_method: ``"clip"`` (default) or None, for actions that noise has moved out of [-1, 1].
     :param observation_space: of one environment, kept for reference. Default: None.
     :param lr_scheduler: takes a step after each update. Default: None.
+    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, another kind of action space, an actor of another width, or one of
         ``critic2`` and ``critic2_optim`` without the other.
 
@@ -113,6 +115,7 @@ class SACPolicy(BasePolicy):
         action_bound_method: Literal["clip"] | None = "clip",
         observation_space: gym.Space[Any] | None = None,
         lr_scheduler: TLearningRateScheduler | None = None,
+        compile: bool = False,
     ) -> None:
         if not isinstance(action_space, Box):
             raise ValueError(f"SAC needs a Box action space, got {action_space}")
@@ -151,6 +154,7 @@ class SACPolicy(BasePolicy):
         self.gamma = gamma
         self.n_step = estimation_step
         self.deterministic_eval = deterministic_eval
+        self._compiled = self.compiled(self._whole_update, actor, critic, self.critic2) if compile else None
         self.set_exp_noise(GaussianNoise(sigma=0.1) if exploration_noise == "default" else exploration_noise)
 
     @property
@@ -219,6 +223,8 @@ class SACPolicy(BasePolicy):
             state = stored_state(batch, buffer, last, of_next=True)
             return self._next_value(to_torch(obs_next, device=self._device), self._draw(len(last)), state)
 
+        if self._compiled is not None:
+            return with_nstep_parts(batch, buffer, indices, self.gamma, self.n_step)
         batch.state = stored_state(batch, buffer, indices)
         return self.compute_nstep_return(batch, buffer, indices, target_q, self.gamma, self.n_step)
 
@@ -229,10 +235,14 @@ class SACPolicy(BasePolicy):
         """
         device = self._device
         obs, act = to_torch(batch.obs, device=device), to_torch(batch.act, torch.float32, device)
-        returns_B = to_torch(batch.returns, torch.float32, device).flatten()
         weight_B = to_torch(batch.weight, torch.float32, device) if "weight" in batch else None
-        noise = self._draw(len(returns_B))
-        losses, batch.td_error = self._gradient_steps(obs, batch.get("state"), act, returns_B, weight_B, noise)
+        if self._compiled is not None:
+            parts = [to_torch(batch[name], device=device) for name in ("obs_next", "reward_sum", "discount")]
+            noise_next, noise = self._draw(len(act)), self._draw(len(act))  # in the order of process_fn and learn
+            losses, batch.td_error = self._compiled(obs, act, *parts, weight_B, noise_next, noise)
+        else:
+            returns_B, noise = to_torch(batch.returns, torch.float32, device).flatten(), self._draw(len(act))
+            losses, batch.td_error = self._gradient_steps(obs, batch.get("state"), act, returns_B, weight_B, noise)
         actor_loss, critic1_loss, critic2_loss, alpha, *alpha_loss = torch.stack(losses).tolist()
         return SACTrainingStats(
             actor_loss=actor_loss,
@@ -268,6 +278,23 @@ class SACPolicy(BasePolicy):
         losses += [] if alpha_loss is None else [alpha_loss]
         return [loss.detach() for loss in losses], (td1_B + td2_B).detach() / 2
 
+    def _whole_update(
+        self,
+        obs: torch.Tensor,
+        act: torch.Tensor,
+        obs_next: torch.Tensor,
+        reward_sum_B: torch.Tensor,
+        discount_B: torch.Tensor,
+        weight_B: torch.Tensor | None,
+        noise_next: torch.Tensor,
+        noise: torch.Tensor,
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Do as one graph what :meth:`process_fn` and :meth:`learn` do in turn."""
+        with torch.no_grad():
+            value_B = self._next_value(obs_next, noise_next, None)
+            returns_B = bootstrapped_return(reward_sum_B.to(value_B.dtype), discount_B.to(value_B.dtype), value_B)
+        return self._gradient_steps(obs, None, act, returns_B, weight_B, noise)
+
     def _next_value(self, obs_next: Any, noise: torch.Tensor, state: Any) -> torch.Tensor:
         """Rate the observation after the last reward, ``[B]``."""
         act, log_prob_B = self._act(obs_next, noise, state)
@@ -292,17 +319,6 @@ class SACPolicy(BasePolicy):
     @property
     def _device(self) -> torch.device:
         return device_of(self.actor) or torch.device("cpu")
-
-    # -- state ---------------------------------------------------------------------------------------------------------
-
-    def get_extra_state(self) -> dict[str, Any]:
-        noise = None if self._noise is None else self._noise.random_state()
-        return {**super().get_extra_state(), "exploration": noise}
-
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        super().set_extra_state(state)
-        if self._noise is not None:
-            self._noise.set_random_state(state["exploration"])
 
 
 def _another(critic: nn.Module) -> nn.Module:

@@ -1,0 +1,162 @@
+"""Whole updates as one graph: equal to eager ones, seen by whoever acts, and saved alike."""
+
+import copy
+import inspect
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete
+from torch._dynamo.utils import counters
+
+from rlfast.data import Batch, VectorReplayBuffer
+from rlfast.functional import Categorical
+from rlfast.policy import AutoAlpha, DQNPolicy, PPOPolicy, SACPolicy
+from rlfast.policy._compiled import CompiledUpdate
+from rlfast.utils.net.common import Net, Recurrent
+from rlfast.utils.net.continuous import ActorProb
+from rlfast.utils.net.continuous import Critic as ActionCritic
+from rlfast.utils.net.discrete import Actor, Critic
+from rlfast.utils.optim import adam
+
+
+def make_dqn(*, seed=0, **options):
+    torch.manual_seed(seed)
+    net = Net(4, 3, hidden_sizes=[16])
+    defaults = {"target_update_freq": 7, "estimation_step": 2, "clip_loss_grad": True, "optim": adam(1e-3)}
+    return DQNPolicy(model=net, action_space=Discrete(3), **defaults | options)
+
+
+def make_sac(*, seed=0, **options):
+    torch.manual_seed(seed)
+    return SACPolicy(
+        actor=ActorProb(Net(4, hidden_sizes=[16]), 1, unbounded=True, conditioned_sigma=True),
+        actor_optim=adam(1e-3),
+        critic=ActionCritic(Net(4, 1, hidden_sizes=[16], concat=True)),
+        critic_optim=adam(1e-3),
+        action_space=Box(-1, 1, (1,)),
+        alpha=AutoAlpha(-1.0, 0.0, adam(1e-3)),
+        estimation_step=2,
+        **options,
+    )
+
+
+def make_ppo(*, seed=0, **options):
+    torch.manual_seed(seed)
+    defaults = {"max_grad_norm": 0.5, "value_clip": True, "dual_clip": 3.0}
+    policy = PPOPolicy(
+        actor=Actor(Net(4, hidden_sizes=[16]), 3, softmax_output=False),
+        critic=Critic(Net(4, hidden_sizes=[16])),
+        optim=adam(1e-3),
+        dist_fn=Categorical,
+        action_space=Discrete(3),
+        action_scaling=False,
+        **defaults | options,
+    )
+    policy.seed(seed)
+    return policy
+
+
+MAKE = {"dqn": make_dqn, "sac": make_sac, "ppo": make_ppo}
+
+
+def transitions(name):
+    rng = np.random.default_rng(0)
+    buffer = VectorReplayBuffer(400, 4, seed=0)
+    for t in range(100):
+        obs, obs_next = rng.normal(size=(2, 4, 4)).astype(np.float32)
+        act = rng.uniform(-1, 1, (4, 1)).astype(np.float32) if name == "sac" else rng.integers(3, size=4)
+        flags = {"terminated": np.full(4, t % 10 == 9), "truncated": np.full(4, t % 7 == 6)}
+        buffer.add(Batch(obs=obs, act=act, rew=rng.normal(size=4), obs_next=obs_next, info={}, **flags))
+    return buffer
+
+
+def weights(policy):
+    return torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
+
+
+def train(name, policy, buffer, updates):
+    """Do so many gradient steps, on the same samples and noise for each policy."""
+    losses = []
+    for step in range(updates // 10 if name == "ppo" else updates):
+        torch.manual_seed(step)
+        if name == "ppo":
+            losses.append(policy.update(0, buffer, batch_size=90, repeat=3).loss.mean)  # 90, 90, 90, 130
+        else:
+            indices = np.random.default_rng(step).integers(400, size=32)
+            batch = policy.process_fn(buffer[indices], buffer, indices)
+            losses.append([*policy.learn(batch).get_loss_stats_dict().values()])
+    return np.array(losses)
+
+
+def compare_over_100_updates(name):
+    eager, compiled = MAKE[name](), MAKE[name](compile=True)
+    buffer = transitions(name)
+    assert train(name, compiled, buffer, 50) == pytest.approx(train(name, eager, buffer, 50), abs=1e-5)
+    graphs = counters["stats"]["unique_graphs"]
+    assert graphs >= 1
+    assert train(name, compiled, buffer, 50) == pytest.approx(train(name, eager, buffer, 50), abs=1e-5)
+    assert weights(compiled).numpy() == pytest.approx(weights(eager).numpy(), abs=1e-5)
+    assert counters["stats"]["unique_graphs"] == graphs
+    return eager, compiled, buffer
+
+
+@pytest.fixture(autouse=True)
+def _forget_graphs():
+    torch._dynamo.reset()
+    counters.clear()
+
+
+@pytest.mark.pitfall("F7")
+@pytest.mark.pitfall("F6")
+@pytest.mark.parametrize("name", MAKE)
+def test_eager_and_compiled_agree_and_exchange_checkpoints(name, monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
+    eager, compiled, buffer = compare_over_100_updates(name)
+    # who acts sees the new weights at once
+    obs = Batch(obs=np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32), info={})
+    acted = [policy.eval()(obs).logits for policy in (eager, compiled)]
+    assert torch.allclose(torch.cat([*acted[0]]), torch.cat([*acted[1]]), atol=1e-4)
+    # and checkpoints move both ways
+    other = MAKE[name](seed=1)
+    other.load_state_dict(copy.deepcopy(compiled.state_dict()))
+    compiled.load_state_dict(copy.deepcopy(eager.state_dict()))
+    for policy in (eager, compiled, other):
+        train(name, policy.train(), buffer, 20)
+    for policy in (compiled, other):
+        assert weights(policy).numpy() == pytest.approx(weights(eager).numpy(), abs=1e-4)
+
+
+@pytest.mark.long
+@pytest.mark.pitfall("F7")
+@pytest.mark.parametrize("name", MAKE)
+def test_machine_code_agrees_as_well(name):
+    compare_over_100_updates(name)
+
+
+def test_copies_learn_for_themselves(monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "eager")
+    policy, buffer = make_dqn(compile=True), transitions("dqn")
+    train("dqn", policy, buffer, 5)
+    other = copy.deepcopy(policy)
+    before = weights(policy)
+    train("dqn", other, buffer, 5)
+    assert torch.equal(weights(policy), before)
+    assert not torch.equal(weights(other), before)
+
+
+def test_what_cannot_be_compiled():
+    with pytest.raises(ValueError, match="cannot take recurrent networks such as LSTM"):
+        DQNPolicy(model=Recurrent(1, 4, 3), optim=adam(), action_space=Discrete(3), compile=True)
+    with pytest.raises(ValueError, match="compile=True needs an optimizer whose step it knows"):
+        make_dqn(compile=True, optim=torch.optim.Adagrad)
+    policy = make_dqn(compile=True)
+    batch = Batch(obs=Batch(a=np.zeros((1, 4))), info={})
+    with pytest.raises(TypeError, match="needs observations that are one array, got a Batch"):
+        policy.process_fn(batch, None, np.array([0]))
+
+
+def test_a_pytorch_that_cannot(monkeypatch):
+    monkeypatch.setattr("rlfast.policy._compiled.signature", lambda _: inspect.signature(lambda: None))
+    with pytest.raises(RuntimeError, match="needs a PyTorch that takes gradients within a graph"):
+        make_dqn(compile=True)
