@@ -4,6 +4,8 @@ from rlfast.env.adapters import as_vector_env
 from rlfast.env.failure import EnvFailure, WorkerDied
 from rlfast.env.native import NativeVectorEnv
 from rlfast.env.normalization import VectorEnvNormObs
+from rlfast.env.pettingzoo_env import PettingZooEnv
+from rlfast.env.ray import RayEnvWorker, RayVectorEnv
 from rlfast.env.subproc import ShmemVectorEnv, SubprocEnvWorker, SubprocVectorEnv
 from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
 from rlfast.env.worker import DummyEnvWorker, EnvWorker
@@ -18,6 +20,9 @@ __all__ = [
     "EnvWorker",
     "MultiDiscreteToDiscrete",
     "NativeVectorEnv",
+    "PettingZooEnv",
+    "RayEnvWorker",
+    "RayVectorEnv",
     "ShmemVectorEnv",
     "SubprocEnvWorker",
     "SubprocVectorEnv",

@@ -1,0 +1,112 @@
+import os
+import sys
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from env.beside import run_beside
+from rlfast.env import RayEnvWorker, RayVectorEnv
+
+ray = pytest.importorskip("ray")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def running():
+    found_here = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}  # actors import this module
+    ray.init(
+        num_cpus=1,
+        include_dashboard=False,
+        object_store_memory=80 << 20,
+        configure_logging=False,
+        runtime_env=found_here,
+    )
+    yield
+    ray.shutdown()
+
+
+def cart_pole():
+    return gym.make("CartPole-v1", max_episode_steps=9)
+
+
+def broken():
+    class Broken(gym.Wrapper):
+        def step(self, action):
+            raise ZeroDivisionError("no such thing")
+
+    return Broken(cart_pole())
+
+
+def numbered(number, seconds):
+    class Numbered(gym.ObservationWrapper):
+        def observation(self, observation):
+            return np.full_like(observation, number)
+
+        def step(self, action):
+            time.sleep(seconds)
+            return super().step(action)
+
+    return Numbered(cart_pole())
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_actors_say_what_gymnasium_says(mode):
+    ours = RayVectorEnv([cart_pole] * 2, autoreset_mode=mode)
+    ours.action_space.seed(1)
+    assert run_beside(ours, SyncVectorEnv([cart_pole] * 2, autoreset_mode=mode), 30) > 2
+    ours.close()
+
+
+def test_tianshous_protocol_and_attributes():
+    envs = RayVectorEnv([cart_pole] * 2)
+    obs, _ = envs.reset(seed=3)
+    np.testing.assert_array_equal(obs[1], cart_pole().reset(seed=4)[0])
+    *_, infos = envs.step([1], id=[1])
+    assert infos[0]["env_id"] == 1
+    envs.set_env_attr("gravity", 5.0, [1])
+    assert envs.get_env_attr("gravity") == [9.8, 5.0]
+    assert [space.n for space in envs.action_space] == [2, 2]
+    assert envs.seed(7) == [[7], [8]]
+    envs.close()
+    assert envs.is_closed
+
+
+def test_asynchronous_answers_carry_their_number():
+    envs = RayVectorEnv([lambda i=i: numbered(i, 0.02 * i) for i in range(3)], wait_num=1)
+    envs.reset()
+    envs.send(np.zeros(3, int))
+    steps = np.zeros(3, int)
+    for _ in range(30):
+        rows = envs.recv()
+        np.testing.assert_array_equal(rows.obs[:, 0], rows.env_id)
+        steps[rows.env_id] += 1
+        if (done := rows.env_id[rows.done]).size:
+            envs.reset_rows(done)
+        envs.send(np.zeros(len(rows.env_id), int), rows.env_id)
+    assert steps.min() >= 1
+    assert steps[0] > steps[2]
+    envs.close()
+
+
+def test_what_an_environment_raises_arrives():
+    envs = RayVectorEnv([cart_pole, broken])
+    envs.reset()
+    with pytest.raises(ZeroDivisionError, match="no such thing"):
+        envs.step([0, 0])
+    envs.close()
+
+
+def test_a_worker_takes_one_request_at_a_time():
+    worker = RayEnvWorker(cart_pole)
+    worker.send(None, seed=1)
+    with pytest.raises(RuntimeError, match="twice in a row"):
+        worker.send(0)
+    obs, _ = worker.recv()
+    assert obs.shape == (4,)
+    with pytest.raises(RuntimeError, match="without an answer"):
+        worker.recv()
+    worker.close()
+    worker.close()
