@@ -66,7 +66,7 @@ peers = $(abspath .peers)
 bench bench-short: bench-peers
 bench-peers: $(addprefix .peers/.,modern tianshou1 tianshou12 tianshou2 rlox)  ## the libraries we are compared with, in .peers (several GB)
 parity: .peers/.tianshou1
-interop: $(addprefix .peers/.,modern tianshou1 tianshou12 tianshou2)
+interop: $(addprefix .peers/.,modern tianshou1 tianshou12 tianshou2 d3rlpy)
 .peers/.%: bench/environments.py | $(VENV)/.env
 	$(BIN)/python bench/environments.py .peers $*
 	touch $@
@@ -106,10 +106,10 @@ python-test: build      ## pytest with doctests
 parity: build           ## the same answers as Tianshou 1.0, which is installed beside
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python $(run) pytest tests/parity $(PYTEST_ARGS)
 
-interop: build          ## our buffers inside Tianshou 1.0, 1.2 and 2.0 and TorchRL, which are installed beside
+interop: build          ## our buffers inside Tianshou 1.0, 1.2 and 2.0, TorchRL and d3rlpy, which are installed beside
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python RLFAST_TIANSHOU12_PYTHON=$(peers)/tianshou12/bin/python \
 	RLFAST_TIANSHOU2_PYTHON=$(peers)/tianshou2/bin/python RLFAST_TORCHRL_PYTHON=$(peers)/modern/bin/python \
-	$(run) pytest tests/interop $(PYTEST_ARGS)
+	RLFAST_D3RLPY_PYTHON=$(peers)/d3rlpy/bin/python $(run) pytest tests/interop $(PYTEST_ARGS)
 
 learning: build         ## agents reach their thresholds (long)
 	$(run) pytest -m learning --timeout 0 $(PYTEST_ARGS)

@@ -24,6 +24,7 @@ ENVIRONMENTS = {
     "tianshou1": ["numpy==1.24.4", "tianshou==1.0.0"],
     "tianshou2": ["numpy>=2", "tianshou==2.0.1"],
     "tianshou12": ["tianshou==1.2.0"],
+    "d3rlpy": ["d3rlpy==2.8.1", "minari[create,hdf5]", "pillow"],
     "rlox": ["numpy>=2", "gymnasium", "rlox==1.2.0"],
 }
 

@@ -14,7 +14,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {"bench/README.md": "measuring.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 PACKAGES = ("data", "env", "functional", "policy", "trainer", "exploration", "utils")
-ADAPTERS = ("tianshou", "sb3", "cleanrl", "torchrl")
+ADAPTERS = ("tianshou", "sb3", "cleanrl", "torchrl", "d3rlpy")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

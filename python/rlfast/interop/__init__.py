@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_ADAPTERS = frozenset({"cleanrl", "sb3", "tianshou", "torchrl"})
+_ADAPTERS = frozenset({"d3rlpy", "cleanrl", "sb3", "tianshou", "torchrl"})
 
 
 def __getattr__(name: str) -> Any:

@@ -61,8 +61,9 @@ def _fields(episode: Any) -> dict[str, Any]:
         "rew": np.asarray(episode.rewards),
         "terminated": np.asarray(episode.terminations, np.bool_),
         "truncated": np.asarray(episode.truncations, np.bool_),
-        "info": _map(lambda leaf: leaf[-length:], infos),
     }
+    if episode.infos is not None:
+        fields["info"] = _map(lambda leaf: leaf[-length:], infos)
     if infos and all(len(leaf) > length for leaf in _leaves(infos)):
         fields["first_info"] = _map(lambda leaf: _first(leaf[0], length), infos)
     return fields
@@ -116,7 +117,11 @@ def _episodes(buffer: Files, ring: int | None) -> list[dict[str, Any]]:
         return []
     ends = np.flatnonzero(buffer._store.take(rows, ["done"], 1)["done"]) + 1
     parts = [part for part in np.split(rows, ends) if len(part)]
-    return [_episode(buffer._store.take(part, stack_num=1)) for part in parts]
+    episodes = [_episode(buffer._store.take(part, stack_num=1)) for part in parts]
+    if not buffer._store.has("info"):
+        for episode in episodes:
+            episode["infos"] = None
+    return episodes
 
 
 def _episode(fields: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +135,7 @@ def _episode(fields: dict[str, Any]) -> dict[str, Any]:
         "rewards": fields["rew"],
         "terminations": fields["terminated"],
         "truncations": truncated,
-        "infos": _given(infos) if infos else None,
+        "infos": _given(infos),
     }
 
 

@@ -1,0 +1,234 @@
+"""What ``test_d3rlpy.py`` asks of ``rlfast.interop.d3rlpy``, run by an interpreter that has d3rlpy.
+
+``python d3rlpy_driver.py`` runs every ``check_*`` and writes what went wrong, by name, as JSON to standard output.
+"""
+
+import contextlib
+import io
+import json
+import os
+import re
+import sys
+import tempfile
+import traceback
+import warnings
+from pathlib import Path
+
+import d3rlpy
+import gymnasium
+import numpy as np
+from d3rlpy import dataset as host
+
+from rlfast.data import ReplayBuffer as Plain
+from rlfast.interop.d3rlpy import ReplayBuffer
+
+LENGTHS = (5, 3, 1, 8)
+
+
+def episode(length, terminated, seed, several=False):
+    rng = np.random.default_rng(seed)
+    observations = rng.random((length, 3)).astype(np.float32)
+    if several:
+        observations = [observations, rng.integers(0, 256, (length, 2, 4, 4), dtype=np.uint8)]
+    actions, rewards = rng.random((length, 2)).astype(np.float32), rng.random((length, 1)).astype(np.float32)
+    return host.Episode(observations, actions, rewards, terminated)
+
+
+def episodes(several=False):
+    return [episode(length, place % 2 == 0, place, several) for place, length in enumerate(LENGTHS)]
+
+
+def buffers(several=False, limit=100, **kwargs):
+    mine = ReplayBuffer(limit, episodes=episodes(several), seed=0, **kwargs)
+    yours = host.ReplayBuffer(host.FIFOBuffer(limit), episodes=episodes(several), **kwargs)
+    return mine, yours
+
+
+def arrays(value):
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def same_episode(one, other):
+    for mine, yours in zip(arrays(one.observations), arrays(other.observations), strict=True):
+        np.testing.assert_array_equal(mine, yours)
+        assert mine.dtype == yours.dtype
+    np.testing.assert_array_equal(one.actions, other.actions)
+    np.testing.assert_array_equal(one.rewards, other.rewards)
+    assert one.rewards.dtype == other.rewards.dtype
+    assert one.terminated == other.terminated
+
+
+def check_episodes_are_what_was_given():
+    for several in (False, True):
+        mine, yours = buffers(several)
+        assert isinstance(mine, host.ReplayBufferBase)
+        assert mine.transition_count == yours.transition_count == len(mine.buffer)
+        assert mine.size() == len(LENGTHS)
+        for one, other in zip(mine.episodes, episodes(several), strict=True):
+            same_episode(one, other)
+        for index in range(yours.transition_count):
+            (one, at), (other, there) = mine.buffer[index], yours.buffer[index]
+            assert at == there
+            same_episode(one, other)
+        assert mine.dataset_info.action_size == yours.dataset_info.action_size
+
+
+def check_mini_batches_are_the_pickers():
+    for several in (False, True):
+        mine, _ = buffers(several)
+        batch = mine.sample_transition_batch(64)
+        picker, given = host.BasicTransitionPicker(), episodes(several)
+        known = {float(arrays(e.observations)[0][i, 0]): (e, i) for e in given for i in range(e.transition_count)}
+        expected = []
+        for place in range(64):
+            found, at = known[float(arrays(batch.observations)[0][place, 0])]
+            expected.append(picker(found, at))
+        whole = host.TransitionMiniBatch.from_transitions(expected)
+        for name in ("observations", "next_observations"):
+            for one, other in zip(arrays(getattr(batch, name)), arrays(getattr(whole, name)), strict=True):
+                np.testing.assert_array_equal(one, other)
+                assert one.dtype == np.float32
+        for name in ("actions", "rewards", "next_actions", "terminals", "intervals"):
+            np.testing.assert_array_equal(getattr(batch, name), getattr(whole, name))
+            assert getattr(batch, name).dtype == np.float32
+        assert len(batch.transitions) == 64
+        for one, other in zip(batch.transitions, expected, strict=True):
+            np.testing.assert_array_equal(one.rewards_to_go, other.rewards_to_go)
+            np.testing.assert_array_equal(one.reward, other.reward)
+            np.testing.assert_array_equal(one.next_action, other.next_action)
+            assert (one.terminal, one.interval) == (other.terminal, other.interval)
+            for x, y in zip(arrays(one.next_observation), arrays(other.next_observation), strict=True):
+                np.testing.assert_array_equal(x, y)
+        assert len(batch.transitions[3:7]) == 4
+
+
+def check_every_transition_is_drawn_alike():
+    mine, _ = buffers()
+    seen = np.concatenate([mine.sample_transition_batch(1000).observations[:, 0] for _ in range(20)])
+    counts = np.unique(seen, return_counts=True)[1]
+    assert len(counts) == mine.transition_count
+    assert abs(counts / 20_000 * mine.transition_count - 1).max() < 0.2
+
+
+def check_other_pickers_and_slicers():
+    for picker in (host.MultiStepTransitionPicker(3, 0.9), host.SparseRewardTransitionPicker(-100)):
+        mine, _ = buffers(transition_picker=picker)
+        batch = mine.sample_transition_batch(16)
+        assert batch.observations.shape == (16, 3)
+        wanted = {1.0} if isinstance(picker, host.SparseRewardTransitionPicker) else {1.0, 2.0, 3.0}
+        assert set(np.unique(batch.intervals)) <= wanted
+    mine, yours = buffers()
+    part = mine.sample_trajectory_batch(8, 4)
+    assert part.observations.shape == (8, 4, 3)
+    assert mine.sample_trajectory(4).length == yours.sample_trajectory(4).length == 4
+    assert mine.sample_transition().observation.shape == (3,)
+    mixed = host.MixedReplayBuffer(mine, yours, 0.5)
+    assert mixed.sample_transition_batch(8).observations.shape == (8, 3)
+
+
+def check_steps_online():
+    env = gymnasium.make("CartPole-v1")
+    mine = ReplayBuffer(50, env=env, seed=0)
+    yours = host.create_fifo_replay_buffer(50, env=env)
+    for place, length in enumerate((6, 2, 4)):
+        rng = np.random.default_rng(place)
+        for _ in range(length):
+            step = rng.random(4).astype(np.float32), int(rng.integers(2)), float(rng.random())
+            for buffer in (mine, yours):
+                buffer.append(*step)
+        for buffer in (mine, yours):
+            buffer.clip_episode(terminated=place % 2 == 1)
+        assert mine.transition_count == yours.transition_count
+    for one, other in zip(mine.episodes, yours.episodes, strict=True):
+        same_episode(one, other)
+    mine.append(np.ones(4, np.float32), 1, 1.0)  # d3rlpy's writer lets an episode of one step run on into the next
+    mine.clip_episode(terminated=True)
+    assert mine.episodes[-1].size() == 1
+    assert mine.episodes[-1].terminated
+    assert mine.sample_transition_batch(9).actions.shape == (9, 1)
+
+
+def check_the_oldest_go():
+    mine = ReplayBuffer(10, episodes=episodes(), seed=0)
+    assert [one.size() for one in mine.episodes] == [1, 1, 8]
+    assert mine.transition_count == 1 + 7
+    same_episode(mine.episodes[-1], episodes()[-1])
+
+
+def check_files_both_ways():
+    mine, yours = buffers()
+    for writer in (mine, yours):
+        for kind, where in ((ReplayBuffer, 100), (host.ReplayBuffer, host.FIFOBuffer(100))):
+            file = io.BytesIO()
+            writer.dump(file)
+            again = kind.load(file, where)
+            for one, other in zip(again.episodes, episodes(), strict=True):
+                same_episode(one, other)
+    made = ReplayBuffer.from_episode_generator(episodes, 100)
+    assert made.transition_count == mine.transition_count
+
+
+def check_training():
+    env = gymnasium.make("CartPole-v1")
+    mine = ReplayBuffer(1000, env=env, seed=0)
+    config = d3rlpy.algos.DQNConfig(batch_size=16, target_update_interval=20)
+    dqn = config.create()
+    dqn.fit_online(env, mine, n_steps=150, n_steps_per_epoch=150, update_start_step=50, **QUIET)
+    assert mine.transition_count > 120
+    offline = d3rlpy.algos.DiscreteCQLConfig(batch_size=16).create()
+    offline.fit(mine, n_steps=20, n_steps_per_epoch=20, **QUIET)
+    pi = d3rlpy.algos.TD3PlusBCConfig(batch_size=16).create()
+    pi.fit(buffers()[0], n_steps=5, n_steps_per_epoch=5, **QUIET)
+    decision = d3rlpy.algos.DecisionTransformerConfig(batch_size=4, context_size=3).create()
+    decision.fit(buffers()[0], n_steps=2, n_steps_per_epoch=2, **QUIET)
+
+
+QUIET = {"logger_adapter": d3rlpy.logging.NoopAdapterFactory(), "show_progress": False}
+
+
+def check_what_minaris_collector_writes():
+    import minari
+
+    warnings.simplefilter("ignore")
+    os.environ["MINARI_DATASETS_PATH"] = tempfile.mkdtemp()
+    env = minari.DataCollector(gymnasium.make("CartPole-v1", max_episode_steps=12), record_infos=True)
+    env.action_space.seed(0)
+    for seed in range(4):
+        env.reset(seed=seed)
+        over = False
+        while not over:
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            over = terminated or truncated
+    dataset = env.create_dataset("cartpole/test-v0")
+    buffer = Plain.from_minari(dataset)
+    assert len(buffer) == dataset.total_steps
+    again = buffer.to_minari("cartpole/again-v0", env="CartPole-v1")
+    for one, other in zip(dataset.iterate_episodes(), again.iterate_episodes(), strict=True):
+        for field in ("observations", "actions", "rewards", "terminations", "truncations"):
+            np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
+        assert one.infos.keys() == other.infos.keys()
+    assert {bool(one.truncations[-1]) for one in dataset.iterate_episodes()} == {True} or len(buffer) < 48
+
+
+def check_migration_page():
+    page = Path(__file__).parents[2] / "docs" / "migration" / "d3rlpy.md"
+    (block,) = re.findall(r'^```python title="[^"]*"\n(.*?)^```', page.read_text(), re.DOTALL | re.MULTILINE)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(block, page.name, "exec"), {"__name__": "__main__"})
+    assert printed.getvalue().splitlines()[-1:] == re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+
+
+def main():
+    failed = {}
+    for name, check in list(globals().items()):
+        if name.startswith("check_"):
+            try:
+                check()
+            except Exception:
+                failed[name] = traceback.format_exc()
+    json.dump({"version": d3rlpy.__version__, "failed": failed}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
