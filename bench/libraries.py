@@ -18,6 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).absolute().parent.parent  # where `bench` can be imported; not resolved: it may be a link
 RLFAST = "rlfast"
+RLFAST_ENVS = "rlfast envs"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ LIBRARIES = {
     "rlfast in tianshou2": Library("tianshou", "tianshou2", "tianshou", "2.", "rlfast", ours=True),
     "rlfast in sb3": Library("sb3", "modern", "stable-baselines3", "", "rlfast", ours=True),
     "rlfast in torchrl": Library("torchrl", "modern", "torchrl", "", "rlfast", ours=True),
+    RLFAST_ENVS: Library("vector_envs", variant="rlfast"),
+    "gymnasium sync": Library("vector_envs", "modern", "gymnasium", variant="sync"),
+    "gymnasium vectorised": Library("vector_envs", "modern", "gymnasium", variant="vector_entry_point"),
+    "envpool": Library("vector_envs", "modern", "envpool", variant="envpool"),
     "plain": Library("plain"),
     "take": Library("limits", variant="take"),
     "gather": Library("limits", variant="gather"),

@@ -81,3 +81,18 @@ def gae(steps: int, envs: int) -> dict[str, Any]:
             rlox.compute_gae_batched_f32(data["rew"], data["value"], done, last, steps, 0.99, 0.95)
 
     return {"kernel": kernel}
+
+
+def vector_step(id: str, num_envs: int) -> dict[str, Any]:
+    """Random actions; episodes start again in the step that ends them."""
+    envs = rlox.VecEnv(num_envs, 0, id)
+    envs.reset_all()
+    rounds = np.random.default_rng(0).integers(0, 2, (64, num_envs)).astype(np.uint32)
+    actions = cycle(list(rounds))
+
+    def step(count: int) -> None:
+        for action in islice(actions, count):
+            envs.step_all(action)
+
+    step(300)
+    return {"step": step}

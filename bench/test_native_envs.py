@@ -1,0 +1,35 @@
+"""A step of native environments, all of them at once, by random actions; two cores for everyone."""
+
+from bench.harness import Bar, Case
+from bench.libraries import RLFAST_ENVS
+
+OURS, SYNC, VECTORISED, ENVPOOL, RLOX = RLFAST_ENVS, "gymnasium sync", "gymnasium vectorised", "envpool", "rlox"
+CARTPOLE = {16: (12, 12, 2.5), 128: (12, 30, 6), 1024: (6, 60, 10)}  # over Gymnasium's own, EnvPool and rlox
+PENDULUM = {16: 12, 128: 30, 1024: 60}
+
+
+def case(id: str, num_envs: int, others: tuple[str, ...], *bars: Bar) -> Case:
+    params = {"id": id, "num_envs": num_envs}
+    return Case(f"{id} x {num_envs}", "vector_step", "step", params, (OURS, *others), bars, threads=2)
+
+
+CASES = [
+    *(case("CartPole-v1", count, (SYNC,), Bar((SYNC,), 8)) for count in (1, 2, 4, 8, 32, 64, 256, 512, 2048, 4096)),
+    *(
+        case(
+            "CartPole-v1",
+            count,
+            (SYNC, VECTORISED, ENVPOOL, RLOX),
+            Bar((SYNC,), 8),
+            Bar((VECTORISED,), own),
+            Bar((ENVPOOL,), pool),
+            Bar((RLOX,), rust),
+        )
+        for count, (own, pool, rust) in CARTPOLE.items()
+    ),
+    *(case("Pendulum-v1", count, (SYNC, ENVPOOL), Bar((ENVPOOL,), times)) for count, times in PENDULUM.items()),
+]
+
+
+def test_native_envs(measure, case, library):
+    measure(case, library)
