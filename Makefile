@@ -17,8 +17,8 @@ unexport CONDA_PREFIX
 rust_sources := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 pip := $(BIN)/python -m pip --disable-pip-version-check
 run := $(BIN)/python -m
-# A crate of its own, as a user's would be.
-rust_example := cd examples/rust_env && cargo
+# A crate of its own, as a user's would be, here with the versions that the workspace has locked.
+rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help env build dev demo test lint fmt rust-test python-test parity interop learning long bench bench-short bench-quick bench-peers asan valgrind miri docs wheel clean
@@ -89,7 +89,7 @@ lint: build             ## formatting, clippy, ruff, mypy, stubs, layers
 	cargo fmt --all --check
 	$(rust_example) fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	$(rust_example) clippy --all-targets --locked --target-dir $(CURDIR)/target/examples -- -D warnings
+	$(rust_example) clippy --all-targets --target-dir $(CURDIR)/target/examples -- -D warnings
 	$(run) ruff check
 	$(run) ruff format --check
 	$(run) mypy
@@ -98,7 +98,7 @@ lint: build             ## formatting, clippy, ruff, mypy, stubs, layers
 
 rust-test: env          ## cargo test; the Python module itself is tested from Python
 	cargo test --workspace --exclude rlfast-python --locked $(CARGO_ARGS)
-	$(rust_example) test --locked --target-dir $(CURDIR)/target/examples $(CARGO_ARGS)
+	$(rust_example) test --target-dir $(CURDIR)/target/examples $(CARGO_ARGS)
 
 python-test: build      ## pytest with doctests
 	$(run) pytest $(PYTEST_ARGS)

@@ -1,5 +1,6 @@
 //! What a user would test of an environment.
 
+use rlfast_envs::vector::{Autoreset, Output, Vector};
 use rlfast_envs::wrapper::TimeLimit;
 use rlfast_envs::{Env as _, LoadError, Outcome, StepError};
 use rust_env::Lander;
@@ -59,6 +60,23 @@ fn wrappers_work_on_it() {
     env.reset(Some(1), &mut observation);
     let truncated = [1, 0, 1].map(|action| env.step(&[action], &mut observation).truncated);
     assert_eq!(truncated, [false, false, true]);
+}
+
+#[test]
+fn many_fly_at_once_as_each_would_alone() {
+    let (mut env, mut alone) = (Lander::new(), [0.0; 2]);
+    let mut vector = Vector::new(vec![Lander::new(); 3], Autoreset::Disabled);
+    let (mut obs, mut rew, mut terminated, mut truncated) = ([0.0; 6], [0.0; 3], [0; 3], [0; 3]);
+    vector.reset(None, &[Some(1), Some(2), Some(3)], &mut obs).expect("there are three");
+    env.reset(Some(3), &mut alone);
+    for t in 0..20 {
+        let action = i64::from(t % 3 == 0);
+        let output =
+            Output { obs: &mut obs[..], rew: &mut rew, terminated: &mut terminated, truncated: &mut truncated };
+        vector.step(None, &[1, 0, action], output).expect("all are flying");
+        let outcome = env.step(&[action], &mut alone);
+        assert_eq!((&obs[4..], rew[2], terminated[2]), (&alone[..], outcome.reward, 0));
+    }
 }
 
 #[test]
