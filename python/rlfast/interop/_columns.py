@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -162,6 +163,40 @@ class Columns:
                 fields[key] = fields[key].__dict__
         return fields
 
+    def nstep(
+        self,
+        rows: Index,
+        n_steps: int,
+        gamma: float,
+        normalize: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None,
+    ) -> tuple[Index, NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """The last row that each of ``rows`` reaches in ``n_steps`` steps of its episode, the discounted sum of rewards
+        until then, its ``dones`` (0 at a timeout), and the discount of what comes after, ``[B, 1]``.
+
+        Flags end an episode, and so does the newest step, which has no future yet.
+
+        :param normalize: what is done to rewards before they are summed.
+        """
+        rows = np.asarray(rows)  # what it remembers is of no use here
+        size, counts = self.steps, np.arange(n_steps)
+        powers, discounts = _tables(n_steps, gamma)
+        steps = rows % size
+        reached = rows[:, None] + counts
+        seam = steps > size - n_steps
+        if seam.any():
+            reached[seam] -= np.where(steps[seam, None] + counts >= size, size, 0)
+        fields = self.take(reached, NUMBERS)
+        rewards, dones, timeouts = (fields[name] for name in NUMBERS)
+        over = (dones + timeouts) != 0
+        over[:, -1] = True
+        ends = np.minimum(over.argmax(axis=1), (self.cursor - 1 - steps) % size)
+        if normalize is not None:
+            rewards = normalize(rewards)
+        returns = (rewards * powers[ends]).sum(axis=1)
+        at_end = np.arange(0, rewards.size, n_steps) + ends
+        final = dones.take(at_end) * (1 - timeouts.take(at_end))
+        return reached.take(at_end), returns, final, discounts[ends]
+
     def column(self, *path: str) -> NDArray[Any]:
         """A whole column, ``[steps, envs, *shape]``: the storage itself, or a copy where that is another one.
 
@@ -175,3 +210,14 @@ class Columns:
         if isinstance(self.obs, Leaf):
             return self.column(root)
         return {key: self.column(root, key) for key in self.obs}
+
+
+@cache
+def _tables(n_steps: int, gamma: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """For each count of further steps: the weights of the rewards, ``[n, n]``, and the discount after them, ``[n, 1]``.
+
+    Powers as the host takes them, in float32.
+    """
+    counts = np.arange(n_steps)
+    weights = np.where(counts <= counts[:, None], gamma ** counts.astype(np.float32), np.float32(0))
+    return weights, gamma ** (counts[:, None] + 1).astype(np.float32)

@@ -4,6 +4,8 @@
 
     - from cleanrl_utils.buffers import ReplayBuffer
     + from rlfast.interop.cleanrl import ReplayBuffer
+
+:class:`PrioritizedReplayBuffer` takes the place of the one that its Rainbow defines.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from rlfast.data.buffer._files import draw_seed
 from rlfast.interop._columns import Columns, Leaf
 from rlfast.interop._hosts import missing
 
@@ -26,7 +29,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ReplayBuffer", "ReplayBufferSamples"]
+__all__ = ["PrioritizedBatch", "PrioritizedReplayBuffer", "ReplayBuffer", "ReplayBufferSamples"]
 
 
 class ReplayBufferSamples(NamedTuple):
@@ -136,11 +139,130 @@ class ReplayBuffer:
         dones = fields["dones"] * (1 - fields["timeouts"])
         numbers = (dones.reshape(-1, 1), fields["rewards"].reshape(-1, 1))
         arrays = (fields["obs"], fields["actions"], fields["obs_next"], *numbers)
-        return ReplayBufferSamples(*map(self._tensor, arrays))
+        return ReplayBufferSamples(*(_tensor(array, self.device) for array in arrays))
 
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
-        tensor = torch.from_numpy(array)
-        return tensor if self.device.type == "cpu" else tensor.to(self.device)
+
+class PrioritizedBatch(NamedTuple):
+    """A batch of n-step transitions as tensors, with the rows they start from and their importance weights."""
+
+    observations: Tensor
+    actions: Tensor
+    rewards: Tensor
+    next_observations: Tensor
+    dones: Tensor
+    indices: NDArray[np.int64]
+    weights: Tensor
+
+
+class PrioritizedReplayBuffer:
+    r"""The prioritized n-step buffer of CleanRL's Rainbow over the Rust engine, for one environment.
+
+    Schaul et al. 2016, arXiv:1511.05952. Rows are stored as they come and rewards are summed when they are drawn, so
+    frames are kept once. The script's target discounts the next value by ``gamma**n_step``: a row is drawn once it has
+    ``n_step`` rewards, or the episode terminated on the way; what a truncation cuts shorter is not drawn. Draws are
+    independent, where the original draws one from each of ``batch_size`` equal parts of the priorities.
+
+    :param capacity: rows at most, above ``n_step``.
+    :param obs_shape: of an observation; uint8.
+    :param device: of the sampled tensors.
+    :param n_step: rewards of a transition, >= 1.
+    :param gamma: discount factor.
+    :param alpha: how much priorities count, > 0.
+    :param beta: how much of the bias the weights take back; the script raises it as it goes.
+    :param eps: added to priorities.
+    :raises ValueError: ``n_step`` or ``capacity`` too small, or ``alpha`` not above 0.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        obs_shape: tuple[int, ...],
+        device: torch.device | str,
+        n_step: int,
+        gamma: float,
+        alpha: float = 0.6,
+        beta: float = 0.4,
+        eps: float = 1e-6,
+    ) -> None:
+        if n_step < 1 or capacity <= n_step:
+            raise ValueError(f"n_step must be at least 1 and capacity above it, got {n_step} and {capacity}")
+        if not alpha > 0.0:
+            raise ValueError(f"alpha must be > 0, got {alpha}; for uniform sampling take ReplayBuffer")
+        self.capacity, self.device, self.n_step, self.gamma = capacity, torch.device(device), n_step, gamma
+        self.alpha, self.beta, self.eps = alpha, beta, eps
+        frames, action = Leaf(np.dtype(np.uint8), tuple(obs_shape)), Leaf(np.dtype(np.int64), (1,), reshape=True)
+        self._columns = Columns(capacity, 1, frames, action, alpha=alpha, seed=draw_seed(None))
+        self._waiting: list[int] = []  # rows of the running episode that have too few rewards yet
+        self._expected: NDArray[Any] | None = None  # the observation that goes on with it
+
+    @property
+    def pos(self) -> int:
+        """The row that is written next."""
+        return self._columns.cursor
+
+    @property
+    def size(self) -> int:
+        """Rows, those included that are not drawn yet."""
+        return len(self._columns.engine)
+
+    def add(self, obs: Any, action: Any, reward: Any, next_obs: Any, done: Any) -> None:
+        """One transition, with its environment axis of length 1.
+
+        :param done: whether the episode terminated.
+        :raises ValueError: a shape that does not fit; nothing is written then.
+        """
+        row, tree = self.pos, self._columns.engine.tree
+        self._columns.add(obs, next_obs, action, reward, done, 0.0)
+        if self._expected is None or not np.array_equal(obs, self._expected):
+            self._waiting = []  # cut off there, or over
+        self._waiting.append(row)
+        tree[row] = 0.0
+        ready = self._waiting if np.any(done) else self._waiting[: -self.n_step + 1 or None]
+        if ready:
+            tree[ready] = self._columns.engine.max_priority**self.alpha
+            self._waiting = self._waiting[len(ready) :]
+        self._expected = None if np.any(done) else np.array(next_obs)
+
+    def sample(self, batch_size: int) -> PrioritizedBatch:
+        """Transitions drawn by priority, with replacement.
+
+        :param batch_size: how many.
+        :raises ValueError: there is none to draw yet.
+        """
+        engine = self._columns.engine
+        engine.beta = self.beta
+        rows = engine.draw(batch_size)
+        last, rewards, dones, _ = self._columns.nstep(rows, self.n_step, self.gamma)
+        fields = self._columns.take(rows, ("obs", "actions"))
+        next_obs = self._columns.take(last, ("obs_next",))["obs_next"]
+        weights = engine.weights(rows, normalize=True).astype(np.float32)
+        obs, actions, returns, following, ends, scale = (
+            _tensor(array, self.device)
+            for array in (
+                fields["obs"],
+                fields["actions"],
+                rewards.reshape(-1, 1),
+                next_obs,
+                dones.reshape(-1, 1),
+                weights.reshape(-1, 1),
+            )
+        )
+        return PrioritizedBatch(obs, actions, returns, following, ends, rows, scale)
+
+    def update_priorities(self, indices: NDArray[np.int64], priorities: ArrayLike) -> None:
+        """Sets priorities; those of rows that were overwritten since are left alone.
+
+        :param indices: what ``sample`` gave.
+        :param priorities: one for each row; their absolute values count.
+        :raises ValueError: NaN or infinity, or another number of them than rows; nothing is changed then.
+        """
+        values = np.abs(np.asarray(priorities, np.float64)).reshape(-1) + self.eps
+        self._columns.engine.update_priority(indices, values)
+
+
+def _tensor(array: NDArray[Any], device: torch.device) -> Tensor:
+    tensor = torch.from_numpy(array)
+    return tensor if device.type == "cpu" else tensor.to(device)
 
 
 def _timeouts(infos: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:

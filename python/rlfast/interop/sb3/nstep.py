@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from stable_baselines3.common import buffers as host
 from stable_baselines3.common.vec_env import VecNormalize
 
-from rlfast.interop._columns import NUMBERS, Index
+from rlfast.interop._columns import Index
 from rlfast.interop.sb3.replay import ReplayBuffer
 
 
@@ -34,40 +32,9 @@ class NStepReplayBuffer(ReplayBuffer, host.NStepReplayBuffer):
         self.gamma = gamma
 
     def _samples(self, rows: Index, env: VecNormalize | None) -> Any:
-        last, rewards, dones, discounts = self._unrolled(rows, env)
+        normalize = None if env is None else partial(self._normalize_reward, env=env)
+        last, rewards, dones, discounts = self._columns.nstep(rows, self.n_steps, self.gamma, normalize)
         fields = self._columns.take(rows, ("obs", "actions"))
         next_obs = self._columns.take(last, ("obs_next",))["obs_next"]
         samples = self._tensors(fields["obs"], fields["actions"], next_obs, dones, rewards, env)
         return samples._replace(discounts=self.to_torch(discounts, copy=False))
-
-    def _unrolled(
-        self, rows: Index, env: VecNormalize | None
-    ) -> tuple[Index, NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """The last row that each row reaches, the sum of rewards until then, its ``dones`` and the discount."""
-        size, n_steps = self.buffer_size, self.n_steps
-        powers, discounts = _tables(n_steps, self.gamma)
-        steps = rows % size
-        reached = rows[:, None] + np.arange(n_steps)
-        seam = steps > size - n_steps
-        if seam.any():
-            reached[seam] -= np.where(steps[seam, None] + np.arange(n_steps) >= size, size, 0)
-        fields = self._columns.take(reached, NUMBERS)
-        rewards, dones, timeouts = (fields[name] for name in NUMBERS)
-        over = (dones + timeouts) != 0
-        over[:, -1] = True
-        ends = np.minimum(over.argmax(axis=1), (self.pos - 1 - steps) % size)  # the newest step has no future
-        returns = (self._normalize_reward(rewards, env) * powers[ends]).sum(axis=1)
-        at_end = np.arange(0, rewards.size, n_steps) + ends
-        final = dones.take(at_end) * (1 - timeouts.take(at_end))
-        return reached.take(at_end), returns, final, discounts[ends]
-
-
-@cache
-def _tables(n_steps: int, gamma: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """For each count of further steps: the weights of the rewards, ``[n, n]``, and the discount after them, ``[n, 1]``.
-
-    Powers as the host takes them, in float32.
-    """
-    counts = np.arange(n_steps)
-    weights = np.where(counts <= counts[:, None], gamma ** counts.astype(np.float32), np.float32(0))
-    return weights, gamma ** (counts[:, None] + 1).astype(np.float32)
