@@ -1,1 +1,1 @@
-collect_ignore = ["collector_driver.py", "policy_driver.py"]  # runs in the interpreter of Tianshou 1.0
+collect_ignore = ["collector_driver.py", "env_driver.py", "policy_driver.py"]  # run in the interpreter of Tianshou 1.0
