@@ -14,7 +14,11 @@ import rlfast
 from rlfast import _core
 
 PACKAGE = Path(rlfast.__file__).parent
-MODULES = sorted(m.name for m in pkgutil.walk_packages([str(PACKAGE)], "rlfast.") if not m.name.endswith("__main__"))
+MODULES = sorted(
+    m.name
+    for m in pkgutil.walk_packages([str(PACKAGE)], "rlfast.")
+    if not m.name.endswith("__main__") and "._bench" not in m.name
+)
 DATA_NAMES = (
     "Batch",
     "CachedReplayBuffer",

@@ -19,7 +19,7 @@ _NEEDED = ("pytest", "pytest_benchmark", "matplotlib")
 
 
 def suites() -> Path | None:
-    """Where the benchmarks are: in the installed package, or in the checkout that it is part of."""
+    """Where the benchmarks are: in the package (a checkout has a link there), or beside it where links do not work."""
     package = Path(rlfast.__file__).parent
     places = (package / "_bench", package.parents[1] / "bench")
     return next((place for place in places if (place / "harness.py").is_file()), None)
@@ -53,8 +53,9 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as root:  # where the package is called `bench`, as the suites import it
         Path(root, "bench").symlink_to(folder, target_is_directory=True)
         environment = os.environ | {"PYTHONPATH": _path(os.environ.get("PYTHONPATH"))}
-        if (folder.parent / ".peers").is_dir():  # what `make bench-peers` makes
-            environment.setdefault("RLFAST_PEERS", str(folder.parent / ".peers"))
+        peers = folder.resolve().parent / ".peers"  # what `make bench-peers` makes
+        if peers.is_dir():
+            environment.setdefault("RLFAST_PEERS", str(peers))
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-quiet"]
         command += [f"--rootdir={root}", f"--record={record}"]
         command += ["--quick"] if given.quick else []
