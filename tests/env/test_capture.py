@@ -2,13 +2,14 @@ import random
 import threading
 from collections import deque
 from enum import Enum
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlfast.env import DummyVectorEnv, NativeVectorEnv
+from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv
 from rlfast.env.capture import capture, restore, set_space_streams, space_streams
 from rlfast.utils.plain import pack, unpack
 
@@ -223,12 +224,13 @@ def test_vector_environments_keep_who_is_in_an_episode():
 
 
 @pytest.mark.parametrize("mode", [None, "disabled", "next-step", "same-step"])
-@pytest.mark.parametrize("native", [True, False])
-def test_all_modes_of_all_backends_go_on_exactly(mode, native):
+@pytest.mark.parametrize("kind", ["native", "in-process", "process"])
+def test_all_modes_of_all_backends_go_on_exactly(mode, kind):
     def make():
-        if native:
+        if kind == "native":
             return NativeVectorEnv("CartPole-v1", 3, autoreset_mode=mode, max_episode_steps=7)
-        return DummyVectorEnv([lambda: gym.make("CartPole-v1", max_episode_steps=7)] * 3, autoreset_mode=mode)
+        kinds = {"in-process": DummyVectorEnv, "process": partial(SubprocVectorEnv, num_workers=2)}
+        return kinds[kind]([lambda: gym.make("CartPole-v1", max_episode_steps=7)] * 3, autoreset_mode=mode)
 
     def act(envs, steps):
         answers = []
@@ -249,5 +251,14 @@ def test_all_modes_of_all_backends_go_on_exactly(mode, native):
     for other in (make(), envs):
         other.set_state(state, order)
         assert act(other, 20) == expected
+        other.close()
     with pytest.raises(ValueError, match="states of 3 environments for 2"):
-        envs.set_state(state, [0, 1])
+        make().set_state(state, [0, 1])
+
+
+def test_a_process_says_what_it_cannot_write_down():
+    with SubprocVectorEnv([lambda: Odd(x=memoryview(b"1")), Odd], num_workers=1) as envs:
+        envs.reset()
+        with pytest.raises(NotImplementedError, match=r"Odd\.x is a .*memoryview, whose state cannot"):
+            envs.get_state([0])
+        assert len(envs.get_state([1])) == 1

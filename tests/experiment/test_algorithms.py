@@ -13,7 +13,6 @@ def test_a_preset_is_for_its_environment_and_others_get_the_defaults():
 def test_an_algorithm_is_found_by_name_and_by_its_settings(name):
     assert find(name).name == name
     assert algorithm_of(find(name).config()) is find(name)
-    assert all(env == preset.env for env, preset in find(name).presets.items())
 
 
 def test_a_name_that_is_none():

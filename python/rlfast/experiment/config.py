@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,8 @@ class RunConfig:
     """Test environments, each playing an even share of the episodes."""
     eval_interval: int = 2_000
     """Environment steps between two tests; each is followed by a checkpoint."""
+    backend: Literal["auto", "native", "in-process", "process"] = "auto"
+    """Who steps the environments. auto: Rust where it has them, else this process."""
     save_buffer: bool = True
     """Keep the replay buffer in checkpoints; without it, a resumed run fills a new one."""
     device: str = "cpu"

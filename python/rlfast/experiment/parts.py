@@ -6,11 +6,11 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import gymnasium as gym
 import numpy as np
 import torch
 
-from rlfast.env import DummyVectorEnv
+from rlfast.env.native import is_native
+from rlfast.env.registry import make_vec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,8 +67,14 @@ def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
     """The environments to ``"train"`` or to ``"test"`` in, each seeded for itself.
 
     :raises gymnasium.error.Error: there is no such environment.
+    :raises ValueError: it cannot be had from that backend.
     """
     number = config.num_envs if name == "train" else config.eval_envs
-    envs = DummyVectorEnv([lambda: gym.make(config.env)] * number)
+    backend = config.backend
+    if backend == "auto":
+        backend = "native" if is_native(config.env) else "in-process"
+    envs = make_vec(config.env, number, backend=backend, autoreset_mode=None)
     envs.seed([stream_seed(config.seed, f"env/{name}/{i}") for i in range(number)])
+    for i, space in enumerate(envs.action_space):
+        space.seed(stream_seed(config.seed, f"actions/{name}/{i}"))
     return envs

@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlfast import _core
 from rlfast.env.backend import Rows
+from rlfast.env.failure import EnvFailure
 from rlfast.env.info import Info
 from rlfast.env.process.answers import Answers
 from rlfast.env.process.channel import Closed
@@ -387,6 +388,28 @@ class ProcessBackend(Rescuing):
     def render(self, ids: Ids, **kwargs: Any) -> list[Any]:
         """As :meth:`Backend.render`."""
         return [self._call(env, "render", kwargs) for env in ids.tolist()]
+
+    def get_state(self, ids: Ids) -> list[Any]:
+        """As :meth:`Backend.get_state`; see :mod:`rlfast.env.capture`."""
+        return [
+            {"state": self._call_state(env, "get_state"), "over": over}
+            for env, over in zip(ids.tolist(), self._over[ids].tolist(), strict=True)
+        ]
+
+    def set_state(self, states: Sequence[Any], ids: Ids) -> None:
+        """As :meth:`Backend.set_state`."""
+        for env, state in zip(ids.tolist(), states, strict=True):
+            self._call_state(env, "set_state", state["state"])
+            self._over[env] = state["over"]
+            self._owed.pop(env, None)
+
+    def _call_state(self, env: int, method: str, *arguments: Any) -> Any:
+        try:
+            return self._call(env, method, *arguments)
+        except EnvFailure as error:
+            if isinstance(error.__cause__, NotImplementedError):
+                raise NotImplementedError(str(error.__cause__)) from error
+            raise
 
     def close(self) -> None:
         """Ends the workers within two seconds, whatever they are doing. Arrays that were lent stay."""

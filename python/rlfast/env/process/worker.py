@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast import _core
+from rlfast.env.capture import capture, restore
 from rlfast.env.process.channel import Channel, Closed
 from rlfast.env.process.protocol import (
     AGAIN,
@@ -206,6 +207,15 @@ class Worker:
     def do_render(self, local: int, kwargs: dict[str, Any]) -> Any:
         """What the environment's ``render`` gives."""
         return self.envs[local].render(**kwargs)
+
+    def do_get_state(self, local: int) -> dict[str, Any]:
+        """What decides the environment's future."""
+        return {"env": capture(self.envs[local]), "ended": bool(self.over[local])}
+
+    def do_set_state(self, local: int, state: dict[str, Any]) -> None:
+        """Puts that back."""
+        restore(self.envs[local], state["env"])
+        self.over[local] = state["ended"]
 
     def do_rebuild(self, local: int) -> None:
         """Puts a new environment in the place of one that failed."""
