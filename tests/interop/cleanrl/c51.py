@@ -6,7 +6,7 @@ import torch
 from stable_baselines3.common.buffers import ReplayBuffer
 from torch import nn, optim
 
-SEED, STEPS, STARTS, BATCH, GAMMA = 1, 240, 60, 16, 0.99
+SEED, STEPS, STARTS, BATCH, GAMMA = 1, 150, 60, 16, 0.99
 ATOMS, V_MIN, V_MAX = 11, -5.0, 5.0
 
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from stable_baselines3.common.buffers import ReplayBuffer
 from torch import nn, optim
 
-SEED, STEPS, STARTS, BATCH, GAMMA = 1, 400, 100, 32, 0.99
+SEED, STEPS, STARTS, BATCH, GAMMA = 1, 260, 60, 32, 0.99
 
 
 class QNetwork(nn.Module):
