@@ -23,6 +23,12 @@ class Boom(Exception):
         self.code = code
 
 
+def spin():
+    """Never leaves Python, never sleeps."""
+    while True:
+        pass
+
+
 FAULTS = {
     "raise": lambda: (_ for _ in ()).throw(ZeroDivisionError("no such number")),
     "unpicklable": lambda: (_ for _ in ()).throw(Boom(code=7)),
@@ -31,7 +37,7 @@ FAULTS = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "segv": lambda: os.kill(os.getpid(), signal.SIGSEGV),
     "hang": lambda: time.sleep(1000),
-    "spin": lambda: [None for _ in iter(int, 1)],  # never leaves Python, never sleeps
+    "spin": spin,
 }
 
 

@@ -306,8 +306,23 @@ def listed(folder):
     return {path.name for path in Path(folder).iterdir()}
 
 
-def script(tmp_path, text, *arguments, **options):
-    """Starts a script without a __main__ guard."""
+@pytest.fixture
+def script(tmp_path):
+    """Starts scripts without a __main__ guard, and ends them with the test, whatever became of it."""
+    started = []
+
+    def start(text, *arguments, **options):
+        started.append(launch(tmp_path, text, *arguments, **options))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def launch(tmp_path, text, *arguments, **options):
     path = tmp_path / "script.py"
     path.write_text("import json, os, sys, time\nimport numpy as np\nimport gymnasium as gym\n" + textwrap.dedent(text))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
@@ -317,6 +332,8 @@ def script(tmp_path, text, *arguments, **options):
 
 
 STUCK = """
+    import signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who started the tests may have it ignored
     from faulty import Faulty
     from rlfast.env.process import ProcessBackend
     pool = ProcessBackend([lambda: Faulty("spin", at=1)] * 2, num_workers=2, context=sys.argv[1])
@@ -328,14 +345,13 @@ STUCK = """
 
 @pytest.mark.pitfall("E7")
 @pytest.mark.parametrize("context", ["forkserver", "spawn", "fork"])
-def test_workers_do_not_outlive_their_parent(tmp_path, context):
+def test_workers_do_not_outlive_their_parent(script, context):
     before = listed("/dev/shm")
-    parent = script(tmp_path, STUCK + "    pool.recv(2)\n", context)
+    parent = script(STUCK + "    pool.recv(2)\n", context)
     pids = json.loads(parent.stdout.readline())
     assert all(alive(pid) for pid in pids)
     parent.kill()
     parent.wait()
-    parent.stdout.close()
     deadline = time.monotonic() + 2.0
     while any(alive(pid) for pid in pids):
         assert time.monotonic() < deadline
@@ -344,20 +360,18 @@ def test_workers_do_not_outlive_their_parent(tmp_path, context):
 
 
 @pytest.mark.pitfall("E7")
-def test_a_parent_that_forgets_to_close_ends_in_time(tmp_path):
-    parent = script(tmp_path, STUCK, "forkserver")
+def test_a_parent_that_forgets_to_close_ends_in_time(script):
+    parent = script(STUCK, "forkserver")
     pids = json.loads(parent.stdout.readline())
     start = time.monotonic()
     assert parent.wait(10) == 0
     assert time.monotonic() - start < 4.0
     assert not any(alive(pid) for pid in pids)
     assert parent.stdout.read() == ""
-    parent.stdout.close()
 
 
-def test_ctrl_c_works_while_waiting(tmp_path):
+def test_ctrl_c_works_while_waiting(script):
     parent = script(
-        tmp_path,
         STUCK
         + """
     try:
@@ -375,7 +389,6 @@ def test_ctrl_c_works_while_waiting(tmp_path):
     os.killpg(parent.pid, signal.SIGINT)  # as a terminal does: to all of its processes
     assert parent.stdout.read().split() == ["True"]
     assert parent.wait(10) == 0
-    parent.stdout.close()
 
 
 def test_a_forked_child_leaves_its_parents_workers_alone(make):
