@@ -19,6 +19,8 @@ from typing import Any
 ROOT = Path(__file__).absolute().parent.parent  # where `bench` can be imported; not resolved: it may be a link
 RLFAST = "rlfast"
 RLFAST_ENVS = "rlfast envs"
+RLFAST_WORKERS = "rlfast workers"
+RLFAST_AUTO = "rlfast auto"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,13 @@ LIBRARIES = {
     "gymnasium sync": Library("vector_envs", "modern", "gymnasium", variant="sync"),
     "gymnasium vectorised": Library("vector_envs", "modern", "gymnasium", variant="vector_entry_point"),
     "envpool": Library("vector_envs", "modern", "envpool", variant="envpool"),
+    RLFAST_WORKERS: Library("worker_envs", variant="rlfast"),
+    RLFAST_AUTO: Library("worker_envs", variant="rlfast auto"),
+    "rlfast in-process": Library("worker_envs", variant="rlfast in-process"),
+    "gymnasium in-process": Library("worker_envs", "modern", "gymnasium", variant="gymnasium sync"),
+    "gymnasium async": Library("worker_envs", "modern", "gymnasium", variant="gymnasium async"),
+    "sb3 workers": Library("worker_envs", "modern", "stable-baselines3", variant="sb3"),
+    "tianshou1 workers": Library("worker_envs", "tianshou1", "tianshou", "1.", "tianshou"),
     "plain": Library("plain"),
     "take": Library("limits", variant="take"),
     "gather": Library("limits", variant="gather"),
