@@ -230,6 +230,19 @@ def test_asynchronous_answers_in_order_are_those_of_a_synchronous_run(face):
     assert got == want
 
 
+class Counting(Scripted):
+    def add(self, number, *, twice=False):
+        self.total = getattr(self, "total", 0) + number * (2 if twice else 1)
+        return self.total
+
+
+def test_methods_are_called_where_the_environments_are(face):
+    envs = face([Counting] * 2, autoreset_mode="same-step")
+    assert envs.call("add", 3) == (3, 3)
+    assert envs.call("add", 1, twice=True) == (5, 5)  # no copies: they remember
+    assert envs.get_attr("total") == envs.call("total") == (5, 5)
+
+
 # -- misuse ----------------------------------------------------------------------------------------------------------
 
 

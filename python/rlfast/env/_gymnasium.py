@@ -102,5 +102,4 @@ def unbatched(space: gym.Space[Any], value: Any, *, copy: bool) -> Tree:
 
 def call(envs: BaseVectorEnv, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """Attribute ``name`` of each environment, or, where it is a method, what it returns."""
-    found = envs.get_env_attr(name)
-    return tuple(one(*args, **kwargs) if callable(one) else one for one in found)
+    return tuple(envs._backend.call(name, args, kwargs, envs._idle(None)))  # noqa: SLF001

@@ -96,6 +96,13 @@ class Backend(ABC):
     def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
         """Attribute ``name`` of each environment, looked up through its wrappers."""
 
+    def call(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], ids: NDArray[np.int64]) -> list[Any]:
+        """What method ``name`` of each environment gives; the attribute itself where it is no method.
+
+        Backends whose environments live elsewhere call them there: here they would be copies.
+        """
+        return [one(*args, **kwargs) if callable(one) else one for one in self.get_attr(name, ids)]
+
     @abstractmethod
     def set_attr(self, name: str, values: Sequence[Any], ids: NDArray[np.int64]) -> None:
         """Sets attribute ``name`` of each innermost environment, one value each."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import time
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env import native
+from rlfast.env.failure import EnvFailure
 from rlfast.env.subproc import SubprocVectorEnv
 from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _BACKENDS = ("auto", "native", "process", "in-process")
-_TRIAL = 0.02  # seconds, about, in which steps are timed
-_EXCHANGE = 60e-6  # seconds that asking workers and waiting for them takes
 
 
 def make_vec(
@@ -46,8 +43,8 @@ def make_vec(
     :param num_envs: how many.
     :param backend: ``"native"`` for those written in Rust (:class:`NativeVectorEnv`), ``"process"`` for workers
         (:class:`SubprocVectorEnv`), ``"in-process"`` for one after the other (:class:`DummyVectorEnv`). ``"auto"``
-        (default) is native where there is such an environment and it takes the arguments; else a few steps of one
-        environment are timed, and workers are started if that makes a step of all quicker.
+        (default) is native where there is such an environment and it takes the arguments; else workers where those make
+        a step of all quicker, as a few steps of one environment tell (``SubprocVectorEnv(..., placement="auto")``).
     :param autoreset_mode: a :class:`gymnasium.vector.AutoresetMode` or its name; None for Tianshou's protocol, see
         :class:`BaseVectorEnv`. Default: NEXT_STEP, as in Gymnasium.
     :param wrappers: put around each environment, the first innermost; native environments take none.
@@ -79,8 +76,8 @@ def make_vec(
         envs, why_not = _native(id, num_envs, options, kwargs, must=backend == "native")
     if envs is None:
         make = _maker(id, wrappers, kwargs)
-        if backend == "process" or (backend == "auto" and _workers_pay(make, num_envs)):
-            envs = SubprocVectorEnv([make] * num_envs, **options)
+        if backend == "process" or (backend == "auto" and num_envs > 1):
+            envs = _in_workers(make, num_envs, backend, options)
         else:
             envs = DummyVectorEnv([make] * num_envs, **options)
     _log.info("%s%s", envs, f" (not native: {why_not})" if why_not else "")
@@ -120,6 +117,15 @@ def _native(
         return None, str(error)
 
 
+def _in_workers(make: EnvFn, num_envs: int, placement: str, options: dict[str, Any]) -> BaseVectorEnv:
+    try:
+        return SubprocVectorEnv([make] * num_envs, placement=placement, **options)
+    except EnvFailure as failure:
+        if isinstance(failure.__cause__, gym.error.Error):  # no such environment: no matter where
+            raise failure.__cause__ from None
+        raise
+
+
 def _maker(id: str | EnvSpec, wrappers: Sequence[Callable[[Any], Any]], kwargs: dict[str, Any]) -> EnvFn:
     def make() -> gym.Env[Any, Any]:
         env: gym.Env[Any, Any] = gym.make(deepcopy(id), **kwargs)
@@ -128,26 +134,3 @@ def _maker(id: str | EnvSpec, wrappers: Sequence[Callable[[Any], Any]], kwargs: 
         return env
 
     return make
-
-
-def _workers_pay(make: EnvFn, num_envs: int) -> bool:
-    """Whether a step of all is quicker in workers: how long one environment's takes is tried."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if num_envs == 1 or cores == 1:
-        return False
-    env = make()
-    try:
-        env.reset(seed=0)
-        env.action_space.seed(0)
-        action, steps, start = env.action_space.sample(), 0, time.perf_counter()
-        while (seconds := time.perf_counter() - start) < _TRIAL and steps < 200:
-            *_, terminated, truncated, _ = env.step(action)
-            steps += 1
-            if terminated or truncated:
-                env.reset()
-    finally:
-        env.close()
-    alone = seconds / steps * num_envs
-    shared = alone / min(cores, num_envs) + _EXCHANGE
-    _log.info("a step of all takes about %.0f us in turn, %.0f us in workers", 1e6 * alone, 1e6 * shared)
-    return shared < alone

@@ -379,6 +379,10 @@ class ProcessBackend(Rescuing):
         """As :meth:`Backend.get_attr`."""
         return [self._call(env, "get_attr", name) for env in ids.tolist()]
 
+    def call(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], ids: Ids) -> list[Any]:
+        """As :meth:`Backend.call`."""
+        return [self._call(env, "call", name, args, kwargs) for env in ids.tolist()]
+
     def set_attr(self, name: str, values: Sequence[Any], ids: Ids) -> None:
         """As :meth:`Backend.set_attr`; environments that are built anew get it again."""
         for env, value in zip(ids.tolist(), values, strict=True):

@@ -200,6 +200,11 @@ class Worker:
                 return env.get_wrapper_attr(name)
             raise
 
+    def do_call(self, local: int, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """What the method gives, or the attribute where it is none."""
+        found = self.do_get_attr(local, name)
+        return found(*args, **kwargs) if callable(found) else found
+
     def do_set_attr(self, local: int, name: str, value: Any) -> None:
         """Sets an attribute of the innermost environment."""
         setattr(self.envs[local].unwrapped, name, value)
