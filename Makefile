@@ -21,7 +21,7 @@ run := $(BIN)/python -m
 rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test parity interop learning long bench bench-short bench-quick bench-peers asan valgrind miri docs wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test parity interop learning long bench bench-short bench-quick bench-peers asan valgrind miri loom docs wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -137,6 +137,10 @@ valgrind: env           ## the core under valgrind
 	cargo test -p rlfast-core --lib --tests --locked --profile dev-fast --target $(TARGET) --target-dir target/valgrind $(CARGO_ARGS)
 
 # File-backed memory calls mmap, which miri does not model: asan and valgrind watch it.
+loom: export RUSTFLAGS = --cfg loom
+loom:                   ## the handshake between a pool and its workers, in every order of events
+	cargo test -p rlfast-envs --release --lib --locked --target-dir target/loom loom $(CARGO_ARGS)
+
 miri: export MIRIFLAGS = -Zmiri-disable-isolation
 miri: export PROPTEST_CASES = 2
 miri:                   ## the core under miri (needs `rustup toolchain install nightly --component miri`)
