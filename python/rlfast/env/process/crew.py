@@ -184,6 +184,7 @@ class Crew:
         if child is not None:
             child.kill()
             child.join(1.0)
+            child.release()
         channel, self.channels[worker] = self.channels[worker], None
         if channel is not None:
             channel.close()

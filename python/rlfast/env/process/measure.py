@@ -62,6 +62,7 @@ def measure(env_fn: Callable[[], gym.Env[Any, Any]]) -> Measurement:
     finally:
         child.kill()
         child.join(1.0)
+        child.release()
         channel.close()
     return found
 

@@ -39,6 +39,9 @@ class Child(ABC):
     def kill(self) -> None:
         """Ends it, whatever it is doing."""
 
+    def release(self) -> None:  # noqa: B027 - most hold nothing
+        """Closes what is held for it; it was ended, and nobody asks about it any more."""
+
     def join(self, timeout: float) -> bool:
         """Waits for its end; whether that came."""
         deadline = time.monotonic() + timeout
@@ -159,6 +162,11 @@ class Served(Child):
         if self.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid or 0, signal.SIGKILL)
+
+    def release(self) -> None:
+        if self._status is None:  # a busy machine: the server has not told yet
+            self._status = -int(signal.SIGKILL)
+            os.close(self._told)
 
 
 class Server:
