@@ -52,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     effort = QUICK if config.getoption("--quick") else FULL
     rounds = config.getoption("--rounds") or effort.rounds
     clock = "process_time" if config.getoption("--cpu-time") else effort.clock
+    config.addinivalue_line("markers", "timeout(seconds): of pytest-timeout, where that is installed")
     config.stash[BENCH] = Bench(replace(effort, rounds=rounds, clock=clock))
 
 
