@@ -124,7 +124,7 @@ def sac(given, buffer, options):
     log_alpha = torch.zeros(1, requires_grad=True)
     policy = SACPolicy(
         actor=actor,
-        actor_optim=torch.optim.SGD(actor.parameters(), lr=0.05),
+        actor_optim=torch.optim.SGD(actor.parameters(), lr=0.001),
         critic=critics[0],
         critic_optim=torch.optim.SGD(critics[0].parameters(), lr=0.05),
         critic2=critics[1],
