@@ -66,8 +66,7 @@ class DQNPolicy(BasePolicy):
     :raises ValueError: for a value out of range, or what cannot be compiled.
 
     >>> from rlfast.utils.net.common import Net
-    >>> from rlfast.utils.net.common import device_of
-    from rlfast.utils.optim import adam
+    >>> from rlfast.utils.optim import adam
     >>> policy = DQNPolicy(model=Net(4, 2, [64]), optim=adam(1e-3), action_space=Discrete(2), target_update_freq=100)
     >>> policy(Batch(obs=np.zeros((3, 4), np.float32), info={})).act.shape
     (3,)
