@@ -9,7 +9,8 @@ use super::part::Part;
 use super::{Autoreset, Events};
 use crate::Env;
 
-/// Nanoseconds of work below which a step stays on the caller's thread: waking another would cost as much as it saves.
+/// Nanoseconds of work below which a step stays on the caller's thread: waking another costs as much as it saves even
+/// where it is cheap. In virtual machines it may cost ten times as much, so above this both ways are tried and timed.
 const WORTH_SHARING: f64 = 16_000.0;
 /// Nanoseconds of work in a chunk, at the least.
 const CHUNK: f64 = 5_000.0;
@@ -19,11 +20,18 @@ const CHUNKS_PER_THREAD: usize = 4;
 const TRIALS: u32 = 8;
 /// Later, every so many steps are timed.
 const TIMED: u32 = 64;
+/// And after so many, sharing that did not pay is tried again.
+const RETRY: u32 = 1024;
+/// A whole step is slower than its quickest chunk, by which its cost is judged while it is shared.
+const LUCK: f64 = 1.25;
 
 /// Knows what a step costs.
 pub(super) struct Sharing {
     nanos_per_row: f64,
     steps: u32,
+    /// What a row costs where the step is shared, waking and waiting included.
+    shared_nanos_per_row: f64,
+    shared_steps: u32,
     /// Tests: chunks of every step.
     #[cfg(test)]
     pub always: Option<usize>,
@@ -34,6 +42,8 @@ impl Default for Sharing {
         Self {
             nanos_per_row: f64::INFINITY,
             steps: 0,
+            shared_nanos_per_row: f64::INFINITY,
+            shared_steps: 0,
             #[cfg(test)]
             always: None,
         }
@@ -48,7 +58,12 @@ impl Sharing {
         let chunks = self.chunks(rows);
         self.steps = self.steps.checked_add(1).unwrap_or(TRIALS);
         if chunks > 1 && part.ids.is_none_or(<[usize]>::is_sorted) {
-            self.learn(share(part, chunks, autoreset, events));
+            let start = Instant::now();
+            let alone = share(part, chunks, autoreset, events);
+            let shared = start.elapsed().as_nanos() as f64 / rows as f64;
+            self.learn(alone);
+            self.shared_nanos_per_row = shared.min(self.shared_nanos_per_row * 1.1);
+            self.shared_steps = self.shared_steps.saturating_add(1);
         } else if timed && rows > 0 {
             let start = Instant::now();
             part.run(autoreset, events);
@@ -70,6 +85,10 @@ impl Sharing {
         }
         let threads = pool::threads();
         if threads == 1 || self.steps < TRIALS || !self.is_long(rows) {
+            return 1;
+        }
+        let is_tried = self.shared_steps >= TRIALS && !self.steps.is_multiple_of(RETRY);
+        if is_tried && self.shared_nanos_per_row >= self.nanos_per_row * LUCK {
             return 1;
         }
         let work = self.nanos_per_row * rows as f64;
