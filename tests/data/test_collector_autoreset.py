@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rlfast.data import Collector, VectorReplayBuffer
-from rlfast.env import BaseVectorEnv, DummyVectorEnv
+from rlfast.env import BaseVectorEnv, DummyEnvWorker, DummyVectorEnv
 from rlfast.env.backend import Rows
 from rlfast.env.info import Info
 from scripted import Scripted, ScriptedPolicy
@@ -98,7 +98,7 @@ class Broken(BaseVectorEnv):
     def __init__(self) -> None:
         super().__init__(
             [lambda: Scripted(5)] * 2,
-            DummyVectorEnv([lambda: Scripted(1)]).workers[0].__class__,
+            DummyEnvWorker,
             autoreset_mode="SAME_STEP",
         )
         self.count = 0

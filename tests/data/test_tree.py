@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlfast.data import Batch
-from rlfast.data._tree import clear, columns, put, storable, take
+from rlfast.data._tree import clear, put, storable, take
 
 
 class Memory(NamedTuple):
@@ -96,23 +96,3 @@ def test_what_is_stored_is_nested_dicts_of_arrays():
     assert stored["x"]["a"].tolist() == [3.0, 3.0]
     assert stored["y"].keys() == {"0", "1"}
     assert stored["y"]["1"]["0"].tolist() == [1.0, 1.0]
-
-
-def test_columns_of_dicts():
-    marker = object()
-    rows = [{"n": 1, "deep": {"x": np.zeros(2)}, "o": marker}, {"n": 2, "deep": {"x": np.ones(2)}, "o": marker}]
-    table = columns(rows)
-    assert table["n"].tolist() == [1, 2]
-    np.testing.assert_array_equal(table["deep"]["x"], [[0, 0], [1, 1]])
-    assert table["o"].dtype == object
-    assert columns([{}, {}]) == {}
-
-
-def test_missing_keys_are_zero_or_none():
-    rows = [{}, {"n": 3, "s": "x", "deep": {"f": 1.5}}, {"deep": {"g": np.ones(2, np.float32)}}]
-    table = columns(rows)
-    assert table["n"].tolist() == [0, 3, 0]
-    assert table["n"].dtype == np.int64
-    assert table["s"].tolist() == [None, "x", None]
-    assert table["deep"]["f"].tolist() == [0.0, 1.5, 0.0]
-    np.testing.assert_array_equal(table["deep"]["g"], [[0, 0], [0, 0], [1, 1]])

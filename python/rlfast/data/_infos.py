@@ -28,13 +28,15 @@ class LatestInfos:
 
     def put(self, ids: Ids, info: Info) -> None:
         """News of the environments ``ids``."""
-        if len(ids) == self._env_num and (ids[0] == 0 and (np.diff(ids) == 1).all() if info else True):
+        if not (self._info or info):
+            return
+        if len(ids) == self._env_num and (ids[:-1] < ids[1:]).all():  # all of them, in order
             self._info = info
-        elif self._info or info:
-            dicts = self._info.dicts()
-            for i, one in zip(ids.tolist(), info.dicts(), strict=True):
-                dicts[i] = one
-            self._info = Info.of(dicts)
+            return
+        dicts = self._info.dicts()
+        for i, one in zip(ids.tolist(), info.dicts(), strict=True):
+            dicts[i] = one
+        self._info = Info.of(dicts)
 
     def state(self) -> dict[str, Any]:
         """What was last said, in the form that it came in."""

@@ -5,14 +5,13 @@ Every leaf has one row for each environment. Nothing is changed in place: what w
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlfast.data._values import is_tensor, object_array
 from rlfast.data.batch import Batch, wrap
-from rlfast.env.worker import stack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,17 +19,12 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int64]
 
 
-def _is_tensor(value: Any) -> bool:
-    torch = sys.modules.get("torch")  # who holds a tensor has imported torch
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
 def map_leaves(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
     """``fn`` of each leaf of ``tree`` and the leaves at the same place of ``others``, in the structure of ``tree``.
 
     :raises TypeError: a leaf is neither array nor tensor.
     """
-    if isinstance(tree, np.ndarray) or _is_tensor(tree):
+    if isinstance(tree, np.ndarray) or is_tensor(tree):
         return fn(tree, *others)
     if tree is None:
         return None
@@ -65,18 +59,11 @@ def put(tree: Any, ids: Ids | None, rows: Any, length: int) -> Any:
         elif leaf.shape[1:] == row.shape[1:]:
             leaf = leaf.astype(np.result_type(leaf, row))  # a copy
         else:  # ragged: entries of different shapes
-            leaf, row = _objects(leaf), _objects(row)
+            leaf, row = object_array(list(leaf)), object_array(list(row))
         leaf[ids] = row
         return leaf
 
     return map_leaves(replaced, rows, *(() if tree is None else (tree,)))
-
-
-def _objects(entries: NDArray[Any]) -> NDArray[np.object_]:
-    objects = np.empty(len(entries), dtype=object)
-    for i, entry in enumerate(entries):
-        objects[i] = entry
-    return objects
 
 
 def clear(tree: Any, ids: Ids) -> Any:
@@ -98,7 +85,7 @@ def storable(tree: Any) -> Any:
     """Nested dicts of NumPy arrays; entry ``i`` of a tuple or list goes under the name ``str(i)``."""
     if isinstance(tree, np.ndarray):
         return tree
-    if _is_tensor(tree):
+    if is_tensor(tree):
         return tree.detach().cpu().numpy()
     if isinstance(tree, Batch | Mapping):
         return {key: storable(value) for key, value in (tree.__dict__ if isinstance(tree, Batch) else tree).items()}
@@ -125,33 +112,3 @@ def unplain(tree: Any) -> Any:
 
 
 _BATCH = "~Batch"
-
-
-def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One dict of columns of many dicts; where a dict lacks a key, the column has zero, or None if it holds objects.
-
-    >>> columns([{"lives": 3}, {"lives": 2, "name": "a"}])
-    {'lives': array([3, 2]), 'name': array([None, 'a'], dtype=object)}
-    """
-    keys = rows[0].keys()
-    if all(row.keys() == keys for row in rows):
-        return {key: _column([row[key] for row in rows]) for key in keys}
-    union = dict.fromkeys(key for row in rows for key in row)
-    return {key: _column([row.get(key, _MISSING) for row in rows]) for key in union}
-
-
-_MISSING = object()
-
-
-def _column(values: list[Any]) -> Any:
-    present = [value for value in values if value is not _MISSING]
-    if isinstance(present[0], Mapping) and all(isinstance(value, Mapping) for value in present):
-        return columns([{} if value is _MISSING else value for value in values])
-    column = stack(present)
-    if len(present) == len(values):
-        return column
-    full = np.zeros((len(values), *column.shape[1:]), column.dtype)
-    if column.dtype == object:
-        full[:] = None
-    full[[i for i, value in enumerate(values) if value is not _MISSING]] = column
-    return full

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rlfast.data.buffer._relabel import Hindsight
 
 IndexLike = int | slice | list[int] | NDArray[Any]
-TBuffer = TypeVar("TBuffer", bound="ReplayBuffer")
 _STACKED = frozenset({"obs", "obs_next", "info", "policy"})
 
 

@@ -16,7 +16,6 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from rlfast.interop._columns import Columns, Index, Leaf
 
-Arrays = NDArray[Any] | dict[str, NDArray[Any]]
 V = TypeVar("V")
 
 

@@ -1,0 +1,44 @@
+import numpy as np
+
+from rlfast.data import _infos
+from rlfast.data._infos import LatestInfos
+from rlfast.env.info import Info
+
+
+def columns(rows):
+    table = _infos.columns(np.arange(len(rows)), Info.of(rows))
+    assert table.pop("env_id").tolist() == list(range(len(rows)))
+    return table
+
+
+def test_columns_of_dicts():
+    marker = object()
+    rows = [{"n": 1, "deep": {"x": np.zeros(2)}, "o": marker}, {"n": 2, "deep": {"x": np.ones(2)}, "o": marker}]
+    table = columns(rows)
+    assert table["n"].tolist() == [1, 2]
+    np.testing.assert_array_equal(table["deep"]["x"], [[0, 0], [1, 1]])
+    assert table["o"].dtype == object
+    assert columns([{}, {}]) == {}
+
+
+def test_missing_keys_are_zero_or_none():
+    rows = [{}, {"n": 3, "s": "x", "deep": {"f": 1.5}}, {"deep": {"g": np.ones(2, np.float32)}}]
+    table = columns(rows)
+    assert table["n"].tolist() == [0, 3, 0]
+    assert table["n"].dtype == np.int64
+    assert table["s"].tolist() == [None, "x", None]
+    assert table["deep"]["f"].tolist() == [0.0, 1.5, 0.0]
+    np.testing.assert_array_equal(table["deep"]["g"], [[0, 0], [0, 0], [1, 1]])
+
+
+def test_the_latest_info_of_each_environment_stays():
+    latest = LatestInfos(3)
+    assert latest.columns(np.array([0, 2])).keys() == {"env_id"}
+    latest.put(np.arange(3), Info.of([{"n": 1}, {"n": 2}, {"n": 3}]))
+    latest.put(np.array([2, 0]), Info.of([{"n": 30}, {}]))
+    table = latest.columns(np.arange(3))
+    assert table["n"].tolist() == [0, 2, 30]
+    latest.put(np.array([1, 0, 2]), Info.of([{"n": 5}, {"n": 4}, {"n": 6}]))  # all of them, in another order
+    assert latest.columns(np.array([2, 1]))["n"].tolist() == [6, 5]
+    latest.put(np.arange(3), Info(3))
+    assert latest.columns(np.arange(3)).keys() == {"env_id"}
