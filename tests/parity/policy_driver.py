@@ -136,10 +136,13 @@ def sac(given, buffer, options):
         estimation_step=options["n_step"],
     )
     policy.train()
-    trace = {"target": [], "losses": [], "error": [], "alpha": []}
+    trace = {"target": [], "losses": [], "error": [], "alpha": [], "weight": []}
     for step, indices in enumerate(given["draws"]):
         torch.manual_seed(step)
-        batch = policy.process_fn(buffer[indices], buffer, indices)
+        batch = buffer[indices]
+        if options["prioritized"]:
+            trace["weight"].append(np.asarray(batch.weight))
+        batch = policy.process_fn(batch, buffer, indices)
         trace["target"].append(batch.returns.numpy())
         stats = policy.learn(batch)
         trace["losses"].append([stats.actor_loss, stats.critic1_loss, stats.critic2_loss, stats.alpha_loss or 0.0])
