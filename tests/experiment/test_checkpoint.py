@@ -346,8 +346,8 @@ def test_what_is_no_checkpoint(folders, saved):
     with pytest.raises(FileNotFoundError, match="nothing holds no checkpoint"):
         load_checkpoint(folders / "nothing", trainer)
     head = saved / "checkpoint.json"
-    head.write_text(head.read_text().replace('"version": 2', '"version": 99'))
-    with pytest.raises(ValueError, match="a checkpoint of version 99: this rlfast reads version 2"):
+    head.write_text(head.read_text().replace('"version": 3', '"version": 99'))
+    with pytest.raises(ValueError, match="a checkpoint of version 99: this rlfast reads version 3"):
         load_checkpoint(saved, trainer)
     head.write_text("{")
     with pytest.raises(ValueError, match="is damaged"):

@@ -18,7 +18,7 @@ from rlfast.experiment.dqn import build
 from rlfast.experiment.folder import read_config
 from rlfast.experiment.run import ConfigError, RunWarning, resume, train
 from rlfast.trainer import BaseTrainer
-from rlfast.utils.logger import CSVLogger
+from rlfast.utils.logger import CSVLogger, JSONLLogger
 
 
 def parameter_hash(run_dir):
@@ -33,6 +33,7 @@ def test_the_run_folder_holds_what_it_promises(tiny, run_dir):
     assert {path.name for path in run_dir.iterdir() if not path.name.startswith("events")} == {
         "config.json",
         "metrics.csv",
+        "metrics.jsonl",
         "checkpoint",
         "learning_curve.png",
     }
@@ -47,6 +48,8 @@ def test_the_run_folder_holds_what_it_promises(tiny, run_dir):
     tests = [row for row in CSVLogger(run_dir / "metrics.csv").rows() if row["scope"] == "test"]
     assert [int(row["step"]) for row in tests] == [0, 100, 180, 200]  # 20 random steps, then epochs of 80
     assert float(tests[-1]["test/returns_stat/mean"]) == result.test.returns_stat.mean
+    lines = JSONLLogger(run_dir / "metrics.jsonl").rows()
+    assert [line["step"] for line in lines if line["scope"] == "test"] == [0, 100, 180, 200]
     events = EventAccumulator(str(run_dir))
     events.Reload()
     assert [event.step for event in events.Scalars("test/returns_stat/mean")] == [0, 100, 180, 200]
@@ -132,8 +135,8 @@ def test_a_signal_ends_the_run_and_keeps_it(tiny, run_dir, monkeypatch, number):
 
 
 def metrics(run_dir):
-    rows = CSVLogger(run_dir / "metrics.csv").rows()
-    return [{k: v for k, v in row.items() if "time" not in k and "speed" not in k} for row in rows]
+    rows = CSVLogger(run_dir / "metrics.csv").rows(), JSONLLogger(run_dir / "metrics.jsonl").rows()
+    return [[{k: v for k, v in row.items() if "time" not in k and "speed" not in k} for row in one] for one in rows]
 
 
 def scalars(run_dir):
@@ -239,7 +242,7 @@ def test_a_checkpoint_that_cannot_be_written_stops_nothing(tiny, run_dir, monkey
             {},
             "is of a PPOPolicy, not",
         ),
-        (lambda run: edit(run / "checkpoint/checkpoint.json", '"version": 2', '"version": 9'), {}, "of version 9"),
+        (lambda run: edit(run / "checkpoint/checkpoint.json", '"version": 3', '"version": 9'), {}, "of version 9"),
         (lambda run: None, {"max_steps": 0}, "--max-steps must be at least 1, got 0"),
         (lambda run: None, {"hidden_sizes": (9,)}, "of another network"),
         (lambda run: None, {"colour": "red"}, "colour"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlfast.policy import BasePolicy
     from rlfast.trainer import BaseTrainer
 
-VERSION = 2
+VERSION = 3
 _WEIGHTS, _STATE, _ARRAYS, _BUFFER, _HEAD = (
     "policy.safetensors",
     "training_state.json",

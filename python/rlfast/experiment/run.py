@@ -15,7 +15,7 @@ from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
 from rlfast.experiment.folder import make_run_dir, read_config, write_config
 from rlfast.experiment.interrupt import Interrupt
 from rlfast.experiment.plot import learning_curve
-from rlfast.utils.logger import BaseLogger, CSVLogger, LoggerGroup
+from rlfast.utils.logger import BaseLogger, CSVLogger, JSONLLogger, LoggerGroup
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,7 +149,7 @@ def _guarded(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | 
 
 
 def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None) -> RunResult:
-    logger = LoggerGroup([CSVLogger(run_dir / "metrics.csv", train_interval=_TRAIN_INTERVAL), _tensorboard(run_dir)])
+    logger = _loggers(run_dir)
     try:
         keeper = _Keeper(config, run_dir)
         trainer = _trainer(config, parts, logger, keeper)
@@ -245,9 +245,15 @@ def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, keeper: _Keepe
     return trainer
 
 
-def _tensorboard(run_dir: Path) -> BaseLogger:
+def _loggers(run_dir: Path) -> BaseLogger:
     from torch.utils.tensorboard import SummaryWriter
 
     from rlfast.utils.logger.tensorboard import TensorboardLogger
 
-    return TensorboardLogger(SummaryWriter(run_dir), train_interval=_TRAIN_INTERVAL, write_flush=False)
+    return LoggerGroup(
+        [
+            CSVLogger(run_dir / "metrics.csv", train_interval=_TRAIN_INTERVAL),
+            JSONLLogger(run_dir / "metrics.jsonl", train_interval=_TRAIN_INTERVAL),
+            TensorboardLogger(SummaryWriter(run_dir), train_interval=_TRAIN_INTERVAL, write_flush=False),
+        ]
+    )

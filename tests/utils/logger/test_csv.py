@@ -40,6 +40,23 @@ def test_lines_are_json(tmp_path):
     assert json.loads(logger.path.read_text())["a"] == 0.5
 
 
+def test_what_json_does_not_have_is_null(tmp_path):
+    logger = JSONLLogger(tmp_path / "metrics.jsonl")
+    logger.write("test/env_step", 1, {"a": np.nan, "b": np.float32(np.inf), "c": 1.5})
+    assert "NaN" not in logger.path.read_text()
+    assert [logger.rows()[0][name] for name in "abc"] == [None, None, 1.5]
+
+
+def test_a_line_that_a_killed_process_left_unfinished_is_dropped(make):
+    logger = make()
+    logger.write("test/env_step", 1, {"a": 1})
+    logger.write("test/env_step", 2, {"a": 2})
+    logger.path.write_bytes(logger.path.read_bytes()[:-3])
+    again = make()
+    again.write("test/env_step", 3, {"a": 3})
+    assert [int(row["step"]) for row in again.rows()] == [1, 3]
+
+
 @pytest.mark.pitfall("F9")
 def test_another_run_goes_on_where_the_file_ends(make):
     logger, saved = make(train_interval=10, save_interval=2), []

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from abc import abstractmethod
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +44,13 @@ class _RowLogger(BaseLogger):
         self.save_interval = save_interval
         self.last_save_step = -1
         self._start = time.perf_counter()
+        self._mended = False
 
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
         """Appends one row, at once on disk for whoever reads along."""
+        if not self._mended:
+            _drop_unfinished_line(self.path)
+            self._mended = True
         scope, _, axis = step_type.partition("/")
         seconds = round(time.perf_counter() - self._start, 3)
         self._append(
@@ -146,7 +151,7 @@ class CSVLogger(_RowLogger):
 
 
 class JSONLLogger(_RowLogger):
-    """Writes one JSON object on a line for each entry.
+    """Writes one JSON object on a line for each entry; NaN and infinity, which JSON does not have, become null.
 
     >>> import tempfile; path = Path(tempfile.mkdtemp()) / "metrics.jsonl"
     >>> logger = JSONLLogger(path)
@@ -160,9 +165,10 @@ class JSONLLogger(_RowLogger):
         if not self.path.exists():
             return []
         with self.path.open() as file:
-            return [json.loads(line) for line in file]
+            return [json.loads(line) for line in file if line.endswith("\n")]  # the last one may be half written
 
     def _append(self, row: dict[str, Any]) -> None:
+        row = {name: None if isinstance(value, float) and not isfinite(value) else value for name, value in row.items()}
         with self.path.open("a") as file:
             file.write(json.dumps(row) + "\n")
 
@@ -171,6 +177,14 @@ class JSONLLogger(_RowLogger):
         temporary = self.path.with_name(self.path.name + ".tmp")
         temporary.write_text("".join(json.dumps(row) + "\n" for row in rows))
         temporary.replace(self.path)
+
+
+def _drop_unfinished_line(path: Path) -> None:
+    """Drops what a killed process did not finish writing, so that the next row does not continue it."""
+    if path.exists():
+        content = path.read_bytes()
+        if (whole := content.rfind(b"\n") + 1) < len(content):
+            os.truncate(path, whole)
 
 
 def _plain(value: Any) -> Any:
