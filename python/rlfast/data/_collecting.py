@@ -60,6 +60,8 @@ class Tally:
     """What one collect has brought so far."""
 
     steps: int = 0
+    broken: int = 0
+    """Episodes that broke off with their environment."""
     returns: list[Any] = field(default_factory=list)
     lens: list[int] = field(default_factory=list)
 
@@ -70,6 +72,7 @@ class Tally:
             lens=np.array(self.lens, dtype=np.int64),
             n_collected_episodes=len(self.lens),
             n_collected_steps=self.steps,
+            n_broken_episodes=self.broken,
             collect_time=seconds,
             collect_speed=self.steps / seconds,
         )

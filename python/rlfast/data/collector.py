@@ -358,6 +358,7 @@ class Collector:
         broken = rows.env_id[done & ~valid]
         if len(broken):
             self.buffer.close_episodes(broken)
+            tally.broken += len(broken)
         if not valid.any():
             return broken[:0]
         kept = np.flatnonzero(valid)

@@ -48,6 +48,8 @@ class CollectStatsBase(DataclassPPrintMixin):
     """Episodes that ended."""
     n_collected_steps: int = 0
     """Environment steps."""
+    n_broken_episodes: int = 0
+    """Episodes that broke off when their environment failed and was built anew; no return and no length counts them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,7 @@ class CollectStats(CollectStatsBase):
         n_collected_steps: int = 0,
         collect_time: float = 0.0,
         collect_speed: float = 0.0,
+        n_broken_episodes: int = 0,
     ) -> CollectStats:
         """Fills in the summaries.
 
@@ -86,6 +89,7 @@ class CollectStats(CollectStatsBase):
         return cls(
             n_collected_episodes=n_collected_episodes,
             n_collected_steps=n_collected_steps,
+            n_broken_episodes=n_broken_episodes,
             collect_time=collect_time,
             collect_speed=collect_speed,
             returns=returns,

@@ -55,7 +55,7 @@ class Rescuing(Backend):
         self._dead: set[int] = set()  # workers
         self._interrupted: dict[int, str] = {}  # environments built anew within their step, and why
         self._owed: dict[int, str] = {}  # ... while nobody waited for them: the next step tells
-        self._cut: set[int] = set()  # environments that are gone, whose last answer has not been taken
+        self._cut: set[int] = set()  # environments that stay gone, whose last answer has not been taken
 
     @abstractmethod
     def _call(self, env: int, method: str, *arguments: Any) -> Any:
@@ -192,15 +192,18 @@ class Rescuing(Backend):
             self._restore(env)
 
     def _go_on(self, own: Ids, pending: Ids, answered: Ids, why: str) -> None:
-        """What becomes of the environments of a worker that has been started anew."""
+        """What becomes of the environments of a worker that has been started anew.
+
+        An answer that ended its episode counts. The episodes of the others cannot go on, whoever had answered.
+        """
         resetting = [env for env in pending.tolist() if env in self._resets]
         stepping = [env for env in pending.tolist() if env not in self._resets]
-        if self.autoreset_mode is AutoresetMode.SAME_STEP:  # they must be in an episode when their answer is taken
-            self._slab.take(answered)
-            stepping += answered.tolist()
-        else:
-            self._cut.update(answered.tolist())
-        self._interrupt(stepping, why)
+        broken = answered
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:  # there, what followed an end is lost as well
+            _, terminated, truncated, _ = self._slab.gather(answered)
+            broken = answered[~(terminated | truncated)]
+        self._slab.take(broken)
+        self._interrupt(stepping + broken.tolist(), why)
         idle = set(own.tolist()) - set(pending.tolist()) - set(answered.tolist())
         self._owed.update((env, why) for env in idle if not self._over[env])
         if resetting:
