@@ -36,7 +36,8 @@ class SubprocVectorEnv(BaseVectorEnv):
     :param wait_num: see :class:`BaseVectorEnv`.
     :param timeout: see :class:`BaseVectorEnv`.
     :param share_memory: for Tianshou's sake; memory is shared in any case.
-    :param context: ``"forkserver"`` (default where the system can fork), ``"spawn"``, ``"fork"`` or ``"thread"``.
+    :param context: ``"forkserver"`` (default where the system can fork), ``"spawn"``, ``"fork"`` or ``"thread"``, the
+        default of free-threaded Python; see :class:`~rlfast.env.process.ProcessBackend`.
     :param autoreset_mode: see :class:`BaseVectorEnv`.
     :param num_workers: how many processes; None: one for each core, and never more than environments.
     :param step_timeout: seconds that a step or reset may take; None: any.

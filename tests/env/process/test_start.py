@@ -162,6 +162,36 @@ def test_contexts_are_names_or_objects():
     assert method_of(multiprocessing.get_context("spawn")) == "spawn"
 
 
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [
+        ({}, "thread"),
+        ({"context": "forkserver"}, "process"),
+        ({"step_timeout": 60.0}, "process"),
+        ({"on_error": "restart"}, "process"),
+    ],
+)
+def test_where_python_has_no_global_lock_workers_are_threads(make, monkeypatch, options, method):
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    pool = make([lambda: Scripted(7)] * 3, num_workers=2, **options)
+    assert pool.placement == method
+    threads = [thread for thread in threading.enumerate() if thread.name == "rlfast-env-worker"]
+    assert len(threads) == (2 if method == "thread" else 0)
+    assert all((child.pid is None) == (method == "thread") for child in pool._crew.children)
+    pool.reset(np.arange(3), [None] * 3, None)
+    pool.send(np.zeros(3, int), np.arange(3))
+    np.testing.assert_array_equal(pool.recv(3).obs, [[0, 1]] * 3)
+    pool.close()
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_where_python_has_a_global_lock_workers_are_processes(make, monkeypatch):
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
+    assert make([Scripted]).placement == "process"
+    monkeypatch.delattr(sys, "_is_gil_enabled")  # Python before 3.13
+    assert make([Scripted]).placement == "process"
+
+
 def test_registered_environments_are_known_to_workers(make):
     gym.register("Scripted-v7", entry_point=lambda: Scripted(7))
     try:

@@ -67,13 +67,14 @@ class ProcessBackend(Rescuing):
         more than environments. Each has a contiguous run of environments. Results do not depend on it.
     :param autoreset_mode: who resets an environment whose episode ended.
     :param context: ``"forkserver"`` (default where the system can fork), ``"spawn"``, ``"fork"``, ``"thread"``, or a
-        :mod:`multiprocessing` context. None of them needs a ``__main__`` guard.
+        :mod:`multiprocessing` context. None of them needs a ``__main__`` guard. Where Python has no global lock,
+        threads are the default, unless workers may have to be ended: with a ``step_timeout`` or ``on_error="restart"``.
     :param step_timeout: seconds that a step or reset may take before its worker is ended; None: any. A constructor
         has a minute more.
     :param on_error: ``"raise"``: a failure is raised by :meth:`recv`. ``"restart"``: the environment is built anew,
         and its row says ``truncated`` and is no ``valid`` transition. A worker that died takes all of its environments
-        with it: those whose step had been answered are truncated with that answer, the others as above. An
-        environment that fails while it is built anew raises in either case.
+        with it, also those whose step had been answered, unless that had ended the episode. An environment that fails
+        while it is built anew raises in either case.
     :param doorbell: ``"futex"``, ``"pipe"``, or None: whichever the system has.
     :raises ValueError: no environment, spaces that differ, or an argument out of range.
     :raises TypeError: an environment function cannot be pickled.
@@ -100,7 +101,7 @@ class ProcessBackend(Rescuing):
             raise ValueError(f"step_timeout must be positive (seconds) or None, got {step_timeout}")
         if on_error not in {"raise", "restart"}:
             raise ValueError(f'on_error must be "raise" or "restart", got {on_error!r}')
-        self._method = method_of(context)
+        self._method = method_of(context, isolated=step_timeout is not None or on_error == "restart")
         self.placement = "thread" if self._method == "thread" else "process"
         pipes = doorbell_by_pipe(doorbell)
         workers = min(count, num_workers or cores())

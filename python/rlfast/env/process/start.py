@@ -235,13 +235,22 @@ class Threaded(Child):
         """Nothing can."""
 
 
-def method_of(context: Any) -> str:
+def has_gil() -> bool:
+    """Whether one thread at a time runs Python here."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+def method_of(context: Any, *, isolated: bool = True) -> str:
     """The start method that ``context`` names.
 
-    :param context: a name, a :mod:`multiprocessing` context, or None: ``forkserver``, where the system can fork.
+    :param context: a name, a :mod:`multiprocessing` context, or None: ``thread``, where Python has no global lock and
+        workers need not be ``isolated``; else ``forkserver``, where the system can fork, or ``spawn``.
+    :param isolated: whether it must be possible to end a worker, whatever it is doing.
     :raises ValueError: it is unknown here.
     """
     if context is None:
+        if not (isolated or has_gil()):
+            return "thread"
         return "forkserver" if hasattr(os, "fork") else "spawn"
     name = context if isinstance(context, str) else context.get_start_method()
     usable = METHODS if hasattr(os, "fork") else ("spawn", "thread")
