@@ -180,18 +180,18 @@ class Replay:
     # -- contents ----------------------------------------------------------------------------------------------------
     def value(self, row: Row, path: Path) -> NDArray:
         """A leaf of a row; zero (None among objects) where the key came later or was not given."""
+        given = row.fields.get(path)
+        if given is not None:
+            return given
         dtype, shape = self.columns[path]
-        return row.fields.get(path, np.full(shape, None if dtype.kind == "O" else 0, dtype))
+        return np.full(shape, None if dtype.kind == "O" else 0, dtype)
 
-    def _frames(self, row: Row, path: Path, depth: int) -> list[NDArray]:
-        """The ``depth`` values that a frame stack of this leaf shows at ``row``, oldest first."""
-        if path[0] != "obs_next":
-            return [self.value(other, path) for other in self.stack(row, depth)]
-        obs = ("obs", *path[1:])
+    def _next_frames(self, row: Row, depth: int) -> list[tuple[Row, str]]:
+        """Where the ``depth`` frames of ``obs_next`` at ``row`` are kept, oldest first: the row and the key in it."""
         if not self.save_obs_next:
-            return [self.value(other, obs) for other in self.stack(self.next(row), depth)]
+            return [(other, "obs") for other in self.stack(self.next(row), depth)]
         past = self.past(row)  # before its oldest row acting saw that row's obs, again and again
-        return [self.value(past[0], obs)] * (depth - len(past)) + [self.value(other, path) for other in past[-depth:]]
+        return [(past[0], "obs")] * (depth - len(past)) + [(other, "obs_next") for other in past[-depth:]]
 
     def take(self, rows: Sequence[Row], depth: int | None = None) -> Fields:
         """Every leaf of the rows, flat; ``obs``, ``obs_next``, ``info`` and ``policy`` are stacks when depth > 1."""
@@ -199,14 +199,21 @@ class Replay:
         paths = [path for path in self.columns if self.save_obs_next or path[0] != "obs_next"]
         if not self.save_obs_next:
             paths += [("obs_next", *path[1:]) for path in self.columns if path[0] == "obs"]
+        stacks = [self.stack(row, depth) for row in rows]
+        next_frames = [self._next_frames(row, depth) for row in rows]
         batch: Fields = {("done",): np.array([row.done for row in rows], bool)}
         for path in paths:
-            dtype, shape = self.columns[path] if path in self.columns else self.columns["obs", *path[1:]]
-            if depth > 1 and path[0] in ("obs", "obs_next", "info", "policy"):
-                values, shape = [np.stack(self._frames(row, path, depth)) for row in rows], (depth, *shape)
+            key, *rest = path
+            dtype, shape = self.columns[path] if path in self.columns else self.columns["obs", *rest]
+            if key == "obs_next":
+                values = [self.value(other, (name, *rest)) for frames in next_frames for other, name in frames]
+            elif key in ("obs", "info", "policy"):
+                values = [self.value(other, path) for stack in stacks for other in stack]
             else:
-                values = [self._frames(row, path, 1)[0] for row in rows]
-            batch[path] = np.stack(values) if values else np.zeros((0, *shape), dtype)
+                values = [self.value(row, path) for row in rows]
+            if depth > 1 and key in ("obs", "obs_next", "info", "policy"):
+                shape = (depth, *shape)
+            batch[path] = (np.stack(values) if values else np.zeros(0, dtype)).reshape(len(rows), *shape)
         return batch
 
     # -- units -------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.replay import Replay, Row
+from oracle.replay import Fields, Replay, Row
 from property.compare import flatten, places, rows_at, same, same_fields
 
 if TYPE_CHECKING:
@@ -52,11 +52,12 @@ def same_neighbours(engine: "Engine", model: Replay, rows: list[Row], index: NDA
 
 
 def same_contents(engine: "Engine", model: Replay, rows: list[Row], index: NDArray[np.int64], random: Random) -> None:
-    same_fields("take", engine.take(index), model.take(rows))
+    want = model.take(rows)
+    same_fields("take", engine.take(index), want)
     depth, order = random.randint(1, 4), random.sample(range(len(rows)), len(rows))
     shuffled = [rows[place] for place in order]
     same_fields(f"take(stack_num={depth})", engine.take(index[order], depth), model.take(shuffled, depth))
-    same_parts(engine, model, shuffled, index[order], random)
+    same_parts(engine, {path: values[order] for path, values in want.items()}, index[order], random)
     path = random.choice(sorted(model.columns))
     if path[0] != "obs_next" or model.save_obs_next:
         column = engine.replay.view(path)
@@ -66,9 +67,8 @@ def same_contents(engine: "Engine", model: Replay, rows: list[Row], index: NDArr
         assert not any(np.asarray(column)[never].tobytes()), f"view{path} of unfilled rows"
 
 
-def same_parts(engine: "Engine", model: Replay, rows: list[Row], index: NDArray[np.int64], random: Random) -> None:
+def same_parts(engine: "Engine", want: Fields, index: NDArray[np.int64], random: Random) -> None:
     """Some fields alone, and fields written into arrays that were there."""
-    want = model.take(rows)
     keys = random.sample(sorted({path[0] for path in want}), 2)
     some = {path: value for path, value in want.items() if path[0] in keys}
     same_fields(f"take(keys={keys})", flatten(engine.replay.take(index, keys)), some)

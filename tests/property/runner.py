@@ -137,16 +137,17 @@ class Machine:
         assert refused == self.model.update_priority(rows, priority), f"{refused} stale updates refused"
 
 
-def run(program: Program, target: type[Subject]) -> int:
-    """Runs a program, comparing everything after each operation; gives the number of operations."""
+def run(program: Program, target: type[Subject], every: int = 1) -> int:
+    """Runs a program, comparing everything after each ``every`` operations; gives the number of operations."""
     with closing(target(program.config)) as subject:
         machine = Machine(subject, program.config)
-        for number, operation in enumerate(program.operations):
+        for number, operation in enumerate(program.operations, 1):
             if not subject.supports(operation):
                 continue
             try:
                 machine.do(operation)
-                subject.compare(machine.model, Random(number))
+                if number % every == 0 or number == len(program.operations):
+                    subject.compare(machine.model, Random(number))
             except BaseException as error:
                 error.add_note(f"at operation {number}: {operation}")
                 raise
@@ -165,8 +166,8 @@ def failure(program: Program, target: type[Subject]) -> BaseException | None:
 
 def shrink(program: Program, target: type[Subject]) -> Program:
     """A smaller program that fails with the same type of error."""
-    kind = type(failure(program, target))
-    smaller = True
+    error = failure(program, target)
+    kind, smaller = type(error), error is not None
     while smaller:
         smaller = False
         for candidate in shorter(program):
@@ -176,12 +177,12 @@ def shrink(program: Program, target: type[Subject]) -> Program:
     return program
 
 
-def run_seed(seed: int, target: type[Subject]) -> int:
-    """Runs the program of a seed; a failure carries the smallest program that still fails."""
+def run_seed(seed: int, target: type[Subject], every: int = 1) -> int:
+    """Runs the program of a seed; a failure carries the smallest program that still fails, comparing at each step."""
     random = Random(seed)
     program = random_program(random, random.randint(10, 150), objects=target.objects)
     try:
-        return run(program, target)
+        return run(program, target, every)
     except BaseException as error:
         error.add_note(f"seed {seed}, shrunk to:\nrun({shrink(program, target)!r}, {target.__name__})")
         raise

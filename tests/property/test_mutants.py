@@ -42,19 +42,18 @@ class TheTerminalRewardIsLost(Replay):
 
 
 class TheNextObservationIsTheNextSlot(Replay):
-    def _frames(self, row, path, depth):
-        if path[0] == "obs_next" and depth == 1 and self.save_obs_next:
+    def _next_frames(self, row, depth):
+        if depth == 1 and self.save_obs_next:
             slots = self.rings[row.ring].slots
-            after = slots.get((row.slot + 1) % self.rings[row.ring].capacity, row)
-            return [self.value(after, ("obs", *path[1:]))]
-        return super()._frames(row, path, depth)
+            return [(slots.get((row.slot + 1) % self.rings[row.ring].capacity, row), "obs")]
+        return super()._next_frames(row, depth)
 
 
 class NextStacksBeginWithTheNextFrame(Replay):
-    def _frames(self, row, path, depth):
-        if path[0] == "obs_next" and self.save_obs_next:
-            return [self.value(other, path) for other in self.stack(row, depth)]
-        return super()._frames(row, path, depth)
+    def _next_frames(self, row, depth):
+        if self.save_obs_next:
+            return [(other, "obs_next") for other in self.stack(row, depth)]
+        return super()._next_frames(row, depth)
 
 
 class StaleUpdatesAreTaken(Replay):
