@@ -241,6 +241,7 @@ def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, keeper: _Keepe
         verbose=False,
         show_progress=config.progress,
         max_step=config.max_steps,
+        prefetch=config.device != "cpu",
     )
     return trainer
 

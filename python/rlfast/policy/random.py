@@ -47,12 +47,16 @@ class RandomPolicy(BasePolicy):
         return np.stack([space.sample() for _ in range(size)])
 
 
-def action_mask(obs: Any) -> NDArray[np.bool_] | None:
+def action_mask(obs: Any) -> Any:
     """Find which actions are legal.
 
     :param obs: observations; a ``Batch`` may have ``mask``, ``[B, actions]`` with True for legal actions.
+    :return: bool ``[B, actions]``, an array or a tensor as the mask is; None where there is none.
     """
-    return obs.mask.astype(bool, copy=False) if isinstance(obs, Batch) and "mask" in obs else None
+    if not isinstance(obs, Batch) or "mask" not in obs:
+        return None
+    mask = obs.mask
+    return mask.astype(bool, copy=False) if isinstance(mask, np.ndarray) else mask.bool()
 
 
 def random_legal(rng: np.random.Generator, mask: NDArray[np.bool_]) -> NDArray[np.int64]:

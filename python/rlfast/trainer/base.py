@@ -8,13 +8,17 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import torch
 
 from rlfast.data.stats import CollectStats, CollectStatsBase, EpochStats
 from rlfast.trainer._metrics import Clock, UpdateMetrics
 from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
+from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.trainer.utils import gather_info, scalarised, test_episode
 from rlfast.utils.logger import LazyLogger
+from rlfast.utils.net.common import device_of
 from rlfast.utils.progress import ProgressBar
 from rlfast.utils.seeding import global_random_state, set_global_random_state
 
@@ -85,6 +89,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         *,
         start_timesteps: int = 0,
         max_step: int | None = None,
+        prefetch: bool = False,
     ) -> None:
         """Checks everything; nothing is collected before training begins.
 
@@ -117,6 +122,9 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         :param save_fn: deprecated, the old name of ``save_best_fn``.
         :param start_timesteps: random environment steps before the first update, counted as all others.
         :param max_step: stop after exactly this many environment steps, the last collect being shortened.
+        :param prefetch: whether a thread draws each next sample while the policy learns from this one. Samples come as
+            tensors on the policy's device then, in one transfer, from page-locked memory if it is CUDA's. The result is
+            the same: see :class:`~rlfast.trainer._prefetch.PrefetchedBuffer`. On-policy training has no use for it.
         :raises ValueError: arguments that contradict each other, or one that is missing.
         """
         Schedule.__init__(
@@ -152,6 +160,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         self.train_collector = train_collector
         self.test_collector = test_collector
         self.test_in_train = test_in_train
+        self.prefetch = prefetch
+        self._prefetched: PrefetchedBuffer | None = None
         self.buffer = buffer
         self._check()
         if buffer is not None:
@@ -458,9 +468,15 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
 
     def _sample_and_update(self, buffer: ReplayBuffer, times: int) -> TrainingStats:
         """Makes ``times`` gradient steps, each on a sample of its own: their average."""
+        source = cast("ReplayBuffer", self._prefetching(buffer).series(times)) if self.prefetch else buffer
         return self._record(
-            [self.policy.update(sample_size=self.batch_size, buffer=buffer) for _ in range(times)], gradient_steps=times
+            [self.policy.update(sample_size=self.batch_size, buffer=source) for _ in range(times)], gradient_steps=times
         )
+
+    def _prefetching(self, buffer: ReplayBuffer) -> PrefetchedBuffer:
+        if self._prefetched is None:
+            self._prefetched = PrefetchedBuffer(buffer, device_of(self.policy) or torch.device("cpu"))
+        return self._prefetched
 
     def _record(self, updates: Sequence[TrainingStats], gradient_steps: int) -> TrainingStats:
         """Counts and logs updates that belong together: their average."""

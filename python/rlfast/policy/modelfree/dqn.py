@@ -157,7 +157,7 @@ class DQNPolicy(BasePolicy):
         act = self.compute_q_value(logits, action_mask(batch.obs)).argmax(dim=1)
         return cast("ModelOutputBatchProtocol", Batch(logits=logits, act=act.cpu().numpy(), state=hidden))
 
-    def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | None) -> torch.Tensor:
+    def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
         """Make action values of the model's output.
 
         :param logits: ``[B, actions]``.

@@ -1,0 +1,246 @@
+"""Samples drawn ahead by a thread, with the CPU as the device."""
+
+import threading
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from rlfast.data import (
+    Batch,
+    Collector,
+    NStep,
+    PrioritizedVectorReplayBuffer,
+    ReplayBuffer,
+    Sequence,
+    VectorReplayBuffer,
+)
+from rlfast.env import DummyVectorEnv
+from rlfast.policy import DQNPolicy, SACPolicy
+from rlfast.trainer import OfflineTrainer, OffpolicyTrainer
+from rlfast.trainer._prefetch import PrefetchedBuffer
+from rlfast.utils.net.common import Net, Recurrent
+from rlfast.utils.net.continuous import ActorProb, Critic
+from rlfast.utils.optim import adam
+
+CPU = torch.device("cpu")
+
+
+class DictObs(gym.ObservationWrapper):
+    """With a mask of legal actions."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.observation_space = gym.spaces.Dict(obs=env.observation_space, mask=gym.spaces.MultiBinary(2))
+
+    def observation(self, obs):
+        return {"obs": obs, "mask": np.array([1, obs[0] > 0], np.int8)}
+
+
+def dqn(model=None, **options):
+    model = Net(4, 2, [16]) if model is None else model
+    policy = DQNPolicy(
+        model=model, optim=adam(1e-2), action_space=gym.spaces.Discrete(2), target_update_freq=5, **options
+    )
+    policy.set_eps(0.3)
+    return policy
+
+
+def sac():
+    actor = ActorProb(Net(3, hidden_sizes=[8]), 1, unbounded=True, conditioned_sigma=True)
+    critic = Critic(Net(3, 1, hidden_sizes=[8], concat=True))
+    space = gym.spaces.Box(-2.0, 2.0)
+    return SACPolicy(
+        actor=actor,
+        actor_optim=adam(1e-2),
+        critic=critic,
+        critic_optim=adam(1e-2),
+        action_space=space,
+        estimation_step=2,
+    )
+
+
+CASES = {
+    "one step": (dqn, VectorReplayBuffer, {}, "CartPole-v1"),
+    "n steps": (lambda: dqn(estimation_step=3), VectorReplayBuffer, {}, "CartPole-v1"),
+    "n steps by the buffer": (dqn, VectorReplayBuffer, {"unit": NStep(3, 0.99)}, "CartPole-v1"),
+    "stacked frames": (lambda: dqn(Net((2, 4), 2, [16])), VectorReplayBuffer, {"stack_num": 2}, "stacked"),
+    "recurrent": (
+        lambda: dqn(Recurrent(1, 4, 2, hidden_layer_size=8)),
+        VectorReplayBuffer,
+        {"stack_num": 2},
+        "CartPole-v1",
+    ),
+    "dicts and masks": (dqn, VectorReplayBuffer, {}, "dict"),
+    "priorities": (dqn, PrioritizedVectorReplayBuffer, {"alpha": 0.6, "beta": 0.4}, "CartPole-v1"),
+    "soft actor-critic": (sac, VectorReplayBuffer, {}, "Pendulum-v1"),
+}
+
+
+def make_env(name):
+    if name == "dict":
+        return DictObs(gym.make("CartPole-v1"))
+    if name == "stacked":
+        return gym.wrappers.FrameStackObservation(gym.make("CartPole-v1"), 2)
+    return gym.make(name)
+
+
+def parameters(case, *, prefetch):
+    make, kind, options, env = CASES[case]
+    torch.manual_seed(0)
+    policy = make()
+    policy.seed(0)
+    envs = DummyVectorEnv([lambda: make_env(env)] * 2)
+    envs.seed(0)
+    if env == "stacked":
+        options = {"save_only_last_obs": True, **options}
+    buffer = kind(200, 2, seed=0, **options)
+    trainer = OffpolicyTrainer(
+        policy=policy,
+        max_epoch=1,
+        batch_size=8,
+        train_collector=Collector(policy, envs, buffer, exploration_noise=True),
+        step_per_epoch=60,
+        step_per_collect=10,
+        update_per_step=0.5,
+        start_timesteps=20,
+        show_progress=False,
+        prefetch=prefetch,
+    )
+    losses = [epoch.training_stat for epoch in trainer]
+    assert trainer.gradient_step == 30
+    return losses, policy.state_dict(), buffer.sample_indices(50)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_result_is_the_same(case):
+    (stats, state, rows), (ahead_stats, ahead_state, ahead_rows) = (
+        parameters(case, prefetch=prefetch) for prefetch in (False, True)
+    )
+    for name, value in state.items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value, ahead_state[name]), name
+    assert stats[0].smoothed_loss == ahead_stats[0].smoothed_loss
+    assert np.array_equal(rows, ahead_rows)  # the sampler stands where it would
+
+
+def filled(kind=ReplayBuffer, size=100, **options):
+    buffer = kind(size, seed=0, **options)
+    for i in range(size):
+        obs = {"image": np.full((2, 2), i, np.uint8), "place": np.float32(i), "name": f"row {i}"}
+        row = Batch(obs=obs, act=i, rew=0.5 * i, terminated=i % 10 == 9, truncated=False, obs_next=obs, info={"i": i})
+        buffer.add(row)
+    return buffer
+
+
+def test_one_block_of_tensors_holds_what_the_buffer_would_give():
+    mine, plain = PrefetchedBuffer(filled(), CPU).series(1), filled()
+    (batch, indices), (expected, expected_indices) = mine.sample(7), plain.sample(7)
+    assert np.array_equal(indices, expected_indices)
+    assert isinstance(batch.obs.name, np.ndarray)  # torch has no strings
+    assert isinstance(batch.info.i, np.ndarray)
+    tensors = [batch.obs.image, batch.obs.place, batch.obs_next.image, batch.act, batch.rew, batch.terminated]
+    arrays = [expected.obs.image, expected.obs.place, expected.obs_next.image, expected.act, expected.rew]
+    assert len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == 1
+    for tensor, array in zip(tensors, [*arrays, expected.terminated], strict=True):
+        assert tensor.dtype == torch.from_numpy(array).dtype
+        assert np.array_equal(tensor.numpy(), array)
+    assert list(batch.obs.name) == list(expected.obs.name)
+    assert set(batch.keys()) == set(expected.keys())
+
+
+class Watched(ReplayBuffer):
+    """Says from which threads it was sampled, and that it was sampled twice."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.threads, self.twice = [], threading.Event()
+
+    def sample(self, batch_size, out=None):
+        self.threads.append(threading.current_thread().name)
+        if len(self.threads) > 1:
+            self.twice.set()
+        return super().sample(batch_size, out)
+
+
+def test_the_next_sample_is_drawn_while_this_one_is_learned_from():
+    buffer = filled(Watched)
+    mine = PrefetchedBuffer(buffer, CPU).series(3)
+    mine.sample(4)
+    assert buffer.twice.wait(10)  # nobody has asked for it yet
+    mine.sample(4)
+    mine.sample(4)
+    assert len(buffer.threads) == 3  # and none beyond the last
+    assert buffer.threads[0] == "MainThread"
+    assert buffer.threads[1].startswith("prefetch")
+    mine.series(2).sample(4)
+    mine.sample(4)
+    assert len(buffer.threads) == 5
+
+
+def test_nothing_is_drawn_ahead_where_priorities_decide():
+    class Noting(PrioritizedVectorReplayBuffer):
+        draws = 0
+
+        def sample(self, batch_size, out=None):
+            type(self).draws += 1
+            return super().sample(batch_size, out)
+
+    buffer = Noting(20, 1, alpha=0.6, beta=0.4, seed=0)
+    buffer.add(Batch(obs=[0.0], act=[0], rew=[0.0], terminated=[False], truncated=[False], obs_next=[1.0]), [0])
+    mine = PrefetchedBuffer(buffer, CPU).series(3)
+    mine.sample(4)
+    mine._thread.shutdown()  # waits for whatever was begun
+    assert Noting.draws == 1
+    mine.update_weight(np.array([0]), np.array([2.0]))
+    assert buffer.weight[0] == pytest.approx((2 + np.finfo(np.float32).eps) ** 0.6)
+
+
+def test_a_sample_of_another_size_is_refused():
+    mine = PrefetchedBuffer(filled(), CPU).series(3)
+    mine.sample(4)
+    with pytest.raises(ValueError, match="a sample of 4 rows was drawn ahead, and one of 5 is asked for"):
+        mine.sample(5)
+
+
+def test_errors_of_the_thread_are_the_callers():
+    with pytest.raises(ValueError, match="empty"):
+        PrefetchedBuffer(ReplayBuffer(5), CPU).series(2).sample(4)
+    buffer = filled()
+    mine = PrefetchedBuffer(buffer, CPU).series(3)
+    buffer.sample = lambda size: (_ for _ in ()).throw(OSError("the disk is gone"))
+    with pytest.raises(OSError, match="the disk is gone"):
+        mine.sample(4)
+
+
+def test_all_else_is_the_buffers_own():
+    buffer = filled()
+    mine = PrefetchedBuffer(buffer, CPU)
+    assert len(mine) == 100
+    assert mine.stack_num == 1
+    assert np.array_equal(mine[3].act, buffer[3].act)
+    assert np.array_equal(mine.nstep(np.arange(5), 3, 0.9)[0], buffer.nstep(np.arange(5), 3, 0.9)[0])
+
+
+@pytest.mark.parametrize("unit", [None, Sequence(3)])
+def test_offline_training_takes_it_too(unit):
+    def loss(prefetch):
+        torch.manual_seed(0)
+        policy = dqn(Net(1, 2, [8]))
+        buffer = ReplayBuffer(50, seed=0)
+        for i in range(50):
+            buffer.add(Batch(obs=[i / 50], act=i % 2, rew=1.0, terminated=False, truncated=i == 49, obs_next=[i / 50]))
+        trainer = OfflineTrainer(policy, 1, 8, buffer=buffer, step_per_epoch=6, show_progress=False, prefetch=prefetch)
+        (epoch,) = trainer
+        return epoch.training_stat.loss
+
+    if unit is None:
+        assert loss(prefetch=True) == loss(prefetch=False)
+    else:
+        buffer = PrefetchedBuffer(filled(unit=unit), CPU).series(2)
+        expected = filled(unit=unit)
+        for _ in range(2):
+            (batch, _), (other, _) = buffer.sample(4), expected.sample(4)
+            assert np.array_equal(batch.mask.numpy(), other.mask)
+            assert np.array_equal(batch.obs.place.numpy(), other.obs.place)
