@@ -1,41 +1,93 @@
 """Gymnasium's own vector wrappers and tools, and a training loop written for its vector environments, on ours."""
 
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium import wrappers as single
 from gymnasium.utils.performance import benchmark_vector_step
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
 
 from env.backends import BACKENDS
 from env.beside import MODES, SPACES, Telling, assert_same
-from rlfast.env import DummyVectorEnv
+from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv, as_vector_env
 from scripted import Scripted
 
+PICTURE = gym.spaces.Box(0, 255, (6, 8, 3), np.uint8)
 MAKE = {
     "CartPole": lambda: gym.make("CartPole-v1", max_episode_steps=15, render_mode="rgb_array"),
     "Pendulum": lambda: gym.make("Pendulum-v1", max_episode_steps=7),
     "dict": lambda: Telling(SPACES["dict"], gym.spaces.Discrete(3)),
+    "picture": lambda: Telling(PICTURE, gym.spaces.Discrete(3)),
 }
 ALL, ONE_ROW_A_STEP = tuple(MODES), (AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED)
 RESETS_ITSELF = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)
+
+
+def each(envs):
+    """Wrappers of single environments, for every one of them."""
+    observed, half = single.TransformObservation, {"min_action": np.float32(-0.5), "max_action": np.float32(0.5)}
+    envs = wrappers.VectorizeTransformObservation(envs, observed, func=np.cos, observation_space=None)
+    envs = wrappers.VectorizeTransformAction(envs, single.RescaleAction, **half)
+    return wrappers.VectorizeTransformReward(envs, single.ClipReward, min_reward=-3.0)
+
+
 WRAPPERS = {  # the environment, the wrappers, and the modes that they take
     "statistics": ("CartPole", wrappers.RecordEpisodeStatistics, RESETS_ITSELF),
     "observation": ("CartPole", wrappers.NormalizeObservation, (AutoresetMode.NEXT_STEP,)),
     "reward": ("CartPole", wrappers.NormalizeReward, (AutoresetMode.NEXT_STEP,)),
     "clip": ("Pendulum", lambda e: wrappers.ClipReward(wrappers.ClipAction(e), -1.0, 1.0), ALL),
     "rescale": ("Pendulum", lambda e: wrappers.RescaleAction(e, np.float32(-1), np.float32(1)), ALL),
+    "rescale observation": (
+        "Pendulum",
+        lambda e: wrappers.RescaleObservation(e, np.float32(-1), np.float32(1)),
+        ONE_ROW_A_STEP,
+    ),
     "transform": (
         "CartPole",
         lambda e: wrappers.TransformReward(wrappers.TransformObservation(e, np.sin), np.log1p),
         ONE_ROW_A_STEP,
     ),
+    "action": ("Pendulum", lambda e: wrappers.TransformAction(e, lambda act: act / 2), ALL),
+    "each": ("Pendulum", each, ONE_ROW_A_STEP),
     "dtype": ("CartPole", lambda e: wrappers.DtypeObservation(e, np.float64), ONE_ROW_A_STEP),
     "reshape": ("CartPole", lambda e: wrappers.ReshapeObservation(e, (2, 2)), ONE_ROW_A_STEP),
     "filter": ("dict", lambda e: wrappers.FlattenObservation(wrappers.FilterObservation(e, ["a"])), ONE_ROW_A_STEP),
+    "gray": ("picture", wrappers.GrayscaleObservation, ONE_ROW_A_STEP),
     "list": ("dict", lambda e: wrappers.DictInfoToList(wrappers.RecordEpisodeStatistics(e)), RESETS_ITSELF),
 }
+
+
+def native(env, mode):
+    id, steps = {"CartPole": ("CartPole-v1", 15), "Pendulum": ("Pendulum-v1", 7)}[env]
+    return NativeVectorEnv(id, 3, autoreset_mode=mode, max_episode_steps=steps)
+
+
+def face(make):
+    return lambda env, mode: make([MAKE[env]] * 3, autoreset_mode=mode)
+
+
+FACES = {
+    **{name: face(make) for name, make in BACKENDS.items()},
+    "threads": face(partial(SubprocVectorEnv, context="thread")),
+    "gymnasium's": face(lambda fns, autoreset_mode: as_vector_env(SyncVectorEnv(fns, autoreset_mode=autoreset_mode))),
+    "native": native,
+}
+SEVERAL = ("statistics", "clip", "list")
+"""Of these, the default run tries all faces; of the others, the first and the native one."""
+
+
+def cases():
+    for name, (env, _, modes) in WRAPPERS.items():
+        for mode in modes:
+            for face in FACES:
+                if face == "native" and env not in ("CartPole", "Pendulum"):
+                    continue
+                quick = face in {"in-process", "native"} or name in SEVERAL
+                yield pytest.param(name, mode, face, marks=() if quick else pytest.mark.long)
 
 
 def plain(value):
@@ -45,11 +97,11 @@ def plain(value):
     return [plain(one) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize(("name", "mode"), [(name, mode) for name, (*_, modes) in WRAPPERS.items() for mode in modes])
-def test_wrapped_ours_says_what_wrapped_theirs_says(name, mode):
+@pytest.mark.parametrize(("name", "mode", "face"), list(cases()))
+def test_wrapped_ours_says_what_wrapped_theirs_says(name, mode, face):
     env, wrap, _ = WRAPPERS[name]
     theirs = SyncVectorEnv([MAKE[env]] * 3, autoreset_mode=mode)
-    ours = DummyVectorEnv([MAKE[env]] * 3, autoreset_mode=mode)
+    ours = FACES[face](env, mode)
     space = theirs.action_space
     space.seed(1)
     ours, theirs = wrap(ours), wrap(theirs)

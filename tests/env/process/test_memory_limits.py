@@ -1,0 +1,123 @@
+"""Environments that want more memory than there is."""
+
+import os
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlfast.env import SubprocVectorEnv
+from rlfast.env.failure import EnvFailure, WorkerDied
+from scripted import Scripted
+
+LIMIT = 256 << 20  # bytes, well over what a worker needs
+
+
+class Greedy(Scripted):
+    """Takes all the memory it can get, in the step whose action is 1."""
+
+    def step(self, action):
+        hoard = []
+        while action == 1:
+            hoard.append(np.ones(1 << 17))  # written to, so the pages are there
+        return super().step(action)
+
+
+class Bounded(Greedy):
+    """Is refused memory, where the other is killed for it."""
+
+    def step(self, action):
+        unlimited = resource.getrlimit(resource.RLIMIT_AS)
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + LIMIT, unlimited[1]))
+        try:
+            return super().step(action)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, unlimited)
+
+
+def memory_groups():
+    """Where groups with a limit may be made, and the name of the limit: cgroups of either version."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "memory":
+            yield Path("/sys/fs/cgroup/memory" + path), "memory.limit_in_bytes"
+        elif controllers == "":
+            yield Path("/sys/fs/cgroup" + path), "memory.max"
+
+
+def limited_group():
+    """A group under a limit that the system enforces by killing; None where none can be made."""
+    for folder, limit in memory_groups():
+        group = folder / f"rlfast-test-{os.getpid()}"
+        try:
+            group.mkdir(exist_ok=True)
+            (group / limit).write_text(str(LIMIT))
+        except OSError:
+            continue
+        return group
+    return None
+
+
+@pytest.fixture
+def confine():
+    """Puts a process under a memory limit."""
+    group = limited_group()
+    if group is None:
+        pytest.skip("no group of processes with a memory limit can be made here")
+    members = group / "cgroup.procs"
+    yield lambda pid: members.write_text(str(pid))
+    deadline = time.monotonic() + 5.0
+    while members.read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    group.rmdir()
+
+
+@pytest.mark.pitfall("E5")
+def test_a_worker_that_the_system_kills_for_want_of_memory_is_told(confine):
+    envs = SubprocVectorEnv([Scripted, Greedy], num_workers=2)
+    try:
+        envs.reset()
+        confine(envs._backend._crew.children[1].pid)
+        envs.step([1, 0])
+        start = time.monotonic()
+        with pytest.raises(WorkerDied, match=r"environment 1 failed: .*SIGKILL \(.*for want of memory\)") as caught:
+            envs.step([0, 1])
+        assert time.monotonic() - start < 5.0  # most of that to fill the memory
+        assert (caught.value.env_id, caught.value.signal, caught.value.action) == (1, "SIGKILL", 1)
+        envs.reset()
+        assert envs.step([0, 0])[0].tolist() == [[1, 1], [0, 1]]
+    finally:
+        envs.close()
+
+
+@pytest.mark.pitfall("E5")
+def test_training_outlives_an_environment_without_memory(confine):
+    envs = SubprocVectorEnv([Scripted, Greedy], num_workers=2, on_error="restart")
+    try:
+        envs.reset()
+        confine(envs._backend._crew.children[1].pid)
+        _, _, terminated, truncated, infos = envs.step([0, 1])
+        assert (terminated.tolist(), truncated.tolist()) == ([False, False], [False, True])
+        assert "for want of memory" in infos[1]["restarted"]
+        assert envs.restarts == 1
+        envs.reset(1)
+        assert envs.step([0, 0])[0].tolist() == [[0, 2], [1, 1]]
+    finally:
+        envs.close()
+
+
+@pytest.mark.pitfall("E5")
+def test_an_environment_that_is_refused_memory_raises():
+    envs = SubprocVectorEnv([Scripted, Bounded], num_workers=2)
+    try:
+        envs.reset()
+        with pytest.raises(EnvFailure, match=r"environment 1 failed in step.*MemoryError") as caught:
+            envs.step([0, 1])
+        assert isinstance(caught.value.__cause__, MemoryError)
+        envs.reset()  # its worker lives
+        assert envs.step([0, 0])[0].tolist() == [[1, 1], [1, 1]]
+    finally:
+        envs.close()

@@ -1,0 +1,89 @@
+"""Mistakes with every kind of vector environment: one error that says what was got, and nothing has moved."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv, as_vector_env
+
+
+def cart_pole():
+    return gym.make("CartPole-v1")
+
+
+def of_envpool():
+    envpool = pytest.importorskip("envpool")
+    return as_vector_env(envpool.make("CartPole-v1", env_type="gymnasium", num_envs=3, seed=0))
+
+
+def of_gymnasium(mode):
+    return lambda: as_vector_env(SyncVectorEnv([cart_pole] * 3, autoreset_mode=mode))
+
+
+KINDS = {
+    "in-process": lambda: DummyVectorEnv([cart_pole] * 3),
+    "processes": lambda: SubprocVectorEnv([cart_pole] * 3, num_workers=2),
+    "processes, pipes": lambda: SubprocVectorEnv([cart_pole] * 3, num_workers=1, doorbell="pipe"),
+    "threads": lambda: SubprocVectorEnv([cart_pole] * 3, num_workers=2, context="thread"),
+    **{
+        f"native, {mode}": lambda mode=mode: NativeVectorEnv("CartPole-v1", 3, autoreset_mode=mode)
+        for mode in (None, "disabled", "same-step", "next-step")
+    },
+    **{f"gymnasium's, {mode.value}": of_gymnasium(mode) for mode in AutoresetMode},
+    "envpool": of_envpool,
+}
+
+
+@pytest.fixture(params=KINDS)
+def envs(request):
+    made = KINDS[request.param]()
+    yield made
+    made.close()
+
+
+def state(envs):
+    """What the next step depends on, as far as one can see it."""
+    try:
+        return [repr(one["state"]) for one in envs.get_state()]
+    except NotImplementedError:
+        return None
+
+
+@pytest.mark.pitfall("E8")
+@pytest.mark.filterwarnings("ignore:.*seed:UserWarning")
+def test_a_mistake_is_told_and_changes_nothing(envs):
+    for ask in (envs.step, envs.send):
+        with pytest.raises(RuntimeError, match="reset"):
+            ask(np.zeros(3, int))
+    with pytest.raises(RuntimeError, match="no environment is stepping"):
+        envs.recv()
+    envs.reset()
+    before = state(envs)
+    for ask in (envs.step, envs.send):
+        with pytest.raises(ValueError, match="got 2 actions for 3 environments"):
+            ask([0, 1])
+        with pytest.raises(ValueError, match="got 4 actions for 3 environments"):
+            ask(np.zeros(4, int))
+        with pytest.raises(ValueError, match=r"2\]? .*environment 1|environment 1: action \[2\]"):
+            ask(np.array([0, 2, 1]))
+        with pytest.raises(TypeError, match="integers"):
+            ask([0.5, 0.0, 1.0])
+        with pytest.raises(TypeError, match="integers"):
+            ask(["left", "right", "left"])
+    for ids, error in (([0, 0, 1], IndexError), ([3], IndexError), ([-4], IndexError), ("a", TypeError)):
+        with pytest.raises(error, match="got"):
+            envs.send(np.zeros(3, int), ids)
+    assert state(envs) == before
+    envs.send(np.zeros(3, int))
+    for again in (lambda: envs.send(np.zeros(3, int)), lambda: envs.step(np.zeros(3, int)), envs.reset):
+        with pytest.raises(RuntimeError, match="are stepping"):
+            again()
+    rows = envs.recv()
+    assert (rows.env_id.tolist(), rows.rew.tolist()) == ([0, 1, 2], [1, 1, 1])
+    assert envs.step(np.ones(3, int))[1].tolist() == [1, 1, 1]
+    envs.close()
+    envs.close()
+    for ask in (envs.reset, envs.recv, lambda: envs.step(np.zeros(3, int)), lambda: envs.send(np.zeros(3, int))):
+        with pytest.raises(RuntimeError, match="is closed: make a new one"):
+            ask()
