@@ -155,6 +155,9 @@ def test_a_run_that_was_killed_goes_on_as_if_it_had_not(run_dir, tmp_path, capsy
     assert main(["train", "--resume", str(run_dir), "--no-progress"]) == 0
     assert "environment steps   1,200" in capsys.readouterr().out
     assert weights(run_dir) == weights(tmp_path / "straight")
+    assert main(["train", "--resume", str(run_dir), "--no-progress"]) == 0
+    assert capsys.readouterr().err == "rlfast: the run had ended at step 1200: nothing was left to do\n"
+    assert weights(run_dir) == weights(tmp_path / "straight")
 
 
 @pytest.mark.parametrize(

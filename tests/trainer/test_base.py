@@ -175,7 +175,18 @@ def test_results_are_printed_and_shown_when_asked_for(arguments, capsys):
     OffpolicyTrainer(**given).run()
     shown = capsys.readouterr()
     assert shown.out == "Epoch #1: test_reward: 1.000000 ± 0.000000, best_reward: 1.000000 ± 0.000000 in #0\n"
-    for figure in ("env_step=20", "return=5", "len=5", "loss=", "updates/s=", "step/s"):
+    for figure in (
+        "env_step=20",
+        "return=5",
+        "len=5",
+        "test=1",
+        "loss=",
+        "updates/s=",
+        "step/s",
+        "collect=",
+        "sample=",
+        "learn=",
+    ):
         assert figure in shown.err
 
 

@@ -9,8 +9,15 @@ def test_figures_stand_beside_the_bar(capsys):
     assert bar.n == 12
     assert "Epoch #1: 100%" in shown
     assert "10/10" in shown  # what is collected beyond an epoch does not break the bar
-    assert "env_step=12345, return=20.5, loss=0.1235" in shown
+    assert "env_step=12345, loss=0.1235, return=20.5" in shown  # what was not said again comes last
     assert "step/s" in shown
+
+
+def test_the_bar_ends_with_the_last_figures(capsys):
+    with ProgressBar(10, "x") as bar:
+        bar.update(1, {"env_step": 1})
+        bar.update(1, {"env_step": 2})  # within a tenth of a second
+    assert "env_step=2" in capsys.readouterr().err.splitlines()[-1].split("\r")[-1]
 
 
 def test_it_counts_without_being_shown(capsys):

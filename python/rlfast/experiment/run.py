@@ -156,6 +156,10 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         if checkpoint is not None:
             _load(checkpoint, trainer)
             write_config(run_dir, config, algorithm_of(config).name)  # with what was changed
+            if trainer.is_over:
+                warnings.warn(
+                    f"the run had ended at step {trainer.env_step}: nothing was left to do", RunWarning, stacklevel=2
+                )
         interrupt = _loop(trainer)
         if not interrupt.aborted:
             keeper.save(trainer)

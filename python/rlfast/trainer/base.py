@@ -388,6 +388,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         figures: dict[str, int | float | str] = {"env_step": self.env_step}
         if not math.isnan(self.last_rew):
             figures |= {"return": self.last_rew, "len": self.last_len}
+        if self.last_test is not None:
+            figures["test"] = _returns(self.last_test).mean
         if self._last_update is not None:
             figures |= self._last_update.smoothed_loss
         return figures | self._clock().since(began)

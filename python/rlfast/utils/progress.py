@@ -54,7 +54,7 @@ class ProgressBar:
     def __init__(self, total: int, description: str, *, initial: int = 0, shown: bool = True) -> None:
         self.total = total
         self.n = initial
-        self._figures: dict[str, str] = {}
+        self._figures: dict[str, int | float | str] = {}
         self._written = 0.0
         self._bar: tqdm[Any] | None = None
         if shown:
@@ -68,16 +68,22 @@ class ProgressBar:
         self.n += n
         if self._bar is None:
             return
+        self._figures = dict(figures) | {name: v for name, v in self._figures.items() if name not in figures}
         now = time.perf_counter()
-        if now - self._written >= _REFRESH or self.n >= self.total:
+        if now - self._written >= _REFRESH:
             self._written = now
-            self._figures.update((name, f"{v:.4g}" if isinstance(v, float) else str(v)) for name, v in figures.items())
-            self._bar.set_postfix(self._figures, refresh=False)
+            self._write()
         self._bar.update(min(n, self.total - self._bar.n))
+
+    def _write(self) -> None:
+        if self._bar is not None and self._figures:
+            text = {name: f"{v:.4g}" if isinstance(v, float) else str(v) for name, v in self._figures.items()}
+            self._bar.set_postfix(text, refresh=False)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._bar is not None:
+            self._write()  # where it ends
             self._bar.close()
