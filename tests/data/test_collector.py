@@ -1,7 +1,10 @@
+import re
+
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlfast.data import (
@@ -395,6 +398,40 @@ def test_evaluation_needs_a_number():
 def test_the_buffer_must_keep_the_environments_apart(buffer, error, message):
     with pytest.raises(error, match=message):
         Collector(ScriptedPolicy(), vector(*(Scripted() for _ in range(3))), buffer())
+
+
+SPACES = [
+    ("action_space", Discrete(2), Discrete(3)),
+    ("action_space", Discrete(2), Discrete(2, start=1)),
+    ("action_space", Discrete(2), Box(-1, 1, (2,))),
+    ("action_space", MultiDiscrete([2, 3]), MultiDiscrete([3, 2])),
+    ("action_space", Box(-1, 1, (2,)), Box(-1, 1, (2, 1))),
+    ("observation_space", Box(-1, 1, (2,)), Box(-1, 1, (3,))),
+    ("observation_space", Dict(a=Box(-1, 1, (2,)), b=Discrete(2)), Dict(a=Box(-1, 1, (2,)), b=Discrete(3))),
+    ("observation_space", Tuple([Discrete(2)]), Tuple([Discrete(2), Discrete(2)])),
+]
+
+
+@pytest.mark.parametrize(("name", "ours", "theirs"), SPACES)
+def test_the_policy_must_be_made_for_the_environments(name, ours, theirs):
+    def make(space):
+        env = Scripted(2)
+        setattr(env, name, space)
+        return DummyVectorEnv([lambda: env])
+
+    policy = ScriptedPolicy()
+    setattr(policy, name, ours)
+    Collector(policy, make(ours))
+    with pytest.raises(ValueError, match=f"the policy's {name} is {re.escape(str(ours))}, that of the environments is"):
+        Collector(policy, make(theirs))
+
+
+def test_a_policy_may_use_a_part_of_a_box():
+    env = Scripted(2)
+    env.action_space = Box(-2, 2, (1,))
+    policy = ScriptedPolicy()
+    policy.action_space = Box(-1, 1, (1,))
+    Collector(policy, DummyVectorEnv([lambda: env]))
 
 
 def test_buffers_that_fit():

@@ -83,7 +83,7 @@ def test_a_buffer_that_forgets_before_it_is_learned_from_is_refused(given):
 def test_every_argument_is_shown_with_its_documentation(trainer):
     names = list(inspect.signature(trainer).parameters)
     documentation = inspect.getdoc(trainer.__init__)
-    assert len(names) == 26
+    assert len(names) == 27
     assert [name for name in names if f":param {name}: " not in documentation] == []
     assert trainer.__init__ is BaseTrainer.__init__  # written down once
     assert trainer.__doc__ != BaseTrainer.__doc__

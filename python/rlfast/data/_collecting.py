@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from rlfast.data.buffer.cached import CachedReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
@@ -98,6 +99,34 @@ def as_vector(env: gym.Env[Any, Any] | BaseVectorEnv) -> BaseVectorEnv:
         single = env
         return DummyVectorEnv([lambda: single])
     return as_vector_env(env)
+
+
+def check_spaces(policy: ActingPolicyProtocol, env: BaseVectorEnv) -> None:
+    """Whether the policy is made for these environments, as far as it says what it is made for.
+
+    Bounds of boxes may differ: a policy may use a part of them.
+
+    :raises ValueError: its actions or observations are of another kind, number or shape.
+    """
+    for name in ("action_space", "observation_space"):
+        own, given = getattr(policy, name, None), getattr(env, f"single_{name}", None)
+        if isinstance(own, gym.Space) and isinstance(given, gym.Space) and _form(own) != _form(given):
+            raise ValueError(f"the policy's {name} is {own}, that of the environments is {given}: they must agree")
+
+
+def _form(space: gym.Space[Any]) -> Any:
+    """What two spaces share whose points have the same meaning, bounds aside."""
+    if isinstance(space, Box):
+        return Box, space.shape
+    if isinstance(space, Discrete):
+        return Discrete, int(space.n), int(space.start)
+    if isinstance(space, MultiDiscrete):
+        return MultiDiscrete, space.nvec.tolist(), space.start.tolist()
+    if isinstance(space, Dict):
+        return Dict, {key: _form(part) for key, part in space.items()}
+    if isinstance(space, Tuple):
+        return Tuple, [_form(part) for part in space]
+    return type(space), space.shape
 
 
 def check_buffer(buffer: ReplayBuffer, env_num: int) -> None:

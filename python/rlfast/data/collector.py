@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlfast.data import _collector_state, _tree
 from rlfast.data._asked import Asked
-from rlfast.data._collecting import Manner, Tally, as_vector, check_buffer, positive
+from rlfast.data._collecting import Manner, Tally, as_vector, check_buffer, check_spaces, positive
 from rlfast.data._goal import Episodes, Goal, Quotas, Steps
 from rlfast.data._infos import LatestInfos, of_transitions
 from rlfast.data.batch import Batch, wrap
@@ -58,7 +58,8 @@ class Collector:
     :param on_episode_done_hook: called at the end of every episode with its transitions, as far as the buffer still has
         them.
     :raises TypeError: a plain buffer for several environments, or an environment of an unknown kind.
-    :raises ValueError: the buffer has fewer rings than there are environments, or the environment is asynchronous.
+    :raises ValueError: the buffer has fewer rings than there are environments, the policy is made for other actions or
+        observations, or the environment is asynchronous.
 
     >>> import gymnasium as gym
     >>> from rlfast.data import Collector, VectorReplayBuffer
@@ -84,6 +85,7 @@ class Collector:
     ) -> None:
         self.env = as_vector(env)
         self._check_env()
+        check_spaces(policy, self.env)
         self.env_num = len(self.env)
         self.policy = policy
         self.exploration_noise = exploration_noise
