@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -281,8 +281,8 @@ class Collector:
                 self.env.render()
                 time.sleep(manner.render)
             goal.advance(tally.steps - before, ended)
-            if not self._resets_itself and len(over := np.flatnonzero(self._stale)):
-                again = np.intersect1d(over, goal.ready, assume_unique=True)
+            if not self._resets_itself and np.count_nonzero(self._stale):
+                again = np.intersect1d(np.flatnonzero(self._stale), goal.ready, assume_unique=True)
                 if len(again):
                     self._reset(again, reset_kwargs)
 
@@ -295,7 +295,8 @@ class Collector:
         where = None if len(ids) == self.env_num else ids  # all environments: no row needs to be picked
         obs = _tree.take(self._obs, where)
         if manner.random:
-            fields = {"obs": obs, "act": self.policy.map_action_inverse(self._random_actions(ids))}
+            act = self.policy.map_action_inverse(self._random_actions(ids))
+            fields = {"obs": wrap_nested(obs), "act": wrap_nested(act)}
         else:
             fields = self._choose(obs, ids, where, no_grad=manner.no_grad)
         self.env.send(self.policy.map_action(fields["act"]), where)
@@ -311,7 +312,7 @@ class Collector:
     def _choose(self, obs: Any, ids: Ids, where: Ids | None, *, no_grad: bool) -> dict[str, Any]:
         """What the policy acted on, its action, and what is stored under ``policy``."""
         batch = wrap({"obs": wrap_nested(obs), "info": wrap_nested(self._infos.columns(ids))})  # all arrays: not parsed
-        with torch.no_grad() if no_grad else nullcontext():
+        with torch.set_grad_enabled(not no_grad and torch.is_grad_enabled()):
             result = self.policy(batch, _tree.take(self._state, where))
         act = to_numpy(result.act)
         if self.exploration_noise:
@@ -322,7 +323,8 @@ class Collector:
         self._state = _tree.put(self._state, where, state, self.env_num)
         if state is not None:
             extra["hidden_state"] = _tree.storable(state)
-        return {"obs": obs, "act": act, "policy": extra} if extra else {"obs": obs, "act": act}
+        fields = {"obs": wrap_nested(obs), "act": act}
+        return {**fields, "policy": wrap_nested(extra)} if extra else fields
 
     # -- recording ---------------------------------------------------------------------------------------------------
 
@@ -336,11 +338,11 @@ class Collector:
             "rew": rows.rew,
             "terminated": rows.terminated,
             "truncated": rows.truncated,
-            "obs_next": _arrays(rows.obs_next),
-            "info": of_transitions(rows),
+            "obs_next": wrap_nested(_arrays(rows.obs_next)),
+            "info": wrap_nested(of_transitions(rows)),
         }
         if rows.valid is None:
-            ended = self._store(wrap_nested(transition), ids, done if over else None, tally)
+            ended = self._store(wrap(transition), ids, done if over else None, tally)
         else:
             ended = self._store_valid(transition, rows, tally)
         where = None if len(ids) == self.env_num else ids
@@ -348,7 +350,8 @@ class Collector:
         self._infos.put(ids, rows.info)
         if over or rows.valid is not None:
             fresh = ids[done] if rows.valid is None else ids[done | ~rows.valid]
-            self._state = _tree.clear(self._state, fresh)
+            if self._state is not None:
+                self._state = _tree.clear(self._state, fresh)
             if not self._resets_itself:
                 self._stale[ids[done]] = True
         return ended
@@ -364,7 +367,7 @@ class Collector:
         if not valid.any():
             return broken[:0]
         kept = np.flatnonzero(valid)
-        return self._store(wrap_nested(_tree.take(transition, kept)), rows.env_id[kept], done[kept], tally)
+        return self._store(wrap(_tree.take(transition, kept)), rows.env_id[kept], done[kept], tally)
 
     def _store(self, transition: Batch, ids: Ids, done: NDArray[np.bool_] | None, tally: Tally) -> Ids:
         """One row for each of ``ids``; ``done`` is None where no episode ended."""

@@ -25,10 +25,10 @@ def to_numpy(x: Any) -> Any:
         b: array([1, 2]),
     )
     """
-    if is_tensor(x):
-        return x.detach().cpu().numpy()
     if isinstance(x, np.ndarray):
         return x
+    if is_tensor(x):
+        return x.detach().cpu().numpy()
     if x is None:
         return np.array(None, dtype=object)
     if isinstance(x, dict | Batch):

@@ -37,6 +37,9 @@ class SequenceSummaryStats(DataclassPPrintMixin):
         values = np.asarray(sequence, dtype=np.float64)
         if values.size == 0:
             raise ValueError("an empty sequence has no mean: check that an episode has ended")
+        if values.size == 1:  # the usual case: one update after a collect, one episode ended in it
+            value = values.item()
+            return cls(mean=value, std=value - value, max=value, min=value)
         return cls(mean=float(values.mean()), std=float(values.std()), max=float(values.max()), min=float(values.min()))
 
 

@@ -156,6 +156,7 @@ class NativeBackend(Backend):
         self._is_tuple = isinstance(self.single_observation_space, gym.spaces.Tuple)
         self._convert = converter(self.single_action_space)
         self._fields = _fields(self.envs.info_fields)
+        self._in_order = np.arange(num_envs).tobytes()  # the quickest to compare
         self._never_seeded = np.ones(num_envs, dtype=bool)
         self._fresh_seeds: list[int] = []
         self._answers: list[Rows] = []
@@ -186,7 +187,7 @@ class NativeBackend(Backend):
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.send`: steps at once."""
-        some = None if len(ids) == self.num_envs and (ids[:-1] < ids[1:]).all() else ids
+        some = None if ids.tobytes() == self._in_order else ids
         try:
             answer = self.envs.step(actions, some)
         except SchemaMismatch:
@@ -195,10 +196,10 @@ class NativeBackend(Backend):
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
         """As :meth:`Backend.recv`: everything is there."""
-        rows, *others = self._answers
-        for other in others:
+        rows = self._answers[0]
+        for other in self._answers[1:]:
             rows = joined(rows, other)
-        self._answers = []
+        self._answers.clear()
         return rows
 
     def as_actions(self, actions: Any, ids: NDArray[np.int64]) -> NDArray[Any]:

@@ -360,7 +360,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
                     return False
                 steps = self._advance()
                 done = self._epoch_step = done + steps
-                bar.update(steps, self._figures(began))
+                bar.update(steps, self._figures(began) if self.show_progress else {})
         return True
 
     def _advance(self) -> int:
@@ -407,7 +407,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         self.env_step += result.n_collected_steps
         if result.returns_stat is not None and result.lens_stat is not None:
             self.last_rew, self.last_len = result.returns_stat.mean, result.lens_stat.mean
-            self.logger.log_train_data(asdict(result), self.env_step)
+            if self._is_logged:
+                self.logger.log_train_data(asdict(result), self.env_step)
             if self.test_in_train and self.stop_fn is not None and self.stop_fn(self.last_rew):
                 self._stop_if_test_agrees()
         return result
@@ -486,8 +487,14 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         merged = self._metrics.merge(updates)
         self.policy_update_time += merged.train_time
         self.sample_time += merged.sample_time
-        self.logger.log_update_data(asdict(merged), self.gradient_step)
+        if self._is_logged:
+            self.logger.log_update_data(asdict(merged), self.gradient_step)
         return merged
+
+    @property
+    def _is_logged(self) -> bool:
+        """Whether the logger wants figures: spelling them out takes longer than storing a transition."""
+        return type(self.logger) is not LazyLogger
 
     def info(self) -> InfoStats:
         """Totals and timing so far."""

@@ -9,6 +9,7 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from rlfast.data import Batch
+from rlfast.data.batch import parse, wrap
 from rlfast.functional.losses import bootstrapped_return, double_q_value, huber_loss, max_value, squared_loss, td_error
 from rlfast.policy._compiled import with_nstep_parts
 from rlfast.policy._hidden import stored_state
@@ -154,8 +155,9 @@ class DQNPolicy(BasePolicy):
         if network is None:
             raise ValueError("there is no target network to ask; set target_update_freq")
         logits, hidden = self._ask(network, batch.obs, batch.info, state)
-        act = self.compute_q_value(logits, action_mask(batch.obs)).argmax(dim=1)
-        return cast("ModelOutputBatchProtocol", Batch(logits=logits, act=act.cpu().numpy(), state=hidden))
+        act = self.compute_q_value(logits, action_mask(batch.obs)).argmax(dim=1).cpu().numpy()
+        state = None if hidden is None else parse(hidden)
+        return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": state}))
 
     def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
         """Make action values of the model's output.
