@@ -246,3 +246,24 @@ def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
     native = rlfast.make_vec("CartPole-v1", envs, backend="native", autoreset_mode="SAME_STEP", max_episode_steps=limit)
     (ours,) = evaluating("rlfast", native, episodes).values()
     return {**evaluating("rlfast", dummy("rlfast", "cartpole", envs, limit), episodes), "evaluate, native": ours}
+
+
+def training(algorithm: str) -> dict[str, Any]:
+    """Eager and compiled, each with Python's environments and with native ones."""
+    import torch
+
+    from bench.peers import training as script
+    from rlfast.functional import Categorical
+    from rlfast.utils.optim import adam
+
+    logits = {"probabilities": False, "dist_fn": Categorical} if algorithm == "ppo" else {}
+    operations: dict[str, Any] = {}
+    for name, compiled in (("train", False), ("train, compiled", True)):
+        torch.manual_seed(0)
+        policy = getattr(script, algorithm)("rlfast", adam, compile=compiled, **logits)
+        native = rlfast.make_vec(
+            script.TASKS[algorithm], script.ENVS[algorithm], backend="native", autoreset_mode="SAME_STEP"
+        )
+        operations[name] = script.loop("rlfast", algorithm, policy, script.dummy("rlfast", algorithm))
+        operations[f"{name}, native"] = script.loop("rlfast", algorithm, policy, native)
+    return operations

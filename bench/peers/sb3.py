@@ -265,3 +265,28 @@ def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
             evaluate_policy(model, venv, n_eval_episodes=episodes)
 
     return {"evaluate": run}
+
+
+def training(algorithm: str) -> dict[str, Any]:
+    """The settings of ``bench.peers.training``; its PPO has a network of its own for each head."""
+    from bench.peers.training import ENVS, STEPS, TASKS, WARM_UP
+
+    if algorithm == "dqn":
+        return dqn(ENVS[algorithm], [128] * 4)
+    options: dict[str, Any] = {
+        "ppo": {
+            "n_steps": STEPS["ppo"] // ENVS["ppo"],
+            "normalize_advantage": False,
+            "policy_kwargs": {"net_arch": [64, 64], "activation_fn": torch.nn.ReLU},
+        },
+        "sac": {"buffer_size": 20_000, "learning_starts": WARM_UP["sac"]},
+    }[algorithm]
+    venv = make_vec_env(TASKS[algorithm], n_envs=ENVS[algorithm])
+    kind = {"ppo": stable_baselines3.PPO, "sac": stable_baselines3.SAC}[algorithm]
+    model = kind("MlpPolicy", venv, seed=0, device="cpu", **options)
+    model.learn(WARM_UP[algorithm] + STEPS[algorithm])
+
+    def run(count: int) -> None:
+        model.learn(count * STEPS[algorithm], reset_num_timesteps=False)
+
+    return {"train": run}

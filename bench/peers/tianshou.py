@@ -225,4 +225,12 @@ def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
     return evaluating("tianshou", dummy("tianshou", "cartpole", envs, limit), episodes)
 
 
+def training(algorithm: str) -> dict[str, Any]:
+    from bench.peers import training as script
+
+    torch.manual_seed(0)
+    policy = getattr(script, algorithm)("tianshou", script.plain_adam)
+    return {"train": script.loop("tianshou", algorithm, policy, script.dummy("tianshou", algorithm))}
+
+
 sample_frames = sample_atari

@@ -1,0 +1,117 @@
+"""One script of training for Tianshou 1.0 and for rlfast, which has its names; an iteration is a collect with updates.
+
+The hyper-parameters are those of Tianshou's own tests (``test_dqn.py``, ``test_ppo.py``); for SAC, one update of batch
+256 after each step, with two hidden layers of 256.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+
+ENVS = {"dqn": 10, "ppo": 20, "sac": 1}
+TASKS = {"dqn": "CartPole-v1", "ppo": "CartPole-v1", "sac": "Pendulum-v1"}
+STEPS = {"dqn": 10, "ppo": 2000, "sac": 1}  # in an iteration
+WARM_UP = {"dqn": 1000, "ppo": 0, "sac": 1000}
+Adam = Callable[[float], Callable[[Any], torch.optim.Optimizer]]
+
+
+def plain_adam(lr: float) -> Callable[[Any], torch.optim.Optimizer]:
+    return partial(torch.optim.Adam, lr=lr)
+
+
+def dummy(library: str, algorithm: str) -> Any:
+    task = TASKS[algorithm]
+    vector = import_module(f"{library}.env").DummyVectorEnv
+    return vector([lambda: gymnasium.make(task)] * ENVS[algorithm])
+
+
+def dqn(library: str, adam: Adam, **options: Any) -> Any:
+    net = import_module(f"{library}.utils.net.common").Net
+    model = net(4, 2, hidden_sizes=[128] * 4)
+    policy = import_module(f"{library}.policy").DQNPolicy(
+        model=model,
+        optim=adam(1e-3)(model.parameters()),
+        action_space=gymnasium.spaces.Discrete(2),
+        discount_factor=0.9,
+        estimation_step=3,
+        target_update_freq=320,
+        **options,
+    )
+    policy.set_eps(0.1)
+    return policy
+
+
+def ppo(library: str, adam: Adam, *, probabilities: bool = True, dist_fn: Any = None, **options: Any) -> Any:
+    common, discrete = (import_module(f"{library}.utils.net.{name}") for name in ("common", "discrete"))
+    net = common.Net(4, hidden_sizes=[64, 64])  # under both heads
+    actor, critic = discrete.Actor(net, 2, softmax_output=probabilities), discrete.Critic(net)
+    return import_module(f"{library}.policy").PPOPolicy(
+        actor=actor,
+        critic=critic,
+        optim=adam(3e-4)(common.ActorCritic(actor, critic).parameters()),
+        dist_fn=dist_fn or torch.distributions.Categorical,
+        action_space=gymnasium.spaces.Discrete(2),
+        action_scaling=False,
+        max_grad_norm=0.5,
+        ent_coef=0.0,
+        advantage_normalization=False,
+        deterministic_eval=True,
+        **options,
+    )
+
+
+def sac(library: str, adam: Adam, **options: Any) -> Any:
+    common, continuous = (import_module(f"{library}.utils.net.{name}") for name in ("common", "continuous"))
+    hidden = {"hidden_sizes": [256, 256]}
+    actor = continuous.ActorProb(common.Net(3, **hidden), 1, unbounded=True, conditioned_sigma=True)
+    critics = [continuous.Critic(common.Net(3, 1, concat=True, **hidden)) for _ in range(2)]
+    log_alpha = torch.zeros(1, requires_grad=True)
+    return import_module(f"{library}.policy").SACPolicy(
+        actor=actor,
+        actor_optim=adam(3e-4)(actor.parameters()),
+        critic=critics[0],
+        critic_optim=adam(3e-4)(critics[0].parameters()),
+        critic2=critics[1],
+        critic2_optim=adam(3e-4)(critics[1].parameters()),
+        action_space=gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float32),
+        alpha=(-1.0, log_alpha, adam(3e-4)([log_alpha])),
+        **options,
+    )
+
+
+def loop(library: str, algorithm: str, policy: Any, env: Any) -> Callable[[int], None]:
+    """Goes on with one training run, without tests, by so many iterations."""
+    data, trainers = (import_module(f"{library}.{name}") for name in ("data", "trainer"))
+    collector = data.Collector(policy, env, data.VectorReplayBuffer(20_000, len(env)), exploration_noise=True)
+    collector.reset()
+    if WARM_UP[algorithm]:
+        collector.collect(n_step=WARM_UP[algorithm], random=algorithm == "sac")
+    on_policy = algorithm == "ppo"
+    trainer = (trainers.OnpolicyTrainer if on_policy else trainers.OffpolicyTrainer)(
+        policy=policy,
+        train_collector=collector,
+        test_collector=None,
+        max_epoch=10**9,
+        step_per_epoch=STEPS[algorithm],
+        step_per_collect=STEPS[algorithm],
+        episode_per_test=1,
+        batch_size=256 if algorithm == "sac" else 64,
+        **({"repeat_per_collect": 10} if on_policy else {"update_per_step": 1 / STEPS[algorithm]}),
+        show_progress=False,
+        verbose=False,
+    )
+    iter(trainer)
+
+    def run(count: int) -> None:
+        trainer.step_per_epoch = count * STEPS[algorithm]
+        next(trainer)
+
+    run(1)
+    return run

@@ -1,0 +1,41 @@
+"""Whole training loops, tests left out: an iteration is a collect, its updates and what the trainer does around."""
+
+from bench.harness import Bar, Case
+from bench.libraries import RLFAST
+
+PEERS = (RLFAST, "tianshou1", "sb3")
+TITLES = {
+    "dqn": "DQN CartPole, 10 steps + 1 update",
+    "ppo": "PPO CartPole, 2000 steps + 310 minibatches",
+    "sac": "SAC Pendulum, 1 step + 1 update",
+}
+BARS = {  # over Tianshou 1.0 and SB3, eager and compiled
+    "dqn": ((3, 2), (4.5, 3)),
+    "ppo": ((2.2, 2.2), (3.5, 3.5)),
+    "sac": ((1.4, 1.4), (1.8, 1.8)),
+}
+
+
+WAYS = {"eager": ("train", 0), "compiled": ("train, compiled", 1)}  # our operation, and which of the bars
+
+
+def case(algorithm: str, way: str, envs: str) -> Case:
+    """The bars are for Python's environments: the peers have no others."""
+    own, which = WAYS[way]
+    bars = [Bar((peer,), times) for peer, times in zip(PEERS[1:], BARS[algorithm][which], strict=True)]
+    return Case(
+        f"{TITLES[algorithm]}, {way}, {envs} environments",
+        "training",
+        "train",
+        {"algorithm": algorithm},
+        PEERS,
+        tuple(bars) if envs == "Python" else (),
+        own_operation=own if envs == "Python" else f"{own}, native",
+    )
+
+
+CASES = [case(algorithm, way, envs) for algorithm in BARS for way in WAYS for envs in ("Python", "native")]
+
+
+def test_training(measure, case, library):
+    measure(case, library)
