@@ -138,8 +138,8 @@ valgrind: env           ## the core under valgrind
 
 # File-backed memory calls mmap, which miri does not model: asan and valgrind watch it.
 loom: export RUSTFLAGS = --cfg loom
-loom:                   ## the handshake between a pool and its workers, in every order of events
-	cargo test -p rlfast-envs --release --lib --locked --target-dir target/loom loom $(CARGO_ARGS)
+loom:                   ## what threads and processes share, in every order of events
+	cargo test -p rlfast-core -p rlfast-envs --release --lib --locked --target-dir target/loom loom $(CARGO_ARGS)
 
 miri: export MIRIFLAGS = -Zmiri-disable-isolation
 miri: export PROPTEST_CASES = 2

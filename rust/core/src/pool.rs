@@ -10,16 +10,16 @@
 //! Which thread runs a chunk is chance, so chunks must not depend on one another; then the result is the same for any
 //! number of threads.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+mod job;
+
+use std::panic::resume_unwind;
 use std::process;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::thread;
 
-/// Turns of the wait for chunks still running elsewhere before the caller sleeps: some microseconds, about what sleeping costs.
-const SPINS: usize = 2000;
+use job::{Condvar, Job, Mutex, lock};
 
 /// The most threads that work on one job, callers included; 0 means one for each core.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -74,87 +74,8 @@ pub fn run(chunks: usize, work: impl Fn(usize) + Sync) {
     pool.withdraw(&job);
     job.wait();
     // `work` outlives this point, and every claimed chunk is finished: nobody calls it any more.
-    if let Some(panic) = lock(&job.panic).take() {
+    if let Some(panic) = job.panic() {
         resume_unwind(panic);
-    }
-}
-
-/// Locks are never held while foreign code runs, so a poisoned one still guards whole data.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Chunks of one call of [`run`].
-struct Job {
-    chunks: usize,
-    /// The next chunk to be claimed; at or past `chunks` when all are.
-    next: AtomicUsize,
-    /// Chunks that have returned. Release and Acquire: who reads the last one sees the writes of all.
-    finished: AtomicUsize,
-    /// Held while the last chunk announces itself, so that the announcement is not missed.
-    gate: Mutex<()>,
-    all_finished: Condvar,
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
-    work: Work,
-}
-
-/// A borrowed closure whose lifetime the type system cannot follow into the helpers.
-struct Work(*const (dyn Fn(usize) + Sync + 'static));
-// SAFETY: what it points to is `Sync`, hence callable from any thread; `Job::work` states when it may be called.
-unsafe impl Send for Work {}
-// SAFETY: as above.
-unsafe impl Sync for Work {}
-
-impl Job {
-    fn new<'a>(chunks: usize, work: &'a (dyn Fn(usize) + Sync + 'a)) -> Self {
-        // SAFETY: this only forgets the lifetime 'a. `run` keeps the closure alive until every claimed chunk has finished, and
-        // `Job::work` calls it for claimed chunks alone.
-        let work: *const (dyn Fn(usize) + Sync + 'static) = unsafe { std::mem::transmute(ptr::from_ref(work)) };
-        Self {
-            chunks,
-            next: AtomicUsize::new(0),
-            finished: AtomicUsize::new(0),
-            gate: Mutex::new(()),
-            all_finished: Condvar::new(),
-            panic: Mutex::new(None),
-            work: Work(work),
-        }
-    }
-
-    /// Takes a chunk nobody else has. The caller must finish it with [`Job::work`].
-    fn claim(&self) -> Option<usize> {
-        // Relaxed: the chunk number is all that is communicated. Losers push `next` past the end by at most one each.
-        let chunk = self.next.fetch_add(1, Ordering::Relaxed);
-        (chunk < self.chunks).then_some(chunk)
-    }
-
-    fn work(&self, chunk: usize) {
-        // SAFETY: `chunk` was claimed and is not finished, so `run` has not returned and the closure is alive.
-        let work = unsafe { &*self.work.0 };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(chunk))) {
-            lock(&self.panic).get_or_insert(panic);
-        }
-        if self.finished.fetch_add(1, Ordering::Release) + 1 == self.chunks {
-            drop(lock(&self.gate));
-            self.all_finished.notify_all();
-        }
-    }
-
-    fn is_finished(&self) -> bool {
-        self.finished.load(Ordering::Acquire) == self.chunks
-    }
-
-    fn wait(&self) {
-        for _ in 0..SPINS {
-            if self.is_finished() {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-        let mut gate = lock(&self.gate);
-        while !self.is_finished() {
-            gate = self.all_finished.wait(gate).unwrap_or_else(PoisonError::into_inner);
-        }
     }
 }
 
@@ -239,8 +160,9 @@ impl Pool {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU64;
     use std::time::Duration;
