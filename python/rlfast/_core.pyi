@@ -318,8 +318,15 @@ class NativeEnvs:
     def info_fields(self) -> list[tuple[str, str, list[int]]]:
         """Name, dtype and shape of each entry of one environment's info."""
 
-    def reset(self, ids: NDArray[np.int64] | None, seeds: list[int | None]) -> tuple[NDArray[Any], _Told]:
-        """Begins an episode in the environments ``ids`` (None: all): first observations, ``(rows, ...)``, and infos."""
+    @property
+    def reset_options(self) -> list[tuple[str, float]]:
+        """Names and defaults of the numbers that a reset takes as options."""
+
+    def reset(
+        self, ids: NDArray[np.int64] | None, seeds: list[int | None], options: Sequence[float] | None = None
+    ) -> tuple[NDArray[Any], _Told]:
+        """Begins an episode in the environments ``ids`` (None: all): first observations, ``(rows, ...)``, and infos.
+        ``options`` are values for all of ``reset_options``. ValueError if nothing can start so."""
 
     def step(
         self, actions: NDArray[Any], ids: NDArray[np.int64] | None = None

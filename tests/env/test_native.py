@@ -106,8 +106,8 @@ def test_misuse_raises_and_leaves_the_environments_usable():
             envs.step(actions)
     with pytest.raises(TypeError, match="no id"):
         envs.step([0], id=[0])
-    with pytest.raises(ValueError, match="no options"):
-        envs.reset(options={"low": 0.0})
+    with pytest.raises(ValueError, match="no options but low and high"):
+        envs.reset(options={"level": 0.0})
     with pytest.raises(ValueError, match="a seed must be within 0"):
         envs.reset(seed=-1)
     theirs = sync("CartPole-v1", 3, AutoresetMode.NEXT_STEP)
@@ -132,6 +132,12 @@ def test_misuse_raises_and_leaves_the_environments_usable():
         ({"gravity": 9.8}, TypeError, "takes no argument gravity, only sutton_barto_reward"),
         ({"sutton_barto_reward": 1}, ValueError, "sutton_barto_reward must be a bool, got 1"),
         ({"sutton_barto_reward": object()}, TypeError, "must be a number, a string, a bool"),
+        (
+            {"id": "FrozenLake-v1", "map_name": None},
+            ValueError,
+            r"a random map.*give one as desc=.*generate",
+        ),
+        ({"id": "FrozenLake-v1", "map_name": "5x5"}, ValueError, "must be 4x4 or 8x8, got 5x5"),
     ],
 )
 def test_what_cannot_be_made_says_why(arguments, error, match):

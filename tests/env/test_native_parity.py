@@ -7,13 +7,14 @@ that take them through NumPy are compared over short episodes, with a tolerance.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env.native import NativeVectorEnv
@@ -113,6 +114,7 @@ CASES = [
     Case("FrozenLake-v1", across_the_ice, kwargs={"success_rate": 0.9, "reward_schedule": (3, -2, 0.125)}),
     Case("FrozenLake-v1", across_the_ice, kwargs=limited(20, desc=["SFFS", "FHFF", "GFFF"])),
     Case("FrozenLake-v1", across_the_ice, kwargs={"map_name": "8x8"}),
+    Case("FrozenLake-v1", across_the_ice, kwargs={"map_name": None, "desc": generate_random_map(6, seed=3)}),
     Case("FrozenLake8x8-v1", across_the_ice),
     Case("CliffWalking-v1", along_the_cliff, (True, False), cut=200),
     Case("CliffWalking-v1", along_the_cliff, kwargs=limited(60, is_slippery=True)),
@@ -142,11 +144,11 @@ class Beside:
         assert self.native.single_observation_space == self.gyms[0].observation_space
         assert self.native.single_action_space == self.gyms[0].action_space
 
-    def reset(self, mask: np.ndarray, seeds: list[int | None]) -> None:
+    def reset(self, mask: np.ndarray, seeds: list[int | None], options: dict[str, Any] | None = None) -> None:
         """Resets the environments of ``mask``, which takes from ``seeds`` what is theirs."""
-        obs, infos = self.native.reset(seed=seeds, options={"reset_mask": mask})
+        obs, infos = self.native.reset(seed=seeds, options={"reset_mask": mask, **(options or {})})
         for i in mask.nonzero()[0]:
-            self.obs[i], self.infos[i] = self.gyms[i].reset(seed=seeds[i])
+            self.obs[i], self.infos[i] = self.gyms[i].reset(seed=seeds[i], options=options)
         self._assert_same(obs, infos, mask)
         self.steps[mask] = 0
         self.episodes[mask] += 1
@@ -179,16 +181,16 @@ class Beside:
             assert np.array_equal(infos[key][told], theirs), key
 
 
-def compare(case: Case, steps: int) -> None:
+def compare(case: Case, steps: int, options: Sequence[dict[str, Any] | None] = (None,)) -> None:
     rng = np.random.default_rng(7)
     beside = Beside(case)
-    beside.reset(np.ones(NUM_ENVS, bool), rng.integers(2**63, size=NUM_ENVS).tolist())
+    beside.reset(np.ones(NUM_ENVS, bool), rng.integers(2**63, size=NUM_ENVS).tolist(), options[0])
     for _ in range(steps // NUM_ENVS):
         chosen = zip(beside.obs, beside.infos, beside.episodes, strict=True)
         over = beside.step([case.policy(obs, info, episode, rng) for obs, info, episode in chosen])
         if over.any():
             seeds = [None if rng.integers(RESEEDED) else int(rng.integers(2**32)) for _ in over]
-            beside.reset(over, seeds)
+            beside.reset(over, seeds, options[rng.integers(len(options))])
     if beside.cut != SHORT:
         assert ((beside.ends > 0) >= case.ends).all()
 
@@ -204,3 +206,46 @@ def test_steps_are_gymnasiums(case):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_million_steps_are_gymnasiums(case):
     compare(case, 1_000_000)
+
+
+BOUNDS = [{"low": -0.3, "high": 0.1}, None, {"high": 0.2}, {"low": -1.1}, {"low": 0.25, "high": "0.25"}, {}]
+OPTIONS = {
+    "CartPole-v1": (balancing, [*BOUNDS, {"low": -3, "high": 3}]),
+    "MountainCar-v0": (swinging(1), [*BOUNDS, {"low": -5, "high": np.float32(4)}]),
+    "MountainCarContinuous-v0": (throttling, [*BOUNDS, {"low": -5, "high": 4}]),
+    "Acrobot-v1": (swinging(5), [*BOUNDS, {"low": -9 * math.pi, "high": 28}]),
+    "Pendulum-v1": (turning, [{"x_init": 0.1}, None, {"y_init": 20}, {"x_init": 50, "y_init": 0}, {}]),
+}
+
+
+@pytest.mark.parametrize("id", OPTIONS)
+def test_resets_take_gymnasiums_options(id):
+    policy, options = OPTIONS[id]
+    numpy_sines = not id.startswith("MountainCar")
+    compare(Case(id, policy, (False, False), limited(12), numpy_sines), 6_000, options)
+
+
+@pytest.mark.parametrize(
+    ("id", "options", "message"),
+    [
+        ("CartPole-v1", {"lo": 0.0}, r"CartPole-v1 takes no options but low and high, got \['lo'\]"),
+        ("Pendulum-v1", {"low": 0.0}, "Pendulum-v1 takes no options but x_init and y_init"),
+        ("Taxi-v4", {"low": 0.0}, "Taxi-v4 takes no options, got"),
+        ("CartPole-v1", {"low": "left"}, "are numbers, got {'low': 'left'}"),
+        ("CartPole-v1", {"low": None}, "are numbers"),
+        ("CartPole-v1", {"low": 0.1}, "got 0.1 and 0.05"),
+        ("MountainCar-v0", {"high": math.inf}, "both finite, got -0.6 and inf"),
+        ("MountainCarContinuous-v0", {"low": math.nan}, "both finite, got NaN and -0.4"),
+        ("Pendulum-v1", {"y_init": -1}, "got 1 and -1"),
+        ("Acrobot-v1", {"high": 30}, "within 28.2743 of 0, got -0.1 and 30"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*out of date")
+def test_options_that_make_no_sense_change_nothing(id, options, message):
+    envs = NativeVectorEnv(id, 2, autoreset_mode="disabled")
+    envs.reset(seed=1)
+    before = envs.get_state()
+    with pytest.raises(ValueError, match=message):
+        envs.reset(seed=2, options=options)
+    assert [one["state"] for one in envs.get_state()] == [one["state"] for one in before]
+    envs.step(envs.action_space.sample())

@@ -67,7 +67,7 @@ fn many_fly_at_once_as_each_would_alone() {
     let (mut env, mut alone) = (Lander::new(), [0.0; 2]);
     let mut vector = Vector::new(vec![Lander::new(); 3], Autoreset::Disabled);
     let (mut obs, mut rew, mut terminated, mut truncated) = ([0.0; 6], [0.0; 3], [0; 3], [0; 3]);
-    vector.reset(None, &[Some(1), Some(2), Some(3)], &mut obs).expect("there are three");
+    vector.reset(None, &[Some(1), Some(2), Some(3)], None, &mut obs).expect("there are three");
     env.reset(Some(3), &mut alone);
     for t in 0..20 {
         let action = i64::from(t % 3 == 0);

@@ -146,7 +146,7 @@ class NativeBackend(Backend):
         **kwargs: Any,
     ) -> None:
         self.envs = NativeEnvs(id, num_envs, autoreset_mode.value, max_episode_steps, kwargs)
-        self.num_envs = num_envs
+        self.num_envs, self._id = num_envs, id
         self.single_observation_space = _space(self.envs.observation_space)
         self.single_action_space = _space(self.envs.action_space)
         self.autoreset_mode = autoreset_mode
@@ -166,13 +166,24 @@ class NativeBackend(Backend):
     ) -> tuple[Tree, Info]:
         """As :meth:`Backend.reset`. Environments that never had a seed draw one from NumPy's global generator.
 
-        :raises ValueError: there are options: native environments know none.
+        :param options: for these starts alone, the numbers that Gymnasium's environment takes: ``low`` and ``high``, or
+            Pendulum's ``x_init`` and ``y_init``. Only those of classic control take any.
+        :raises ValueError: options of another name, or between which nothing can be drawn; nothing was reset.
         """
-        if options:
-            raise ValueError(f"native environments take no options, got {options}: use gymnasium's for them")
-        obs, told = self.envs.reset(ids, self._seeds(ids, seeds))
+        obs, told = self.envs.reset(ids, self._seeds(ids, seeds), self._numbers(options) if options else None)
         self._never_seeded[ids] = False
         return self.as_observations(obs), self._info(told, len(ids))
+
+    def _numbers(self, options: dict[str, Any]) -> list[float]:
+        """Values of all options there are."""
+        known = self.envs.reset_options
+        if others := options.keys() - {name for name, _ in known}:
+            takes = f"no options but {' and '.join(name for name, _ in known)}" if known else "no options"
+            raise ValueError(f"{self._id} takes {takes}, got {sorted(others, key=str)}")
+        try:
+            return [float(options.get(name, default)) for name, default in known]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the options of {self._id} are numbers, got {options}") from error
 
     def _seeds(self, ids: NDArray[np.int64], seeds: Sequence[int | None]) -> list[int | None]:
         if not (self._never_seeded[ids] & [seed is None for seed in seeds]).any():

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{DType, Element, LoadError, Space};
+use crate::{DType, Element, LoadError, OptionsError, ResetOption, Space};
 #[cfg(doc)]
 use crate::{Episode, State};
 
@@ -103,6 +103,29 @@ pub trait Env: Send {
     /// # Panics
     /// If `observation` has not the length of the observation space; so does `step`.
     fn reset(&mut self, seed: Option<u64>, observation: &mut [Self::Observation]);
+
+    /// What [`reset_with`](Env::reset_with) takes: nothing, unless overridden.
+    fn reset_options(&self) -> &'static [ResetOption] {
+        &[]
+    }
+
+    /// As [`reset`](Env::reset), with a value for each of [`reset_options`](Env::reset_options); for this one start alone.
+    ///
+    /// # Errors
+    /// If there can be no such start; nothing has changed then. Only the options decide.
+    ///
+    /// # Panics
+    /// As [`reset`](Env::reset), and if there are fewer or more values than options.
+    fn reset_with(
+        &mut self,
+        seed: Option<u64>,
+        options: &[f64],
+        observation: &mut [Self::Observation],
+    ) -> Result<(), OptionsError> {
+        assert!(options.is_empty(), "this environment takes no options");
+        self.reset(seed, observation);
+        Ok(())
+    }
 
     /// Whether [`step`](Env::step) would take `action` now.
     ///

@@ -18,6 +18,7 @@ mod element;
 mod env;
 mod episode;
 mod math;
+mod options;
 #[cfg(unix)]
 pub mod process;
 pub mod registry;
@@ -32,6 +33,7 @@ pub mod wrapper;
 pub use element::{DType, Element};
 pub use env::{Env, InfoField, Outcome, StepError};
 pub use episode::Episode;
+pub use options::{OptionsError, ResetOption};
 pub use rlfast_core::rng::numpy::Generator;
 pub use space::Space;
 pub use state::{LoadError, State};

@@ -10,7 +10,7 @@
 //! let envs = (0..2).map(|_| TimeLimit::new(CartPole::default(), 500)).collect();
 //! let mut vector = Vector::new(envs, Autoreset::NextStep);
 //! let (mut obs, mut rew, mut terminated, mut truncated) = ([0.0_f32; 8], [0.0; 2], [0; 2], [0; 2]);
-//! vector.reset(None, &[Some(42), Some(43)], &mut obs)?;
+//! vector.reset(None, &[Some(42), Some(43)], None, &mut obs)?;
 //! let output = Output { obs: &mut obs[..], rew: &mut rew, terminated: &mut terminated, truncated: &mut truncated };
 //! vector.step(None, &[1, 0], output)?;
 //! assert_eq!(rew, [1.0, 1.0]);
@@ -31,7 +31,7 @@ pub use error::VectorError;
 pub use output::{Events, Output};
 pub use values::{Erase, OwnedValues, Values, ValuesMut};
 
-use crate::{Env, InfoField, LoadError, Space, State as _};
+use crate::{Env, InfoField, LoadError, ResetOption, Space, State as _};
 use part::Part;
 use sharing::Sharing;
 
@@ -85,20 +85,27 @@ impl<E: Env> Vector<E> {
         self.envs[0].action_space()
     }
 
+    /// What a reset takes beside the seed.
+    pub fn reset_options(&self) -> &'static [ResetOption] {
+        self.envs[0].reset_options()
+    }
+
     /// What each one tells beside.
     pub fn info_fields(&self) -> Vec<InfoField> {
         self.envs[0].info_fields()
     }
 
     /// Begins an episode in each of `ids` (None: all) and writes the first observations, one row each. A seed of None goes on
-    /// with the environment's stream.
+    /// with the environment's stream; `options` are values of [`reset_options`](Self::reset_options) for all of them.
     ///
     /// # Errors
-    /// If `ids` are not distinct numbers of environments, or other slices are not as long as they must be; nothing has changed then.
+    /// If `ids` are not distinct numbers of environments, other slices are not as long as they must be, or no environment can
+    /// start with the `options`; nothing has changed then.
     pub fn reset(
         &mut self,
         ids: Option<&[usize]>,
         seeds: &[Option<u64>],
+        options: Option<&[f64]>,
         obs: &mut [E::Observation],
     ) -> Result<(), VectorError> {
         let rows = self.rows(ids)?;
@@ -106,9 +113,16 @@ impl<E: Env> Vector<E> {
         if (seeds.len(), obs.len()) != (rows, rows * elements) {
             return Err(VectorError::Lengths { rows });
         }
+        let wanted = self.reset_options().len();
+        if let Some(got) = options.map(<[f64]>::len).filter(|&got| got != wanted) {
+            return Err(VectorError::OptionCount { got, wanted });
+        }
         for (row, (&seed, obs)) in seeds.iter().zip(obs.chunks_exact_mut(elements)).enumerate() {
             let id = ids.map_or(row, |ids| ids[row]);
-            self.envs[id].reset(seed, obs);
+            match options {
+                None => self.envs[id].reset(seed, obs),
+                Some(options) => self.envs[id].reset_with(seed, options, obs)?, // the first refuses, or none does
+            }
             self.over[id] = false;
         }
         Ok(())

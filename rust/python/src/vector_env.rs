@@ -92,19 +92,28 @@ impl NativeEnvs {
         self.info.iter().map(|field| (field.name, field.dtype.name(), field.shape.clone())).collect()
     }
 
-    /// Begins an episode in the environments `ids` (None: all): first observations, and infos if they have any.
+    /// Names and defaults of the numbers that a reset takes as options.
+    #[getter]
+    fn reset_options(&self, py: Python<'_>) -> Vec<(&'static str, f64)> {
+        self.lock(py).reset_options().iter().map(|option| (option.name, option.default)).collect()
+    }
+
+    /// Begins an episode in the environments `ids` (None: all): first observations, and infos if they have any. `options` are
+    /// values for all of `reset_options`.
+    #[pyo3(signature = (ids, seeds, options=None))]
     fn reset<'py>(
         &self,
         py: Python<'py>,
         ids: Option<&Object<'py>>,
         seeds: &Bound<'py, PyList>,
+        options: Option<Vec<f64>>,
     ) -> PyResult<(Object<'py>, Option<Object<'py>>)> {
         let ids = ids.map(read_ids).transpose()?;
         let seeds: Vec<_> = seeds.iter().map(|seed| read_seed(&seed)).collect::<PyResult<_>>()?;
         let mut vector = self.lock(py);
         let rows = ids.as_ref().map_or(vector.num_envs(), Vec::len);
         let (obs, values) = self.observation.fresh(py, rows)?;
-        vector.reset(ids.as_deref(), &seeds, values).map_err(vector_error)?;
+        vector.reset(ids.as_deref(), &seeds, options.as_deref(), values).map_err(vector_error)?;
         let info = self.told(py, &**vector, ids.as_deref(), rows)?;
         Ok((obs, info))
     }
@@ -398,8 +407,10 @@ fn vector_error(error: VectorError) -> PyErr {
         VectorError::Unknown { .. } | VectorError::Twice { .. } => PyIndexError::new_err(text),
         VectorError::Step { error: StepError::NeedsReset, .. } => PyRuntimeError::new_err(text),
         VectorError::Type => PyTypeError::new_err(text),
-        VectorError::Lengths { .. } | VectorError::Step { .. } | VectorError::Load { .. } => {
-            PyValueError::new_err(text)
-        }
+        VectorError::Lengths { .. }
+        | VectorError::OptionCount { .. }
+        | VectorError::Options(_)
+        | VectorError::Step { .. }
+        | VectorError::Load { .. } => PyValueError::new_err(text),
     }
 }

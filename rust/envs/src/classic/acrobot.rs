@@ -3,7 +3,8 @@
 use std::f64::consts::PI;
 
 use crate::math::{sin_cos_single, squared};
-use crate::{Env, Episode, LoadError, Outcome, Space, State, StepError};
+use crate::options::{bounds, low_and_high};
+use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
 const GRAVITY: f64 = 9.8;
 /// Of both links.
@@ -16,8 +17,9 @@ const INERTIA: f64 = 1.0;
 const SPEED_LIMITS: [f64; 2] = [4.0 * PI, 9.0 * PI];
 /// Seconds of a step.
 const STEP: f64 = 0.2;
-/// Each component of a first state lies within this distance of zero.
-const START: f64 = 0.1;
+/// Between these lies each component of a first state.
+const START: [f64; 2] = [-0.1, 0.1];
+const OPTIONS: [ResetOption; 2] = low_and_high(START);
 
 /// Angles of the first link from hanging down and of the second from the first, then their velocities.
 type Motion = [f64; 4];
@@ -38,6 +40,14 @@ impl Acrobot {
     /// One that waits for its first reset.
     pub fn new() -> Self {
         Self { motion: [0.0; 4], episode: Episode::new() }
+    }
+
+    fn start(&mut self, seed: Option<u64>, [low, high]: [f64; 2], observation: &mut [f32]) {
+        let generator = self.episode.begin(seed);
+        // A first state has single precision, and so have its sines.
+        let start: [f32; 4] = std::array::from_fn(|_| generator.uniform(low, high) as f32);
+        self.motion = start.map(f64::from);
+        self.write([sin_cos_single(start[0]), sin_cos_single(start[1])], observation);
     }
 
     fn is_terminal(&self) -> bool {
@@ -112,11 +122,18 @@ impl Env for Acrobot {
     }
 
     fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
-        let generator = self.episode.begin(seed);
-        // A first state has single precision, and so have its sines.
-        let start: [f32; 4] = std::array::from_fn(|_| generator.uniform(-START, START) as f32);
-        self.motion = start.map(f64::from);
-        self.write([sin_cos_single(start[0]), sin_cos_single(start[1])], observation);
+        self.start(seed, START, observation);
+    }
+
+    fn reset_options(&self) -> &'static [ResetOption] {
+        &OPTIONS
+    }
+
+    fn reset_with(&mut self, seed: Option<u64>, options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
+        // Angles of states that come of others would take for ever to wrap.
+        let bounds = bounds(options[0], options[1], SPEED_LIMITS[1])?;
+        self.start(seed, bounds, observation);
+        Ok(())
     }
 
     fn check(&self, action: &[i64]) -> Result<(), StepError> {

@@ -1,6 +1,7 @@
 //! CartPole: keeping a pole upright by pushing the cart under it.
 
-use crate::{Env, Episode, LoadError, Outcome, Space, State, StepError};
+use crate::options::{bounds_of, low_and_high};
+use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
 const GRAVITY: f64 = 9.8;
 const CART_MASS: f64 = 1.0;
@@ -14,8 +15,9 @@ const STEP: f64 = 0.02;
 const POSITION_LIMIT: f64 = 2.4;
 /// 12 degrees.
 const ANGLE_LIMIT: f64 = 12.0 * 2.0 * std::f64::consts::PI / 360.0;
-/// Each component of a first state lies within this distance of zero.
-const START: f64 = 0.05;
+/// Between these lies each component of a first state.
+const START: [f64; 2] = [-0.05, 0.05];
+const OPTIONS: [ResetOption; 2] = low_and_high(START);
 
 /// The cart-pole problem of Barto, Sutton and Anderson (1983), with the corrected equations of Florian (2005) and
 /// Gymnasium's constants: `CartPole-v1`, when under a [`TimeLimit`](crate::wrapper::TimeLimit) of 500.
@@ -70,6 +72,12 @@ impl CartPole {
     pub fn new(sutton_barto_reward: bool) -> Self {
         Self { sutton_barto_reward, motion: Motion([0.0; 4]), episode: Episode::new() }
     }
+
+    fn start(&mut self, seed: Option<u64>, [low, high]: [f64; 2], observation: &mut [f32]) {
+        let generator = self.episode.begin(seed);
+        self.motion = Motion(std::array::from_fn(|_| generator.uniform(low, high)));
+        self.motion.write(observation);
+    }
 }
 
 impl Default for CartPole {
@@ -92,9 +100,17 @@ impl Env for CartPole {
     }
 
     fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
-        let generator = self.episode.begin(seed);
-        self.motion = Motion(std::array::from_fn(|_| generator.uniform(-START, START)));
-        self.motion.write(observation);
+        self.start(seed, START, observation);
+    }
+
+    fn reset_options(&self) -> &'static [ResetOption] {
+        &OPTIONS
+    }
+
+    fn reset_with(&mut self, seed: Option<u64>, options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
+        let bounds = bounds_of(options)?;
+        self.start(seed, bounds, observation);
+        Ok(())
     }
 
     fn check(&self, action: &[i64]) -> Result<(), StepError> {

@@ -1,6 +1,7 @@
 //! MountainCar: swinging out of a valley with an engine too weak to climb out of it.
 
-use crate::{Env, Episode, LoadError, Outcome, Space, State, StepError};
+use crate::options::{bounds_of, low_and_high};
+use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
 /// Where the valley ends on either side.
 const POSITION: [f64; 2] = [-1.2, 0.6];
@@ -10,6 +11,7 @@ const FORCE: f64 = 0.001;
 const GRAVITY: f64 = 0.0025;
 /// Between these the car starts, at rest.
 const START: [f64; 2] = [-0.6, -0.4];
+const OPTIONS: [ResetOption; 2] = low_and_high(START);
 
 /// The mountain car of Moore (1990) with Gymnasium's constants: `MountainCar-v0`, when under a
 /// [`TimeLimit`](crate::wrapper::TimeLimit) of 200.
@@ -28,6 +30,12 @@ impl MountainCar {
     /// One that waits for its first reset. The goal counts as reached at `goal_velocity` or more; 0 in Gymnasium.
     pub fn new(goal_velocity: f64) -> Self {
         Self { goal_velocity, position: 0.0, velocity: 0.0, episode: Episode::new() }
+    }
+
+    fn start(&mut self, seed: Option<u64>, [low, high]: [f64; 2], observation: &mut [f32]) {
+        self.position = self.episode.begin(seed).uniform(low, high);
+        self.velocity = 0.0;
+        self.write(observation);
     }
 
     fn accelerate(&mut self, direction: f64) {
@@ -63,9 +71,17 @@ impl Env for MountainCar {
     }
 
     fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
-        self.position = self.episode.begin(seed).uniform(START[0], START[1]);
-        self.velocity = 0.0;
-        self.write(observation);
+        self.start(seed, START, observation);
+    }
+
+    fn reset_options(&self) -> &'static [ResetOption] {
+        &OPTIONS
+    }
+
+    fn reset_with(&mut self, seed: Option<u64>, options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
+        let bounds = bounds_of(options)?;
+        self.start(seed, bounds, observation);
+        Ok(())
     }
 
     fn check(&self, action: &[i64]) -> Result<(), StepError> {

@@ -1,6 +1,7 @@
 //! MountainCarContinuous: the mountain car with a throttle.
 
-use crate::{Env, Episode, LoadError, Outcome, Space, State, StepError};
+use crate::options::{bounds_of, low_and_high};
+use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
 /// Where the valley ends on either side.
 const POSITION: [f64; 2] = [-1.2, 0.6];
@@ -10,6 +11,7 @@ const POWER: f64 = 0.0015;
 const GRAVITY: f64 = 0.0025;
 /// Between these the car starts, at rest.
 const START: [f64; 2] = [-0.6, -0.4];
+const OPTIONS: [ResetOption; 2] = low_and_high(START);
 
 /// The mountain car with a continuous action and Gymnasium's constants: `MountainCarContinuous-v0`, when under a
 /// [`TimeLimit`](crate::wrapper::TimeLimit) of 999.
@@ -33,6 +35,13 @@ impl MountainCarContinuous {
     /// One that waits for its first reset. The goal counts as reached at `goal_velocity` or more; 0 in Gymnasium.
     pub fn new(goal_velocity: f64) -> Self {
         Self { goal_velocity, position: 0.0, velocity: 0.0, single: false, episode: Episode::new() }
+    }
+
+    fn start(&mut self, seed: Option<u64>, [low, high]: [f64; 2], observation: &mut [f32]) {
+        self.position = self.episode.begin(seed).uniform(low, high);
+        self.velocity = 0.0;
+        self.single = false;
+        self.write(observation);
     }
 
     /// Moves the car, and says whether it is at the goal.
@@ -91,10 +100,17 @@ impl Env for MountainCarContinuous {
     }
 
     fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
-        self.position = self.episode.begin(seed).uniform(START[0], START[1]);
-        self.velocity = 0.0;
-        self.single = false;
-        self.write(observation);
+        self.start(seed, START, observation);
+    }
+
+    fn reset_options(&self) -> &'static [ResetOption] {
+        &OPTIONS
+    }
+
+    fn reset_with(&mut self, seed: Option<u64>, options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
+        let bounds = bounds_of(options)?;
+        self.start(seed, bounds, observation);
+        Ok(())
     }
 
     fn check(&self, action: &[f32]) -> Result<(), StepError> {

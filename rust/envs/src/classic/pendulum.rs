@@ -3,7 +3,8 @@
 use std::f64::consts::PI;
 
 use crate::math::{squared, squared_single};
-use crate::{Env, Episode, LoadError, Outcome, Space, State, StepError};
+use crate::options::bounds;
+use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
 const SPEED_LIMIT: f64 = 8.0;
 const TORQUE_LIMIT: f32 = 2.0;
@@ -13,6 +14,8 @@ const MASS: f64 = 1.0;
 const LENGTH: f64 = 1.0;
 /// Greatest angle and speed at the start, to either side.
 const START: [f64; 2] = [PI, 1.0];
+const OPTIONS: [ResetOption; 2] =
+    [ResetOption { name: "x_init", default: START[0] }, ResetOption { name: "y_init", default: START[1] }];
 
 /// The frictionless pendulum with Gymnasium's constants: `Pendulum-v1`, when under a
 /// [`TimeLimit`](crate::wrapper::TimeLimit) of 200.
@@ -34,6 +37,12 @@ impl Pendulum {
     /// One that waits for its first reset, under a `gravity` in m/s²; 10 in Gymnasium.
     pub fn new(gravity: f64) -> Self {
         Self { gravity, angle: 0.0, velocity: 0.0, sine: 0.0, episode: Episode::new() }
+    }
+
+    fn start(&mut self, seed: Option<u64>, greatest: [f64; 2], observation: &mut [f32]) {
+        let generator = self.episode.begin(seed);
+        [self.angle, self.velocity] = greatest.map(|bound| generator.uniform(-bound, bound));
+        self.write(observation);
     }
 
     /// What the present state and `torque` cost.
@@ -86,9 +95,20 @@ impl Env for Pendulum {
     }
 
     fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
-        let generator = self.episode.begin(seed);
-        [self.angle, self.velocity] = START.map(|bound| generator.uniform(-bound, bound));
-        self.write(observation);
+        self.start(seed, START, observation);
+    }
+
+    fn reset_options(&self) -> &'static [ResetOption] {
+        &OPTIONS
+    }
+
+    fn reset_with(&mut self, seed: Option<u64>, options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
+        let greatest = [options[0], options[1]];
+        for bound in greatest {
+            bounds(-bound, bound, f64::INFINITY)?;
+        }
+        self.start(seed, greatest, observation);
+        Ok(())
     }
 
     fn check(&self, action: &[f32]) -> Result<(), StepError> {

@@ -93,6 +93,14 @@ impl FromArgument for String {
     }
 }
 
+impl FromArgument for Option<String> {
+    const WANTED: &'static str = "a string, or None";
+
+    fn from_argument(argument: &Argument) -> Option<Self> {
+        if let Argument::Missing = argument { Some(None) } else { String::from_argument(argument).map(Some) }
+    }
+}
+
 impl FromArgument for Option<Vec<String>> {
     const WANTED: &'static str = "a list of strings, or None";
 

@@ -48,13 +48,18 @@ fn blackjack(arguments: &mut Arguments, build: &Build) -> Made {
     Ok(build.vector(Blackjack::new(rules)))
 }
 
+/// Every environment would have another map, that no seed decides.
+const RANDOM_MAP: &str = "map_name=None asks for a random map, which no seed decides: give one as \
+    desc=gymnasium.envs.toy_text.frozen_lake.generate_random_map(size, seed=...)";
+
 fn frozen_lake(arguments: &mut Arguments, build: &Build, map_name: &str) -> Made {
-    let map_name = arguments.take("map_name", map_name.to_owned())?;
-    let map = match (arguments.take("desc", None::<Vec<String>>)?, map_name.as_str()) {
+    let map_name = arguments.take("map_name", Some(map_name.to_owned()))?;
+    let map = match (arguments.take("desc", None::<Vec<String>>)?, map_name.as_deref()) {
         (Some(map), _) => map,
-        (None, "4x4") => LAKE_4X4.map(String::from).into(),
-        (None, "8x8") => LAKE_8X8.map(String::from).into(),
-        (None, _) => return refusing(Err(format!("map_name must be 4x4 or 8x8, got {map_name}"))),
+        (None, Some("4x4")) => LAKE_4X4.map(String::from).into(),
+        (None, Some("8x8")) => LAKE_8X8.map(String::from).into(),
+        (None, Some(name)) => return refusing(Err(format!("map_name must be 4x4 or 8x8, got {name}"))),
+        (None, None) => return refusing(Err(RANDOM_MAP.to_owned())),
     };
     let success_rate = arguments.take("success_rate", 1.0 / 3.0)?;
     let success_rate = arguments.take("is_slippery", true)?.then_some(success_rate);

@@ -1,7 +1,7 @@
 //! Vectors whose environments' type is known at run time only.
 
 use super::{Autoreset, Erase, Output, Values, ValuesMut, Vector, VectorError};
-use crate::{DType, Element as _, Env, InfoField, Space};
+use crate::{DType, Element as _, Env, InfoField, ResetOption, Space};
 
 /// A [`Vector`] of some type of environments. Each method is that of [`Vector`]; values of another type than the
 /// environments' are an error.
@@ -17,7 +17,14 @@ pub trait AnyVector: Send {
     /// Type of an action's elements.
     fn action_dtype(&self) -> DType;
     fn info_fields(&self) -> Vec<InfoField>;
-    fn reset(&mut self, ids: Option<&[usize]>, seeds: &[Option<u64>], obs: ValuesMut<'_>) -> Result<(), VectorError>;
+    fn reset_options(&self) -> &'static [ResetOption];
+    fn reset(
+        &mut self,
+        ids: Option<&[usize]>,
+        seeds: &[Option<u64>],
+        options: Option<&[f64]>,
+        obs: ValuesMut<'_>,
+    ) -> Result<(), VectorError>;
     fn step(
         &mut self,
         ids: Option<&[usize]>,
@@ -74,8 +81,18 @@ where
         self.info_fields()
     }
 
-    fn reset(&mut self, ids: Option<&[usize]>, seeds: &[Option<u64>], obs: ValuesMut<'_>) -> Result<(), VectorError> {
-        self.reset(ids, seeds, Erase::show_mut(obs).ok_or(VectorError::Type)?)
+    fn reset_options(&self) -> &'static [ResetOption] {
+        self.reset_options()
+    }
+
+    fn reset(
+        &mut self,
+        ids: Option<&[usize]>,
+        seeds: &[Option<u64>],
+        options: Option<&[f64]>,
+        obs: ValuesMut<'_>,
+    ) -> Result<(), VectorError> {
+        self.reset(ids, seeds, options, Erase::show_mut(obs).ok_or(VectorError::Type)?)
     }
 
     fn step(

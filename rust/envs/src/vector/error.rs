@@ -1,9 +1,9 @@
 //! Why a vector of environments cannot do what it was asked.
 
-use crate::{LoadError, StepError};
+use crate::{LoadError, OptionsError, StepError};
 
 /// Raised before anything has changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum VectorError {
     /// A number that no environment has.
     #[error("there is no environment {id}, the last is {last}")]
@@ -28,6 +28,17 @@ pub enum VectorError {
     /// Values of a type that is not the environments'.
     #[error("values are not of the environments' type")]
     Type,
+    /// Fewer or more values than a reset has options.
+    #[error("a reset takes {wanted} options, got {got}")]
+    OptionCount {
+        /// What was given.
+        got: usize,
+        /// How many there are.
+        wanted: usize,
+    },
+    /// Environments cannot start like that.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
     /// An environment cannot step.
     #[error("environment {id}: {error}")]
     Step {

@@ -104,7 +104,7 @@ fn counters(lengths: &[u64], autoreset: Autoreset) -> Vector<Counter> {
     let mut vector = Vector::new(vec![Counter::default(); lengths.len()], autoreset);
     let seeds: Vec<_> = lengths.iter().copied().map(Some).collect();
     let mut obs = vec![[-1; 2]; lengths.len()];
-    vector.reset(None, &seeds, obs.as_flattened_mut()).expect("all can be reset");
+    vector.reset(None, &seeds, None, obs.as_flattened_mut()).expect("all can be reset");
     assert_eq!(obs, vec![[1, 0]; lengths.len()]);
     vector
 }
@@ -119,7 +119,7 @@ fn disabled_leaves_resets_to_the_caller() {
     let refused = VectorError::Step { id: 0, error: StepError::NeedsReset };
     assert_eq!(step(&mut vector, None, &[0, 0]), Err(refused));
     let mut obs = [-1; 2];
-    vector.reset(Some(&[0]), &[None], &mut obs).expect("it can be reset");
+    vector.reset(Some(&[0]), &[None], None, &mut obs).expect("it can be reset");
     assert_eq!(obs, [2, 0]);
     // Environment 1 did not move in the refused step.
     assert_eq!(step(&mut vector, None, &[0, 0]).expect("both are running").obs, [[2, 1], [1, 2]]);
@@ -139,7 +139,7 @@ fn next_step_resets_in_a_step_of_its_own() {
     let written = step(&mut vector, None, &[3, 3]).expect("the second only resets");
     assert_eq!((written.obs, written.truncated), (vec![[2, 1], [2, 0]], vec![1, 0]));
     // A reset that comes first takes the place of the automatic one.
-    vector.reset(Some(&[0]), &[Some(5)], &mut [0; 2]).expect("it can be reset");
+    vector.reset(Some(&[0]), &[Some(5)], None, &mut [0; 2]).expect("it can be reset");
     assert_eq!(step(&mut vector, None, &[1, 1]).expect("both are running").obs, [[3, 1], [2, 1]]);
 }
 
@@ -197,8 +197,8 @@ fn nothing_steps_where_one_cannot() {
     let mut fresh = fresh;
     assert_eq!(step(&mut fresh, None, &[0; 3]), Err(VectorError::Step { id: 0, error: StepError::NeedsReset }));
     let (mut short, mut obs) = ([0; 5], [0; 6]);
-    assert_eq!(vector.reset(None, &[None; 3], &mut short), Err(VectorError::Lengths { rows: 3 }));
-    assert_eq!(vector.reset(None, &[None; 2], &mut obs), Err(VectorError::Lengths { rows: 3 }));
+    assert_eq!(vector.reset(None, &[None; 3], None, &mut short), Err(VectorError::Lengths { rows: 3 }));
+    assert_eq!(vector.reset(None, &[None; 2], None, &mut obs), Err(VectorError::Lengths { rows: 3 }));
     assert_eq!(vector.info(None, &mut [0.0; 4]), Err(VectorError::Lengths { rows: 3 }));
 }
 
@@ -255,4 +255,45 @@ fn chunks_write_what_the_whole_would() {
             }
         }
     }
+}
+
+#[test]
+fn options_hold_for_one_start() {
+    use crate::classic::{CartPole, MountainCar, Pendulum};
+    fn starts<E: Env<Observation = f32> + Clone>(env: &E, options: &[Option<&[f64]>]) -> Vec<Vec<f32>> {
+        let (mut vector, elements) =
+            (Vector::new(vec![env.clone()], Autoreset::Disabled), env.observation_space().len());
+        let reset = |&options: &Option<&[f64]>| {
+            let mut obs = vec![0.0; elements];
+            vector.reset(None, &[Some(5)], options, &mut obs).expect("it can start so");
+            obs
+        };
+        options.iter().map(reset).collect()
+    }
+    let [usual, bounded, again, narrow] =
+        &starts(&CartPole::default(), &[None, Some(&[-0.05, 0.05]), None, Some(&[1.5, 1.5])])[..]
+    else {
+        panic!("four starts")
+    };
+    assert_eq!((usual, usual, &vec![1.5; 4]), (bounded, again, narrow));
+    assert_eq!(starts(&MountainCar::default(), &[Some(&[0.25, 0.25])]), [[0.25, 0.0]]);
+    assert_eq!(starts(&Pendulum::default(), &[Some(&[0.0, 0.0])]), [[1.0, 0.0, 0.0]]);
+}
+
+#[test]
+fn refused_options_change_nothing() {
+    use crate::classic::{Acrobot, CartPole};
+    let (mut vector, mut obs) = (Vector::new(vec![CartPole::default(); 2], Autoreset::NextStep), [0.0; 8]);
+    vector.reset(None, &[Some(1), Some(2)], None, &mut obs).expect("both can be reset");
+    let before = [0, 1].map(|id| vector.save(id).expect("it exists"));
+    let mut reset = |options| vector.reset(None, &[Some(3), Some(4)], Some(options), &mut obs);
+    assert_eq!(reset(&[0.0]), Err(VectorError::OptionCount { got: 1, wanted: 2 }));
+    assert_eq!(
+        reset(&[0.5, -0.5]).expect_err("not in order").to_string(),
+        "a first state is drawn between a lower and an upper bound, both finite, got 0.5 and -0.5"
+    );
+    assert_eq!([0, 1].map(|id| vector.save(id).expect("it exists")), before);
+    let mut far = Vector::new(vec![Acrobot::new()], Autoreset::NextStep);
+    let refused = far.reset(None, &[Some(0)], Some(&[-1.0, 30.0]), &mut [0.0; 6]).expect_err("too far to wrap");
+    assert!(refused.to_string().ends_with("within 28.2743 of 0, got -1 and 30"), "{refused}");
 }

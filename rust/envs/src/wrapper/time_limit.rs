@@ -1,6 +1,6 @@
 //! Episodes of bounded length.
 
-use crate::{Env, InfoField, LoadError, Outcome, Space, State as _, StepError};
+use crate::{Env, InfoField, LoadError, OptionsError, Outcome, ResetOption, Space, State as _, StepError};
 
 /// Truncates episodes after a number of steps.
 #[derive(Clone, Debug)]
@@ -36,6 +36,21 @@ impl<E: Env> Env for TimeLimit<E> {
     fn reset(&mut self, seed: Option<u64>, observation: &mut [Self::Observation]) {
         self.steps = 0;
         self.env.reset(seed, observation);
+    }
+
+    fn reset_options(&self) -> &'static [ResetOption] {
+        self.env.reset_options()
+    }
+
+    fn reset_with(
+        &mut self,
+        seed: Option<u64>,
+        options: &[f64],
+        observation: &mut [Self::Observation],
+    ) -> Result<(), OptionsError> {
+        self.env.reset_with(seed, options, observation)?;
+        self.steps = 0;
+        Ok(())
     }
 
     fn check(&self, action: &[Self::Action]) -> Result<(), StepError> {
