@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rlfast.experiment import ALGORITHMS
-from rlfast.experiment.checkpoint import load_policy
+from rlfast.experiment.checkpoint import load_policy, save_checkpoint
 from rlfast.experiment.dqn import build
 from rlfast.experiment.folder import read_config
 from rlfast.experiment.run import ConfigError, RunWarning, resume, train
@@ -174,7 +174,8 @@ def test_a_run_that_was_stopped_goes_on_exactly(tiny, run_dir, tmp_path, monkeyp
     assert metrics(run_dir) == metrics(straight.run_dir)
     assert scalars(run_dir) == scalars(straight.run_dir)
     assert result.test.returns.tolist() == straight.test.returns.tolist()
-    again = resume(run_dir)  # there is nothing left to do
+    with pytest.warns(RunWarning, match="the run had ended at step 200: nothing was left to do"):
+        again = resume(run_dir)
     assert (again.env_step, again.test.returns.tolist()) == (200, result.test.returns.tolist())
     assert parameter_hash(run_dir) == parameter_hash(straight.run_dir)
     assert resume(run_dir, max_steps=240).env_step == 240
@@ -207,6 +208,28 @@ def test_what_was_logged_after_the_checkpoint_is_taken_back(tiny, run_dir, tmp_p
     resume(run_dir)
     assert metrics(run_dir) == metrics(straight.run_dir)
     assert scalars(run_dir) == scalars(straight.run_dir)
+
+
+@pytest.mark.pitfall("F10")
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_run_killed_after_a_checkpoint_goes_on_exactly(tiny, run_dir, tmp_path, monkeypatch, number):
+    saves, kept = 0, tmp_path / "kept"
+
+    def save(folder, trainer, **options):
+        nonlocal saves
+        save_checkpoint(folder, trainer, **options)
+        saves += 1
+        if saves == number:
+            shutil.copytree(folder, kept)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rlfast.experiment.run.save_checkpoint", save)
+        train(tiny())
+    straight = metrics(run_dir), scalars(run_dir), parameter_hash(run_dir)
+    shutil.rmtree(run_dir / "checkpoint")
+    shutil.copytree(kept, run_dir / "checkpoint")
+    resume(run_dir)
+    assert (metrics(run_dir), scalars(run_dir), parameter_hash(run_dir)) == straight
 
 
 def test_a_run_without_its_buffer_says_so(tiny, run_dir, monkeypatch):

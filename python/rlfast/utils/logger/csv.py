@@ -62,8 +62,8 @@ class _RowLogger(BaseLogger):
     ) -> None:
         """Calls ``save_checkpoint_fn`` when it is due, then appends where the run stood."""
         if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
-            self.last_save_step = epoch
             save_checkpoint_fn(epoch, env_step, gradient_step)
+            self.last_save_step = epoch  # only now: a run resumed from what was saved writes the marks below
             marks = {"save/epoch": epoch, "save/env_step": env_step, "save/gradient_step": gradient_step}
             self.write(f"{_SAVE}/epoch", epoch, dict(marks))
 

@@ -52,8 +52,8 @@ class TensorboardLogger(BaseLogger):
     ) -> None:
         """Calls ``save_checkpoint_fn`` when it is due, then writes where the run stood."""
         if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
-            self.last_save_step = epoch
             save_checkpoint_fn(epoch, env_step, gradient_step)
+            self.last_save_step = epoch  # only now: a run resumed from what was saved writes the marks below
             for name, step in (("epoch", epoch), ("env_step", env_step), ("gradient_step", gradient_step)):
                 self.write(f"save/{name}", step, {f"save/{name}": step})
 

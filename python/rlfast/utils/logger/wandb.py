@@ -77,8 +77,8 @@ class WandbLogger(BaseLogger):
     ) -> None:
         """Calls ``save_checkpoint_fn`` when it is due, uploads what it wrote, and notes where the run stood."""
         if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
-            self.last_save_step = epoch
             self._upload(save_checkpoint_fn(epoch, env_step, gradient_step), epoch)
+            self.last_save_step = epoch  # only now: a run resumed from what was saved writes the marks below
             self.wandb_run.summary.update(
                 {"save/epoch": epoch, "save/env_step": env_step, "save/gradient_step": gradient_step}
             )
