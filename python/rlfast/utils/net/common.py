@@ -1,4 +1,3 @@
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -129,16 +128,21 @@ class Net(NetBase):
         return logits.view(len(logits), -1, self.num_atoms) if self.num_atoms > 1 else logits
 
 
-class BaseActor(nn.Module, ABC):
+class BaseActor(nn.Module):
     """The interface of actors: a head on a network that makes features of observations."""
 
-    @abstractmethod
+    preprocess: nn.Module
+    """The network under the head."""
+    output_dim: int
+    """Size of one action."""
+
     def get_preprocess_net(self) -> nn.Module:
         """Give the network under the head."""
+        return self.preprocess
 
-    @abstractmethod
     def get_output_dim(self) -> int:
         """Give the size of one action."""
+        return self.output_dim
 
 
 class ActorCritic(nn.Module):

@@ -48,12 +48,6 @@ class Actor(BaseActor):
         self.last = MLP(features, self.output_dim, hidden_sizes, device=device)
         self.max_action = max_action
 
-    def get_preprocess_net(self) -> nn.Module:
-        return self.preprocess
-
-    def get_output_dim(self) -> int:
-        return self.output_dim
-
     def forward(
         self,
         obs: NDArray[Any] | torch.Tensor,
@@ -160,12 +154,6 @@ class ActorProb(BaseActor):
             self.sigma_param = nn.Parameter(torch.zeros(self.output_dim, 1, device=device))
         self._unbounded = unbounded
 
-    def get_preprocess_net(self) -> nn.Module:
-        return self.preprocess
-
-    def get_output_dim(self) -> int:
-        return self.output_dim
-
     def forward(
         self,
         obs: NDArray[Any] | torch.Tensor,
@@ -174,11 +162,7 @@ class ActorProb(BaseActor):
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], Any]:
         """Compute means and standard deviations, each ``[batch, size]``, and the next hidden state."""
         features, hidden = self.preprocess(obs, state)
-        mean = self.mu(features)
-        if not self._unbounded:
-            mean = self.max_action * torch.tanh(mean)
-        log_std = self.sigma_param.flatten() if self.sigma is None else self.sigma(features)
-        return (mean, _deviation(log_std, mean, bounded=self.sigma is not None)), hidden
+        return _normal(self, features), hidden
 
 
 class RecurrentActorProb(nn.Module):
@@ -228,11 +212,7 @@ class RecurrentActorProb(nn.Module):
         """
         x = torch.as_tensor(obs, dtype=torch.float32, device=device_of(self.mu))
         features, after = lstm_features(self.nn, x, state)
-        mean = self.mu(features)
-        if not self._unbounded:
-            mean = self.max_action * torch.tanh(mean)
-        log_std = self.sigma_param.flatten() if self.sigma is None else self.sigma(features)
-        return (mean, _deviation(log_std, mean, bounded=self.sigma is not None)), after
+        return _normal(self, features), after
 
 
 class RecurrentCritic(nn.Module):
@@ -285,6 +265,10 @@ def _bound(max_action: float, *, unbounded: bool) -> float:
     return 1.0
 
 
-def _deviation(log_std: torch.Tensor, mean: torch.Tensor, *, bounded: bool) -> torch.Tensor:
-    log_std = log_std.clamp(SIGMA_MIN, SIGMA_MAX) if bounded else log_std
-    return log_std.exp().expand_as(mean)
+def _normal(head: ActorProb | RecurrentActorProb, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and standard deviation, each ``[batch, size]``."""
+    mean: torch.Tensor = head.mu(features)
+    if not head._unbounded:  # noqa: SLF001 (the two heads are one, on different features)
+        mean = head.max_action * torch.tanh(mean)
+    log_std = head.sigma_param.flatten() if head.sigma is None else head.sigma(features).clamp(SIGMA_MIN, SIGMA_MAX)
+    return mean, log_std.exp().expand_as(mean)

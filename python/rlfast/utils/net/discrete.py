@@ -43,12 +43,6 @@ class Actor(BaseActor):
         self.last = MLP(features, self.output_dim, hidden_sizes, device=device)
         self.softmax_output = softmax_output
 
-    def get_preprocess_net(self) -> nn.Module:
-        return self.preprocess
-
-    def get_output_dim(self) -> int:
-        return self.output_dim
-
     def forward(
         self,
         obs: NDArray[Any] | torch.Tensor,
