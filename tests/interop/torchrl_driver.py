@@ -174,6 +174,20 @@ def check_sampler_has_the_hosts_priorities_and_weights():
         torch.testing.assert_close(mine._sum_tree[every].float(), yours._sum_tree[every])
 
 
+def check_the_smallest_priority_is_always_known():
+    rng = np.random.default_rng(0)
+    for size, values in ((7, 3), (40, 1000)):  # few values: many rows share the smallest, and many are 0
+        leaves, plain = PrioritizedSampler(size, 1.0, 1.0)._leaves, np.zeros(size)
+        assert leaves.least() == np.inf
+        for _ in range(400):
+            rows = rng.integers(0, size, 6)
+            leaves.set(rows, chosen := rng.integers(0, values, 6) / 4)
+            for row, value in zip(rows, chosen, strict=True):  # of a repeated row the last value counts
+                plain[row] = value
+            if rng.random() < 0.7:
+                assert leaves.least() == min(plain[plain > 0], default=np.inf)
+
+
 def check_sampler_draws_in_proportion():
     (mine, buffer), _ = samplers(4)
     buffer.extend(transitions(4))
@@ -212,7 +226,7 @@ def check_buffer_is_the_hosts():
     same(mine[:].exclude("index"), yours[:].exclude("index"))
     for _ in range(3):
         batch = mine.sample()
-        assert set(batch.keys()) == set(yours.sample().keys())
+        assert set(batch.keys()) == {*yours.sample().keys(), "index_generation"}
         assert torch.equal(batch["observation"], yours[:]["observation"][batch["index"]])
         batch["td_error"] = torch.rand(16)
         for buffer in (mine, yours):
@@ -226,6 +240,53 @@ def check_buffer_is_the_hosts():
     assert "priority_weight" not in uniform.sample().keys()  # noqa: SIM118  a TensorDict has keys, not names
     uniform.update_tensordict_priority(uniform.sample())
     assert sum(len(batch) for batch, _ in zip(uniform, range(3), strict=False)) == 48
+
+
+def check_priorities_of_rows_that_are_gone_are_refused():
+    for kwargs in ({}, {"prefetch": 1}):
+        buffer = TensorDictReplayBuffer(8, alpha=1.0, beta=0.4, eps=0.0, batch_size=64, **kwargs)
+        every = torch.arange(8)
+        buffer.extend(transitions(11))  # rows 3..10; the oldest stands at place 3
+        if kwargs:
+            buffer.append_transform(DoubleToFloat(in_keys=["observation"]))
+        drawn = buffer.sample()
+        buffer.extend(transitions(2))  # over places 3 and 4
+        buffer.update_priority(every, torch.ones(8))
+        drawn["td_error"] = torch.full((64,), 5.0)
+        gone = (drawn["index"] == 3) | (drawn["index"] == 4)
+        assert 0 < gone.sum() < 64
+        buffer.update_tensordict_priority(drawn)
+        assert buffer.stale_updates == gone.sum()
+        kept = torch.ones(8, dtype=torch.double)
+        kept[torch.unique(drawn["index"][~gone])] = 5.0
+        assert torch.equal(buffer.sampler._sum_tree[every], kept)
+        buffer.update_tensordict_priority(drawn[gone])  # nothing is left of it
+        assert buffer.stale_updates == 2 * gone.sum()
+        plain = drawn.exclude("index_generation")
+        buffer.update_tensordict_priority(plain)  # a bare index is taken at its word
+        assert (buffer.sampler._sum_tree[torch.unique(plain["index"])] == 5.0).all()
+
+
+def check_generations_outlive_emptying_and_loading():
+    storage = Storage(5)
+    rows, seen = np.arange(2), []
+
+    def note():
+        seen.append(tuple(storage.generations(rows)))
+
+    storage.set(range(3), transitions(3))
+    note()
+    state = storage.state_dict()
+    storage.set(torch.arange(3, 8) % 5, transitions(5))
+    note()
+    full = storage.state_dict()
+    for again in (state, full):
+        storage.load_state_dict(again)
+        note()
+    storage._empty()
+    storage.set(range(2), transitions(2))
+    note()
+    assert all(len({generations[row] for generations in seen}) == len(seen) for row in rows), seen
 
 
 def check_transforms_prefetch_and_emptying():

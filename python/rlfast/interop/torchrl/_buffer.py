@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import torch
 from tensordict import TensorDict
 from torchrl.data import RandomSampler
 from torchrl.data import TensorDictReplayBuffer as Host
 
+from rlfast.interop.torchrl._convert import array_of
 from rlfast.interop.torchrl._sampler import PrioritizedSampler
 from rlfast.interop.torchrl._storage import Storage
 
@@ -24,6 +27,7 @@ class TensorDictReplayBuffer(Host):  # type: ignore[misc]
     :param priority_key: where ``update_tensordict_priority`` finds the TD errors.
     :param storage: ``"ram"``, or a folder for memory-mapped files.
     :param kwargs: as TorchRL's: ``batch_size``, ``transform``, ``prefetch``, ``pin_memory``, ...
+    :ivar stale_updates: priorities refused because their rows had been overwritten.
     :raises ValueError: one of ``alpha`` and ``beta`` without the other.
     """
 
@@ -44,6 +48,7 @@ class TensorDictReplayBuffer(Host):  # type: ignore[misc]
         super().__init__(
             storage=Storage(max_size, storage=storage), sampler=sampler, priority_key=priority_key, **kwargs
         )
+        self.stale_updates = 0
 
     def sample(
         self, batch_size: int | None = None, return_info: bool = False, include_info: bool | None = None
@@ -52,12 +57,16 @@ class TensorDictReplayBuffer(Host):  # type: ignore[misc]
 
         :param batch_size: default that of the constructor.
         :param return_info: also give the rows' indices and weights as a dict.
-        :return: the rows, with ``"index"`` and, when prioritized, ``"priority_weight"`` among them.
+        :return: the rows, with ``"index"`` among them and, when prioritized, ``"priority_weight"`` and
+            ``"index_generation"``.
         """
         size = self._batch_size if batch_size is None else batch_size
         if size != self._batch_size or not self._is_plain() or return_info or include_info is not None:
             return super().sample(batch_size, return_info, include_info)
         with self._replay_lock, self._write_lock:
+            if type(self._sampler) is PrioritizedSampler:
+                rows, info = self._sampler.draw(self._storage, size)
+                return self._storage.get(rows, **info, index=torch.from_numpy(rows))
             index, info = self._sampler.sample(self._storage, size)
             return self._storage.get(index, **info, index=index)
 
@@ -69,11 +78,24 @@ class TensorDictReplayBuffer(Host):  # type: ignore[misc]
         return bool(unchanged and own and self._sample_dependency is None)
 
     def update_tensordict_priority(self, data: Any) -> None:
-        """Takes the rows' priorities from ``priority_key``, as TorchRL's own."""
-        priority = data.get(self.priority_key, None)
-        simple = priority is not None and self._is_plain() and data.ndim == 1 and priority.numel() == len(data)
-        if not simple or not isinstance(self._sampler, PrioritizedSampler):
+        """Takes the rows' priorities from ``priority_key``, as TorchRL's own.
+
+        By ``"index_generation"`` a row is known that was overwritten since it was drawn: its priority is refused, and
+        counted in ``stale_updates``. Without that entry the index is taken at its word.
+        """
+        priority, index = data.get(self.priority_key, None), data.get("index", None)
+        drawn = data.get("index_generation", None)
+        flat = data.ndim == 1 and priority is not None and priority.numel() == len(data) and drawn is not None
+        if not flat or type(self._sampler) is not PrioritizedSampler or not isinstance(self._storage, Storage):
             super().update_tensordict_priority(data)
             return
+        rows, values = array_of(index), array_of(priority).reshape(-1)
         with self._replay_lock, self._write_lock:
-            self._sampler.update_priority(data.get("index"), priority.reshape(-1))
+            stale = array_of(drawn) != self._storage.generations(rows)
+            if count := np.count_nonzero(stale):
+                self.stale_updates += int(count)
+                rows, values = rows[~stale], values[~stale]
+            if self._sampler._max_priority_within_buffer:
+                self._sampler.update_priority(torch.from_numpy(rows), torch.from_numpy(values))
+            elif len(rows):
+                self._sampler.set(rows, values)

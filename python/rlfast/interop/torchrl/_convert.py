@@ -79,6 +79,8 @@ def column(array: Any) -> torch.Tensor:
 
 def tensors_of(value: Any) -> Any:
     """Nested tensors of nested arrays."""
+    if type(value) is np.ndarray and value.dtype != object:
+        return torch.from_numpy(value)
     if isinstance(value, Mapping | Batch):
         return {key: tensors_of(inner) for key, inner in value.items()}
     if isinstance(value, np.ndarray) and value.dtype == object:
@@ -86,8 +88,14 @@ def tensors_of(value: Any) -> Any:
     return torch.from_numpy(np.asarray(value))
 
 
+def array_of(tensor: torch.Tensor) -> Any:
+    """The array of a tensor, over the same memory where that is possible."""
+    plain = tensor.is_cpu and not tensor.requires_grad
+    return tensor.numpy() if plain else tensor.numpy(force=True)
+
+
 def arrays_of(value: Any) -> Any:
     """Nested arrays of nested tensors."""
     if isinstance(value, torch.Tensor):
-        return value.detach().cpu().numpy()
+        return array_of(value)
     return {key: arrays_of(inner) for key, inner in value.items()}

@@ -10,37 +10,37 @@ from numpy.typing import NDArray
 from torchrl.data import replay_buffers as host
 
 from rlfast.data import SegmentTree
+from rlfast.interop.torchrl._convert import array_of
+from rlfast.interop.torchrl._storage import Storage
 
 
 class _Leaves:
-    """A sum tree that knows its smallest leaf above 0.
-
-    ``_holders`` is at most the number of leaves that are as small: while it is positive the smallest is known, and else
-    it is looked for when it is asked for.
+    """A sum tree that knows its smallest leaf above 0: by one row that holds it, or, where that has got another value,
+    not before it is asked for.
     """
 
     def __init__(self, size: int) -> None:
         self.tree = SegmentTree(size)
-        self._least, self._holders = np.inf, 0
+        self._least, self._holder = np.inf, -1
 
     def set(self, rows: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-        before = self.tree[rows]
         self.tree[rows] = values
-        now = self.tree[rows]  # of a repeated row the last value counts
-        held = before == self._least
-        lowest = now.min()
-        if 0.0 < lowest < self._least and self._holders:
-            self._least, self._holders = lowest, 1
-            return
-        holds = now == self._least
-        self._holders -= int((held & ~holds).sum())
-        self._holders += bool((holds & ~held).any())
+        at = values.argmin()
+        lowest = values[at]
+        if lowest > self._least:
+            if np.count_nonzero(rows == self._holder):
+                self._holder = -1
+        elif self._holder >= 0:
+            # 0 says nothing of the others, and neither does what a repeated row had before its last value.
+            known = lowest > 0.0 and self.tree[int(rows[at])] == lowest
+            self._least, self._holder = lowest, int(rows[at]) if known else -1
 
     def least(self) -> float:
-        if self._holders <= 0:
+        if self._holder < 0:
             leaves = self.tree[np.arange(len(self.tree))]
-            self._least = leaves.min(where=leaves > 0.0, initial=np.inf)
-            self._holders = int((leaves == self._least).sum())
+            leaves[leaves == 0.0] = np.inf
+            at = int(leaves.argmin())
+            self._least, self._holder = leaves[at], at if leaves[at] < np.inf else -1
         return float(self._least)
 
 
@@ -112,7 +112,17 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
     def _init(self) -> None:
         self._leaves = _Leaves(self._max_capacity)
         self._sum_tree, self._min_tree = _Sums(self._leaves), _Minima(self._leaves)
-        self._max_priority: Any = None
+        self._max_priority = None
+
+    @property
+    def _max_priority(self) -> tuple[Any, Any]:
+        """The largest priority so far and its row, as the host keeps them."""
+        return self.__dict__.get("_max_priority") or (None, None)
+
+    @_max_priority.setter
+    def _max_priority(self, value: tuple[Any, Any] | None) -> None:
+        self.__dict__["_max_priority"] = value
+        self._largest = -np.inf if value is None or value[0] is None else float(value[0])
 
     def _maybe_init_from_storage(self, storage: Any) -> None:
         """The tree stays where it is, also for a storage on a GPU."""
@@ -120,9 +130,18 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
     def sample(self, storage: Any, batch_size: int) -> tuple[Any, dict[str, Any]]:
         """Draws rows.
 
-        :return: int64 ``[B]`` (of a storage with several axes a tuple of them), and their ``priority_weight``, ``[B]``.
+        :return: int64 ``[B]`` (of a storage with several axes a tuple of them), and their ``priority_weight``, ``[B]``;
+            of rlfast's storage also their ``index_generation``.
         :raises RuntimeError: the storage is empty, or no row has a priority above 0.
         """
+        index, info = self.draw(storage, batch_size)
+        rows: Any = torch.from_numpy(index)
+        if storage.ndim > 1:
+            rows = torch.unravel_index(rows, storage.shape)
+        return rows, info
+
+    def draw(self, storage: Any, batch_size: int) -> tuple[NDArray[np.int64], dict[str, torch.Tensor]]:
+        """The same, the rows as an array, counted as if the storage had one axis."""
         if len(storage) == 0:
             raise RuntimeError("cannot sample from an empty storage")
         tree = self._leaves.tree
@@ -131,10 +150,12 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
             raise RuntimeError("no row has a priority above 0")
         index = tree.get_prefix_sum_idx(self._uniform(batch_size) * total)
         weight = (tree[index] / self._leaves.least()) ** -self._beta
-        rows: Any = torch.from_numpy(index)
-        if storage.ndim > 1:
-            rows = torch.unravel_index(rows, storage.shape)
-        return rows, {"priority_weight": torch.from_numpy(weight).to(self.dtype)}
+        single = self.dtype is torch.float32
+        weights = torch.from_numpy(weight.astype(np.float32)) if single else torch.from_numpy(weight).to(self.dtype)
+        info = {"priority_weight": weights}
+        if isinstance(storage, Storage):
+            info["index_generation"] = torch.from_numpy(storage.generations(index))
+        return index, info
 
     def _uniform(self, size: int) -> NDArray[np.float64]:
         if self._rng is None:
@@ -152,14 +173,21 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
         if not plain or priority.shape != index.shape or self._max_priority_within_buffer or not len(index):
             super().update_priority(index, priority, storage=storage)
             return
-        rows = index.detach().cpu().numpy()
-        values = priority.detach().cpu().numpy().astype(np.float64)
-        if rows.min() < 0:
+        rows, values = array_of(index), array_of(priority)
+        if np.count_nonzero(rows < 0):
             rows, values = rows[rows >= 0], values[rows >= 0]
-            if not len(rows):
-                return
+        if len(rows):
+            self.set(rows, values)
+
+    def set(self, rows: NDArray[np.int64], priorities: NDArray[Any]) -> None:
+        r"""Sets the priorities of rows that are there.
+
+        :param rows: at least one.
+        :param priorities: :math:`|\delta|`, one for each row.
+        """
+        values = priorities.astype(np.float64)
         largest = values.argmax()
-        if self._max_priority[0] is None or values[largest] > self._max_priority[0]:
+        if values[largest] > self._largest:
             self._max_priority = (torch.as_tensor(values[largest]), torch.as_tensor(rows[largest]))
         self._leaves.set(rows, (values + self._eps) ** self._alpha)
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from tensordict import TensorDict
 from torchrl.data import replay_buffers as host
 
 from rlfast.data import Batch, VectorReplayBuffer
-from rlfast.interop.torchrl._convert import arrays_of, tensors_of
+from rlfast.interop.torchrl._convert import array_of, arrays_of, tensors_of
 
 _AT_ONCE = 64
 """Rows written in one call, for which the engine sets room aside as if no two of them shared an observation."""
@@ -36,7 +37,7 @@ class Layout:
 
     def __init__(self, keys: list[tuple[str, ...]], reward: str | None) -> None:
         """:param keys: of all leaves. :param reward: the dtype of a reward of one number, or None."""
-        self.keys, self.reward = keys, reward
+        self.keys, self.reward = keys, np.dtype(reward) if reward else None
         following = {key[1:] for key in keys if key[0] == "next"}
         root = {key for key in keys if key[0] != "next"}
         self.ends = [name for name in _ENDS if (name,) in following] if reward else []
@@ -82,16 +83,15 @@ class Layout:
         fields["info"] = {name: group for name, group in others.items() if group}
         return Batch(fields)
 
-    def tensordict(self, batch: Any, /, **more: torch.Tensor) -> TensorDict:
+    def tensordict(self, fields: dict[str, Any], /, **more: torch.Tensor) -> TensorDict:
         """The reverse, of rows that the engine gave.
 
         :param more: further entries.
         """
-        fields = batch.__dict__
         shape = torch.Size(fields["rew"].shape)
         root: dict[str, Any] = tensors_of(fields["obs"]) if self.observed else {}
         if self.act:
-            root["action"] = torch.from_numpy(np.asarray(fields["act"]))
+            root["action"] = torch.from_numpy(fields["act"])
         if self.other_root:
             _merge(root, tensors_of(fields["info"]["root"]))
         if self.observed or self.reward or self.other_next:
@@ -102,10 +102,10 @@ class Layout:
     def _following(self, fields: dict[str, Any]) -> dict[str, Any]:
         following: dict[str, Any] = tensors_of(fields["obs_next"]) if self.observed else {}
         if self.reward:
-            reward = np.asarray(fields["rew"], self.reward)
+            reward = fields["rew"].astype(self.reward, copy=False)
             following["reward"] = torch.from_numpy(reward[..., None])
         for name in self.ends:
-            following[name] = torch.from_numpy(np.asarray(fields[name])[..., None])
+            following[name] = torch.from_numpy(fields[name][..., None])
         if self.other_next:
             _merge(following, tensors_of(fields["info"]["next"]))
         return following
@@ -144,11 +144,28 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
     def __init__(self, max_size: int, *, storage: str = "ram") -> None:
         super().__init__(max_size)
         self.where = storage
+        self._written = 0  # rows, and those that would have come before them had every turn begun at place 0
         self._forget()
 
     def _forget(self) -> None:
         self.buffer = VectorReplayBuffer(self.max_size, 1, seed=0, storage=self.where)
         self.layout: Layout | None = None
+        self._turn()
+
+    def _turn(self) -> None:
+        """Other rows are there now: no generation of those before comes again."""
+        cursor = self.buffer.last_index[0] + 1 if len(self.buffer) else 0
+        full = len(self.buffer) == self.max_size
+        self._written = (-(-self._written // self.max_size) + full) * self.max_size + int(cursor) % self.max_size
+
+    def generations(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A number for what stands at each place, which never comes again once another row is there.
+
+        :param index: ``[B]``; places that hold a row.
+        """
+        turns, cursor = divmod(self._written, self.max_size)
+        generations: NDArray[np.int64] = turns - (index >= cursor)
+        return generations
 
     def set(self, cursor: Any, data: Any, *, set_cursor: bool = True) -> None:
         """Appends rows at ``cursor``, which is where they come next."""
@@ -170,6 +187,7 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
             part = rows[start : start + _AT_ONCE]
             self.buffer.add(part, buffer_ids=np.zeros(len(part), np.int64))
         self.layout = layout
+        self._written += len(data)
         self._set_last_cursor(cursor)
         self._bump_mutation_revision()
 
@@ -182,12 +200,12 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         if self.layout is None:
             raise RuntimeError("cannot get rows of an empty storage")
         if isinstance(index, torch.Tensor):
-            index = index.numpy(force=True)
+            index = array_of(index)
         elif isinstance(index, slice):
             index = np.arange(*index.indices(len(self)))
         elif isinstance(index, range | tuple):
-            index = np.asarray(index if isinstance(index, range) else index[0])
-        return self.layout.tensordict(self.buffer[index], **more)
+            index = index if isinstance(index, range) else index[0]
+        return self.layout.tensordict(self.buffer._core.take(np.asarray(index)), **more)
 
     def __len__(self) -> int:
         return len(self.buffer)
@@ -200,6 +218,7 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
 
     def _empty(self) -> None:
         self.buffer.reset()
+        self._turn()
 
     def state_dict(self) -> dict[str, Any]:
         """A snapshot, without pickles."""
@@ -218,7 +237,7 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         """Writes a snapshot into a folder."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        head = self.layout and {"keys": self.layout.keys, "reward": self.layout.reward}
+        head = self.layout and {"keys": self.layout.keys, "reward": self.layout.reward and self.layout.reward.name}
         (folder / "layout.json").write_text(json.dumps(head))
         if self.layout:
             self.buffer.save(folder / "rows")
@@ -237,5 +256,6 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         if buffer.maxsize != self.max_size:
             raise ValueError(f"{path} holds a storage of {buffer.maxsize} rows, this one has {self.max_size}")
         self.buffer = buffer
+        self._turn()
         self.layout = Layout([tuple(key) for key in head["keys"]], head["reward"])
         self._bump_mutation_revision()
