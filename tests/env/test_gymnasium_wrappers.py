@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
 
 from env.backends import BACKENDS
-from env.beside import MODES, SPACES, Telling, assert_same
+from env.beside import MODES, SPACES, Telling, assert_same, run_beside
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv, as_vector_env
 from scripted import Scripted
 
@@ -135,6 +135,26 @@ def test_statistics_of_episodes_go_on_where_only_others_are_reset():
             ended.append((info["episode"]["r"].tolist(), info["episode"]["l"].tolist()))
             envs.reset(options={"reset_mask": terminated})
     assert ended == [([2, 0], [2, 0]), ([2, 0], [2, 0]), ([0, 5], [0, 5])]
+
+
+@pytest.mark.parametrize("kind", ["native", "in-process"])
+def test_gymnasium_makes_ours_by_their_id(kind):
+    def make(num_envs, **kwargs):
+        if kind == "native":
+            return NativeVectorEnv("CartPole-v1", num_envs, **kwargs)
+        return DummyVectorEnv([partial(gym.make, "CartPole-v1", **kwargs)] * num_envs, autoreset_mode="next-step")
+
+    gym.register("Ours-v3", vector_entry_point=make, max_episode_steps=6)
+    try:
+        envs = gym.make_vec("Ours-v3", 3)
+    finally:
+        del gym.registry["Ours-v3"]
+    assert envs.spec.id == "Ours-v3"
+    assert envs.spec.kwargs["num_envs"] == 3
+    theirs = SyncVectorEnv([lambda: gym.make("CartPole-v1", max_episode_steps=6)] * 3)
+    envs.action_space.seed(5)
+    assert run_beside(envs, theirs, 14) >= 6
+    envs.close()
 
 
 def test_gymnasium_measures_ours():

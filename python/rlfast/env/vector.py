@@ -71,6 +71,8 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
     >>> envs.close()
     """
 
+    _given_spec: Any = None
+
     def __init__(
         self,
         env_fns: Sequence[EnvFn],
@@ -153,9 +155,15 @@ class BaseVectorEnv(VectorEnv[Any, Any, Any]):
         return batched[name]
 
     @property
-    def spec(self) -> Any:  # type: ignore[override]
-        """The registration of each environment; in Gymnasium's protocol, of the first."""
+    def spec(self) -> Any:
+        """The registration of each environment; in Gymnasium's protocol, of the first, or what was set."""
+        if self._given_spec is not None:
+            return self._given_spec
         return self.get_env_attr("spec") if self.autoreset_mode is None else self._backend.spec
+
+    @spec.setter
+    def spec(self, spec: Any) -> None:
+        self._given_spec = spec  # of all together: gymnasium.make_vec sets it
 
     @property
     def metadata(self) -> Any:  # type: ignore[override]
