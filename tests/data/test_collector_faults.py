@@ -6,6 +6,7 @@ import torch
 
 from faulty import Faulty
 from rlfast.data import (
+    AsyncCollector,
     CachedReplayBuffer,
     Collector,
     PrioritizedVectorReplayBuffer,
@@ -92,6 +93,24 @@ def test_an_answer_that_ended_its_episode_counts_though_the_worker_died_after_it
     assert not first.truncated.any()
     assert BREAKS in stats.lens
     assert stats.n_broken_episodes == 1
+
+
+@pytest.mark.pitfall("E5")
+@pytest.mark.filterwarnings("ignore:asynchronous environments")
+@pytest.mark.parametrize("fault", ["raise", "exit"])
+def test_an_asynchronous_collector_goes_on_as_well(make, fault):
+    envs, buffer = make(fault, wait_num=1), BUFFERS["plain"]()
+    collector = AsyncCollector(ScriptedPolicy(), envs, buffer)
+    stats = [collector.collect(n_step=8) for _ in range(5)]
+    for one in buffer.buffers:
+        rows = one[:]
+        np.testing.assert_array_equal(rows.obs_next, np.add(rows.obs, [0, 1]))
+        going_on = ~rows.done[:-1]
+        np.testing.assert_array_equal(rows.obs[1:][going_on], rows.obs_next[:-1][going_on])
+        assert (rows.obs[1:][~going_on, 1] == 0).all()
+    assert np.flatnonzero(buffer.buffers[1][:].truncated).tolist() == [BREAKS - 2]
+    assert sum(one.n_broken_episodes for one in stats) == envs.restarts == 1
+    assert {int(length) for one in stats for length in one.lens} == {LENGTH}
 
 
 def value(batch):
