@@ -26,6 +26,7 @@ def test_json_repeats_every_field():
         ({"hidden_sizes": (64, 0)}, "--hidden-sizes must be positive"),
         ({"updates_per_step": 0.001, "collect_steps": 8}, "makes no update after 8 steps"),
         ({"num_envs": 7, "collect_steps": 64}, "--collect-steps 64 must be a multiple of --num-envs 7"),
+        ({"buffer_size": 7}, "--buffer-size 7 has no row for each of the --num-envs 8"),
         ({"require_stop_return": True}, "--require-stop-return needs a --stop-return"),
         ({"learning_rate": float("nan")}, "--learning-rate must be a finite number, got nan"),
         ({"beta": float("nan")}, "--beta must be a finite number"),

@@ -85,6 +85,12 @@ class RunConfig:
         if collect_steps % self.num_envs:
             raise ValueError(f"--collect-steps {collect_steps} must be a multiple of --num-envs {self.num_envs}")
 
+    def _room(self, buffer_size: int) -> None:
+        if buffer_size < self.num_envs:
+            raise ValueError(
+                f"--buffer-size {buffer_size} has no row for each of the --num-envs {self.num_envs}: raise it"
+            )
+
     def to_json(self) -> str:
         """All fields, resolved.
 
@@ -170,6 +176,7 @@ class DQNConfig(RunConfig):
         self._fractions("gamma", "eps_start", "eps_end", "beta")
         self._layers(self.hidden_sizes)
         self._portion(self.collect_steps, self.updates_per_step)
+        self._room(self.buffer_size)
 
     def eps_at(self, env_step: int) -> float:
         """Probability of a random action after so many environment steps.

@@ -52,6 +52,7 @@ class SACConfig(RunConfig):
         self._fractions("gamma", "tau")
         self._layers(self.hidden_sizes)
         self._portion(self.collect_steps, self.updates_per_step)
+        self._room(self.buffer_size)
         if not self.alpha > 0:
             raise ValueError(f"--alpha must be above 0, got {self.alpha}")
 
