@@ -56,6 +56,7 @@ LIBRARIES = {
     "gymnasium sync": Library("vector_envs", "modern", "gymnasium", variant="sync"),
     "gymnasium vectorised": Library("vector_envs", "modern", "gymnasium", variant="vector_entry_point"),
     "envpool": Library("vector_envs", "modern", "envpool", variant="envpool"),
+    "rlfast over envpool": Library("vector_envs", "modern", "envpool", variant="rlfast over envpool", ours=True),
     RLFAST_WORKERS: Library("worker_envs", variant="rlfast"),
     RLFAST_AUTO: Library("worker_envs", variant="rlfast auto"),
     "rlfast in-process": Library("worker_envs", variant="rlfast in-process"),

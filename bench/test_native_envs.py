@@ -1,9 +1,13 @@
-"""A step of native environments, all of them at once, by random actions; two cores for everyone."""
+"""A step of native environments, all of them at once, by random actions; two cores for everyone.
+
+And of EnvPool's through our adapter, beside EnvPool alone.
+"""
 
 from bench.harness import Bar, Case
 from bench.libraries import RLFAST_ENVS
 
 OURS, SYNC, VECTORISED, ENVPOOL, RLOX = RLFAST_ENVS, "gymnasium sync", "gymnasium vectorised", "envpool", "rlox"
+ADAPTED = "rlfast over envpool"
 CARTPOLE = {16: (12, 12, 2.5), 128: (12, 30, 6), 1024: (6, 60, 10)}  # over Gymnasium's own, EnvPool and rlox
 PENDULUM = {16: 12, 128: 30, 1024: 60}
 
@@ -11,6 +15,12 @@ PENDULUM = {16: 12, 128: 30, 1024: 60}
 def case(id: str, num_envs: int, others: tuple[str, ...], *bars: Bar) -> Case:
     params = {"id": id, "num_envs": num_envs}
     return Case(f"{id} x {num_envs}", "vector_step", "step", params, (OURS, *others), bars, threads=2)
+
+
+def adapted(id: str, num_envs: int) -> Case:
+    """Within 3%."""
+    name, params = f"EnvPool's {id} x {num_envs}, adapted", {"id": id, "num_envs": num_envs}
+    return Case(name, "vector_step", "step", params, (ADAPTED, ENVPOOL), (Bar((ENVPOOL,), 0.97),), threads=2)
 
 
 CASES = [
@@ -28,6 +38,7 @@ CASES = [
         for count, (own, pool, rust) in CARTPOLE.items()
     ),
     *(case("Pendulum-v1", count, (SYNC, ENVPOOL), Bar((ENVPOOL,), times)) for count, times in PENDULUM.items()),
+    *(adapted(id, count) for id in ("CartPole-v1", "Pendulum-v1") for count in (64, 256, 1024)),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Vector environments: ours, Gymnasium's two, and EnvPool's; ``VARIANT`` says which."""
+"""Vector environments: ours, Gymnasium's two, and EnvPool's, alone and behind our face; ``VARIANT`` says which."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VARIANT = ""
 
 
 def versions() -> dict[str, str]:
-    library = "gymnasium" if VARIANT in {"sync", "vector_entry_point"} else VARIANT
+    library = "gymnasium" if VARIANT in {"sync", "vector_entry_point"} else VARIANT.rpartition(" ")[2]
     return {library: version(library), "numpy": np.__version__}
 
 
@@ -22,10 +22,15 @@ def make(id: str, num_envs: int) -> Any:
         from rlfast.env import NativeVectorEnv
 
         return NativeVectorEnv(id, num_envs)
-    if VARIANT == "envpool":
+    if VARIANT.endswith("envpool"):
         import envpool
 
-        return envpool.make_gymnasium(id, num_envs=num_envs, seed=0)
+        envs = envpool.make_gymnasium(id, num_envs=num_envs, seed=0)
+        if VARIANT == "envpool":
+            return envs
+        from rlfast.env import as_vector_env
+
+        return as_vector_env(envs)
     import gymnasium
 
     return gymnasium.make_vec(id, num_envs, vectorization_mode=VARIANT)
@@ -34,7 +39,7 @@ def make(id: str, num_envs: int) -> Any:
 def vector_step(id: str, num_envs: int) -> dict[str, Any]:
     """Random actions; episodes start again by themselves."""
     envs = make(id, num_envs)
-    envs.reset(**({} if VARIANT == "envpool" else {"seed": 0}))
+    envs.reset(**({} if VARIANT.endswith("envpool") else {"seed": 0}))
     single = envs.action_space if VARIANT == "envpool" else envs.single_action_space
     rng = np.random.default_rng(0)
     if single.shape:

@@ -73,8 +73,11 @@ class EnvPoolBackend(Wrapped):
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
         self._all32 = self._all.astype(np.int32)
+        self._all_bytes = self._all32.tobytes()
+        self._known: Any = None  # an array of the caller's that has all environments
         self._ended = np.zeros(self.num_envs, dtype=bool)  # the next step resets them
         self._lost = np.zeros(self.num_envs, dtype=bool)  # were reset to complete a group
+        self._some_lost = False
         self._asked = 0  # answers that will come: to steps and to resets
         self._pending = np.zeros(self.num_envs, dtype=bool)  # ... from these
         self._stepping = np.zeros(self.num_envs, dtype=bool)
@@ -96,6 +99,7 @@ class EnvPoolBackend(Wrapped):
                 "stepping: take their answers with recv() first"
             )
         self._ended[ids] = self._lost[ids] = False
+        self._some_lost = bool(self._lost.any())
         self.env._reset(ids.astype(np.int32))
         self._await(ids)
         rows = self._receive(ids)
@@ -106,6 +110,15 @@ class EnvPoolBackend(Wrapped):
             rows = taken(rows, np.array([newest[i] for i in ids.tolist()]))
         return rows.obs, rows.info
 
+    def _are_all(self, ids: Ids) -> bool:
+        """Whether these are all environments in order; who asks with the same read-only array again is known."""
+        if ids is self._known:
+            return True
+        same = len(ids) == self.num_envs and bool((ids == self._all).all())
+        if same and not ids.flags.writeable:
+            self._known = ids
+        return same
+
     def _await(self, ids: Ids) -> None:
         self._asked += len(ids)
         self._pending[ids] = True
@@ -115,18 +128,20 @@ class EnvPoolBackend(Wrapped):
 
         :raises RuntimeError: one of them was reset to complete a group.
         """
-        if self._lost.any() and len(lost := ids[self._lost[ids]]):
+        if self._some_lost and len(lost := ids[self._lost[ids]]):
             raise RuntimeError(
                 f"environments {lost.tolist()} were reset to complete a group of {self.batch_size}: "
                 "call reset() for them first"
             )
-        numbers = ids.astype(np.int32)
+        every = self._are_all(ids)
+        numbers = self._all32 if every else ids.astype(np.int32)
         if self._plain:
             self.env._send([numbers, numbers, np.ascontiguousarray(actions, dtype=self._dtype)])
         else:
             self.env.send(actions, numbers)
-        self._await(ids)
-        self._stepping[ids] = True
+        which = slice(None) if every else ids
+        self._asked += len(ids)
+        self._pending[which] = self._stepping[which] = True
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
         """As :meth:`Backend.recv`, in groups of ``batch_size``; EnvPool knows no timeout."""
@@ -146,6 +161,7 @@ class EnvPoolBackend(Wrapped):
             others = idle[~own[idle]]
             self._ended[idle] = False
             self._extra[others] = self._lost[others] = True
+            self._some_lost = self._some_lost or len(others) > 0
             self.env._reset(idle.astype(np.int32))
             self._await(idle)
         rows = self._rows(self.env._recv())
@@ -164,7 +180,7 @@ class EnvPoolBackend(Wrapped):
     def _rows(self, state: list[NDArray[Any]]) -> Rows:
         at = self._at
         ids = state[at["info:env_id"]]
-        ids = self._all if len(ids) == self.num_envs and (ids == self._all32).all() else ids.astype(np.int64)
+        ids = self._all if ids.tobytes() == self._all_bytes else ids.astype(np.int64)
         done, truncated = state[at["done"]], state[at["trunc"]]
         if self._plain:
             obs: Tree = state[at["obs"]].astype(self.single_observation_space.dtype, copy=False)
@@ -175,7 +191,7 @@ class EnvPoolBackend(Wrapped):
             obs,
             obs,
             state[at["reward"]].astype(np.float64),
-            done & ~truncated,
+            done > truncated,
             truncated,
             Info(len(ids), columns={name: state[k] for name, k in self._infos}),
         )
