@@ -41,22 +41,35 @@ def collate_as(space: gym.Space[Any], rows: Sequence[Any]) -> Tree:
 
     :raises ValueError: an element has another shape, or a dtype that does not fit.
     """
+    return collator(space)(rows)
+
+
+def collator(space: gym.Space[Any]) -> Callable[[Sequence[Any]], Tree]:
+    """:func:`collate_as` for one space, which is looked at once."""
     if isinstance(space, gym.spaces.Dict):
-        return {key: collate_as(part, [row[key] for row in rows]) for key, part in space.items()}
+        named = {key: collator(part) for key, part in space.items()}
+        return lambda rows: {key: part([row[key] for row in rows]) for key, part in named.items()}
     if isinstance(space, gym.spaces.Tuple):
-        return tuple(collate_as(part, [row[k] for row in rows]) for k, part in enumerate(space))
+        parts = [collator(part) for part in space]
+        return lambda rows: tuple(part([row[k] for row in rows]) for k, part in enumerate(parts))
     if not isinstance(space, ARRAY_SPACES):
-        return objects(rows)
-    try:
-        leaf = np.array(rows)
-    except ValueError:  # of different shapes
-        leaf = None
-    shape = (len(rows), *(space.shape or ()))
-    if leaf is None or leaf.shape != shape or not np.can_cast(leaf.dtype, space.dtype, "same_kind"):
-        wrong = next((row for row in rows if np.shape(row) != shape[1:]), rows[0])
-        kind = np.asarray(wrong)
-        raise ValueError(f"got an array of shape {kind.shape} and dtype {kind.dtype} where the space is {space}")
-    return leaf.astype(space.dtype, copy=False)
+        return objects
+    shape, dtype = tuple(space.shape or ()), space.dtype
+
+    def collate_leaf(rows: Sequence[Any]) -> Tree:
+        try:
+            leaf = np.array(rows)
+        except ValueError:  # of different shapes
+            leaf = None
+        if leaf is not None and leaf.shape == (len(rows), *shape):
+            if leaf.dtype == dtype:
+                return leaf
+            if np.can_cast(leaf.dtype, dtype, "same_kind"):
+                return leaf.astype(dtype)
+        wrong = np.asarray(next((row for row in rows if np.shape(row) != shape), rows[0]))
+        raise ValueError(f"got an array of shape {wrong.shape} and dtype {wrong.dtype} where the space is {space}")
+
+    return collate_leaf
 
 
 def objects(rows: Sequence[Any]) -> NDArray[np.object_]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +62,7 @@ class Workers(Backend):
             raise
         self._wait = type(first).wait
         self._collate: Callable[[Sequence[Any]], Tree] = (
-            partial(_tree.collate_as, self.single_observation_space) if as_space else _tree.collate
+            _tree.collator(self.single_observation_space) if as_space else _tree.collate
         )
         self._numbers = list(range(self.num_envs))
         self._all = np.arange(self.num_envs)
