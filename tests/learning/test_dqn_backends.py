@@ -35,7 +35,7 @@ BACKENDS = {
     "native, next step": lambda: NativeVectorEnv("CartPole-v1", ENVS),
     "dummy": lambda: DummyVectorEnv([make] * ENVS),
     "subproc": lambda: SubprocVectorEnv([make] * ENVS),
-    "shmem": lambda: ShmemVectorEnv([make] * ENVS),
+    "shmem": lambda: ShmemVectorEnv([make] * ENVS, placement="process"),
     "envpool": envpool_cart_poles,
     "ray": ray_cart_poles,
 }

@@ -43,9 +43,9 @@ class SubprocVectorEnv(BaseVectorEnv):
     :param step_timeout: seconds that a step or reset may take; None: any.
     :param on_error: ``"raise"``, or ``"restart"`` to build an environment that failed anew and go on.
     :param doorbell: ``"futex"``, ``"pipe"``, or None: whichever the system has.
-    :param placement: ``"process"``, or ``"auto"``: the first environment is measured in a throwaway process, and all
-        stay in this process where that is as fast (nothing is isolated then). The attribute ``placement`` says what
-        was chosen, and a logger of this module's name why.
+    :param placement: ``"process"``, or ``"auto"``: environments are measured in throwaway processes, and stay in this
+        process where that is as fast (nothing is isolated then). The attribute ``placement`` says what was chosen, and
+        a logger of this module's name why.
     :raises ValueError: spaces that differ, or an argument out of range.
     :raises EnvFailure: a constructor failed.
 
@@ -77,7 +77,7 @@ class SubprocVectorEnv(BaseVectorEnv):
         if placement not in {"process", "auto"}:
             raise ValueError(f'placement must be "process" or "auto", got {placement!r}')
         if placement == "auto":
-            choice = choose(env_fns, num_workers)
+            choice = choose(env_fns, num_workers, context)
             _log.info("environments run %s: %s", choice.placement, choice.reason)
             if choice.placement == "in-process":
                 here = InProcess(env_fns, mode or AutoresetMode.DISABLED, as_space=True)
@@ -101,10 +101,23 @@ class SubprocVectorEnv(BaseVectorEnv):
 
 
 class ShmemVectorEnv(SubprocVectorEnv):
-    """The same as :class:`SubprocVectorEnv`, which shares memory as well.
+    """Environments where they are quickest: in worker processes that share memory, or in this process.
+
+    The same as :class:`SubprocVectorEnv`, but ``placement`` is ``"auto"``, unless something is asked for that only
+    processes have: ``wait_num``, ``timeout``, ``context``, ``num_workers``, ``step_timeout``, ``doorbell``, or
+    ``on_error="restart"``. Who wants processes for the sake of safety says ``placement="process"``, or takes
+    :class:`SubprocVectorEnv`.
 
     :param env_fns: see :class:`SubprocVectorEnv`; likewise the other parameters.
+
+    >>> import gymnasium as gym
+    >>> envs = ShmemVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(3)])
+    >>> envs.placement
+    'in-process'
+    >>> envs.close()
     """
+
+    _OF_PROCESSES = ("context", "num_workers", "step_timeout", "doorbell")
 
     def __init__(
         self,
@@ -113,6 +126,9 @@ class ShmemVectorEnv(SubprocVectorEnv):
         timeout: float | None = None,
         **options: Any,
     ) -> None:
+        asked = [wait_num, timeout, *(options.get(name) for name in self._OF_PROCESSES)]
+        in_processes = any(one is not None for one in asked) or options.get("on_error") == "restart"
+        options.setdefault("placement", "process" if in_processes else "auto")
         super().__init__(env_fns, wait_num, timeout, **options)
 
 

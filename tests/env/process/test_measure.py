@@ -5,9 +5,9 @@ import time
 import pytest
 
 from faulty import Faulty, Sampled, Slow
-from rlfast.env import SubprocVectorEnv
+from rlfast.env import ShmemVectorEnv, SubprocVectorEnv
 from rlfast.env.process import measure as module
-from rlfast.env.process.measure import choose, measure
+from rlfast.env.process.measure import choose, measure, tried
 from scripted import Scripted
 
 
@@ -28,6 +28,62 @@ def test_quick_environments_stay_and_slow_ones_share_the_cores(monkeypatch):
     assert choose([lambda: Slow(0.004)]).placement == "in-process"  # one has nobody to share with
     monkeypatch.setattr(module, "cores", lambda: 1)
     assert choose([lambda: Slow(0.004)] * 8).placement == "in-process"
+
+
+def test_processes_that_promise_a_gain_are_tried(monkeypatch):
+    monkeypatch.setattr(module, "cores", lambda: 2)
+    monkeypatch.setattr(module, "_TRIAL", 1.0)
+    taken = []
+
+    def in_vain(env_fns, num_workers, context):
+        taken.append((len(env_fns), num_workers, context))
+        return 1.0
+
+    monkeypatch.setattr(module, "tried", in_vain)
+    choice = choose([lambda: Slow(0.004)] * 8, 2, "fork")
+    assert choice.placement == "in-process"
+    assert "and measured 1e+06 us in 2 others" in choice.reason
+    assert taken == [(8, 2, "fork")]
+    monkeypatch.setattr(module, "tried", lambda *_: 0.001)
+    assert choose([lambda: Slow(0.004)] * 8).placement == "process"
+
+    def broken(*_):
+        raise ValueError("no")
+
+    monkeypatch.setattr(module, "tried", broken)
+    choice = choose([lambda: Slow(0.004)] * 8)
+    assert choice == module.Choice("process", "the environments could not be measured: ValueError: no")
+    monkeypatch.setattr(module, "_TRIAL", 0.01)
+    assert choose([lambda: Slow(0.004)] * 8).placement == "process"  # long enough to be sure of it
+
+
+def test_a_trial_steps_all_environments_and_leaves_nothing():
+    took = tried([lambda: Slow(0.004, length=3), lambda: Slow(0.001, length=2)] * 2, 2, None)
+    assert 0.005 <= took < 0.1
+    assert tried([lambda: Sampled("nested")] * 2, 2, "fork") < 0.1
+
+
+@pytest.mark.parametrize(
+    ("options", "placement"),
+    [
+        ({}, "in-process"),
+        ({"autoreset_mode": "next-step", "on_error": "raise", "context": None}, "in-process"),
+        ({"wait_num": 1}, "process"),
+        ({"timeout": 1.0}, "process"),
+        ({"context": "fork"}, "process"),
+        ({"num_workers": 1}, "process"),
+        ({"step_timeout": 5.0}, "process"),
+        ({"on_error": "restart"}, "process"),
+        ({"placement": "process"}, "process"),
+        ({"num_workers": 2, "placement": "auto"}, "in-process"),
+    ],
+)
+def test_shared_memory_is_for_speed_unless_more_is_asked(options, placement):
+    with ShmemVectorEnv([Scripted] * 2, **options) as envs:
+        assert envs.placement == placement
+        envs.reset()
+    with SubprocVectorEnv([Scripted] * 2) as envs:
+        assert envs.placement == "process"
 
 
 @pytest.mark.parametrize(
