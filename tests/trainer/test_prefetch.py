@@ -150,6 +150,17 @@ def test_one_block_of_tensors_holds_what_the_buffer_would_give():
     assert set(batch.keys()) == set(expected.keys())
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_blocks_cross_to_cuda():
+    mine, plain = PrefetchedBuffer(filled(), torch.device("cuda")).series(5), filled()
+    for _ in range(5):
+        (batch, _), (expected, _) = mine.sample(64), plain.sample(64)
+        assert batch.obs.image.is_cuda
+        assert np.array_equal(batch.obs.image.cpu().numpy(), expected.obs.image)
+        assert np.array_equal(batch.act.cpu().numpy(), expected.act)
+    assert mine._draw(4)[0].memory.is_pinned()
+
+
 class Watched(ReplayBuffer):
     """Says from which threads it was sampled, and that it was sampled twice."""
 

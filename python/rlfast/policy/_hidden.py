@@ -16,7 +16,9 @@ def stored_state(
     """Give the hidden state that a recurrent policy had before it saw some rows, as it was stored while collecting.
 
     It is what a network starts from when it sees their frames again (the *stored state* of Kapturowski et al. 2019,
-    *Recurrent Experience Replay in Distributed Reinforcement Learning*, section 3).
+    *Recurrent Experience Replay in Distributed Reinforcement Learning*, section 3). What follows is as it was while
+    acting, but for rows at the start of an episode, which have no whole stack: there the first frame is repeated, and
+    was seen once.
 
     :param batch: a sample of the buffer.
     :param indices: rows, ``[B]``.
