@@ -71,7 +71,7 @@ class ReturnEstimation:
         unfinished = buffer.unfinished_index()
         running = np.zeros(1 + max(np.max(indices, initial=0), np.max(unfinished, initial=0)), bool)
         running[unfinished] = True
-        end = batch.terminated | batch.truncated | running[indices]
+        end = batch.terminated | batch.truncated | running.take(indices)
         next_values = np.zeros(len(indices)) if v_s_ is None else _flat(v_s_)
         if v_s is None:
             values = np.zeros(len(indices))
