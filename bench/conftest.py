@@ -119,6 +119,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for line in report.table(bench):
         terminalreporter.write_line(line)
     terminalreporter.write_line(f"(in brackets: how many times rlfast's time) bars missed: {report.missed(bench)}")
+    terminalreporter.write_line(report.effort(bench))
     chosen = config.getoption("--record")
     if chosen is not None:
         today = datetime.datetime.now(datetime.UTC).date()

@@ -8,6 +8,7 @@ A B C A B C ...
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -108,7 +109,10 @@ class Effort:
 
 
 class Bench:
-    """Workers and results of one session."""
+    """Workers and results of one session.
+
+    :ivar seconds: what it took to prepare and measure a case and all those on the same preparation.
+    """
 
     def __init__(self, effort: Effort) -> None:
         self.effort = effort
@@ -116,6 +120,7 @@ class Bench:
         self.results: dict[Case, dict[str, Measurement]] = {}
         self.unavailable: dict[Case, dict[str, str]] = {}
         self.versions: dict[str, dict[str, str]] = {}
+        self.seconds: dict[Case, float] = {}
         self._processes: dict[str, Process] = {}
 
     def select(self, case: Case, library: str) -> None:
@@ -136,6 +141,7 @@ class Bench:
         self._processes.clear()
 
     def _measure_scenario(self, asked: Case) -> None:
+        start = time.monotonic()
         cases = [case for case in self.selected if case.preparation == asked.preparation]
         names = [name for name in LIBRARIES if any(name in self.selected[case] for case in cases)]
         for case in cases:
@@ -147,6 +153,7 @@ class Bench:
             self._measure(case, [name for name in ready if name in self.selected[case] and name in self._processes])
         if asked.unit == "B":
             self.close()
+        self.seconds[asked] = time.monotonic() - start
 
     def _prepare(self, asked: Case, names: Sequence[str], cases: Sequence[Case]) -> Iterator[str]:
         """Starts the workers at once (importing takes them seconds), then lets each prepare the scenario in turn."""

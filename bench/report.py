@@ -69,6 +69,13 @@ def missed(bench: Bench) -> int:
     return sum(1 for one in judged if one is not None and not one[1])
 
 
+def effort(bench: Bench) -> str:
+    """How long it all took, and what took the most of it."""
+    longest = sorted(bench.seconds.items(), key=lambda item: -item[1])[:5]
+    shares = "; ".join(f"{case.name} and its like {seconds:.0f} s" for case, seconds in longest)
+    return f"took {sum(bench.seconds.values()) / 60:.1f} minutes, the most of it: {shares}"
+
+
 def machine() -> dict[str, Any]:
     with Path("/proc/cpuinfo").open() as cpuinfo:
         model = next((line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name")), "")
@@ -97,6 +104,7 @@ def as_json(bench: Bench) -> dict[str, Any]:
         "effort": vars(bench.effort),
         "versions": bench.versions,
         "limits": list(LIMITS),
+        "seconds": {case.name: round(seconds, 1) for case, seconds in bench.seconds.items()},
         "cases": [case_json(bench, case) for case in bench.results],
     }
 
