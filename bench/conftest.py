@@ -118,6 +118,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section("rlfast and its peers")
     for line in report.table(bench):
         terminalreporter.write_line(line)
+    for line in report.left_out(bench):
+        terminalreporter.write_line(line)
     terminalreporter.write_line(f"(in brackets: how many times rlfast's time) bars missed: {report.missed(bench)}")
     terminalreporter.write_line(report.effort(bench))
     chosen = config.getoption("--record")

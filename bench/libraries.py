@@ -52,6 +52,8 @@ LIBRARIES = {
     "rlfast in tianshou2": Library("tianshou", "tianshou2", "tianshou", "2.", "rlfast", ours=True),
     "rlfast in sb3": Library("sb3", "modern", "stable-baselines3", "", "rlfast", ours=True),
     "rlfast in torchrl": Library("torchrl", "modern", "torchrl", "", "rlfast", ours=True),
+    "cleanrl": Library("cleanrl", "tianshou1", "tianshou", "1."),  # its script asks for an older NumPy
+    "rlfast in cleanrl": Library("cleanrl", "tianshou1", "tianshou", "1.", "rlfast", ours=True),
     RLFAST_ENVS: Library("vector_envs", variant="rlfast"),
     "gymnasium sync": Library("vector_envs", "modern", "gymnasium", variant="sync"),
     "gymnasium vectorised": Library("vector_envs", "modern", "gymnasium", variant="vector_entry_point"),

@@ -60,6 +60,16 @@ def table(bench: Bench) -> Iterator[str]:
         yield "  ".join(text.ljust(width) for text, width in zip(row, [*widths, 0], strict=True)).rstrip()
 
 
+def left_out(bench: Bench) -> Iterator[str]:
+    """One line for each library and reason why it was not measured."""
+    cases: dict[tuple[str, str], int] = {}
+    for reasons in bench.unavailable.values():
+        for found in reasons.items():
+            cases[found] = cases.get(found, 0) + 1
+    for (name, reason), count in cases.items():
+        yield f"left out of {count} of {len(bench.results)} cases: {name}: {reason}"
+
+
 def missed(bench: Bench) -> int:
     judged = [
         bar.judge({name: result.median for name, result in results.items()}, case.ours)

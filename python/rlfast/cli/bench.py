@@ -15,7 +15,7 @@ from pathlib import Path
 import rlfast
 from rlfast.cli.main import complain
 
-_NEEDED = ("pytest", "pytest_benchmark", "matplotlib")
+_NEEDED = ("pytest", "pytest_benchmark", "matplotlib", "torch")
 
 
 def suites() -> Path | None:
