@@ -14,7 +14,7 @@ from rlfast.trainer import OffpolicyTrainer
 from rlfast.utils.net.common import Recurrent
 from rlfast.utils.optim import adam
 
-LIMITS = np.array([2.4, 0.2095], np.float32)  # where an episode ends: metres, radians
+LIMITS = np.array([2.4, 0.21], np.float32)  # where an episode ends: metres, radians
 
 
 class Positions(gym.ObservationWrapper):
