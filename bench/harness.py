@@ -48,6 +48,7 @@ class Case:
     :param quick: parameters that differ under ``--quick``; None leaves the case out there.
     :param row_bytes: what the largest library stores per row; a library is left out when memory would not suffice.
     :param unit: "s" for seconds an operation, "B" for bytes of resident memory a row.
+    :param rounds: of one operation each, with no warm-up, for what takes minutes; 0: as for other cases.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Case:
     row_bytes: int = 0
     unit: str = "s"
     own_operation: str = ""
+    rounds: int = 0
 
     def __str__(self) -> str:
         return self.name
@@ -198,9 +200,9 @@ class Bench:
         counts = {}
         for name in names:
             with self._excusing(name, [case]):
-                counts[name] = self._calibrate(case, name)
+                counts[name] = 1 if case.rounds else self._calibrate(case, name)
         samples: dict[str, list[float]] = {name: [] for name in counts}
-        for _ in range(self.effort.rounds):
+        for _ in range(case.rounds or self.effort.rounds):
             for name in [name for name in counts if name not in self.unavailable[case]]:
                 with self._excusing(name, [case]):
                     samples[name].append(self._run(case, name, counts[name]) / counts[name])

@@ -267,3 +267,9 @@ def training(algorithm: str) -> dict[str, Any]:
         operations[name] = script.loop("rlfast", algorithm, policy, script.dummy("rlfast", algorithm))
         operations[f"{name}, native"] = script.loop("rlfast", algorithm, policy, native)
     return operations
+
+
+def threshold(algorithm: str) -> dict[str, Any]:
+    from bench.peers import thresholds
+
+    return thresholds.rlfast(algorithm)

@@ -290,3 +290,60 @@ def training(algorithm: str) -> dict[str, Any]:
         model.learn(count * STEPS[algorithm], reset_num_timesteps=False)
 
     return {"train": run}
+
+
+ZOO: dict[str, dict[str, Any]] = {  # the settings that RL Baselines3 Zoo publishes
+    "dqn": {
+        "learning_rate": 2.3e-3,
+        "batch_size": 64,
+        "buffer_size": 100_000,
+        "learning_starts": 1000,
+        "gamma": 0.99,
+        "target_update_interval": 10,
+        "train_freq": 256,
+        "gradient_steps": 128,
+        "exploration_fraction": 0.16,
+        "exploration_final_eps": 0.04,
+        "policy_kwargs": {"net_arch": [256, 256]},
+    },
+    "ppo": {
+        "n_steps": 32,
+        "batch_size": 256,
+        "gae_lambda": 0.8,
+        "gamma": 0.98,
+        "n_epochs": 20,
+        "ent_coef": 0.0,
+        "learning_rate": lambda left: 0.001 * left,
+        "clip_range": lambda left: 0.2 * left,
+    },
+    "sac": {"learning_rate": 1e-3},
+}
+ZOO_STEPS = {"dqn": 50_000, "ppo": 100_000, "sac": 20_000}
+ZOO_ENVS = {"dqn": 1, "ppo": 8, "sac": 1}
+TEST_INTERVAL = {"dqn": 2000, "ppo": 8192, "sac": 2000}  # environment steps, as in rlfast's presets
+
+
+def threshold(algorithm: str) -> dict[str, Any]:
+    """Tests as ours: 20 episodes in 20 environments."""
+    from stable_baselines3.common.callbacks import EvalCallback, StopTrainingOnRewardThreshold
+
+    from bench.peers.thresholds import RETURNS, timed
+    from bench.peers.training import TASKS
+
+    task, envs = TASKS[algorithm], ZOO_ENVS[algorithm]
+    kind = {"dqn": stable_baselines3.DQN, "ppo": stable_baselines3.PPO, "sac": stable_baselines3.SAC}[algorithm]
+
+    def run(seed: int) -> bool:
+        stop = StopTrainingOnRewardThreshold(RETURNS[algorithm])
+        tests = EvalCallback(
+            make_vec_env(task, n_envs=20, seed=seed + 1000),
+            callback_on_new_best=stop,
+            n_eval_episodes=20,
+            eval_freq=TEST_INTERVAL[algorithm] // envs,
+            verbose=0,
+        )
+        model = kind("MlpPolicy", make_vec_env(task, n_envs=envs), seed=seed, device="cpu", **ZOO[algorithm])
+        model.learn(ZOO_STEPS[algorithm], callback=tests)
+        return bool(tests.best_mean_reward >= RETURNS[algorithm])
+
+    return timed(run)

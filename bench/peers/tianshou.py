@@ -233,4 +233,10 @@ def training(algorithm: str) -> dict[str, Any]:
     return {"train": script.loop("tianshou", algorithm, policy, script.dummy("tianshou", algorithm))}
 
 
+def threshold(algorithm: str) -> dict[str, Any]:
+    from bench.peers import thresholds
+
+    return thresholds.tianshou(algorithm)
+
+
 sample_frames = sample_atari

@@ -67,19 +67,19 @@ def ppo(library: str, adam: Adam, *, probabilities: bool = True, dist_fn: Any = 
     )
 
 
-def sac(library: str, adam: Adam, **options: Any) -> Any:
+def sac(library: str, adam: Adam, *, hidden: int = 256, lr: float = 3e-4, **options: Any) -> Any:
     common, continuous = (import_module(f"{library}.utils.net.{name}") for name in ("common", "continuous"))
-    hidden = {"hidden_sizes": [256, 256]}
-    actor = continuous.ActorProb(common.Net(3, **hidden), 1, unbounded=True, conditioned_sigma=True)
-    critics = [continuous.Critic(common.Net(3, 1, concat=True, **hidden)) for _ in range(2)]
+    sizes = [hidden, hidden]
+    actor = continuous.ActorProb(common.Net(3, hidden_sizes=sizes), 1, unbounded=True, conditioned_sigma=True)
+    critics = [continuous.Critic(common.Net(3, 1, concat=True, hidden_sizes=sizes)) for _ in range(2)]
     log_alpha = torch.zeros(1, requires_grad=True)
     return import_module(f"{library}.policy").SACPolicy(
         actor=actor,
-        actor_optim=adam(3e-4)(actor.parameters()),
+        actor_optim=adam(lr)(actor.parameters()),
         critic=critics[0],
-        critic_optim=adam(3e-4)(critics[0].parameters()),
+        critic_optim=adam(lr)(critics[0].parameters()),
         critic2=critics[1],
-        critic2_optim=adam(3e-4)(critics[1].parameters()),
+        critic2_optim=adam(lr)(critics[1].parameters()),
         action_space=gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float32),
         alpha=(-1.0, log_alpha, adam(3e-4)([log_alpha])),
         **options,

@@ -1,0 +1,127 @@
+"""Where the microseconds of a whole training loop go: ``python -m bench.breakdown dqn|ppo|sac [--envs python]``.
+
+Runs the loop of ``bench.peers.training`` with a stopwatch around its parts. Each line is the time spent in a part
+itself, without the parts within it that have lines of their own: processor time, for one iteration, the median over
+repetitions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import rlfast
+from bench.peers import training
+from bench.report import quantity
+from rlfast.functional import Categorical
+from rlfast.utils.optim import adam
+
+REPEATS = {"dqn": 40, "ppo": 3, "sac": 40}
+AT_ONCE = {"dqn": 20, "ppo": 1, "sac": 5}  # iterations in a repetition, for whose end there is work as well
+
+
+class Stopwatch:
+    """Charges the processor time that passes to the innermost of the watched calls that are running."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._running = ["the trainer around it"]
+        self._mark = time.process_time()
+
+    def watch(self, owner: Any, name: str, label: str) -> None:
+        """Puts itself around a method of an object, or of all objects of a class."""
+        inner: Callable[..., Any] = getattr(owner, name)
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self._charge()
+            outer = self._running[-1].split(":")[0]
+            self._running.append(f"{outer}:{label}" if label.startswith(" ") else label)
+            try:
+                return inner(*args, **kwargs)
+            finally:
+                self._charge()
+                self._running.pop()
+
+        setattr(owner, name, watched)
+
+    def _charge(self) -> None:
+        now = time.process_time()
+        self.seconds[self._running[-1]] += now - self._mark
+        self._mark = now
+
+    def lap(self) -> dict[str, float]:
+        """What was spent since the last lap."""
+        self._charge()
+        spent = dict(self.seconds)
+        self.seconds.clear()
+        return spent
+
+
+def policy_of(algorithm: str) -> Any:
+    torch.manual_seed(0)
+    logits = {"probabilities": False, "dist_fn": Categorical} if algorithm == "ppo" else {}
+    return getattr(training, algorithm)("rlfast", adam, **logits)
+
+
+def watched_loop(algorithm: str, envs: str) -> tuple[Callable[[int], None], Stopwatch]:
+    """The loop, and the stopwatch around its parts."""
+    policy, watch = policy_of(algorithm), Stopwatch()
+    if envs == "native":
+        env = rlfast.make_vec(
+            training.TASKS[algorithm], training.ENVS[algorithm], backend="native", autoreset_mode="SAME_STEP"
+        )
+    else:
+        env = training.dummy("rlfast", algorithm)
+    run = training.loop("rlfast", algorithm, policy, env)
+    for name in ("send", "recv"):
+        watch.watch(env, name, "collect: environments")
+    watch.watch(rlfast.data.Collector, "collect", "collect")
+    watch.watch(rlfast.data.VectorReplayBuffer, "add", "collect: buffer")
+    watch.watch(policy, "forward", "collect: policy")
+    watch.watch(policy, "exploration_noise", "collect: exploration")
+    watch.watch(rlfast.data.VectorReplayBuffer, "sample", "sample")
+    watch.watch(policy, "process_fn", "targets")
+    watch.watch(policy, "learn", "learn")
+    for name, network in policy.named_children():
+        if name in ("model", "model_old", "actor", "critic", "critic2", "critic_old", "critic2_old"):
+            watch.watch(network, "forward", " networks")
+    watch.watch(torch.Tensor, "backward", "learn: backward")
+    for optim in [value for value in vars(policy).values() if isinstance(value, torch.optim.Optimizer)]:
+        watch.watch(optim, "step", "learn: optimizer")
+    return run, watch
+
+
+def breakdown(algorithm: str, envs: str) -> dict[str, float]:
+    """Median seconds of each part in one iteration."""
+    run, watch = watched_loop(algorithm, envs)
+    many = AT_ONCE[algorithm]
+    run(many)
+    watch.lap()
+    laps = []
+    for _ in range(REPEATS[algorithm]):
+        run(many)
+        laps.append(watch.lap())
+    return {part: statistics.median(lap[part] for lap in laps) / many for part in sorted(laps[0])}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("algorithm", choices=[*REPEATS])
+    parser.add_argument("--envs", choices=["native", "python"], default="native")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    found = breakdown(given.algorithm, given.envs)
+    total = sum(found.values())
+    for part, seconds in found.items():
+        print(f"{part:28}{quantity(seconds, 's'):>10}{seconds / total:6.0%}")
+    print(f"{'one iteration':28}{quantity(total, 's'):>10}")
+
+
+if __name__ == "__main__":
+    main()
