@@ -31,7 +31,7 @@ pub mod vector;
 pub mod wrapper;
 
 pub use element::{DType, Element};
-pub use env::{Env, InfoField, Outcome, StepError};
+pub use env::{Env, InfoField, LANES, Lane, Outcome, StepError};
 pub use episode::Episode;
 pub use options::{OptionsError, ResetOption};
 pub use rlfast_core::rng::numpy::Generator;

@@ -1,7 +1,10 @@
 //! CartPole: keeping a pole upright by pushing the cart under it.
 
+use rlfast_core::simd::{self, Kernel};
+
+use crate::math::small_sin_cos;
 use crate::options::{bounds_of, low_and_high};
-use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
+use crate::{Env, Episode, LANES, Lane, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
 const GRAVITY: f64 = 9.8;
 const CART_MASS: f64 = 1.0;
@@ -36,10 +39,15 @@ pub struct CartPole {
 struct Motion([f64; 4]);
 
 impl Motion {
-    /// One step of Euler's method.
     fn pushed(self, force: f64) -> Self {
+        let angle = self.0[2];
+        self.moved(force, angle.sin(), angle.cos())
+    }
+
+    /// One step of Euler's method.
+    #[inline(always)]
+    fn moved(self, force: f64, sin: f64, cos: f64) -> Self {
         let Self([position, velocity, angle, spin]) = self;
-        let (sin, cos) = (angle.sin(), angle.cos());
         let moment = POLE_MASS * POLE_LENGTH;
         let push = (force + moment * (spin * spin) * sin) / TOTAL_MASS;
         let inertia = POLE_LENGTH * (4.0 / 3.0 - POLE_MASS * (cos * cos) / TOTAL_MASS);
@@ -66,6 +74,34 @@ impl Motion {
     }
 }
 
+/// A step of [`LANES`] motions at once, each as [`Motion::pushed`].
+struct Pushes<'a> {
+    /// Four rows, one of each number of a motion.
+    motions: &'a mut [[f64; LANES]; 4],
+    forces: &'a [f64; LANES],
+}
+
+impl Kernel for Pushes<'_> {
+    /// Which results are certain.
+    type Output = [bool; LANES];
+
+    #[inline(always)]
+    fn run(self) -> Self::Output {
+        let [positions, velocities, angles, spins] = self.motions;
+        let mut certain = [false; LANES];
+        let mut lane = 0;
+        while lane < LANES {
+            let (sin, cos, is_certain) = small_sin_cos(angles[lane]);
+            let motion = Motion([positions[lane], velocities[lane], angles[lane], spins[lane]]);
+            let Motion(moved) = motion.moved(self.forces[lane], sin, cos);
+            [positions[lane], velocities[lane], angles[lane], spins[lane]] = moved;
+            certain[lane] = is_certain;
+            lane += 1;
+        }
+        certain
+    }
+}
+
 impl CartPole {
     /// One that waits for its first reset. With `sutton_barto_reward` a step earns nothing and the fall costs 1, as in Sutton
     /// and Barto's book.
@@ -78,6 +114,24 @@ impl CartPole {
         self.motion = Motion(std::array::from_fn(|_| generator.uniform(low, high)));
         self.motion.write(observation);
     }
+
+    #[inline(always)]
+    fn arrive(&mut self, motion: Motion, observation: &mut [f32]) -> Outcome {
+        self.motion = motion;
+        self.motion.write(observation);
+        let terminated = self.motion.is_terminal();
+        self.episode.running = !terminated;
+        let reward = match (self.sutton_barto_reward, terminated) {
+            (false, _) => 1.0,
+            (true, false) => 0.0,
+            (true, true) => -1.0,
+        };
+        Outcome { reward, terminated, truncated: false }
+    }
+}
+
+fn force(action: &[i64]) -> f64 {
+    if action[0] == 1 { FORCE } else { -FORCE }
 }
 
 impl Default for CartPole {
@@ -119,16 +173,35 @@ impl Env for CartPole {
 
     #[inline(always)]
     fn step(&mut self, action: &[i64], observation: &mut [f32]) -> Outcome {
-        self.motion = self.motion.pushed(if action[0] == 1 { FORCE } else { -FORCE });
-        self.motion.write(observation);
-        let terminated = self.motion.is_terminal();
-        self.episode.running = !terminated;
-        let reward = match (self.sutton_barto_reward, terminated) {
-            (false, _) => 1.0,
-            (true, false) => 0.0,
-            (true, true) => -1.0,
-        };
-        Outcome { reward, terminated, truncated: false }
+        self.arrive(self.motion.pushed(force(action)), observation)
+    }
+
+    fn has_lanes() -> bool {
+        true
+    }
+
+    #[inline]
+    fn step_lanes<T>(
+        holders: &mut [T; LANES],
+        lane: impl Fn(&mut T) -> Lane<'_, Self>,
+        outcomes: &mut [Outcome; LANES],
+    ) {
+        let (mut motions, mut forces) = ([[0.0; LANES]; 4], [0.0; LANES]);
+        for (k, holder) in holders.iter_mut().enumerate() {
+            let Lane { env, action, .. } = lane(holder);
+            forces[k] = force(action);
+            motions.iter_mut().zip(env.motion.0).for_each(|(row, value)| row[k] = value);
+        }
+        let certain = simd::run(Pushes { motions: &mut motions, forces: &forces });
+        for k in (0..LANES).filter(|&k| !certain[k]) {
+            let Motion(moved) = lane(&mut holders[k]).env.motion.pushed(forces[k]);
+            motions.iter_mut().zip(moved).for_each(|(row, value)| row[k] = value);
+        }
+        let [positions, velocities, angles, spins] = &motions;
+        for (k, (holder, outcome)) in holders.iter_mut().zip(outcomes).enumerate() {
+            let Lane { env, observation, .. } = lane(holder);
+            *outcome = env.arrive(Motion([positions[k], velocities[k], angles[k], spins[k]]), observation);
+        }
     }
 
     fn save(&self, to: &mut Vec<u8>) {

@@ -71,8 +71,12 @@ impl Pendulum {
 fn normalized(angle: f64) -> f64 {
     const TURN: f64 = 2.0 * PI;
     let shifted = angle + PI;
-    // A remainder is slow, and seldom needed.
-    let turned = if shifted.abs() < TURN { shifted } else { shifted % TURN };
+    // A remainder is slow, and seldom needed; the difference of two numbers that differ by a factor of at most two is exact.
+    let turned = match shifted.abs() {
+        less if less < TURN => shifted,
+        less if less < 2.0 * TURN => shifted - TURN.copysign(shifted),
+        _ => shifted % TURN,
+    };
     (if turned < 0.0 { turned + TURN } else { turned }) - PI
 }
 

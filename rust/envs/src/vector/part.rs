@@ -1,7 +1,7 @@
 //! A contiguous share of a step: what one thread does at a time.
 
 use super::{Autoreset, Events, Output};
-use crate::{Env, Outcome};
+use crate::{Env, LANES, Lane, Outcome};
 
 /// Environments, and the rows that they write.
 pub(super) struct Part<'a, E: Env> {
@@ -52,35 +52,109 @@ impl<E: Env> Part<'_, E> {
 
     /// Steps every row once. Its action was checked.
     pub fn run(self, autoreset: Autoreset, events: &mut Events<E::Observation>) {
-        let rows = self.rows();
+        if E::has_lanes() && self.ids.is_none() && self.rows() >= LANES {
+            self.run_lanes(autoreset, events);
+        } else {
+            self.run_rows(autoreset, events);
+        }
+    }
+
+    fn run_rows(self, autoreset: Autoreset, events: &mut Events<E::Observation>) {
+        let (rows, first) = (self.rows(), self.first_row);
         let Output { obs, rew, terminated, truncated } = self.output;
         let observations = obs.chunks_exact_mut(obs.len() / rows);
         let actions = self.actions.chunks_exact(self.actions.len() / rows);
-        let results = rew.iter_mut().zip(terminated).zip(truncated);
-        for (row, ((obs, action), ((rew, terminated), truncated))) in observations.zip(actions).zip(results).enumerate()
-        {
+        let mut results = Results { rew, terminated, truncated };
+        for (row, (obs, action)) in observations.zip(actions).enumerate() {
             let lane = self.ids.map_or(row, |ids| ids[row] - self.first_env);
             let (env, over) = (&mut self.envs[lane], &mut self.over[lane]);
-            let outcome = if *over {
+            if *over {
                 env.reset(None, obs);
                 *over = false;
-                events.resets.push(self.first_row + row);
-                Outcome { reward: 0.0, terminated: false, truncated: false }
-            } else {
-                env.step(action, obs)
-            };
-            (*rew, *terminated, *truncated) = (outcome.reward, outcome.terminated.into(), outcome.truncated.into());
-            if !(outcome.terminated || outcome.truncated) {
+                events.resets.push(first + row);
+                results.put(row, ONLY_RESET);
                 continue;
             }
-            match autoreset {
-                Autoreset::Disabled => {}
-                Autoreset::NextStep => *over = true,
-                Autoreset::SameStep => {
-                    events.end(self.first_row + row, obs, env, self.info_elements);
-                    env.reset(None, obs);
+            let outcome = env.step(action, obs);
+            if results.put(row, outcome) {
+                *over = end(autoreset, events, first + row, env, obs, self.info_elements);
+            }
+        }
+    }
+
+    /// Likewise, [`LANES`] environments at a time.
+    fn run_lanes(self, autoreset: Autoreset, events: &mut Events<E::Observation>) {
+        let (rows, first, info_elements) = (self.rows(), self.first_row, self.info_elements);
+        let Output { obs, rew, terminated, truncated } = self.output;
+        let observations = obs.chunks_exact_mut(obs.len() / rows);
+        let actions = self.actions.chunks_exact(self.actions.len() / rows);
+        let (mut results, over) = (Results { rew, terminated, truncated }, self.over);
+        let (mut lanes, mut numbers) = (Vec::with_capacity(LANES), [0; LANES]);
+        for (row, ((env, observation), action)) in self.envs.iter_mut().zip(observations).zip(actions).enumerate() {
+            if over[row] {
+                env.reset(None, observation);
+                over[row] = false;
+                events.resets.push(first + row);
+                results.put(row, ONLY_RESET);
+                continue;
+            }
+            numbers[lanes.len()] = row;
+            lanes.push(Lane { env, action, observation });
+            let Ok(full) = <&mut [Lane<'_, E>; LANES]>::try_from(lanes.as_mut_slice()) else { continue };
+            let mut outcomes = [ONLY_RESET; LANES];
+            E::step_lanes(full, Lane::again, &mut outcomes);
+            for ((lane, row), outcome) in full.iter_mut().zip(numbers).zip(outcomes) {
+                if results.put(row, outcome) {
+                    over[row] = end(autoreset, events, first + row, lane.env, lane.observation, info_elements);
                 }
             }
+            lanes.clear();
+        }
+        for (Lane { env, action, observation }, row) in lanes.into_iter().zip(numbers) {
+            let outcome = env.step(action, observation);
+            if results.put(row, outcome) {
+                over[row] = end(autoreset, events, first + row, env, observation, info_elements);
+            }
+        }
+    }
+}
+
+const ONLY_RESET: Outcome = Outcome { reward: 0.0, terminated: false, truncated: false };
+
+/// The columns of an output beside the observations.
+struct Results<'a> {
+    rew: &'a mut [f64],
+    terminated: &'a mut [u8],
+    truncated: &'a mut [u8],
+}
+
+impl Results<'_> {
+    /// Writes what came of a step; whether it ended the episode.
+    #[inline]
+    fn put(&mut self, row: usize, outcome: Outcome) -> bool {
+        self.rew[row] = outcome.reward;
+        self.terminated[row] = outcome.terminated.into();
+        self.truncated[row] = outcome.truncated.into();
+        outcome.terminated || outcome.truncated
+    }
+}
+
+/// What follows an episode that ended with the observation `obs`; whether the next step is to reset `env`.
+fn end<E: Env>(
+    autoreset: Autoreset,
+    events: &mut Events<E::Observation>,
+    row: usize,
+    env: &mut E,
+    obs: &mut [E::Observation],
+    info_elements: usize,
+) -> bool {
+    match autoreset {
+        Autoreset::Disabled => false,
+        Autoreset::NextStep => true,
+        Autoreset::SameStep => {
+            events.end(row, obs, env, info_elements);
+            env.reset(None, obs);
+            false
         }
     }
 }

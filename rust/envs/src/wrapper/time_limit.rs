@@ -1,6 +1,6 @@
 //! Episodes of bounded length.
 
-use crate::{Env, InfoField, LoadError, OptionsError, Outcome, ResetOption, Space, State as _, StepError};
+use crate::{Env, InfoField, LANES, Lane, LoadError, OptionsError, Outcome, ResetOption, Space, State as _, StepError};
 
 /// Truncates episodes after a number of steps.
 #[derive(Clone, Debug)]
@@ -19,6 +19,23 @@ impl<E: Env> TimeLimit<E> {
         assert!(limit > 0, "an episode has at least one step");
         Self { env, limit, steps: limit }
     }
+
+    fn count(&mut self, mut outcome: Outcome) -> Outcome {
+        self.steps += 1;
+        outcome.truncated |= self.steps == self.limit;
+        outcome
+    }
+}
+
+impl<'a, E: Env> Lane<'a, TimeLimit<E>> {
+    fn within(self) -> Lane<'a, E> {
+        Lane { env: &mut self.env.env, action: self.action, observation: self.observation }
+    }
+}
+
+/// Lets the compiler see that a closure borrows from its argument.
+fn finding<T, E: Env, F: Fn(&mut T) -> Lane<'_, E>>(lane: F) -> F {
+    lane
 }
 
 impl<E: Env> Env for TimeLimit<E> {
@@ -61,10 +78,24 @@ impl<E: Env> Env for TimeLimit<E> {
     }
 
     fn step(&mut self, action: &[Self::Action], observation: &mut [Self::Observation]) -> Outcome {
-        let mut outcome = self.env.step(action, observation);
-        self.steps += 1;
-        outcome.truncated |= self.steps == self.limit;
-        outcome
+        let outcome = self.env.step(action, observation);
+        self.count(outcome)
+    }
+
+    fn has_lanes() -> bool {
+        E::has_lanes()
+    }
+
+    #[inline]
+    fn step_lanes<T>(
+        holders: &mut [T; LANES],
+        lane: impl Fn(&mut T) -> Lane<'_, Self>,
+        outcomes: &mut [Outcome; LANES],
+    ) {
+        E::step_lanes(holders, finding(|holder: &mut T| lane(holder).within()), outcomes);
+        for (holder, outcome) in holders.iter_mut().zip(outcomes) {
+            *outcome = lane(holder).env.count(*outcome);
+        }
     }
 
     fn info_fields(&self) -> Vec<InfoField> {
