@@ -37,7 +37,8 @@ class Worker:
     def versions(self) -> dict[str, str]:
         """Versions of the libraries that take part."""
         found: dict[str, str] = self.driver.versions()
-        return {"python": sys.version.split()[0], **found}
+        # As plain strings: torch's is of a class of its own, which an interpreter without torch cannot unpickle.
+        return {name: str(version) for name, version in {"python": sys.version.split()[0], **found}.items()}
 
     def forget(self) -> None:
         """Gives the memory of the previous scenario back."""
