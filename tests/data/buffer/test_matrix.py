@@ -187,7 +187,8 @@ class Case:
         return found
 
     def achieved(self, row: Row) -> np.ndarray:
-        return self.model._frames(row, ("obs_next", "achieved_goal"), 1)[0]
+        [(kept, key)] = self.model._next_frames(row, 1)
+        return self.model.value(kept, (key, "achieved_goal"))
 
     def expected(self, rows: list[Row], goals: list[np.ndarray | None]) -> Fields:
         fields = self.model.take(rows)
