@@ -3,6 +3,7 @@
 pub mod error;
 pub mod memory;
 pub mod pool;
+pub mod power;
 pub mod prefetch;
 pub mod replay;
 pub mod returns;

@@ -186,7 +186,11 @@ impl Replay {
             return value_error!("the columns are not laid out yet");
         };
         table.reserve(rings)?;
-        let agents = table.agents();
+        if rings.len() > 1 {
+            let next = |&r: &usize| self.rings[r].offset + self.rings[r].cursor;
+            rings.iter().for_each(|r| table.prefetch(next(r), table.layout.stride));
+        }
+        let (agents, reward) = (table.agents(), table.layout.reward.map(|leaf| sources[leaf]));
         for (k, &r) in rings.iter().enumerate() {
             let ring = &mut self.rings[r];
             let (index, done) = (ring.offset + ring.cursor, terminated[k] || truncated[k]);
@@ -196,8 +200,10 @@ impl Replay {
             table.set_episode(index, number);
             added.index[k] = index as i64;
             added.episode_start[k] = (ring.offset + ring.running.start) as i64;
-            let reward = table.rewards();
-            account(ring.cursor, &mut ring.running, done, agents, |agent| reward(index, agent), added, k);
+            let reward = reward.map_or(std::ptr::null(), |source| source.row(k)).cast::<f64>();
+            // SAFETY: the caller promises `agents` f64 for each row of the reward; null stands for zeros.
+            let reward = |agent| if reward.is_null() { 0.0 } else { unsafe { reward.add(agent).read_unaligned() } };
+            account(ring.cursor, &mut ring.running, done, agents, reward, added, k);
         }
         if let Some(priorities) = &mut self.priorities {
             let slots: Vec<usize> = added.index.iter().map(|&i| i as usize).collect();

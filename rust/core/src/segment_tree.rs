@@ -7,11 +7,12 @@
 //! * **Half-open intervals.** Leaf `i` owns the masses from the sum before it up to, and not including, the sum with it. A leaf of
 //!   value zero owns nothing and is never drawn; a mass at or above the total belongs to the last positive leaf.
 
-use std::alloc::{Layout, alloc_zeroed};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
 use std::slice;
+use std::sync::Arc;
 
+use crate::memory::{Region, Storage};
 use crate::prefetch::prefetch;
 use crate::simd::{self, Kernel};
 
@@ -168,29 +169,17 @@ impl<F: Fold> Summary<F> {
     }
 }
 
-/// Nodes that cost memory only once they are written: the system's own zero pages, in which cache lines are found by hand,
-/// since an allocation aligned to them would be zeroed by writing.
+/// Nodes of zeros, in pages of the system's own: they cost memory only once they are written, and large ones are huge, as a
+/// draw that goes to a cold page pays for finding it more than for the line.
 struct Nodes {
-    numbers: Vec<f64>,
-    first: usize,
+    region: Arc<Region>,
     len: usize,
 }
 
 impl Nodes {
     fn zeros(len: usize) -> Option<Self> {
-        let count = len.checked_add(1)?.checked_mul(WIDTH)?;
-        let layout = Layout::array::<f64>(count).ok()?;
-        // SAFETY: the layout is not empty; what is allocated zeroed is `count` initialised f64, which the vector then owns.
-        let numbers = unsafe {
-            let start = alloc_zeroed(layout).cast::<f64>();
-            if start.is_null() {
-                return None;
-            }
-            Vec::from_raw_parts(start, count, count)
-        };
-        let first = numbers.as_ptr().align_offset(align_of::<Node>());
-        assert!(first <= WIDTH, "invariant: a line begins inside the room left for it");
-        Some(Self { numbers, first, len })
+        let region = Region::zeroed(len.checked_mul(size_of::<Node>())?, &Storage::Ram).ok()?;
+        Some(Self { region, len })
     }
 }
 
@@ -199,16 +188,16 @@ impl Deref for Nodes {
 
     #[inline(always)]
     fn deref(&self) -> &[Node] {
-        // SAFETY: from `first` on the numbers are aligned as nodes and there are `len` times eight of them.
-        unsafe { slice::from_raw_parts(self.numbers.as_ptr().add(self.first).cast(), self.len) }
+        // SAFETY: the region is ours alone, begins with a page, and has `len` nodes, all of them initialised.
+        unsafe { slice::from_raw_parts(self.region.base().cast(), self.len) }
     }
 }
 
 impl DerefMut for Nodes {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [Node] {
-        // SAFETY: as above; the numbers are ours alone.
-        unsafe { slice::from_raw_parts_mut(self.numbers.as_mut_ptr().add(self.first).cast(), self.len) }
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts_mut(self.region.base().cast(), self.len) }
     }
 }
 

@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyTuple, PyType};
 use pyo3::{Borrowed, ffi, intern};
 
 use crate::array;
-use crate::taking::around;
+use crate::taking::bare;
 
 /// The base of `rlfast.data.Batch`: an `__init__` that takes plain fields by name without running any Python code, and hands
 /// everything else to `_init`, which the subclass has.
@@ -100,7 +100,7 @@ fn settle<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) -> PyResu
             is_number(unsafe { array::fields(value.as_ptr()) }).then_some(value)
         } else {
             match value.cast_exact::<PyDict>() {
-                Ok(dict) if dict.is_empty() => Some(around(batch.as_unbound(), PyDict::new(py))?),
+                Ok(dict) if dict.is_empty() => Some(bare(py, batch.as_unbound())?),
                 _ => None,
             }
         };

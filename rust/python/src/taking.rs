@@ -351,26 +351,32 @@ fn nest<'py>(
     for entry in entries {
         match &entry.content {
             Content::Array(at) => dict.set_item(&entry.name, arrays[*at].take())?,
+            Content::Group(inner) if inner.is_empty() => dict.set_item(&entry.name, bare(py, batch)?)?,
             Content::Group(inner) => dict.set_item(&entry.name, around(batch, nest(py, inner, arrays, batch)?)?)?,
         }
     }
     Ok(dict)
 }
 
+/// A new object of type `batch` without fields (its `__dict__` is made when somebody asks for it); `__init__` is not called.
+pub fn bare<'py>(py: Python<'py>, batch: &Py<PyType>) -> PyResult<Bound<'py, PyAny>> {
+    let kind = batch.as_ptr().cast::<ffi::PyTypeObject>();
+    // SAFETY: a heap type always has tp_alloc, which gives a new reference or sets an error.
+    unsafe {
+        let alloc: ffi::allocfunc = std::mem::transmute(ffi::PyType_GetSlot(kind, ffi::Py_tp_alloc));
+        Bound::from_owned_ptr_or_err(py, alloc(kind, 0))
+    }
+}
+
 /// A new object of type `batch` whose `__dict__` is `dict`; its `__init__` is not called.
 pub fn around<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
     let py = dict.py();
-    let kind = batch.as_ptr().cast::<ffi::PyTypeObject>();
-    // SAFETY: a heap type always has tp_alloc, which gives a new reference or sets an error; the object was just made, so
-    // nothing else has seen it when it gets its dict.
-    unsafe {
-        let alloc: ffi::allocfunc = std::mem::transmute(ffi::PyType_GetSlot(kind, ffi::Py_tp_alloc));
-        let object = Bound::from_owned_ptr_or_err(py, alloc(kind, 0))?;
-        if ffi::PyObject_GenericSetDict(object.as_ptr(), dict.as_ptr(), std::ptr::null_mut()) < 0 {
-            return Err(PyErr::fetch(py));
-        }
-        Ok(object)
+    let object = bare(py, batch)?;
+    // SAFETY: the object was just made, so nothing else has seen it when it gets its dict.
+    if unsafe { ffi::PyObject_GenericSetDict(object.as_ptr(), dict.as_ptr(), std::ptr::null_mut()) } < 0 {
+        return Err(PyErr::fetch(py));
     }
+    Ok(object)
 }
 
 /// The plan of one column alone.

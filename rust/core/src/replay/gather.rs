@@ -11,8 +11,8 @@ use crate::replay::layout::{LINK, Place, link};
 use crate::replay::rings::Rings;
 use crate::replay::table::Table;
 
-/// Rows that are prefetched and copied together.
-const TILE: usize = 128;
+/// Rows that are copied together, while the next ones are on their way.
+const TILE: usize = 64;
 /// Bytes that are worth another thread.
 const PARALLEL: usize = 1 << 20;
 
@@ -95,22 +95,43 @@ impl Reader<'_> {
 
     /// Copies some rows to their places in the outputs, the first of which is row `start`.
     unsafe fn range(&self, index: &[i64], start: usize, outputs: &[Output]) {
-        let stride = self.table.layout.stride;
-        let lines = stride.div_ceil(64).min(8);
+        let reach = outputs.iter().map(|output| self.reach(output)).max().unwrap_or(0);
         let mut sources = Vec::new();
+        let mut coming = index.chunks(TILE).skip(1);
+        self.prefetch(&index[..index.len().min(TILE)], reach);
         for (tile, rows) in index.chunks(TILE).enumerate() {
-            for &i in rows {
-                let record = self.table.record(i as usize);
-                (0..=lines).for_each(|line| prefetch_at(record.wrapping_add(64 * line)));
-            }
             let first = start + tile * TILE;
+            let next = coming.next().unwrap_or_default();
+            let share = next.len().div_ceil(outputs.len().max(1)).max(1);
+            let mut next = next.chunks(share);
             for output in outputs {
+                self.prefetch(next.next().unwrap_or_default(), reach);
                 let bytes = self.row_bytes(output.what, output.stack);
                 let dst = output.dst.wrapping_add(first * bytes);
                 // SAFETY: as promised by the caller.
                 unsafe { self.leaf(rows, output, dst, bytes, &mut sources) }
             }
         }
+    }
+
+    /// How far from the start of a row's record an output reads, at least.
+    fn reach(&self, output: &Output) -> usize {
+        let layout = &self.table.layout;
+        let What::Leaf(leaf) = output.what else { return layout.stride };
+        let end = |leaf: usize| match layout.places[leaf] {
+            Place::Record { offset } => offset + layout.nbytes[leaf],
+            _ => layout.obs_part.end,
+        };
+        match layout.places[leaf] {
+            // Most often the next row has it.
+            Place::Next { twin } => layout.stride + end(layout.obs[twin]),
+            _ => end(leaf),
+        }
+    }
+
+    /// Asks for the first `reach` bytes from the records of `rows` on.
+    fn prefetch(&self, rows: &[i64], reach: usize) {
+        rows.iter().for_each(|&i| self.table.prefetch(i as usize, reach));
     }
 
     unsafe fn leaf(&self, rows: &[i64], output: &Output, dst: *mut u8, bytes: usize, sources: &mut Vec<*const u8>) {
@@ -129,14 +150,12 @@ impl Reader<'_> {
                 }
                 (What::Leaf(leaf), 1) if let Some((base, stride, twin)) = self.plain_next(leaf) => {
                     sources.clear();
-                    for &i in rows {
-                        let i = i as usize;
-                        sources.push(match self.table.byte(i, LINK) {
-                            link::NEXT => base.wrapping_add(self.rings.after(i) * stride),
-                            link::SIDE => self.table.side_of(i, twin),
-                            _ => std::ptr::null(),
-                        });
-                    }
+                    let (links, apart) = (self.table.records.base().wrapping_add(LINK), self.table.layout.stride);
+                    sources.extend(rows.iter().map(|&i| match links.add(i as usize * apart).read() {
+                        link::NEXT => base.wrapping_add(self.rings.after(i as usize) * stride),
+                        link::SIDE => self.table.side_of(i as usize, twin),
+                        _ => std::ptr::null(),
+                    }));
                     copy_list(sources, dst, bytes);
                 }
                 (what, stack) => {
@@ -337,8 +356,12 @@ unsafe fn copy_fixed_list<const N: usize>(sources: &[*const u8], dst: *mut u8) {
     // SAFETY: as `copy_list`.
     unsafe {
         for (k, &src) in sources.iter().enumerate() {
-            let piece = if src.is_null() { [0; N] } else { src.cast::<[u8; N]>().read() };
-            dst.add(k * N).cast::<[u8; N]>().write(piece);
+            let dst = dst.add(k * N).cast::<[u8; N]>();
+            if src.is_null() {
+                dst.write([0; N]);
+            } else {
+                dst.write(src.cast::<[u8; N]>().read());
+            }
         }
     }
 }

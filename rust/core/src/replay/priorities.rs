@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result, value_error};
+use crate::power::power;
 use crate::segment_tree::{LARGEST, SumTree};
 
 /// Added to every |priority|, so that no row is forgotten for ever.
@@ -42,7 +43,9 @@ impl Priorities {
     /// The leaf of a priority.
     #[must_use]
     pub fn leaf(&self, priority: f64) -> f64 {
-        power(priority, self.alpha)
+        let mut leaf = [priority];
+        power(&mut leaf, self.alpha);
+        leaf[0]
     }
 
     /// Gives new rows the largest priority.
@@ -60,7 +63,8 @@ impl Priorities {
     /// # Errors
     /// `Value` naming the first that is NaN, infinite or negative, or whose leaf is too large to be summed.
     pub fn leaves(&self, priorities: &[f64]) -> Result<Vec<f64>> {
-        let leaves: Vec<f64> = priorities.iter().map(|&priority| self.leaf(priority + EPSILON)).collect();
+        let mut leaves: Vec<f64> = priorities.iter().map(|&priority| priority + EPSILON).collect();
+        power(&mut leaves, self.alpha);
         let bad = |(&priority, &leaf): (&f64, &f64)| !(priority >= 0.0 && leaf <= LARGEST);
         match priorities.iter().zip(&leaves).position(bad) {
             None => Ok(leaves),
@@ -89,23 +93,9 @@ impl Priorities {
             if normalize { out.iter().fold(f64::INFINITY, positive) } else { tree.min_positive().unwrap_or(1.0) };
         for w in out.iter_mut() {
             // A row without priority was not drawn by it; it counts as the rarest.
-            *w = if *w > 0.0 { power(*w / least, -beta) } else { 1.0 };
+            *w = if *w > 0.0 { *w / least } else { 1.0 };
         }
-    }
-}
-
-/// `x^y`, quick for the exponents that are common.
-fn power(x: f64, y: f64) -> f64 {
-    if y == 1.0 {
-        x
-    } else if y == 0.5 {
-        x.sqrt()
-    } else if y == -1.0 {
-        x.recip()
-    } else if y == -0.5 {
-        x.sqrt().recip()
-    } else {
-        x.powf(y)
+        power(out, -beta);
     }
 }
 

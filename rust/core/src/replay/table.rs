@@ -10,10 +10,14 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::memory::{self, Region, Storage};
+use crate::prefetch::prefetch_at;
 use crate::replay::frames::FrameStore;
-use crate::replay::layout::{DONE, EPISODE, LINK, Layout, Leaf, Place, TERMINATED, TRUNCATED, link};
+use crate::replay::layout::{DONE, EPISODE, HEADER, LINK, Layout, Leaf, Place, TERMINATED, TRUNCATED, link};
 use crate::replay::ring::Ring;
 use crate::replay::side::SideStore;
+
+/// Bytes of a record that are asked for ahead of its use: the processor itself asks for more.
+const PREFETCHED: usize = 512;
 
 /// Where the rows of one leaf are read from: row `k` stands at `ptr + k * stride`; null means zeros.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +131,14 @@ impl Table {
         Ok(())
     }
 
+    /// Asks for the first `bytes` from a row's record on.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize, bytes: usize) {
+        let (record, last) = (self.record(index), bytes.min(PREFETCHED).saturating_sub(1));
+        (0..last).step_by(64).for_each(|byte| prefetch_at(record.wrapping_add(byte)));
+        prefetch_at(record.wrapping_add(last));
+    }
+
     #[inline]
     pub(crate) fn record(&self, index: usize) -> *mut u8 {
         debug_assert!(index < self.total, "invariant: a row inside the table");
@@ -156,6 +168,15 @@ impl Table {
         debug_assert!(offset < self.layout.stride, "invariant: inside the record");
         // SAFETY: one byte inside the record.
         unsafe { self.record(index).add(offset).read() }
+    }
+
+    /// Sets the flags of a row and its link, which stand side by side.
+    fn set_flags(&mut self, index: usize, (terminated, truncated): (bool, bool), link: u8) {
+        assert!(index < self.total, "invariant: a row inside the table");
+        const { assert!(TRUNCATED == TERMINATED + 1 && DONE == TERMINATED + 2 && LINK == TERMINATED + 3) };
+        let bytes = [u8::from(terminated), u8::from(truncated), u8::from(terminated || truncated), link];
+        // SAFETY: four bytes inside the header that every record starts with.
+        unsafe { self.record(index).add(TERMINATED).cast::<[u8; 4]>().write(bytes) }
     }
 
     pub(crate) fn set_byte(&mut self, index: usize, offset: usize, value: u8) {
@@ -196,6 +217,7 @@ impl Table {
         unsafe { side_rows.base().cast::<u32>().add(index).read() }
     }
 
+    #[inline]
     fn set_side_row(&mut self, index: usize, id: u32) {
         let side_rows = self.side_rows.as_ref().expect("invariant: links need side rows");
         assert!(index < self.total, "invariant: a row inside the table");
@@ -250,6 +272,7 @@ impl Table {
         }
     }
 
+    #[inline]
     fn in_side(&self, id: u32, twin: usize, place: Place) -> *mut u8 {
         let row = self.side.at(id);
         match place {
@@ -282,21 +305,17 @@ impl Table {
                 self.side.put(self.side_row(previous));
                 self.set_byte(previous, LINK, link::NEXT);
             }
-            for (leaf, place) in self.layout.places.iter().enumerate() {
+            let record = self.record(index);
+            for ((place, &bytes), source) in self.layout.places.iter().zip(&self.layout.nbytes).zip(sources) {
                 let target = match *place {
-                    Place::Record { offset } if offset >= crate::replay::layout::HEADER => {
-                        self.record(index).wrapping_add(offset)
-                    }
+                    Place::Record { offset } if offset >= HEADER => record.wrapping_add(offset),
                     Place::Column { column } => self.cell(column, index),
                     _ => continue,
                 };
-                put(sources[leaf].row(k), target, self.layout.nbytes[leaf]);
+                put(source.row(k), target, bytes);
             }
-            let (terminated, truncated) = flags;
-            self.set_byte(index, TERMINATED, u8::from(terminated));
-            self.set_byte(index, TRUNCATED, u8::from(truncated));
-            self.set_byte(index, DONE, u8::from(terminated || truncated));
-            self.set_byte(index, LINK, link::NONE);
+            let link = if self.layout.linked() { link::SIDE } else { link::NONE };
+            self.set_flags(index, flags, link);
             if self.layout.linked() {
                 self.write_side(r, index, sources, k);
             }
@@ -409,7 +428,7 @@ impl Table {
         }
     }
 
-    /// Writes `obs_next` into a side row.
+    /// Writes `obs_next` into a side row, to which the row's link must point.
     unsafe fn write_side(&mut self, r: usize, index: usize, sources: &[Source], k: usize) {
         let id = self.side.take();
         for twin in 0..self.layout.obs.len() {
@@ -428,7 +447,6 @@ impl Table {
             }
         }
         self.set_side_row(index, id);
-        self.set_byte(index, LINK, link::SIDE);
     }
 }
 
