@@ -116,16 +116,16 @@ fn memory_limit() -> u64 {
     limit
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn physical_memory() -> u64 {
     let info = rustix::system::sysinfo();
     #[allow(clippy::useless_conversion, reason = "the field's type differs between targets")]
     u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit))
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), miri))]
 fn physical_memory() -> u64 {
-    u64::MAX
+    if cfg!(miri) { 1 << 36 } else { u64::MAX } // miri would try to hold what it is asked for
 }
 
 /// A mapped, zeroed range of bytes with a fixed address.
@@ -162,11 +162,12 @@ impl Region {
 
     fn anonymous(len: usize, huge: bool) -> Result<Arc<Self>> {
         let slack = if huge { HUGE_PAGE } else { 0 };
-        let map = MmapOptions::new()
-            .len((len + slack).max(1))
-            .no_reserve_swap()
-            .map_anon()
-            .map_err(Error::io(format!("cannot map {len} bytes of memory")))?;
+        let mut options = MmapOptions::new();
+        options.len((len + slack).max(1));
+        if !cfg!(miri) {
+            options.no_reserve_swap(); // a flag that miri does not know
+        }
+        let map = options.map_anon().map_err(Error::io(format!("cannot map {len} bytes of memory")))?;
         let start = if huge { map.as_ptr().align_offset(HUGE_PAGE) } else { 0 };
         if huge {
             advise(&map, start, len / HUGE_PAGE * HUGE_PAGE);
@@ -216,13 +217,13 @@ impl Region {
 }
 
 /// Asks for huge pages: fewer page-table misses on random rows. The last, partial one would cost memory that nobody uses.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn advise(map: &MmapMut, start: usize, len: usize) {
     // A kernel without huge pages says no, and nothing is lost.
     let _ = map.advise_range(memmap2::Advice::HugePage, start, len);
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), miri))]
 fn advise(_map: &MmapMut, _start: usize, _len: usize) {}
 
 unsafe extern "C" {
@@ -299,7 +300,8 @@ mod tests {
 
     #[test]
     fn regions_are_zero_and_hold_what_is_written() {
-        for bytes in [1, 4096, (2 << 20) + 5] {
+        let large = if cfg!(miri) { 5 << 12 } else { (2 << 20) + 5 }; // each byte is looked at
+        for bytes in [1, 4096, large] {
             let region = Region::zeroed(bytes, &Storage::Ram).unwrap();
             assert_eq!((region.len(), sum(&region)), (bytes, 0));
             // SAFETY: the last byte of the region.
