@@ -24,6 +24,7 @@ __all__ = [
     "gae",
     "native_envs",
     "nstep_returns",
+    "randint",
     "shift",
     "vtrace",
 ]
@@ -147,6 +148,12 @@ class Replay:
         """Oldest live row of the episode of each row."""
     def episode_end(self, index: _Index) -> _Index:
         """Newest live row of the episode of each row."""
+    def follow(
+        self, index: _Index, length: int, value: _Path, ends: Sequence[_Path]
+    ) -> tuple[NDArray[np.float32], _Index, _Index]:
+        """``(values[B, length], last[B], before[B])`` for rows that say by leaves of their own where an episode ends:
+        the float32 leaf ``value`` of each row and those after it in its ring, up to the first in which a float32 leaf
+        of ``ends`` is not 0, or the newest, and zeros past that; the last of these rows; how many lie before it."""
     def unroll(self, index: _Index, length: int) -> tuple[_Index, _Index]:
         """``(rows[B, length], count[B])``: each row and those that follow it in its episode; past the end the last
         repeats."""
@@ -196,6 +203,9 @@ class Replay:
         """Capacities and ``extra`` of a saved snapshot, checked."""
     def open(self, path: str) -> None:
         """Restores from a file written by ``save``."""
+
+def randint(bit_generator: Any, bound: int, count: int) -> _Index:
+    """What ``np.random.randint(0, bound, count)`` would draw from its bit generator, whose stream moves as far."""
 
 def carry(index: _Index, goals: _Index) -> _Index:
     """The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal)."""

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import Replay, SchemaMismatch
+from rlfast._core import Replay, SchemaMismatch, randint
 from rlfast.data.batch import Batch
 
 Index: TypeAlias = NDArray[np.int64]
@@ -19,7 +19,10 @@ Obs: TypeAlias = Any
 
 _FLOAT = np.dtype(np.float32)
 NUMBERS = ("rewards", "dones", "timeouts")
+_ENDS = [("dones",), ("timeouts",)]
+_AT_END = ["obs_next", "dones", "timeouts"]
 _ALL = ["obs", "actions", "obs_next", *NUMBERS]
+_MOST = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -158,9 +161,10 @@ class Columns:
         :raises IndexError: a row that is not there.
         """
         fields = self.engine.take(rows, keys)
-        for key in ("obs", "obs_next"):
-            if not isinstance(self.obs, Leaf) and key in fields:
-                fields[key] = fields[key].__dict__
+        if not isinstance(self.obs, Leaf):
+            for key in ("obs", "obs_next"):
+                if key in fields:
+                    fields[key] = fields[key].__dict__
         return fields
 
     def nstep(
@@ -169,33 +173,22 @@ class Columns:
         n_steps: int,
         gamma: float,
         normalize: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None,
-    ) -> tuple[Index, NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """The last row that each of ``rows`` reaches in ``n_steps`` steps of its episode, the discounted sum of rewards
-        until then, its ``dones`` (0 at a timeout), and the discount of what comes after, ``[B, 1]``.
+    ) -> tuple[Obs, NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """Of the last row that each of ``rows`` reaches in ``n_steps`` steps of its episode: its ``obs_next``, the
+        discounted sum of rewards until then, its ``dones`` (0 at a timeout), and the discount of what comes after,
+        ``[B, 1]``.
 
         Flags end an episode, and so does the newest step, which has no future yet.
 
         :param normalize: what is done to rewards before they are summed.
         """
-        rows = np.asarray(rows)  # what it remembers is of no use here
-        size, counts = self.steps, np.arange(n_steps)
         powers, discounts = _tables(n_steps, gamma)
-        steps = rows % size
-        reached = rows[:, None] + counts
-        seam = steps > size - n_steps
-        if seam.any():
-            reached[seam] -= np.where(steps[seam, None] + counts >= size, size, 0)
-        fields = self.take(reached, NUMBERS)
-        rewards, dones, timeouts = (fields[name] for name in NUMBERS)
-        over = (dones + timeouts) != 0
-        over[:, -1] = True
-        ends = np.minimum(over.argmax(axis=1), (self.cursor - 1 - steps) % size)
+        rewards, last, before = self.engine.follow(rows, n_steps, ("rewards",), _ENDS)
         if normalize is not None:
             rewards = normalize(rewards)
-        returns = (rewards * powers[ends]).sum(axis=1)
-        at_end = np.arange(0, rewards.size, n_steps) + ends
-        final = dones.take(at_end) * (1 - timeouts.take(at_end))
-        return reached.take(at_end), returns, final, discounts[ends]
+        returns = (rewards * powers[before]).sum(axis=1)
+        ends = self.take(last, _AT_END)
+        return ends["obs_next"], returns, ends["dones"] * (1 - ends["timeouts"]), discounts[before]
 
     def column(self, *path: str) -> NDArray[Any]:
         """A whole column, ``[steps, envs, *shape]``: the storage itself, or a copy where that is another one.
@@ -210,6 +203,13 @@ class Columns:
         if isinstance(self.obs, Leaf):
             return self.column(root)
         return {key: self.column(root, key) for key in self.obs}
+
+
+def draw(bound: int, count: int) -> Index:
+    """``np.random.randint(0, bound, count)``: the same draws from the same stream, at less cost."""
+    if 0 < bound <= _MOST:
+        return randint(np.random.get_bit_generator(), bound, count)
+    return np.random.randint(0, bound, size=count)
 
 
 @cache

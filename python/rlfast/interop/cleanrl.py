@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlfast.data.buffer._files import draw_seed
-from rlfast.interop._columns import Columns, Leaf
+from rlfast.interop._columns import Columns, Leaf, draw
 from rlfast.interop._hosts import missing
 
 try:
@@ -133,8 +133,8 @@ class ReplayBuffer:
         if self.optimize_memory_usage and self.full and size > 1:  # the host's draw, which spares its lost row
             steps = (np.random.randint(1, size, size=batch_size) + self.pos) % size
         else:
-            steps = np.random.randint(0, size, size=batch_size)
-        envs = None if self.n_envs == 1 else np.random.randint(0, self.n_envs, size=batch_size)
+            steps = draw(size, batch_size)
+        envs = None if self.n_envs == 1 else draw(self.n_envs, batch_size)
         fields = self._columns.take(self._columns.rows(steps, envs))
         dones = fields["dones"] * (1 - fields["timeouts"])
         numbers = (dones.reshape(-1, 1), fields["rewards"].reshape(-1, 1))
@@ -232,9 +232,8 @@ class PrioritizedReplayBuffer:
         engine = self._columns.engine
         engine.beta = self.beta
         rows = engine.draw(batch_size)
-        last, rewards, dones, _ = self._columns.nstep(rows, self.n_step, self.gamma)
+        next_obs, rewards, dones, _ = self._columns.nstep(rows, self.n_step, self.gamma)
         fields = self._columns.take(rows, ("obs", "actions"))
-        next_obs = self._columns.take(last, ("obs_next",))["obs_next"]
         weights = engine.weights(rows, normalize=True).astype(np.float32)
         obs, actions, returns, following, ends, scale = (
             _tensor(array, self.device)

@@ -2,6 +2,7 @@
 
 mod array;
 mod columns;
+mod draws;
 mod enter;
 mod error;
 mod index;
@@ -25,6 +26,8 @@ mod _core {
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    use super::draws::randint;
     #[pymodule_export]
     use super::error::SchemaMismatch;
     #[pymodule_export]

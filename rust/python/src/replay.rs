@@ -28,12 +28,15 @@ use crate::index::Memory;
 use crate::rows::Rows;
 use crate::taking::{Filled, Plan};
 
+/// Plans that are kept; those that ask for few keys always ask for the same.
+const PLANS: usize = 8;
+
 /// What the lock guards.
 pub(crate) struct State {
     pub engine: Engine,
     pub columns: Arc<Columns>,
-    /// The plan for all keys, and the stack it is for.
-    pub all: Option<(usize, Arc<Plan>)>,
+    /// The latest plans, with the keys (None: all) and the stack that each is for.
+    pub plans: Vec<(Option<Vec<String>>, usize, Arc<Plan>)>,
     pub rows: Rows,
     /// Takes the rows that `append` cannot; with it, and a true flag, `append` does not even try.
     pub careful: Option<(Py<PyAny>, bool)>,
@@ -69,15 +72,15 @@ impl Replay {
 
 impl State {
     pub(crate) fn plan(&mut self, py: Python<'_>, keys: Option<&[String]>, stack: usize) -> PyResult<Arc<Plan>> {
-        if let (None, Some((for_stack, plan))) = (keys, &self.all)
-            && *for_stack == stack
-        {
+        let same = |plan: &&(Option<Vec<String>>, usize, _)| plan.1 == stack && plan.0.as_deref() == keys;
+        if let Some((_, _, plan)) = self.plans.iter().find(same) {
             return Ok(plan.clone());
         }
         let plan = Arc::new(Plan::new(py, &self.columns, self.engine.reader().python()?, keys, stack)?);
-        if keys.is_none() {
-            self.all = Some((stack, plan.clone()));
+        if self.plans.len() == PLANS {
+            self.plans.remove(0);
         }
+        self.plans.push((keys.map(<[String]>::to_vec), stack, plan.clone()));
         Ok(plan)
     }
 
@@ -135,7 +138,7 @@ impl Replay {
         let engine = Engine::new(config).python()?;
         let columns = Arc::new(Columns::new(batch.clone_ref(py), save_obs_next));
         Ok(Self {
-            state: Mutex::new(State { engine, columns, all: None, rows: Rows::default(), careful: None }),
+            state: Mutex::new(State { engine, columns, plans: Vec::new(), rows: Rows::default(), careful: None }),
             batch,
         })
     }
@@ -211,7 +214,7 @@ impl Replay {
             state.engine.define(leaves).python()?;
         }
         state.columns = Arc::new(next);
-        state.all = None;
+        state.plans.clear();
         Ok(())
     }
 

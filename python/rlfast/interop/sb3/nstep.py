@@ -33,8 +33,7 @@ class NStepReplayBuffer(ReplayBuffer, host.NStepReplayBuffer):
 
     def _samples(self, rows: Index, env: VecNormalize | None) -> Any:
         normalize = None if env is None else partial(self._normalize_reward, env=env)
-        last, rewards, dones, discounts = self._columns.nstep(rows, self.n_steps, self.gamma, normalize)
+        next_obs, rewards, dones, discounts = self._columns.nstep(rows, self.n_steps, self.gamma, normalize)
         fields = self._columns.take(rows, ("obs", "actions"))
-        next_obs = self._columns.take(last, ("obs_next",))["obs_next"]
         samples = self._tensors(fields["obs"], fields["actions"], next_obs, dones, rewards, env)
-        return samples._replace(discounts=self.to_torch(discounts, copy=False))
+        return samples._replace(discounts=self._converter()(discounts))

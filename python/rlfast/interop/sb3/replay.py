@@ -14,7 +14,7 @@ from stable_baselines3.common import buffers as host
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecNormalize
 
-from rlfast.interop._columns import Columns, Index, Leaf
+from rlfast.interop._columns import Columns, Index, Leaf, draw
 
 V = TypeVar("V")
 
@@ -165,7 +165,7 @@ class ReplayBuffer(host.ReplayBuffer):
         if self.optimize_memory_usage and self.full and filled > 1:  # the host's draw, which spares its lost row
             batch_inds = (np.random.randint(1, filled, size=batch_size) + self.pos) % filled
         else:
-            batch_inds = np.random.randint(0, filled, size=batch_size)
+            batch_inds = draw(filled, batch_size)
         return self._get_samples(batch_inds, env=env)
 
     def _filled(self) -> int:
@@ -181,12 +181,12 @@ class ReplayBuffer(host.ReplayBuffer):
     def _rows(self, batch_inds: NDArray[Any]) -> Index:
         if self.n_envs == 1:
             return self._columns.rows(batch_inds, None)
-        return self._columns.rows(batch_inds, np.random.randint(0, self.n_envs, size=len(batch_inds)))
+        return self._columns.rows(batch_inds, draw(self.n_envs, len(batch_inds)))
 
     def _samples(self, rows: Index, env: VecNormalize | None) -> Any:
         fields = self._columns.take(rows)
         dones = fields["dones"] * (1 - fields["timeouts"])
-        rewards = self._normalize_reward(fields["rewards"], env)
+        rewards = fields["rewards"] if env is None else self._normalize_reward(fields["rewards"], env)
         return self._tensors(fields["obs"], fields["actions"], fields["obs_next"], dones, rewards, env)
 
     def _tensors(

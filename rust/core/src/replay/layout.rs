@@ -38,6 +38,8 @@ pub mod link {
 
 /// NumPy's name of this machine's f64.
 const DOUBLE: &str = if cfg!(target_endian = "little") { "<f8" } else { ">f8" };
+/// NumPy's name of this machine's f32.
+pub const SINGLE: &str = if cfg!(target_endian = "little") { "<f4" } else { ">f4" };
 /// The largest first axis that is taken for a stack of frames.
 const MAX_STACK: usize = 16;
 /// The smallest frame that is worth a number.

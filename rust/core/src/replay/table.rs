@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Result, value_error};
 use crate::memory::{self, Region, Storage};
 use crate::prefetch::prefetch_at;
 use crate::replay::frames::FrameStore;
-use crate::replay::layout::{DONE, EPISODE, HEADER, LINK, Layout, Leaf, Place, TERMINATED, TRUNCATED, link};
+use crate::replay::layout::{DONE, EPISODE, HEADER, LINK, Layout, Leaf, Place, SINGLE, TERMINATED, TRUNCATED, link};
 use crate::replay::ring::Ring;
 use crate::replay::side::SideStore;
 
@@ -183,6 +183,22 @@ impl Table {
         assert!(index < self.total && offset < self.layout.stride, "invariant: inside the record");
         // SAFETY: one byte inside the record, just checked.
         unsafe { self.record(index).add(offset).write(value) }
+    }
+
+    /// Reads a leaf of one float32 that stands in the record.
+    pub(crate) fn floats(&self, leaf: usize) -> Result<impl Fn(usize) -> f32 + '_> {
+        let Leaf { dtype, shape, path, .. } = &self.layout.leaves[leaf];
+        let Place::Record { offset } = self.layout.places[leaf] else {
+            return value_error!("{:?} does not stand in the record", path.join("."));
+        };
+        if dtype != SINGLE || !shape.is_empty() {
+            return value_error!("{:?} must be one float32 a row, got {dtype} of shape {shape:?}", path.join("."));
+        }
+        Ok(move |index| {
+            assert!(index < self.total, "invariant: a row inside the table");
+            // SAFETY: four bytes inside the record of a row of the table, just checked; it need not be aligned.
+            unsafe { self.record(index).add(offset).cast::<f32>().read_unaligned() }
+        })
     }
 
     /// Reads component `agent` of a row's reward; 0 when there are no rewards.

@@ -1,5 +1,6 @@
 //! What an anchor row expands into: the rows that follow it, an n-step return, a window, a hindsight goal.
 
+use crate::error::Result;
 use crate::prefetch::prefetch_at;
 use crate::replay::layout::TERMINATED;
 use crate::replay::rings::Rings;
@@ -60,6 +61,45 @@ impl Units<'_> {
             discounts[k] = if self.table.flag(newest, TERMINATED) { 0.0 } else { factor };
             last[k] = newest as i64;
         }
+    }
+
+    /// For rows that say by leaves of their own where an episode ends: the float32 leaf `value` in each row and the
+    /// `length - 1` after it in its ring, up to the first in which one of the float32 leaves `ends` is not 0, or the ring's
+    /// newest; `values` is left as it is past that. Also that last row, and how many lie before it.
+    ///
+    /// # Errors
+    /// `Value` for a leaf that is not one float32 in the row's record.
+    pub fn follow(
+        &self,
+        index: &[i64],
+        value: usize,
+        ends: &[usize],
+        values: &mut [f32],
+        last: &mut [i64],
+        before: &mut [i64],
+    ) -> Result<()> {
+        let value = self.table.floats(value)?;
+        let ends = ends.iter().map(|&leaf| self.table.floats(leaf)).collect::<Result<Vec<_>>>()?;
+        for &i in index {
+            prefetch_at(self.table.record(i as usize));
+        }
+        let length = values.len() / index.len().max(1);
+        for (k, &i) in index.iter().enumerate() {
+            let ring = self.rings.ring_of(i as usize);
+            let steps = ring.seq(i as usize).map_or(1, |seq| (ring.head - seq).min(length as u64)) as usize;
+            let (mut row, mut newest) = (i as usize, 0);
+            for step in 0..steps {
+                values[k * length + step] = value(row);
+                newest = step;
+                last[k] = row as i64;
+                if ends.iter().any(|end| end(row) != 0.0) {
+                    break;
+                }
+                row = ring.after(row);
+            }
+            before[k] = newest as i64;
+        }
+        Ok(())
     }
 
     /// Each row and the `length - 1` after it in its episode, the last one repeated past the end; and how many there are.

@@ -3,6 +3,7 @@
 use numpy::{PyArray1, PyArrayMethods as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use super::{Replay, State};
 use crate::array::{integers, vector};
@@ -10,6 +11,7 @@ use crate::error::IntoPython as _;
 use crate::index::{Memory, recall, remembering};
 
 type Returns<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>);
+type Followed<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 type Goals<'py> = (Bound<'py, PyArray1<bool>>, Bound<'py, PyArray1<i64>>);
 
 impl Replay {
@@ -126,6 +128,31 @@ impl Replay {
         let sums = vector(py, &sums);
         let sums = if scalar { sums.into_any() } else { sums.reshape([index.len(), agents])?.into_any() };
         Ok((sums, vector(py, &discounts), remembering(py, memory, None)?))
+    }
+
+    fn follow<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+        length: usize,
+        value: &Bound<'py, PyTuple>,
+        ends: Vec<Bound<'py, PyTuple>>,
+    ) -> PyResult<Followed<'py>> {
+        if length == 0 {
+            return Err(PyValueError::new_err("length must be at least 1, got 0"));
+        }
+        let (index, _) = integers(index)?;
+        let mut values = vec![0.0; index.len() * length];
+        let (mut last, mut before) = (index.clone(), vec![0; index.len()]);
+        let state = self.lock(py);
+        state.engine.rings().check(&index).python()?;
+        let value = state.find(value)?;
+        let ends = ends.iter().map(|path| state.find(path)).collect::<PyResult<Vec<_>>>()?;
+        let units = state.engine.units().python()?;
+        units.follow(&index, value, &ends, &mut values, &mut last, &mut before).python()?;
+        drop(state);
+        let values = PyArray1::from_vec(py, values).reshape([index.len(), length])?.into_any();
+        Ok((values, PyArray1::from_vec(py, last), PyArray1::from_vec(py, before)))
     }
 
     fn hindsight<'py>(

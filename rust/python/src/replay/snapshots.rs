@@ -23,7 +23,8 @@ impl Replay {
         py.detach(|| restore(&mut fresh)).map_err(to_python)?;
         let columns = state.columns.restored(py, &fresh)?;
         fresh.keep_tree_of(&state.engine);
-        (state.engine, state.columns, state.all) = (fresh, Arc::new(columns), None);
+        (state.engine, state.columns) = (fresh, Arc::new(columns));
+        state.plans.clear();
         Ok(())
     }
 }
