@@ -208,7 +208,7 @@ class Columns:
 def draw(bound: int, count: int) -> Index:
     """``np.random.randint(0, bound, count)``: the same draws from the same stream, at less cost."""
     if 0 < bound <= _MOST:
-        return randint(np.random.get_bit_generator(), bound, count)
+        return randint(np.random.mtrand.get_bit_generator(), bound, count)
     return np.random.randint(0, bound, size=count)
 
 
