@@ -35,7 +35,7 @@ def capture(env: gym.Env[Any, Any]) -> dict[str, Any]:
     :raises NotImplementedError: it holds something that cannot be written down, which the error names.
 
     >>> env = gym.make("CartPole-v1")
-    >>> _ = env.reset(seed=3); state = capture(env)
+    >>> _ = env.reset(seed=3), env.action_space.seed(3); state = capture(env)
     >>> first = env.step(0)[0].tolist(), env.action_space.sample(), env.reset()[0].tolist()
     >>> other = gym.make("CartPole-v1")
     >>> restore(other, state)
