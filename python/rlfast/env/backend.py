@@ -54,6 +54,25 @@ class Rows:
         return self.terminated | self.truncated
 
 
+class Everyone:
+    """Knows whether an array of numbers is all environments in order; one that is read-only is looked at once.
+
+    :param ids: all of them.
+    """
+
+    def __init__(self, ids: NDArray[np.int64]) -> None:
+        self._all = ids
+        self._known: NDArray[np.int64] | None = None
+
+    def __call__(self, ids: NDArray[np.int64]) -> bool:
+        if ids is self._known:
+            return True
+        same = len(ids) == len(self._all) and bool((ids == self._all).all())
+        if same and not ids.flags.writeable:
+            self._known = ids
+        return same
+
+
 class Backend(ABC):
     """Runs ``num_envs`` like environments; :class:`~rlfast.env.BaseVectorEnv` is the face that users see.
 

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlfast.env._rows import joined, taken
 from rlfast.env.adapters._wrapped import Once, Wrapped
-from rlfast.env.backend import Rows
+from rlfast.env.backend import Everyone, Rows
 from rlfast.env.info import Info
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class EnvPoolBackend(Wrapped):
         self._all.setflags(write=False)
         self._all32 = self._all.astype(np.int32)
         self._all_bytes = self._all32.tobytes()
-        self._known: Any = None  # an array of the caller's that has all environments
+        self._are_all = Everyone(self._all)
         self._ended = np.zeros(self.num_envs, dtype=bool)  # the next step resets them
         self._lost = np.zeros(self.num_envs, dtype=bool)  # were reset to complete a group
         self._some_lost = False
@@ -109,15 +109,6 @@ class EnvPoolBackend(Wrapped):
             newest = {i: k for k, i in enumerate(rows.env_id.tolist())}  # some were reset twice to complete a group
             rows = taken(rows, np.array([newest[i] for i in ids.tolist()]))
         return rows.obs, rows.info
-
-    def _are_all(self, ids: Ids) -> bool:
-        """Whether these are all environments in order; who asks with the same read-only array again is known."""
-        if ids is self._known:
-            return True
-        same = len(ids) == self.num_envs and bool((ids == self._all).all())
-        if same and not ids.flags.writeable:
-            self._known = ids
-        return same
 
     def _await(self, ids: Ids) -> None:
         self._asked += len(ids)

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast import _core
-from rlfast.env.backend import Rows
+from rlfast.env.backend import Everyone, Rows
 from rlfast.env.failure import EnvFailure
 from rlfast.env.info import Info
 from rlfast.env.process.answers import Answers
@@ -130,7 +130,7 @@ class ProcessBackend(Rescuing):
         self._slice = _SLICE if step_timeout is None else min(_SLICE, step_timeout / 4)
         self._worker_of = np.repeat(np.arange(workers), np.diff(starts))
         self._all = np.arange(count)
-        self._known: Any = None  # an array of the caller's that has all environments
+        self._are_all = Everyone(self._all)
         self._steps = 0  # how many are stepping, and which
         self._stepping = np.zeros(count, dtype=bool)
         self._over = np.ones(count, dtype=bool)  # between episodes
@@ -195,15 +195,6 @@ class ProcessBackend(Rescuing):
             self._lease = lease or self._lease
         self._ask(None if every else ids, STEP, bank)
         self._mark_stepping(ids)
-
-    def _are_all(self, ids: Ids) -> bool:
-        """Whether these are all environments in order; who asks with the same read-only array again is known."""
-        if ids is self._known:
-            return True
-        same = len(ids) == self.num_envs and bool((ids == self._all).all())
-        if same and not ids.flags.writeable:
-            self._known = ids
-        return same
 
     def _mark_stepping(self, ids: Ids) -> None:
         self._steps += len(ids)
