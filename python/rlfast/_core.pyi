@@ -21,6 +21,7 @@ __all__ = [
     "carry",
     "discounted_returns",
     "end_with",
+    "episodic_returns",
     "gae",
     "native_envs",
     "nstep_returns",
@@ -251,6 +252,18 @@ def gae(
     gae_lambda: float,
     /,
 ) -> NDArray[Any]: ...
+def episodic_returns(
+    rewards: NDArray[Any],
+    values: NDArray[Any] | None,
+    next_values: NDArray[Any] | None,
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_],
+    places: NDArray[np.int64],
+    unfinished: Sequence[int] | NDArray[np.int64],
+    gamma: float,
+    gae_lambda: float,
+    /,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 def discounted_returns(
     rewards: NDArray[Any],
     next_values: NDArray[Any] | None,

@@ -313,6 +313,35 @@ class TestEpisodicReturn:
         left_out = BasePolicy.compute_episodic_return(batch, buffer, indices, v_s_, None, 0.9, 0.8)
         assert np.array_equal(given, left_out)
 
+    @pytest.mark.parametrize("order", ["backwards", "every other", "shuffled"])
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64])
+    def test_rows_in_any_order_and_numbers_of_any_kind(self, make_buffer, order, dtype):
+        buffer = make_buffer(20, 15)
+        rows = np.arange(len(buffer.all()))
+        chosen = {
+            "backwards": rows[::-1],
+            "every other": rows[::2],
+            "shuffled": np.random.default_rng(0).permutation(rows),
+        }
+        indices = buffer.all()[chosen[order]]
+        batch = buffer.batch(indices)
+        v_s, v_s_ = (np.random.default_rng(1).normal(size=(2, len(indices))) * 10).astype(dtype)
+        cut = batch.truncated | np.isin(indices, buffer.unfinished_index())
+        wide = [array.astype(np.float64) for array in (batch.rew, v_s, v_s_)]
+        expected = gae(*wide, batch.terminated, cut, 0.9, 0.8)
+        batch.rew = batch.rew.astype(np.float32)
+        returns, advantage = BasePolicy.compute_episodic_return(batch, buffer, indices, v_s_, v_s, 0.9, 0.8)
+        assert advantage == pytest.approx(expected, abs=1e-5)
+        assert returns == pytest.approx(expected + wide[1], abs=1e-5)
+
+    def test_no_rows_have_no_returns(self, make_buffer):
+        buffer = make_buffer(20)
+        nothing = np.zeros(0, np.int64)
+        returns, advantage = BasePolicy.compute_episodic_return(
+            buffer.batch(buffer.all())[:0], buffer, nothing, gae_lambda=1.0
+        )
+        assert returns.shape == advantage.shape == (0,)
+
     def test_without_values_it_is_the_discounted_reward_to_go(self, make_buffer):
         buffer = make_buffer(8, steps=0)
         for t, rew in enumerate([1.0, 2.0, 4.0, 8.0]):
@@ -330,6 +359,10 @@ class TestEpisodicReturn:
             BasePolicy.compute_episodic_return(buffer.batch(indices), buffer, indices)
         with pytest.raises(ValueError, match="20 rows and 19 indices"):
             BasePolicy.compute_episodic_return(buffer.batch(indices), buffer, indices[1:], gae_lambda=1.0)
+        with pytest.raises(ValueError, match="next_values: got shape"):
+            BasePolicy.compute_episodic_return(buffer.batch(indices), buffer, indices, np.zeros(19), np.zeros(20))
+        with pytest.raises(ValueError, match=r"gamma: got 1\.5"):
+            BasePolicy.compute_episodic_return(buffer.batch(indices), buffer, indices, np.zeros(20), gamma=1.5)
 
 
 def by_index(shape=()):

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlfast.functional import gae
+from rlfast import _core
 from rlfast.functional.losses import bootstrapped_return
 
 if TYPE_CHECKING:
@@ -68,18 +68,17 @@ class ReturnEstimation:
             raise ValueError(
                 f"gae_lambda={gae_lambda} needs the next observations' values v_s_; without them it must be 1"
             )
-        unfinished = buffer.unfinished_index()
-        running = np.zeros(1 + max(np.max(indices, initial=0), np.max(unfinished, initial=0)), bool)
-        running[unfinished] = True
-        end = batch.terminated | batch.truncated | running.take(indices)
-        next_values = np.zeros(len(indices)) if v_s_ is None else _flat(v_s_)
-        if v_s is None:
-            values = np.zeros(len(indices))
-            values[1:] = np.where(end[:-1], 0.0, next_values[:-1])
-        else:
-            values = _flat(v_s)
-        advantage = gae(batch.rew, values, next_values, batch.terminated, end, gamma, gae_lambda)
-        return advantage + values, advantage
+        return _core.episodic_returns(
+            _floats(batch.rew),
+            None if v_s is None else _floats(v_s),
+            None if v_s_ is None else _floats(v_s_),
+            batch.terminated,
+            batch.truncated,
+            indices,
+            buffer.unfinished_index(),
+            gamma,
+            gae_lambda,
+        )
 
     @staticmethod
     def compute_nstep_return(
@@ -146,6 +145,10 @@ def nstep_sums(
     raise ValueError(f"the buffer's unit sums rewards already, n_step={n_step} would do so again; set it to 1")
 
 
-def _flat(values: NDArray[np.floating] | torch.Tensor) -> NDArray[np.float64]:
-    array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
-    return array.reshape(-1).astype(np.float64, copy=False)
+def _floats(numbers: "NDArray[Any] | torch.Tensor") -> NDArray[np.floating]:
+    array = numbers.detach().cpu().numpy() if isinstance(numbers, torch.Tensor) else np.asarray(numbers)
+    flat = array.reshape(-1)
+    return flat if flat.dtype in _FLOATS else flat.astype(np.float64)
+
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))

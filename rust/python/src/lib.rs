@@ -38,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use super::replay::Replay;
     #[pymodule_export]
-    use super::returns::{discounted_returns, gae, nstep_returns, vtrace};
+    use super::returns::{discounted_returns, episodic_returns, gae, nstep_returns, vtrace};
     #[pymodule_export]
     use super::segment_tree::SegmentTree;
     #[pymodule_export]

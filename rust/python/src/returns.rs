@@ -3,7 +3,7 @@
 use numpy::{Element, PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use rlfast_core::returns::{self, Ends, Real, VTrace};
+use rlfast_core::returns::{self, Ends, Floats, Real, Rows, VTrace};
 
 use crate::enter::enter;
 
@@ -64,6 +64,14 @@ impl<'a, 'py> RollOut<'a, 'py> {
         }
         let packed = object.py().import("numpy")?.call_method1("ascontiguousarray", (object,))?;
         Ok(packed.cast_into::<PyArrayDyn<T>>()?.try_readonly()?)
+    }
+
+    /// An array of the roll-out's shape, of either float type.
+    fn floats(&self, name: &str, object: &Object<'py>) -> PyResult<EitherFloat<'py>> {
+        if object.cast::<PyArrayDyn<f32>>().is_ok() {
+            return Ok(EitherFloat::F32(self.array(name, object)?));
+        }
+        Ok(EitherFloat::F64(self.array(name, object)?))
     }
 
     /// A fresh, unfilled array of the roll-out's shape.
@@ -135,6 +143,61 @@ fn gae_of<'py, T: Float>(
     let out = filled.as_slice_mut()?;
     roll_out.run(|ends| returns::gae(rewards, values, next_values, ends, gamma, gae_lambda, out))?;
     Ok(advantages.into_any())
+}
+
+/// Returns and advantages of a buffer's rows: `BasePolicy.compute_episodic_return`. Each float array is float32 or float64.
+#[pyfunction]
+#[pyo3(signature = (rewards, values, next_values, terminated, truncated, places, unfinished, gamma, gae_lambda, /))]
+#[expect(clippy::too_many_arguments, reason = "they are those of the Python function")]
+pub fn episodic_returns<'py>(
+    rewards: &Object<'py>,
+    values: Option<&Object<'py>>,
+    next_values: Option<&Object<'py>>,
+    terminated: &Object<'py>,
+    truncated: &Object<'py>,
+    places: &Object<'py>,
+    unfinished: Vec<i64>,
+    gamma: f64,
+    gae_lambda: f64,
+) -> PyResult<(Object<'py>, Object<'py>)> {
+    fraction("gamma", gamma)?;
+    fraction("gae_lambda", gae_lambda)?;
+    let roll_out = RollOut::new(rewards, terminated, Some(truncated))?;
+    let rewards = roll_out.floats("rewards", rewards)?;
+    let values = values.map(|values| roll_out.floats("values", values)).transpose()?;
+    let next_values = next_values.map(|values| roll_out.floats("next_values", values)).transpose()?;
+    let terminated = roll_out.array::<bool>("terminated", terminated)?;
+    let truncated = roll_out.array::<bool>("truncated", truncated)?;
+    let places = roll_out.array::<i64>("indices", places)?;
+    let (returns, advantages) = (roll_out.output::<f64>(), roll_out.output::<f64>());
+    let (mut filled_returns, mut filled_advantages) = (returns.try_readwrite()?, advantages.try_readwrite()?);
+    let (returns_out, advantages_out) = (filled_returns.as_slice_mut()?, filled_advantages.as_slice_mut()?);
+    let values = values.as_ref().map(EitherFloat::as_floats).transpose()?;
+    let (rewards, next_values) =
+        (rewards.as_floats()?, next_values.as_ref().map_or(Ok(Floats::Zero), EitherFloat::as_floats)?);
+    let flags = (terminated.as_slice()?, truncated.as_slice()?);
+    let mut unfinished = unfinished;
+    unfinished.sort_unstable();
+    let rows = Rows { places: places.as_slice()?, unfinished: &unfinished };
+    enter(roll_out.rewards.py(), rows.places.len() * 16, || {
+        returns::episodic(rewards, values, next_values, flags, rows, gamma, gae_lambda, returns_out, advantages_out);
+    });
+    Ok((returns.into_any(), advantages.into_any()))
+}
+
+/// An array that may be of either float type.
+enum EitherFloat<'py> {
+    F32(PyReadonlyArrayDyn<'py, f32>),
+    F64(PyReadonlyArrayDyn<'py, f64>),
+}
+
+impl EitherFloat<'_> {
+    fn as_floats(&self) -> PyResult<Floats<'_>> {
+        Ok(match self {
+            Self::F32(array) => Floats::F32(array.as_slice()?),
+            Self::F64(array) => Floats::F64(array.as_slice()?),
+        })
+    }
 }
 
 /// Discounted returns: `rlfast.functional.discounted_returns`.

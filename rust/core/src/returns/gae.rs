@@ -1,7 +1,7 @@
 //! Generalized advantage estimation.
 
 use super::recurrence::{Increments, Recurrence, group, zero_where};
-use super::{Ends, Real};
+use super::{Column, Ends, Real};
 use crate::simd;
 
 /// Advantages by generalized advantage estimation (Schulman et al., arXiv:1506.02438, eq. 16) into `advantages`:
@@ -36,21 +36,21 @@ pub fn gae<T: Real>(
 
 /// Temporal differences.
 #[derive(Clone, Copy)]
-struct Deltas<'a, T> {
-    rewards: &'a [T],
-    values: &'a [T],
-    next_values: &'a [T],
-    ends: Ends<'a>,
-    gamma: T,
+pub(super) struct Deltas<'a, T, C> {
+    pub rewards: C,
+    pub values: C,
+    pub next_values: C,
+    pub ends: Ends<'a>,
+    pub gamma: T,
 }
 
-impl<T: Real> Increments<T> for Deltas<'_, T> {
+impl<T: Real, C: Column<T>> Increments<T> for Deltas<'_, T, C> {
     #[inline(always)]
     fn of_len(self, len: usize) -> Self {
         Self {
-            rewards: &self.rewards[..len],
-            values: &self.values[..len],
-            next_values: &self.next_values[..len],
+            rewards: self.rewards.of_len(len),
+            values: self.values.of_len(len),
+            next_values: self.next_values.of_len(len),
             ends: self.ends.of_len(len),
             ..self
         }
@@ -58,8 +58,8 @@ impl<T: Real> Increments<T> for Deltas<'_, T> {
 
     #[inline(always)]
     fn group<const G: usize>(&self, i: usize, ends: bool) -> [T; G] {
-        let (rewards, values) = (group::<T, G>(self.rewards, i), group::<T, G>(self.values, i));
-        let mut deltas = *group::<T, G>(self.next_values, i);
+        let (rewards, values) = (self.rewards.group::<G>(i), self.values.group::<G>(i));
+        let mut deltas = self.next_values.group::<G>(i);
         if ends {
             zero_where(&mut deltas, group(self.ends.terminated, i));
         }

@@ -11,6 +11,7 @@
 //! boundary stays there.
 
 mod discounted;
+mod episodic;
 mod gae;
 mod nstep;
 mod recurrence;
@@ -19,6 +20,7 @@ mod vtrace;
 use std::ops::{Add, Mul, Sub};
 
 pub use discounted::discounted;
+pub use episodic::{Floats, Rows, episodic};
 pub use gae::gae;
 pub use nstep::nstep;
 pub use vtrace::{VTrace, vtrace};
@@ -65,6 +67,26 @@ impl Real for f64 {
     }
 }
 
+/// What the kernels read: an array of the type they compute in, or one that becomes it on the way.
+trait Column<T>: Copy {
+    /// See `Increments::of_len`.
+    fn of_len(self, len: usize) -> Self;
+    /// The `G` elements from `i` on.
+    fn group<const G: usize>(&self, i: usize) -> [T; G];
+}
+
+impl<T: Copy> Column<T> for &[T] {
+    #[inline(always)]
+    fn of_len(self, len: usize) -> Self {
+        &self[..len]
+    }
+
+    #[inline(always)]
+    fn group<const G: usize>(&self, i: usize) -> [T; G] {
+        *group::<T, G>(self, i)
+    }
+}
+
 /// Where the episodes of a roll-out end.
 #[derive(Clone, Copy)]
 pub struct Ends<'a> {
@@ -95,6 +117,11 @@ impl<'a> Ends<'a> {
     #[inline(always)]
     fn len(&self) -> usize {
         self.terminated.len()
+    }
+
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.terminated.is_empty()
     }
 
     /// Whether no later step of the column follows element `i` within its episode.

@@ -175,6 +175,39 @@ proptest! {
     }
 
     #[test]
+    fn episodic_is_gae_cut_at_unfinished_rows(
+        roll_out in roll_outs().prop_map(|roll_out| RollOut { columns: 1, ..roll_out }),
+        gamma in 0.0..=1.0, lambda in 0.0..=1.0, jumps in prop::collection::vec(1_i64..3, 0..64),
+        unfinished in prop::collection::btree_set(0_i64..200, 0..20), with_values: bool,
+    ) {
+        let steps = roll_out.rewards.len();
+        let places: Vec<i64> = (0..steps).scan(-1, |place, i| {
+            *place += jumps.get(i).copied().unwrap_or(1);
+            Some(*place)
+        }).collect();
+        let truncated: Vec<bool> =
+            (0..steps).map(|i| roll_out.truncated[i] || unfinished.contains(&places[i])).collect();
+        let ends = Ends::new(&roll_out.terminated, Some(&truncated), 1);
+        let narrow: Vec<f32> = roll_out.values.iter().map(|&value| value as f32).collect();
+        let values: Vec<f64> = if with_values {
+            narrow.iter().map(|&value| f64::from(value)).collect()
+        } else {
+            (0..steps).map(|i| if i == 0 || ends.flagged(i - 1) { 0.0 } else { roll_out.next_values[i - 1] }).collect()
+        };
+        let (mut want, mut returns, mut advantages) = (roll_out.empty(), roll_out.empty(), roll_out.empty());
+        gae(&roll_out.rewards, &values, &roll_out.next_values, ends, gamma, lambda, &mut want);
+        let unfinished: Vec<i64> = unfinished.into_iter().collect();
+        episodic(
+            Floats::F64(&roll_out.rewards), with_values.then_some(Floats::F32(&narrow)),
+            Floats::F64(&roll_out.next_values), (&roll_out.terminated, &roll_out.truncated),
+            Rows { places: &places, unfinished: &unfinished }, gamma, lambda, &mut returns, &mut advantages,
+        );
+        prop_assert_eq!(&advantages, &want);
+        let sums: Vec<f64> = (0..steps).map(|i| want[i] + values[i]).collect();
+        prop_assert_eq!(returns, sums);
+    }
+
+    #[test]
     fn nstep_is_the_sum_of_its_definition(roll_out in roll_outs(), gamma in 0.0..=1.0, n_step in 1_usize..9) {
         let mut got = roll_out.empty();
         nstep(&roll_out.rewards, &roll_out.next_values, roll_out.ends(), n_step, gamma, &mut got);
