@@ -92,11 +92,20 @@ def run(kind, arguments):
     if "stop_fn" in arguments:
         stop = arguments["stop_fn"]
         arguments = {**arguments, "stop_fn": lambda mean: diary.append(["stop", mean]) or stop(mean)}
-    logger = utils.LazyLogger()
-    logger.save_data = lambda *where: diary.append(["save", *where[:2]])  # gradient steps are counted otherwise
-    logger.log_train_data = lambda what, step: diary.append(["train data", step, what["n_collected_episodes"]])
-    logger.log_test_data = lambda what, step: diary.append(["test data", step])
-    logger.log_info_data = lambda what, step: diary.append(["info data", step])
+
+    class Diary(utils.LazyLogger):
+        def save_data(self, *where):
+            diary.append(["save", *where[:2]])  # gradient steps are counted otherwise
+
+        def log_train_data(self, what, step):
+            diary.append(["train data", step, what["n_collected_episodes"]])
+
+        def log_test_data(self, what, step):
+            diary.append(["test data", step])
+
+        def log_info_data(self, what, step):
+            diary.append(["info data", step])
+
     made = getattr(trainer, kind)(
         policy=learner,
         max_epoch=3,
@@ -106,7 +115,7 @@ def run(kind, arguments):
         train_fn=note("train_fn"),
         test_fn=note("test_fn"),
         save_best_fn=lambda _: diary.append(["best"]),
-        logger=logger,
+        logger=Diary(),
         verbose=False,
         show_progress=False,
         **{"test_in_train": False, **parts, **arguments},
