@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::vector::Output;
 use crate::{DType, Element, LoadError, OptionsError, ResetOption, Space};
 #[cfg(doc)]
 use crate::{Episode, State};
@@ -74,27 +75,8 @@ impl InfoField {
     }
 }
 
-/// How many environments [`Env::step_lanes`] steps.
-pub const LANES: usize = 8;
-
-/// One of the environments that step side by side.
-#[derive(Debug)]
-pub struct Lane<'a, E: Env> {
-    /// It.
-    pub env: &'a mut E,
-    /// What it does.
-    pub action: &'a [E::Action],
-    /// Where to write what that led to.
-    pub observation: &'a mut [E::Observation],
-}
-
-impl<E: Env> Lane<'_, E> {
-    /// The same, for a shorter time.
-    #[inline(always)]
-    pub fn again(&mut self) -> Lane<'_, E> {
-        Lane { env: self.env, action: self.action, observation: self.observation }
-    }
-}
+/// The most environments that [`Env::step_lanes`] steps: so few that what they need stays in the nearest cache.
+pub const LANES: usize = 64;
 
 /// A task for one agent, stepped in turn with it.
 ///
@@ -168,16 +150,23 @@ pub trait Env: Send {
         false
     }
 
-    /// Steps several environments, each as [`step`](Env::step) does, to the bit: worth overriding where one instruction can work
-    /// for many of them. They are found by `lane` in whatever holds them.
-    fn step_lanes<T>(holders: &mut [T; LANES], lane: impl Fn(&mut T) -> Lane<'_, Self>, outcomes: &mut [Outcome; LANES])
-    where
+    /// Steps at most [`LANES`] environments, each as [`step`](Env::step) does, to the bit: worth overriding where one instruction
+    /// can work for several of them. `env` finds them in whatever holds them; `output` has a row for each. It is called where
+    /// wider registers may be used, which takes `#[inline(always)]`.
+    ///
+    /// Some may be in no episode: they are reset next, and what is written for them counts for nothing.
+    ///
+    /// # Panics
+    /// Unless overridden.
+    fn step_lanes<T>(
+        _holders: &mut [T],
+        _env: impl Fn(&mut T) -> &mut Self,
+        _actions: &[Self::Action],
+        _output: Output<'_, &mut [Self::Observation]>,
+    ) where
         Self: Sized,
     {
-        for (holder, outcome) in holders.iter_mut().zip(outcomes) {
-            let Lane { env, action, observation } = lane(holder);
-            *outcome = env.step(action, observation);
-        }
+        unimplemented!("these environments have no lanes")
     }
 
     /// What the environment tells in `info` after each reset and step: nothing, unless overridden.

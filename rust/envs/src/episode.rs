@@ -7,8 +7,8 @@ use crate::{Element, LoadError, Space, State, StepError};
 /// The random stream of an environment, and whether an episode is running.
 #[derive(Clone, Debug)]
 pub struct Episode {
-    /// Where everything random comes from.
-    pub generator: Generator,
+    /// Where everything random comes from: apart, as most steps draw nothing and the rest of an environment is short.
+    pub generator: Box<Generator>,
     /// Whether there was a reset, and no end since.
     pub running: bool,
 }
@@ -16,13 +16,13 @@ pub struct Episode {
 impl Episode {
     /// No episode yet; the stream of seed 0.
     pub fn new() -> Self {
-        Self { generator: Generator::new(0), running: false }
+        Self { generator: Box::new(Generator::new(0)), running: false }
     }
 
     /// Begins an episode, with a seed on a fresh stream, and hands out the stream to draw the first state from.
     pub fn begin(&mut self, seed: Option<u64>) -> &mut Generator {
         if let Some(seed) = seed {
-            self.generator = Generator::new(seed.into());
+            *self.generator = Generator::new(seed.into());
         }
         self.running = true;
         &mut self.generator
@@ -55,6 +55,6 @@ impl State for Episode {
     }
 
     fn load(from: &mut &[u8]) -> Result<Self, LoadError> {
-        Ok(Self { generator: State::load(from)?, running: State::load(from)? })
+        Ok(Self { generator: Box::new(State::load(from)?), running: State::load(from)? })
     }
 }

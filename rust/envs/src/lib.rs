@@ -17,6 +17,7 @@ pub mod classic;
 mod element;
 mod env;
 mod episode;
+mod lanes;
 mod math;
 mod options;
 #[cfg(unix)]
@@ -31,7 +32,7 @@ pub mod vector;
 pub mod wrapper;
 
 pub use element::{DType, Element};
-pub use env::{Env, InfoField, LANES, Lane, Outcome, StepError};
+pub use env::{Env, InfoField, LANES, Outcome, StepError};
 pub use episode::Episode;
 pub use options::{OptionsError, ResetOption};
 pub use rlfast_core::rng::numpy::Generator;

@@ -3,6 +3,9 @@
 use std::f32::consts::FRAC_2_PI;
 use std::hint::black_box;
 
+use crate::LANES;
+use crate::lanes::flagged;
+
 // NumPy raises its scalars by the C library's `pow`, which in one case of a thousand rounds a square another way than `x * x`
 // does: where the exact square lies near the middle of two numbers. Only near there is `pow` asked, which is slow. glibc's and
 // musl's err by less than 0.52 units in the last place on squares, and `powf` by less than 0.502.
@@ -90,6 +93,22 @@ pub fn small_sin_cos(x: f64) -> (f64, f64, bool) {
     (sine, cosine, certain)
 }
 
+/// Sines and cosines of the first `count` of `angles`: those of the C library, to the bit.
+#[inline(always)]
+pub fn sin_cos_lanes(count: usize, angles: &[f64; LANES], sines: &mut [f64; LANES], cosines: &mut [f64; LANES]) {
+    assert!(count <= LANES, "too many lanes");
+    let mut doubts = [0; LANES];
+    let mut k = 0;
+    while k < count {
+        let (sine, cosine, is_certain) = small_sin_cos(angles[k]);
+        (sines[k], cosines[k], doubts[k]) = (sine, cosine, !is_certain as u8);
+        k += 1;
+    }
+    for k in flagged(doubts) {
+        (sines[k], cosines[k]) = angles[k].sin_cos();
+    }
+}
+
 #[inline(always)]
 fn small<const N: usize>(coefficients: [f64; N], square: f64) -> f64 {
     let mut sum = 0.0;
@@ -161,6 +180,21 @@ mod tests {
         }
         for x in [0.26, -1.0, 1e10, f64::NAN, f64::INFINITY] {
             assert!(!small_sin_cos(x).2, "{x}");
+        }
+    }
+
+    #[test]
+    fn sines_of_all_lanes_are_those_of_the_library() {
+        let mut generator = crate::Generator::new(3);
+        for count in (0..=LANES).cycle().take(5_000) {
+            let angles = [(); LANES].map(|()| generator.uniform(-0.3, 0.3));
+            let (mut sines, mut cosines) = ([9.0; LANES], [9.0; LANES]);
+            sin_cos_lanes(count, &angles, &mut sines, &mut cosines);
+            for (k, x) in angles.iter().enumerate() {
+                let (sine, cosine) = if k < count { (x.sin(), x.cos()) } else { (9.0, 9.0) };
+                let off = [(sines[k] - sine) / x, cosines[k] - cosine].map(f64::abs);
+                assert!(off.iter().all(|&off| off <= SLACK * f64::EPSILON), "{x}");
+            }
         }
     }
 

@@ -1,10 +1,9 @@
 //! CartPole: keeping a pole upright by pushing the cart under it.
 
-use rlfast_core::simd::{self, Kernel};
-
-use crate::math::small_sin_cos;
+use crate::math::sin_cos_lanes;
 use crate::options::{bounds_of, low_and_high};
-use crate::{Env, Episode, LANES, Lane, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
+use crate::vector::Output;
+use crate::{Env, Episode, LANES, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
 const GRAVITY: f64 = 9.8;
 const CART_MASS: f64 = 1.0;
@@ -61,9 +60,10 @@ impl Motion {
         ])
     }
 
+    #[inline(always)]
     fn is_terminal(self) -> bool {
         let Self([position, _, angle, _]) = self;
-        position.abs() > POSITION_LIMIT || angle.abs() > ANGLE_LIMIT
+        (position.abs() > POSITION_LIMIT) | (angle.abs() > ANGLE_LIMIT)
     }
 
     fn write(self, observation: &mut [f32]) {
@@ -71,34 +71,6 @@ impl Motion {
         for (element, value) in observation.iter_mut().zip(self.0) {
             *element = value as f32;
         }
-    }
-}
-
-/// A step of [`LANES`] motions at once, each as [`Motion::pushed`].
-struct Pushes<'a> {
-    /// Four rows, one of each number of a motion.
-    motions: &'a mut [[f64; LANES]; 4],
-    forces: &'a [f64; LANES],
-}
-
-impl Kernel for Pushes<'_> {
-    /// Which results are certain.
-    type Output = [bool; LANES];
-
-    #[inline(always)]
-    fn run(self) -> Self::Output {
-        let [positions, velocities, angles, spins] = self.motions;
-        let mut certain = [false; LANES];
-        let mut lane = 0;
-        while lane < LANES {
-            let (sin, cos, is_certain) = small_sin_cos(angles[lane]);
-            let motion = Motion([positions[lane], velocities[lane], angles[lane], spins[lane]]);
-            let Motion(moved) = motion.moved(self.forces[lane], sin, cos);
-            [positions[lane], velocities[lane], angles[lane], spins[lane]] = moved;
-            certain[lane] = is_certain;
-            lane += 1;
-        }
-        certain
     }
 }
 
@@ -115,23 +87,16 @@ impl CartPole {
         self.motion.write(observation);
     }
 
+    /// Found, not decided: whether it is a last step cannot be foretold.
     #[inline(always)]
-    fn arrive(&mut self, motion: Motion, observation: &mut [f32]) -> Outcome {
-        self.motion = motion;
-        self.motion.write(observation);
-        let terminated = self.motion.is_terminal();
-        self.episode.running = !terminated;
-        let reward = match (self.sutton_barto_reward, terminated) {
-            (false, _) => 1.0,
-            (true, false) => 0.0,
-            (true, true) => -1.0,
-        };
-        Outcome { reward, terminated, truncated: false }
+    fn reward(&self, terminated: bool) -> f64 {
+        [[1.0, 1.0], [0.0, -1.0]][usize::from(self.sutton_barto_reward)][usize::from(terminated)]
     }
 }
 
-fn force(action: &[i64]) -> f64 {
-    if action[0] == 1 { FORCE } else { -FORCE }
+#[inline(always)]
+fn force(action: i64) -> f64 {
+    if action == 1 { FORCE } else { -FORCE }
 }
 
 impl Default for CartPole {
@@ -171,36 +136,51 @@ impl Env for CartPole {
         self.episode.check(action, matches!(action, [0 | 1]), || self.action_space())
     }
 
-    #[inline(always)]
     fn step(&mut self, action: &[i64], observation: &mut [f32]) -> Outcome {
-        self.arrive(self.motion.pushed(force(action)), observation)
+        self.motion = self.motion.pushed(force(action[0]));
+        self.motion.write(observation);
+        let terminated = self.motion.is_terminal();
+        self.episode.running = !terminated;
+        Outcome { reward: self.reward(terminated), terminated, truncated: false }
     }
 
     fn has_lanes() -> bool {
         true
     }
 
-    #[inline]
+    /// Numbers of a kind lie side by side meanwhile, so that plain loops over them become loops over vectors.
+    #[inline(always)]
     fn step_lanes<T>(
-        holders: &mut [T; LANES],
-        lane: impl Fn(&mut T) -> Lane<'_, Self>,
-        outcomes: &mut [Outcome; LANES],
+        holders: &mut [T],
+        env: impl Fn(&mut T) -> &mut Self,
+        actions: &[i64],
+        output: Output<'_, &mut [f32]>,
     ) {
-        let (mut motions, mut forces) = ([[0.0; LANES]; 4], [0.0; LANES]);
+        let (count, mut motions) = (holders.len(), [[0.0; LANES]; 4]);
+        assert!(count <= LANES && actions.len() == count, "an action for each, and not too many");
         for (k, holder) in holders.iter_mut().enumerate() {
-            let Lane { env, action, .. } = lane(holder);
-            forces[k] = force(action);
-            motions.iter_mut().zip(env.motion.0).for_each(|(row, value)| row[k] = value);
+            motions.iter_mut().zip(env(holder).motion.0).for_each(|(row, value)| row[k] = value);
         }
-        let certain = simd::run(Pushes { motions: &mut motions, forces: &forces });
-        for k in (0..LANES).filter(|&k| !certain[k]) {
-            let Motion(moved) = lane(&mut holders[k]).env.motion.pushed(forces[k]);
-            motions.iter_mut().zip(moved).for_each(|(row, value)| row[k] = value);
+        let [positions, velocities, angles, spins] = &mut motions;
+        let (mut sines, mut cosines, mut terminal) = ([0.0; LANES], [0.0; LANES], [0; LANES]);
+        sin_cos_lanes(count, angles, &mut sines, &mut cosines);
+        let mut k = 0;
+        while k < count {
+            let motion = Motion([positions[k], velocities[k], angles[k], spins[k]]);
+            let motion = motion.moved(force(actions[k]), sines[k], cosines[k]);
+            [positions[k], velocities[k], angles[k], spins[k]] = motion.0;
+            terminal[k] = motion.is_terminal() as u8;
+            k += 1;
         }
-        let [positions, velocities, angles, spins] = &motions;
-        for (k, (holder, outcome)) in holders.iter_mut().zip(outcomes).enumerate() {
-            let Lane { env, observation, .. } = lane(holder);
-            *outcome = env.arrive(Motion([positions[k], velocities[k], angles[k], spins[k]]), observation);
+        output.terminated.copy_from_slice(&terminal[..count]);
+        output.truncated.fill(0);
+        let rows = output.obs.as_chunks_mut().0.iter_mut().zip(output.rew);
+        for (k, (holder, (observation, reward))) in holders.iter_mut().zip(rows).enumerate() {
+            let (env, motion) = (env(holder), [positions[k], velocities[k], angles[k], spins[k]]);
+            env.motion = Motion(motion);
+            *observation = motion.map(|value| value as f32);
+            env.episode.running = terminal[k] == 0;
+            *reward = env.reward(terminal[k] != 0);
         }
     }
 

@@ -23,6 +23,11 @@ impl<O> Output<'_, &mut [O]> {
         self.obs.len() == rows * elements && columns == [rows; 3]
     }
 
+    /// The same, for a shorter time.
+    pub fn again(&mut self) -> Output<'_, &mut [O]> {
+        Output { obs: self.obs, rew: self.rew, terminated: self.terminated, truncated: self.truncated }
+    }
+
     /// The first `rows` rows, and the rest.
     pub(super) fn split(self, rows: usize) -> (Self, Self) {
         let elements = self.obs.len() / self.rew.len();

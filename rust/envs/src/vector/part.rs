@@ -1,7 +1,13 @@
 //! A contiguous share of a step: what one thread does at a time.
 
+use rlfast_core::simd::{self, Kernel};
+
 use super::{Autoreset, Events, Output};
-use crate::{Env, LANES, Lane, Outcome};
+use crate::lanes::{flagged, padded};
+use crate::{Env, LANES, Outcome};
+
+/// Fewer environments are quicker stepped one after the other.
+const WORTH_LANES: usize = 8;
 
 /// Environments, and the rows that they write.
 pub(super) struct Part<'a, E: Env> {
@@ -52,10 +58,34 @@ impl<E: Env> Part<'_, E> {
 
     /// Steps every row once. Its action was checked.
     pub fn run(self, autoreset: Autoreset, events: &mut Events<E::Observation>) {
-        if E::has_lanes() && self.ids.is_none() && self.rows() >= LANES {
-            self.run_lanes(autoreset, events);
-        } else {
-            self.run_rows(autoreset, events);
+        let mut rest = self;
+        while E::has_lanes() && rest.ids.is_none() && rest.rows() >= WORTH_LANES {
+            let rows = rest.rows().min(LANES);
+            let (lanes, later) = rest.split(rows);
+            lanes.run_lanes(autoreset, events);
+            rest = later;
+        }
+        if rest.rows() > 0 {
+            rest.run_rows(autoreset, events);
+        }
+    }
+
+    /// Steps at most [`LANES`] rows side by side.
+    fn run_lanes(self, autoreset: Autoreset, events: &mut Events<E::Observation>) {
+        let Self { envs, over, first_row, actions, mut output, info_elements, .. } = self;
+        simd::run(Lanes { envs: &mut *envs, actions, output: output.again() });
+        let Output { obs, rew, terminated, truncated } = output;
+        let elements = obs.len() / rew.len();
+        let mut results = Results { rew, terminated, truncated };
+        for row in flagged(padded(over.iter().map(|&over| over.into()))) {
+            envs[row].reset(None, &mut obs[row * elements..][..elements]);
+            over[row] = false;
+            events.resets.push(first_row + row);
+            results.put(row, ONLY_RESET);
+        }
+        for row in flagged(padded(results.terminated.iter().zip(&*results.truncated).map(|(end, cut)| end | cut))) {
+            let obs = &mut obs[row * elements..][..elements];
+            over[row] = end(autoreset, events, first_row + row, &mut envs[row], obs, info_elements);
         }
     }
 
@@ -81,41 +111,21 @@ impl<E: Env> Part<'_, E> {
             }
         }
     }
+}
 
-    /// Likewise, [`LANES`] environments at a time.
-    fn run_lanes(self, autoreset: Autoreset, events: &mut Events<E::Observation>) {
-        let (rows, first, info_elements) = (self.rows(), self.first_row, self.info_elements);
-        let Output { obs, rew, terminated, truncated } = self.output;
-        let observations = obs.chunks_exact_mut(obs.len() / rows);
-        let actions = self.actions.chunks_exact(self.actions.len() / rows);
-        let (mut results, over) = (Results { rew, terminated, truncated }, self.over);
-        let (mut lanes, mut numbers) = (Vec::with_capacity(LANES), [0; LANES]);
-        for (row, ((env, observation), action)) in self.envs.iter_mut().zip(observations).zip(actions).enumerate() {
-            if over[row] {
-                env.reset(None, observation);
-                over[row] = false;
-                events.resets.push(first + row);
-                results.put(row, ONLY_RESET);
-                continue;
-            }
-            numbers[lanes.len()] = row;
-            lanes.push(Lane { env, action, observation });
-            let Ok(full) = <&mut [Lane<'_, E>; LANES]>::try_from(lanes.as_mut_slice()) else { continue };
-            let mut outcomes = [ONLY_RESET; LANES];
-            E::step_lanes(full, Lane::again, &mut outcomes);
-            for ((lane, row), outcome) in full.iter_mut().zip(numbers).zip(outcomes) {
-                if results.put(row, outcome) {
-                    over[row] = end(autoreset, events, first + row, lane.env, lane.observation, info_elements);
-                }
-            }
-            lanes.clear();
-        }
-        for (Lane { env, action, observation }, row) in lanes.into_iter().zip(numbers) {
-            let outcome = env.step(action, observation);
-            if results.put(row, outcome) {
-                over[row] = end(autoreset, events, first + row, env, observation, info_elements);
-            }
-        }
+/// Environments side by side.
+struct Lanes<'a, E: Env> {
+    envs: &'a mut [E],
+    actions: &'a [E::Action],
+    output: Output<'a, &'a mut [E::Observation]>,
+}
+
+impl<E: Env> Kernel for Lanes<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        E::step_lanes(self.envs, |env| env, self.actions, self.output);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Episodes of bounded length.
 
-use crate::{Env, InfoField, LANES, Lane, LoadError, OptionsError, Outcome, ResetOption, Space, State as _, StepError};
+use crate::vector::Output;
+use crate::{Env, InfoField, LoadError, OptionsError, Outcome, ResetOption, Space, State as _, StepError};
 
 /// Truncates episodes after a number of steps.
 #[derive(Clone, Debug)]
@@ -27,15 +28,9 @@ impl<E: Env> TimeLimit<E> {
     }
 }
 
-impl<'a, E: Env> Lane<'a, TimeLimit<E>> {
-    fn within(self) -> Lane<'a, E> {
-        Lane { env: &mut self.env.env, action: self.action, observation: self.observation }
-    }
-}
-
 /// Lets the compiler see that a closure borrows from its argument.
-fn finding<T, E: Env, F: Fn(&mut T) -> Lane<'_, E>>(lane: F) -> F {
-    lane
+fn finding<T, E, F: Fn(&mut T) -> &mut E>(env: F) -> F {
+    env
 }
 
 impl<E: Env> Env for TimeLimit<E> {
@@ -86,15 +81,18 @@ impl<E: Env> Env for TimeLimit<E> {
         E::has_lanes()
     }
 
-    #[inline]
+    #[inline(always)]
     fn step_lanes<T>(
-        holders: &mut [T; LANES],
-        lane: impl Fn(&mut T) -> Lane<'_, Self>,
-        outcomes: &mut [Outcome; LANES],
+        holders: &mut [T],
+        env: impl Fn(&mut T) -> &mut Self,
+        actions: &[Self::Action],
+        mut output: Output<'_, &mut [Self::Observation]>,
     ) {
-        E::step_lanes(holders, finding(|holder: &mut T| lane(holder).within()), outcomes);
-        for (holder, outcome) in holders.iter_mut().zip(outcomes) {
-            *outcome = lane(holder).env.count(*outcome);
+        E::step_lanes(holders, finding(|holder| &mut env(holder).env), actions, output.again());
+        for (holder, truncated) in holders.iter_mut().zip(output.truncated) {
+            let Self { limit, steps, .. } = env(holder);
+            *steps += 1;
+            *truncated |= u8::from(steps == limit);
         }
     }
 

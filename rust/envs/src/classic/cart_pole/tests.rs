@@ -137,18 +137,18 @@ fn stepped(vector: &mut Vector<CartPoleV1>, actions: &[i64]) -> Stepped {
 
 #[test]
 fn side_by_side_they_move_as_alone() {
-    const ENVS: usize = 2 * LANES + 5;
     let mut generator = crate::Generator::new(3);
-    for autoreset in [Autoreset::NextStep, Autoreset::SameStep] {
+    // All in lanes, and with some left over.
+    for (autoreset, envs) in [(Autoreset::NextStep, LANES + 21), (Autoreset::SameStep, LANES + 3)] {
         let vector = |count| Vector::new(vec![TimeLimit::new(CartPole::default(), 40); count], autoreset);
-        let (mut together, mut alone) = (vector(ENVS), [(); ENVS].map(|()| vector(1)));
-        let seeds: Vec<_> = (0..ENVS as u64).map(Some).collect();
-        together.reset(None, &seeds, None, &mut [0.0; 4 * ENVS]).expect("there are so many");
+        let (mut together, mut alone) = (vector(envs), (0..envs).map(|_| vector(1)).collect::<Vec<_>>());
+        let seeds: Vec<_> = (0..envs as u64).map(Some).collect();
+        together.reset(None, &seeds, None, &mut vec![0.0; 4 * envs]).expect("there are so many");
         for (one, &seed) in alone.iter_mut().zip(&seeds) {
             one.reset(None, &[seed], None, &mut [0.0; 4]).expect("there is one");
         }
         for _ in 0..500 {
-            let actions: Vec<_> = (0..ENVS).map(|_| generator.below(2) as i64).collect();
+            let actions: Vec<_> = (0..envs).map(|_| generator.below(2) as i64).collect();
             let (obs, rew, ends, cuts, events) = stepped(&mut together, &actions);
             for (k, one) in alone.iter_mut().enumerate() {
                 let (own_obs, own_rew, own_ends, own_cuts, own) = stepped(one, &actions[k..=k]);
