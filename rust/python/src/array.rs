@@ -7,7 +7,7 @@ use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_CARRAY, NPY_ARRAY_C
 use numpy::npyffi::objects::{PyArray_Descr, PyArrayObject};
 use numpy::npyffi::types::npy_intp;
 use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object};
-use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _};
+use numpy::{PyArray1, PyArrayDescr, PyArrayMethods as _};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -44,17 +44,17 @@ pub fn from_scalar<'py>(scalar: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny
     }
 }
 
-/// Writes a NumPy scalar of the dtype number `number` to a cell; false when it is of another.
-pub fn scalar_into(scalar: &Bound<'_, PyAny>, number: i32, cell: &mut [u8; 8]) -> bool {
-    let py = scalar.py();
-    // SAFETY: callers checked that it is a scalar and that numbers of this dtype fit into the cell.
+/// The bytes of a NumPy scalar, which stand behind its head: the layout of `numpy/arrayscalars.h`, part of NumPy's ABI.
+///
+/// # Safety
+/// `object` is a scalar of a number of `nbytes` at most 8.
+#[inline]
+pub unsafe fn scalar_into(object: *mut ffi::PyObject, nbytes: usize, cell: &mut [u8; 8]) {
+    debug_assert!(nbytes <= cell.len(), "invariant: a number of at most eight bytes");
+    // SAFETY: as promised; the head's size is a multiple of eight, so nothing stands between.
     unsafe {
-        let descr = Bound::from_owned_ptr(py, PY_ARRAY_API.PyArray_DescrFromScalar(py, scalar.as_ptr()).cast());
-        let same = descr.cast_unchecked::<PyArrayDescr>().num() == number;
-        if same {
-            PY_ARRAY_API.PyArray_ScalarAsCtype(py, scalar.as_ptr(), cell.as_mut_ptr().cast());
-        }
-        same
+        let value = object.cast::<u8>().add(size_of::<ffi::PyObject>());
+        std::ptr::copy_nonoverlapping(value, cell.as_mut_ptr(), nbytes);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The columns as Python names them.
 
-use numpy::npyffi::types::npy_intp;
+use numpy::npyffi::types::{NPY_TYPES, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -64,6 +64,8 @@ pub struct Column {
     /// Its dtype.
     pub descr: Py<PyArrayDescr>,
     pub(crate) number: i32,
+    /// The type of its scalars, if those hold the very bytes of the column in eight at most.
+    pub(crate) scalar: Option<Py<PyType>>,
     pub(crate) dims: Vec<npy_intp>,
     pub(crate) role: Use,
 }
@@ -110,11 +112,14 @@ impl Column {
             _ => Use::Plain,
         };
         let number = descr.num();
+        let simple = number <= NPY_TYPES::NPY_DOUBLE as i32 && descr.is_native_byteorder() != Some(false);
+        let scalar = simple.then(|| descr.typeobj().unbind());
         Ok(Self {
             dims: shape.iter().map(|&n| n as npy_intp).collect(),
             leaf: Leaf { path, dtype: name, itemsize: descr.itemsize(), shape },
             descr: descr.unbind(),
             number,
+            scalar,
             role,
         })
     }
@@ -142,6 +147,7 @@ impl Columns {
             all.columns.push(Column {
                 leaf: column.leaf.clone(),
                 descr: column.descr.clone_ref(py),
+                scalar: column.scalar.as_ref().map(|scalar| scalar.clone_ref(py)),
                 dims: column.dims.clone(),
                 ..*column
             });

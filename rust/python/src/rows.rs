@@ -158,7 +158,7 @@ impl Columns {
             return Ok(());
         }
         if !array::is_array(py, value.as_ptr()) {
-            if rows.is_none() && column.dims.is_empty() && scalar(py, column, value, &mut out.cells[at]) {
+            if rows.is_none() && column.dims.is_empty() && scalar(column, value, &mut out.cells[at]) {
                 self.place_cell(at, out);
                 return Ok(());
             }
@@ -306,12 +306,12 @@ fn as_doubles(number: i32, source: Source, rows: usize, width: usize) -> Option<
 }
 
 /// Writes a Python number to a cell as the column's dtype; false when it is none that fits exactly.
-fn scalar(py: Python<'_>, column: &Column, value: &Bound<'_, PyAny>, cell: &mut [u8; 8]) -> bool {
+fn scalar(column: &Column, value: &Bound<'_, PyAny>, cell: &mut [u8; 8]) -> bool {
     let object = value.as_ptr();
     let number = column.number;
-    // The dtypes of at most eight bytes that steps are made of.
-    if number <= NPY_TYPES::NPY_DOUBLE as i32 && array::is_scalar(py, object) && array::scalar_into(value, number, cell)
-    {
+    if column.scalar.as_ref().is_some_and(|scalar| value.get_type_ptr().cast() == scalar.as_ptr()) {
+        // SAFETY: exactly a scalar of this column, whose dtype has eight bytes at most.
+        unsafe { array::scalar_into(object, column.leaf.itemsize, cell) };
         return true;
     }
     if value.is_instance_of::<PyBool>() {

@@ -203,6 +203,21 @@ def test_append_converts_refuses_and_takes_objects_like_add():
     assert buffer.info.graph.tolist() == [None, None, None, graph, None, None]
 
 
+@pytest.mark.parametrize("code", list("?bBhHiIlLqQefdg"))
+def test_append_takes_numpy_scalars_of_any_kind(code):
+    kind = np.dtype(code).type
+    buffer = ReplayBuffer(5)
+    numbers = [0, 1, 1] if code == "?" else [1, 2, 100]
+    for i in numbers:
+        row = {"obs": kind(i), "act": kind(1), "obs_next": kind(i)}
+        buffer.append(**row, rew=np.float32(i / 2), terminated=np.bool_(i == 2), truncated=np.bool_(i == 100))
+    assert (buffer.obs.dtype, buffer.obs[:3].tolist()) == (np.dtype(code), [kind(i) for i in numbers])
+    assert buffer.act[:3].tolist() == [1, 1, 1]
+    assert (buffer.rew.dtype, buffer.rew[:3].tolist()) == (np.float64, [i / 2 for i in numbers])
+    assert buffer.terminated[:3].tolist() == [i == 2 for i in numbers]
+    assert buffer.truncated[:3].tolist() == [i == 100 for i in numbers]
+
+
 def test_append_joins_a_column_that_was_replaced():
     buffer = fill(ReplayBuffer(4), "..")
     buffer._meta.rew = buffer.rew + 10
