@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 import rlfast
+import rlfast.utils.optim
 from bench.peers import training
 from bench.report import quantity
 from rlfast.functional import Categorical
@@ -92,8 +93,7 @@ def watched_loop(algorithm: str, envs: str) -> tuple[Callable[[int], None], Stop
         if name in ("model", "model_old", "actor", "critic", "critic2", "critic_old", "critic2_old"):
             watch.watch(network, "forward", " networks")
     watch.watch(torch.Tensor, "backward", "learn: backward")
-    for optim in [value for value in vars(policy).values() if isinstance(value, torch.optim.Optimizer)]:
-        watch.watch(optim, "step", "learn: optimizer")
+    watch.watch(rlfast.utils.optim, "_step_fused", "learn: optimizer")
     return run, watch
 
 

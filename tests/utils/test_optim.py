@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -34,17 +36,93 @@ def test_optim_step_clips_the_norm_of_all_gradients_together():
     module = nn.Linear(1, 1)
     before = torch.cat([p.detach().flatten().clone() for p in module.parameters()])
     optim = torch.optim.SGD(module.parameters(), lr=1.0)
-    optim_step(module(torch.tensor([[3.0]])).sum() * 4, optim, module, max_grad_norm=0.5)  # gradient (12, 4)
+    optim_step(module(torch.tensor([[3.0]])).sum() * 4, optim, max_grad_norm=0.5)  # gradient (12, 4)
     moved = torch.cat([p.detach().flatten() for p in module.parameters()]) - before
     assert moved.norm().item() == pytest.approx(0.5, rel=1e-5)
     assert (moved[0] / moved[1]).item() == pytest.approx(3.0, rel=1e-4)
 
 
-def test_clipping_needs_a_module_and_says_so_before_the_step():
-    weight = nn.Parameter(torch.tensor([1.0]))
-    with pytest.raises(ValueError, match="needs the module"):
-        optim_step(weight.sum(), torch.optim.SGD([weight], lr=1.0), max_grad_norm=0.5)
-    assert weight.grad is None
+@pytest.mark.parametrize("max_grad_norm", [1e-3, 0.5, 1e9])
+def test_clipping_is_torchs_own_to_the_bit(max_grad_norm):
+    torch.manual_seed(0)
+    ours = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
+    theirs, x = copy.deepcopy(ours), torch.randn(8, 3)
+    optim_step(ours(x).square().sum(), torch.optim.SGD(ours.parameters(), lr=0.1), max_grad_norm)
+    theirs(x).square().sum().backward()
+    nn.utils.clip_grad_norm_(theirs.parameters(), max_grad_norm)
+    torch.optim.SGD(theirs.parameters(), lr=0.1).step()
+    for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(own.grad, other.grad)
+        assert torch.equal(own, other)
+
+
+def own_step(loss, optim):
+    optim.zero_grad()
+    loss.backward()
+    optim.step()
+
+
+ADAMS = {
+    "fused": {},
+    "weight decay": {"weight_decay": 0.1, "betas": (0.5, 0.8), "eps": 1e-3, "maximize": True},
+    "amsgrad": {"amsgrad": True},
+    "plain": {"fused": False},
+    "tensor": {"lr": torch.tensor(0.01)},
+}
+
+
+@pytest.mark.parametrize("options", ADAMS.values(), ids=ADAMS)
+def test_a_step_is_the_optimizers_own_to_the_bit(options):
+    """One parameter is left out by the loss in every third step, and one is of another dtype in a group of its own."""
+    torch.manual_seed(0)
+    first = nn.Linear(3, 2)
+    first.other = nn.Parameter(torch.ones(2, dtype=torch.float64))
+    nets = [first, copy.deepcopy(first)]
+    groups = [[{"params": [net.weight, net.bias]}, {"params": [net.other], "lr": 0.2}] for net in nets]
+    optims = [adam(**{"lr": 0.01, **copy.deepcopy(options)})(own) for own in groups]
+    x = torch.randn(8, 3)
+    for number in range(9):
+        for net, optim, step in zip(nets, optims, (optim_step, own_step), strict=True):
+            optim.param_groups[0]["lr"] *= 0.9  # a schedule
+            loss = net(x).square().sum()
+            step(loss if number % 3 == 2 else loss + net.other.square().sum(), optim)
+    ours, theirs = (
+        {**net.state_dict(), **dict(enumerate_state(optim))} for net, optim in zip(nets, optims, strict=True)
+    )
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
+    assert theirs[0, "step"] == 9
+    assert theirs[2, "step"] == 6
+
+
+def enumerate_state(optim):
+    return (((i, name), v) for i, state in optim.state_dict()["state"].items() for name, v in state.items())
+
+
+@pytest.mark.parametrize("listen", ["hook", "scheduler", "subclass"])
+def test_whoever_listens_to_steps_hears_of_them(listen):
+    heard = []
+
+    class Loud(torch.optim.Adam):
+        def step(self, closure=None):
+            heard.append(self)
+            return super().step(closure)
+
+    net = nn.Linear(2, 1)
+    optim = Loud(net.parameters(), fused=True) if listen == "subclass" else adam(0.1)(net.parameters())
+    optim_step(net(torch.ones(1, 2)).sum(), optim)
+    heard.clear()
+    if listen == "hook":
+        optim.register_step_post_hook(lambda *_: heard.append(optim))
+    elif listen == "scheduler":
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optim, 0.5)
+    optim_step(net(torch.ones(1, 2)).sum(), optim)
+    if listen == "scheduler":
+        scheduler.step()  # warns if no step came before
+        assert optim.param_groups[0]["lr"] == 0.05
+    else:
+        assert heard == [optim]
+    assert optim.state[net.weight]["step"] == 2
 
 
 def test_clone_optimizer_keeps_class_and_options_but_no_state():

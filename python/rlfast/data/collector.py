@@ -266,7 +266,7 @@ class Collector:
             self._stale[:] = True
         seconds = max(time.perf_counter() - start, 1e-9)
         self.collect_step += tally.steps
-        self.collect_episode += len(tally.lens)
+        self.collect_episode += tally.episodes
         self.collect_time += seconds
         return tally.stats(seconds)
 
@@ -331,10 +331,9 @@ class Collector:
     def _record(self, rows: Rows, tally: Tally) -> Ids:
         """Stores the transitions, and remembers where the next actions start; which environments' episodes ended."""
         ids, done = rows.env_id, rows.done
-        asked = self._asked.take(ids)
-        over = np.count_nonzero(done) > 0
+        ends = np.count_nonzero(done) > 0
         transition = {
-            **asked,
+            **self._asked.take(ids),
             "rew": rows.rew,
             "terminated": rows.terminated,
             "truncated": rows.truncated,
@@ -342,19 +341,24 @@ class Collector:
             "info": wrap_nested(of_transitions(rows)),
         }
         if rows.valid is None:
-            ended = self._store(wrap(transition), ids, done if over else None, tally)
+            ended = self._store(wrap(transition), ids, done if ends else None, tally)
         else:
             ended = self._store_valid(transition, rows, tally)
         where = None if len(ids) == self.env_num else ids
         self._obs = _tree.put(self._obs, where, _arrays(rows.obs), self.env_num)
         self._infos.put(ids, rows.info)
-        if over or rows.valid is not None:
-            fresh = ids[done] if rows.valid is None else ids[done | ~rows.valid]
-            if self._state is not None:
-                self._state = _tree.clear(self._state, fresh)
-            if not self._resets_itself:
-                self._stale[ids[done]] = True
+        if rows.valid is not None:
+            self._begin_anew(ids[done | ~rows.valid], ids[done])
+        elif ends:
+            self._begin_anew(ended, ended)
         return ended
+
+    def _begin_anew(self, fresh: Ids, over: Ids) -> None:
+        """In the environments ``fresh`` an episode begins, or will when those are reset whose last one is ``over``."""
+        if self._state is not None:
+            self._state = _tree.clear(self._state, fresh)
+        if not self._resets_itself:
+            self._stale[over] = True
 
     def _store_valid(self, transition: dict[str, Any], rows: Rows, tally: Tally) -> Ids:
         """Stores those rows that are transitions; episodes that broke off end with the row before."""
@@ -378,16 +382,19 @@ class Collector:
             self.on_step_hook(wrap(actions), transition)
         if done is None:
             return ids[:0]
-        tally.returns.extend(ep_return[done])
-        tally.lens.extend(ep_len[done].tolist())
+        lens = ep_len[done]
+        tally.returns.append(ep_return[done])
+        tally.lens.append(lens)
         if self.on_episode_done_hook is not None:
-            for last, length in zip(index[done].tolist(), ep_len[done].tolist(), strict=True):
+            for last, length in zip(index[done].tolist(), lens.tolist(), strict=True):
                 self.on_episode_done_hook(self.buffer[self.buffer.rows_until(last, length)])
         return ids[done]
 
     # -- new episodes ------------------------------------------------------------------------------------------------
 
     def _reset_stale(self, ready: Ids, reset_kwargs: dict[str, Any]) -> None:
+        if not (np.count_nonzero(self._stale) or "seed" in reset_kwargs):
+            return
         if self._stale[self._asked.waiting].any():
             self._drop_answers()
         fresh = ready[self._stale[ready]]

@@ -101,6 +101,10 @@ def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
 
 def put(tree: Tree, rows: Tree, at: NDArray[Any]) -> Tree:
     """A copy of ``tree`` with ``rows`` at the places ``at``."""
+    if isinstance(tree, np.ndarray) and tree.dtype == rows.dtype:  # the usual case, quickly
+        tree = tree.copy()
+        tree[at] = rows
+        return tree
 
     def replaced(leaf: Any, row: Any) -> Any:
         leaf = leaf.astype(np.result_type(leaf, row))

@@ -1,4 +1,6 @@
 from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, cast
 
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.utils.print import DataclassPPrintMixin
@@ -31,7 +33,7 @@ class TrainingStats(DataclassPPrintMixin):
 
         :return: every field of the subclass that is not None; a summary of several values by its mean.
         """
-        losses = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NO_LOSSES}
+        losses = {name: getattr(self, name) for name in _loss_names(cast("Any", type(self)))}
         return {
             name: value.mean if isinstance(value, SequenceSummaryStats) else value
             for name, value in losses.items()
@@ -40,3 +42,8 @@ class TrainingStats(DataclassPPrintMixin):
 
 
 _NO_LOSSES = frozenset(f.name for f in fields(TrainingStats))
+
+
+@cache
+def _loss_names(kind: Any) -> list[str]:
+    return [f.name for f in fields(kind) if f.name not in _NO_LOSSES]

@@ -33,7 +33,7 @@ class UpdateMetrics:
         for update in updates:
             for name, loss in update.get_loss_stats_dict().items():
                 self._moving[name].add(loss)
-        return replace(average(updates), smoothed_loss={name: moving.get() for name, moving in self._moving.items()})
+        return average(updates, smoothed_loss={name: moving.get() for name, moving in self._moving.items()})
 
     def state(self) -> dict[str, list[float]]:
         """The losses in the moving averages, by name."""
@@ -46,30 +46,37 @@ class UpdateMetrics:
             self._moving[name].add(losses)
 
 
-def average(updates: Sequence[TrainingStats]) -> TrainingStats:
+def average(updates: Sequence[TrainingStats], **known: Any) -> TrainingStats:
     """One record for all ``updates`` (at least one, of one class).
 
+    :param known: fields that have another value than they would.
     :return: of the same class: numbers averaged over the updates, summaries merged, times added up, and in
         ``loss_summary`` mean, deviation, largest and smallest of each loss.
     """
+    losses = [update.get_loss_stats_dict() for update in updates]
+    names = dict.fromkeys(name for own in losses for name in own)
+    summaries = {
+        name: _summary(
+            [_loss(update, name, own[name]) for update, own in zip(updates, losses, strict=True) if name in own]
+        )
+        for name in names
+    }
+    if len(updates) == 1:  # the usual case off the policy: there is nothing to merge
+        return replace(updates[0], **{"loss_summary": summaries, **known})
     merged = {field.name: _merge([getattr(update, field.name) for update in updates]) for field in fields(updates[0])}
-    names = dict.fromkeys(name for update in updates for name in update.get_loss_stats_dict())
     merged |= {
         "train_time": sum(update.train_time for update in updates),
         "sample_time": sum(update.sample_time for update in updates),
-        "loss_summary": {
-            name: _summary([value for update in updates if (value := _loss(update, name)) is not None])
-            for name in names
-        },
+        "loss_summary": summaries,
     }
-    return replace(updates[-1], **merged)
+    return replace(updates[-1], **merged | known)
 
 
-def _loss(update: TrainingStats, name: str) -> Any:
+def _loss(update: TrainingStats, name: str, loss: float) -> Any:
     """A loss with as much as is known of it: the summary over several updates, or the number."""
     known = update.loss_summary.get(name)
     value = getattr(update, name, None) if known is None else known
-    return value if isinstance(value, SequenceSummaryStats) else update.get_loss_stats_dict().get(name)
+    return value if isinstance(value, SequenceSummaryStats) else loss
 
 
 def _merge(values: list[Any]) -> Any:

@@ -4,6 +4,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import nn
+from torch.optim import optimizer
 
 OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 """Makes an optimizer of parameters: ``functools.partial(torch.optim.SGD, lr=0.1)``, or :func:`adam`."""
@@ -36,26 +37,17 @@ def make_optimizer(
     return optim if isinstance(optim, torch.optim.Optimizer) else optim(parameters)
 
 
-def optim_step(
-    loss: torch.Tensor,
-    optim: torch.optim.Optimizer,
-    module: nn.Module | None = None,
-    max_grad_norm: float | None = None,
-) -> None:
+def optim_step(loss: torch.Tensor, optim: torch.optim.Optimizer, max_grad_norm: float | None = None) -> None:
     """Do one step down the gradient: clear the gradients, ``loss.backward()``, clip if asked to, ``optim.step()``.
 
     Only the parameters that the optimizer holds get a gradient: an actor's loss costs no gradients of its critic.
     Within a graph of torch.compile, where the optimizer must be captured (:mod:`rlfast.utils.capture`), ``.grad`` stays
-    as it is, and the norm is that of all that the optimizer holds.
+    as it is.
 
     :param loss: scalar.
     :param optim: holds the parameters that are moved.
-    :param module: its parameters' gradients are clipped; needed with ``max_grad_norm``.
-    :param max_grad_norm: largest Euclidean norm of all these gradients together; None or 0 for no limit.
-    :raises ValueError: if there is a ``max_grad_norm`` and no ``module``.
+    :param max_grad_norm: largest Euclidean norm of all their gradients together; None or 0 for no limit.
     """
-    if max_grad_norm and module is None:
-        raise ValueError(f"max_grad_norm={max_grad_norm} needs the module whose gradients are to be clipped")
     if torch.compiler.is_compiling():
         optim.captured.descend(loss, max_grad_norm)  # type: ignore[attr-defined]
         return
@@ -64,9 +56,75 @@ def optim_step(
         p.grad = None
     moved = [p for p in held if p.requires_grad]
     loss.backward(inputs=moved)  # type: ignore[no-untyped-call]
-    if max_grad_norm and module is not None:
-        nn.utils.clip_grad_norm_(module.parameters(), max_norm=max_grad_norm)
-    optim.step()
+    if max_grad_norm and (grads := [p.grad for p in moved if p.grad is not None]):
+        _clip(grads, max_grad_norm)
+    if not _step_fused(optim):
+        optim.step()
+
+
+@torch.no_grad()
+def _clip(grads: list[torch.Tensor], max_norm: float) -> None:
+    """Do what ``nn.utils.clip_grad_norm_`` does for parameters on one device, to the bit, in half its time."""
+    device = grads[0].device
+    norms = torch._foreach_norm(grads)  # noqa: SLF001 (public only through clip_grad_norm_)
+    norm = torch.linalg.vector_norm(torch.stack([norm.to(device) for norm in norms]))
+    scale = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+    if all(grad.device == device for grad in grads):
+        torch._foreach_mul_(grads, scale)
+    else:
+        for grad in grads:
+            grad.mul_(scale.to(grad.device))
+
+
+@torch.no_grad()
+def _step_fused(optim: torch.optim.Optimizer) -> bool:
+    """Do what ``step()`` of a fused Adam does, to the bit, at half its time, most of which is Python and a profiler's.
+
+    :return: whether it was done; False leaves all as it was: it is no such Adam, has no state yet, lacks a gradient, or
+        someone listens to its steps (hooks, and schedulers of the learning rate).
+    """
+    if type(optim) is not torch.optim.Adam or "step" in vars(optim) or _has_hooks(optim):
+        return False
+    asked = (_fused_arguments(optim, group) for group in optim.param_groups)
+    ready = [arguments for arguments in asked if arguments is not None]
+    if len(ready) < len(optim.param_groups):
+        return False
+    for group, arguments in zip(optim.param_groups, ready, strict=True):
+        torch._foreach_add_(arguments[-1], 1)
+        torch._fused_adam_(
+            *arguments,
+            lr=group["lr"],
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=group["maximize"],
+        )
+    return True
+
+
+def _has_hooks(optim: torch.optim.Optimizer) -> bool:
+    return bool(
+        optim._optimizer_step_pre_hooks  # noqa: SLF001
+        or optim._optimizer_step_post_hooks  # noqa: SLF001
+        or optimizer._global_optimizer_pre_hooks  # noqa: SLF001
+        or optimizer._global_optimizer_post_hooks  # noqa: SLF001
+    )
+
+
+def _fused_arguments(optim: torch.optim.Optimizer, group: dict[str, Any]) -> tuple[list[torch.Tensor], ...] | None:
+    """Give what the kernel takes of a group, counts of steps being the last; None if it is not as simple as that."""
+    params = group["params"]
+    if not group["fused"] or group["amsgrad"] or group.get("decoupled_weight_decay"):
+        return None
+    if any(isinstance(number, torch.Tensor) for number in (group["lr"], *group["betas"])):
+        return None
+    grads, states = [p.grad for p in params], [optim.state.get(p, {}) for p in params]
+    if not all(states) or any(grad is None for grad in grads) or len({(p.device, p.dtype) for p in params}) != 1:
+        return None
+    exp_avgs, exp_avg_sqs, steps = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq", "step"))
+    return params, grads, exp_avgs, exp_avg_sqs, [], steps
 
 
 def clone_optimizer(optim: TOptim, new_params: nn.Parameter | Iterable[nn.Parameter]) -> TOptim:

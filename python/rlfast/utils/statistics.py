@@ -43,9 +43,11 @@ class MovAvg:
         :param data_array: a number, or numbers in a list, an array or a tensor (of any device, gradients or not).
         :return: the new average.
         """
-        # a tensor that needs a gradient or lives on an accelerator is no ArrayLike
-        numbers = data_array.detach().cpu() if hasattr(data_array, "detach") else data_array
-        self.cache.extend(number for number in np.ravel(numbers).tolist() if math.isfinite(number))
+        if type(data_array) is float:
+            numbers: list[float] = [data_array]
+        else:  # a tensor that needs a gradient or lives on an accelerator is no ArrayLike
+            numbers = np.ravel(data_array.detach().cpu() if hasattr(data_array, "detach") else data_array).tolist()
+        self.cache.extend(number for number in numbers if math.isfinite(number))
         return self.get()
 
     def get(self) -> float:

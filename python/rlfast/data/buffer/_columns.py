@@ -18,7 +18,9 @@ _LOADED = frozenset({"obs", "obs_next", "terminated", "truncated"})
 
 def wrap_nested(value: Any) -> Any:
     """A ``Batch`` of nested dicts; anything else as it is."""
-    return wrap({key: wrap_nested(inner) for key, inner in value.items()}) if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    return wrap({key: wrap_nested(inner) if isinstance(inner, dict) else inner for key, inner in value.items()})
 
 
 class WholeColumns:

@@ -248,10 +248,11 @@ class DQNPolicy(BasePolicy):
         """
         if self.eps == 0:
             return act
-        explore = self.rng.random(len(act)) < self.eps
         mask = action_mask(batch.obs)
-        random = self.rng.integers(self.max_action_num, size=len(act)) if mask is None else random_legal(self.rng, mask)
-        return np.where(explore, random, act)
+        if mask is None:  # one draw for both, since each takes as long as a step of the environments
+            explore, which = self.rng.random((2, len(act)))
+            return np.where(explore < self.eps, (which * self.max_action_num).astype(np.int64), act)
+        return np.where(self.rng.random(len(act)) < self.eps, random_legal(self.rng, mask), act)
 
     def get_extra_state(self) -> dict[str, Any]:
         return {**super().get_extra_state(), "gradient_step": self._iter, "eps": self.eps}

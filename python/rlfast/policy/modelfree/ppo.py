@@ -62,7 +62,8 @@ class PPOPolicy(BasePolicy):
         Default: False.
     :param vf_coef: :math:`c_v`. Default: 0.5.
     :param ent_coef: :math:`c_e`. Default: 0.01.
-    :param max_grad_norm: largest Euclidean norm of the gradient; None for no limit. Default: None.
+    :param max_grad_norm: largest Euclidean norm of the gradient of all that ``optim`` holds; None for no limit.
+        Default: None.
     :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
     :param max_batchsize: most rows that the networks are asked about at once while a roll-out is prepared. Default:
         256.
@@ -142,8 +143,7 @@ class PPOPolicy(BasePolicy):
             lr_scheduler=lr_scheduler,
         )
         self.actor, self.critic = actor, critic
-        self._both = [ActorCritic(actor, critic)]  # in a list: its parameters have names already
-        self.optim = make_optimizer(optim, self._both[0].parameters())
+        self.optim = make_optimizer(optim, ActorCritic(actor, critic).parameters())
         self.dist_fn = dist_fn
         self.eps_clip, self.dual_clip, self.value_clip = eps_clip, dual_clip, value_clip
         self.norm_adv, self.recompute_adv, self.rew_norm = (
@@ -249,8 +249,10 @@ class PPOPolicy(BasePolicy):
         value_B = self.critic(obs).flatten()
         vf_loss = value_loss(value_B, returns_B, v_s_B if self.value_clip else None, self.eps_clip)
         ent_loss = dist.entropy().mean()
-        loss = clip_loss + self.vf_coef * vf_loss - self.ent_coef * ent_loss
-        optim_step(loss, self.optim, self._both[0], self.max_grad_norm)
+        loss = clip_loss + self.vf_coef * vf_loss
+        if self.ent_coef:  # else nobody needs its gradient
+            loss = loss - self.ent_coef * ent_loss
+        optim_step(loss, self.optim, self.max_grad_norm)
         return loss.detach(), clip_loss.detach(), vf_loss.detach(), ent_loss.detach()
 
     def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[list[Any]]:

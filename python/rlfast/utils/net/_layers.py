@@ -128,7 +128,7 @@ class MLP(nn.Module):
         :return: ``[batch, output_dim]``.
         """
         x = torch.as_tensor(obs, dtype=torch.float32, device=device_of(self.model))
-        if self.flatten_input:
+        if self.flatten_input and x.dim() != 2:
             x = x.flatten(1) if x.dim() > 1 else x[:, None]
         out: torch.Tensor = self.model(x)
         return out
