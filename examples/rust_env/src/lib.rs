@@ -1,6 +1,6 @@
 //! `Lander`: putting a craft down gently with little fuel. See the README for what each part is for.
 
-use rlfast_envs::{Env, Episode, InfoField, LoadError, Outcome, Space, State, StepError};
+use rlfast_envs::{Env, Episode, InfoField, LoadError, OptionsError, Outcome, Space, State, StepError};
 
 /// Accelerations in m/s², of gravity and of the engine.
 const GRAVITY: f32 = 1.6;
@@ -55,12 +55,13 @@ impl Env for Lander {
         Space::discrete(2)
     }
 
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
+    fn reset_with(&mut self, seed: Option<u64>, _options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
         let generator = self.episode.begin(seed);
         self.altitude = generator.uniform(START[0], START[1]) as f32;
         self.velocity = 0.0;
         self.fuel = TANK;
         self.write(observation);
+        Ok(())
     }
 
     fn check(&self, action: &[i64]) -> Result<(), StepError> {

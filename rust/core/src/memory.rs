@@ -4,6 +4,7 @@
 //! while any clone of its `Arc` lives. Pages cost nothing until they are written. Python may look at the same bytes, so no
 //! Rust reference is ever formed over them: rows move by the raw copies at the bottom of this file.
 
+use std::ffi::{c_int, c_void};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -227,7 +228,7 @@ fn advise(map: &MmapMut, start: usize, len: usize) {
 fn advise(_map: &MmapMut, _start: usize, _len: usize) {}
 
 unsafe extern "C" {
-    fn memcmp(a: *const u8, b: *const u8, len: usize) -> i32;
+    fn memcmp(a: *const c_void, b: *const c_void, len: usize) -> c_int;
 }
 
 /// As many bytes as one instruction moves; [`copy`] and [`equal`] put the last block of a range over the one before it.
@@ -268,7 +269,7 @@ pub unsafe fn equal(a: *const u8, b: *const u8, len: usize) -> bool {
     // SAFETY: the caller promises both ranges; memcmp only reads them, and every block lies inside them.
     unsafe {
         if !(BLOCK..=SHORT).contains(&len) {
-            return memcmp(a, b, len) == 0;
+            return memcmp(a.cast(), b.cast(), len) == 0;
         }
         let differing = |at: usize| {
             let (a, b) = (a.add(at).cast::<Block>().read_unaligned(), b.add(at).cast::<Block>().read_unaligned());

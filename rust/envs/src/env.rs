@@ -101,34 +101,33 @@ pub trait Env: Send {
     /// What actions look like; its length is that of the slices given to `check` and `step`.
     fn action_space(&self) -> Space;
 
-    /// Begins an episode and writes its first observation. With a seed the random stream starts afresh from it, as
-    /// `reset(seed=...)` does in Gymnasium; without one it goes on, from seed 0 if there never was one.
-    ///
-    /// # Panics
-    /// If `observation` has not the length of the observation space; so does `step`.
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [Self::Observation]);
-
     /// What [`reset_with`](Env::reset_with) takes: nothing, unless overridden.
     fn reset_options(&self) -> &'static [ResetOption] {
         &[]
     }
 
-    /// As [`reset`](Env::reset), with a value for each of [`reset_options`](Env::reset_options); for this one start alone.
+    /// Begins an episode and writes its first observation. With a seed the random stream starts afresh from it, as
+    /// `reset(seed=...)` does in Gymnasium; without one it goes on, from seed 0 if there never was one. `options` are for this one
+    /// start alone: a value for each of [`reset_options`](Env::reset_options), or nothing for their defaults.
     ///
     /// # Errors
-    /// If there can be no such start; nothing has changed then. Only the options decide.
+    /// If there can be no such start; nothing has changed then. Only the options decide, and their defaults are possible.
     ///
     /// # Panics
-    /// As [`reset`](Env::reset), and if there are fewer or more values than options.
+    /// If `observation` has not the length of the observation space; so does `step`.
     fn reset_with(
         &mut self,
         seed: Option<u64>,
         options: &[f64],
         observation: &mut [Self::Observation],
-    ) -> Result<(), OptionsError> {
-        assert!(options.is_empty(), "this environment takes no options");
-        self.reset(seed, observation);
-        Ok(())
+    ) -> Result<(), OptionsError>;
+
+    /// As [`reset_with`](Env::reset_with) without options.
+    ///
+    /// # Panics
+    /// As that.
+    fn reset(&mut self, seed: Option<u64>, observation: &mut [Self::Observation]) {
+        self.reset_with(seed, &[], observation).expect("invariant: defaults are possible");
     }
 
     /// Whether [`step`](Env::step) would take `action` now.

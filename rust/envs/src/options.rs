@@ -42,9 +42,21 @@ pub fn bounds(low: f64, high: f64, most: f64) -> Result<[f64; 2], OptionsError> 
     }
 }
 
-/// The bounds that the values of [`low_and_high`] are.
-pub fn bounds_of(options: &[f64]) -> Result<[f64; 2], OptionsError> {
-    bounds(options[0], options[1], f64::INFINITY)
+/// The values of `options`, or their defaults where there are none.
+///
+/// # Panics
+/// If there is another number of values.
+pub fn values<const N: usize>(given: &[f64], options: &[ResetOption; N]) -> [f64; N] {
+    if given.is_empty() {
+        return options.map(|option| option.default);
+    }
+    given.try_into().expect("a value for each option, or none")
+}
+
+/// The bounds that the values of [`low_and_high`] are, no further from zero than `most`.
+pub fn bounds_of(given: &[f64], options: &[ResetOption; 2], most: f64) -> Result<[f64; 2], OptionsError> {
+    let [low, high] = values(given, options);
+    bounds(low, high, most)
 }
 
 #[cfg(test)]
@@ -53,6 +65,8 @@ mod tests {
 
     #[test]
     fn bounds_must_be_finite_and_in_order() {
+        let bounds_of = |given: &[f64]| super::bounds_of(given, &low_and_high([-1.0, 2.0]), f64::INFINITY);
+        assert_eq!(bounds_of(&[]), Ok([-1.0, 2.0]));
         assert_eq!(bounds_of(&[-0.5, 0.25]), Ok([-0.5, 0.25]));
         assert_eq!(bounds_of(&[0.25, 0.25]), Ok([0.25, 0.25]));
         for [low, high] in [[1.0, -1.0], [f64::NAN, 1.0], [0.0, f64::NAN], [f64::NEG_INFINITY, 1.0], [-1e308, 1e308]] {

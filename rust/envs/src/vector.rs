@@ -119,10 +119,7 @@ impl<E: Env> Vector<E> {
         }
         for (row, (&seed, obs)) in seeds.iter().zip(obs.chunks_exact_mut(elements)).enumerate() {
             let id = ids.map_or(row, |ids| ids[row]);
-            match options {
-                None => self.envs[id].reset(seed, obs),
-                Some(options) => self.envs[id].reset_with(seed, options, obs)?, // the first refuses, or none does
-            }
+            self.envs[id].reset_with(seed, options.unwrap_or_default(), obs)?; // the first refuses, or none does
             self.over[id] = false;
         }
         Ok(())

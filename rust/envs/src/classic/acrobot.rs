@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 use crate::math::{sin_cos_single, squared};
-use crate::options::{bounds, low_and_high};
+use crate::options::{bounds_of, low_and_high};
 use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
 const GRAVITY: f64 = 9.8;
@@ -40,14 +40,6 @@ impl Acrobot {
     /// One that waits for its first reset.
     pub fn new() -> Self {
         Self { motion: [0.0; 4], episode: Episode::new() }
-    }
-
-    fn start(&mut self, seed: Option<u64>, [low, high]: [f64; 2], observation: &mut [f32]) {
-        let generator = self.episode.begin(seed);
-        // A first state has single precision, and so have its sines.
-        let start: [f32; 4] = std::array::from_fn(|_| generator.uniform(low, high) as f32);
-        self.motion = start.map(f64::from);
-        self.write([sin_cos_single(start[0]), sin_cos_single(start[1])], observation);
     }
 
     fn is_terminal(&self) -> bool {
@@ -121,18 +113,18 @@ impl Env for Acrobot {
         Space::discrete(3)
     }
 
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
-        self.start(seed, START, observation);
-    }
-
     fn reset_options(&self) -> &'static [ResetOption] {
         &OPTIONS
     }
 
     fn reset_with(&mut self, seed: Option<u64>, options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
         // Angles of states that come of others would take for ever to wrap.
-        let bounds = bounds(options[0], options[1], SPEED_LIMITS[1])?;
-        self.start(seed, bounds, observation);
+        let [low, high] = bounds_of(options, &OPTIONS, SPEED_LIMITS[1])?;
+        let generator = self.episode.begin(seed);
+        // A first state has single precision, and so have its sines.
+        let start: [f32; 4] = std::array::from_fn(|_| generator.uniform(low, high) as f32);
+        self.motion = start.map(f64::from);
+        self.write([sin_cos_single(start[0]), sin_cos_single(start[1])], observation);
         Ok(())
     }
 

@@ -81,12 +81,6 @@ impl CartPole {
         Self { sutton_barto_reward, motion: Motion([0.0; 4]), episode: Episode::new() }
     }
 
-    fn start(&mut self, seed: Option<u64>, [low, high]: [f64; 2], observation: &mut [f32]) {
-        let generator = self.episode.begin(seed);
-        self.motion = Motion(std::array::from_fn(|_| generator.uniform(low, high)));
-        self.motion.write(observation);
-    }
-
     /// Found, not decided: whether it is a last step cannot be foretold.
     #[inline(always)]
     fn reward(&self, terminated: bool) -> f64 {
@@ -118,17 +112,15 @@ impl Env for CartPole {
         Space::discrete(2)
     }
 
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
-        self.start(seed, START, observation);
-    }
-
     fn reset_options(&self) -> &'static [ResetOption] {
         &OPTIONS
     }
 
     fn reset_with(&mut self, seed: Option<u64>, options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
-        let bounds = bounds_of(options)?;
-        self.start(seed, bounds, observation);
+        let [low, high] = bounds_of(options, &OPTIONS, f64::INFINITY)?;
+        let generator = self.episode.begin(seed);
+        self.motion = Motion(std::array::from_fn(|_| generator.uniform(low, high)));
+        self.motion.write(observation);
         Ok(())
     }
 

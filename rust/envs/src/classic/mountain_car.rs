@@ -32,12 +32,6 @@ impl MountainCar {
         Self { goal_velocity, position: 0.0, velocity: 0.0, episode: Episode::new() }
     }
 
-    fn start(&mut self, seed: Option<u64>, [low, high]: [f64; 2], observation: &mut [f32]) {
-        self.position = self.episode.begin(seed).uniform(low, high);
-        self.velocity = 0.0;
-        self.write(observation);
-    }
-
     fn accelerate(&mut self, direction: f64) {
         let acceleration = direction * FORCE + (3.0 * self.position).cos() * -GRAVITY;
         self.velocity = (self.velocity + acceleration).clamp(-SPEED_LIMIT, SPEED_LIMIT);
@@ -70,17 +64,15 @@ impl Env for MountainCar {
         Space::discrete(3)
     }
 
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
-        self.start(seed, START, observation);
-    }
-
     fn reset_options(&self) -> &'static [ResetOption] {
         &OPTIONS
     }
 
     fn reset_with(&mut self, seed: Option<u64>, options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
-        let bounds = bounds_of(options)?;
-        self.start(seed, bounds, observation);
+        let [low, high] = bounds_of(options, &OPTIONS, f64::INFINITY)?;
+        self.position = self.episode.begin(seed).uniform(low, high);
+        self.velocity = 0.0;
+        self.write(observation);
         Ok(())
     }
 

@@ -37,13 +37,6 @@ impl MountainCarContinuous {
         Self { goal_velocity, position: 0.0, velocity: 0.0, single: false, episode: Episode::new() }
     }
 
-    fn start(&mut self, seed: Option<u64>, [low, high]: [f64; 2], observation: &mut [f32]) {
-        self.position = self.episode.begin(seed).uniform(low, high);
-        self.velocity = 0.0;
-        self.single = false;
-        self.write(observation);
-    }
-
     /// Moves the car, and says whether it is at the goal.
     fn accelerate(&mut self, action: f32) -> bool {
         // Sums and products of two singles, rounded to single precision, are the same computed in double precision first.
@@ -99,17 +92,16 @@ impl Env for MountainCarContinuous {
         Space::symmetric::<f32>(&[1.0])
     }
 
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
-        self.start(seed, START, observation);
-    }
-
     fn reset_options(&self) -> &'static [ResetOption] {
         &OPTIONS
     }
 
     fn reset_with(&mut self, seed: Option<u64>, options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
-        let bounds = bounds_of(options)?;
-        self.start(seed, bounds, observation);
+        let [low, high] = bounds_of(options, &OPTIONS, f64::INFINITY)?;
+        self.position = self.episode.begin(seed).uniform(low, high);
+        self.velocity = 0.0;
+        self.single = false;
+        self.write(observation);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 use crate::math::{squared, squared_single};
-use crate::options::bounds;
+use crate::options::{bounds, values};
 use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
 const SPEED_LIMIT: f64 = 8.0;
@@ -37,12 +37,6 @@ impl Pendulum {
     /// One that waits for its first reset, under a `gravity` in m/s²; 10 in Gymnasium.
     pub fn new(gravity: f64) -> Self {
         Self { gravity, angle: 0.0, velocity: 0.0, sine: 0.0, episode: Episode::new() }
-    }
-
-    fn start(&mut self, seed: Option<u64>, greatest: [f64; 2], observation: &mut [f32]) {
-        let generator = self.episode.begin(seed);
-        [self.angle, self.velocity] = greatest.map(|bound| generator.uniform(-bound, bound));
-        self.write(observation);
     }
 
     /// What the present state and `torque` cost.
@@ -98,20 +92,18 @@ impl Env for Pendulum {
         Space::symmetric::<f32>(&[f64::from(TORQUE_LIMIT)])
     }
 
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [f32]) {
-        self.start(seed, START, observation);
-    }
-
     fn reset_options(&self) -> &'static [ResetOption] {
         &OPTIONS
     }
 
     fn reset_with(&mut self, seed: Option<u64>, options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
-        let greatest = [options[0], options[1]];
+        let greatest = values(options, &OPTIONS);
         for bound in greatest {
             bounds(-bound, bound, f64::INFINITY)?;
         }
-        self.start(seed, greatest, observation);
+        let generator = self.episode.begin(seed);
+        [self.angle, self.velocity] = greatest.map(|bound| generator.uniform(-bound, bound));
+        self.write(observation);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use rlfast_core::rng::numpy::Generator;
 
-use crate::{Env, Episode, LoadError, Outcome, Space, State, StepError};
+use crate::{Env, Episode, LoadError, OptionsError, Outcome, Space, State, StepError};
 
 /// Values of the cards of one suit; the deck never runs out.
 const SUIT: [u8; 13] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10, 10];
@@ -120,7 +120,7 @@ impl Env for Blackjack {
         Space::discrete(2)
     }
 
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [i64]) {
+    fn reset_with(&mut self, seed: Option<u64>, _options: &[f64], observation: &mut [i64]) -> Result<(), OptionsError> {
         let generator = self.episode.begin(seed);
         [self.player, self.dealer] = [Hand::default(); 2];
         self.open = self.dealer.draw(generator);
@@ -133,6 +133,7 @@ impl Env for Blackjack {
             generator.below(3);
         }
         self.write(observation);
+        Ok(())
     }
 
     fn check(&self, action: &[i64]) -> Result<(), StepError> {

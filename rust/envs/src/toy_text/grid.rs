@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::table::Table;
-use crate::{Env, Episode, InfoField, LoadError, Outcome, Space, State, StepError};
+use crate::{Env, Episode, InfoField, LoadError, OptionsError, Outcome, Space, State, StepError};
 
 /// A walk over the fields of a grid, on which each action leads to known fields with known probabilities. What is built from the
 /// same map, clones included, shares one table of them.
@@ -41,10 +41,11 @@ impl Env for Grid {
         Space::discrete(self.table.actions() as i64)
     }
 
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [i64]) {
+    fn reset_with(&mut self, seed: Option<u64>, _options: &[f64], observation: &mut [i64]) -> Result<(), OptionsError> {
         self.field = self.table.start(self.episode.begin(seed));
         self.probability = 1.0;
         observation.copy_from_slice(&[self.field as i64]);
+        Ok(())
     }
 
     fn check(&self, action: &[i64]) -> Result<(), StepError> {

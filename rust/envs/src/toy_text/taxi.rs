@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::table::{Branch, Table};
-use crate::{Env, Episode, InfoField, LoadError, Outcome, Space, State, StepError};
+use crate::{Env, Episode, InfoField, LoadError, OptionsError, Outcome, Space, State, StepError};
 
 /// The streets: a taxi passes between two columns where there is a colon.
 const MAP: [&[u8; 11]; 5] = [b"|R: | : :G|", b"| : | : : |", b"| : : : : |", b"| | : | : |", b"|Y| : |B: |"];
@@ -172,12 +172,13 @@ impl Env for Taxi {
         Space::discrete(ACTIONS as i64)
     }
 
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [i64]) {
+    fn reset_with(&mut self, seed: Option<u64>, _options: &[f64], observation: &mut [i64]) -> Result<(), OptionsError> {
         let generator = self.episode.begin(seed);
         self.at = self.table.start(generator);
         self.probability = 1.0;
         self.wavering = self.fickle.is_some_and(|probability| generator.random() < probability);
         observation.copy_from_slice(&[self.at as i64]);
+        Ok(())
     }
 
     fn check(&self, action: &[i64]) -> Result<(), StepError> {

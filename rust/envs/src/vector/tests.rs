@@ -1,7 +1,7 @@
 //! Vectors of toys whose whole life is told in their observations.
 
 use super::*;
-use crate::{Outcome, StepError};
+use crate::{OptionsError, Outcome, StepError};
 
 /// Counts: its observation is (its episode, the step in it), its episodes last as many steps as its seed says.
 #[derive(Clone, Default)]
@@ -30,10 +30,11 @@ impl Env for Counter {
         Space::discrete(10)
     }
 
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [i64]) {
+    fn reset_with(&mut self, seed: Option<u64>, _options: &[f64], observation: &mut [i64]) -> Result<(), OptionsError> {
         self.length = seed.unwrap_or(self.length);
         (self.episode, self.steps, self.running) = (self.episode + 1, 0, true);
         self.show(observation);
+        Ok(())
     }
 
     fn check(&self, action: &[i64]) -> Result<(), StepError> {

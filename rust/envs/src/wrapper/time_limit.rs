@@ -45,11 +45,6 @@ impl<E: Env> Env for TimeLimit<E> {
         self.env.action_space()
     }
 
-    fn reset(&mut self, seed: Option<u64>, observation: &mut [Self::Observation]) {
-        self.steps = 0;
-        self.env.reset(seed, observation);
-    }
-
     fn reset_options(&self) -> &'static [ResetOption] {
         self.env.reset_options()
     }
