@@ -164,7 +164,7 @@ class _Writer:
         if (fixed := _fixed(value)) is not None:
             return {"kind": "fixed", "is": fixed}
         if isinstance(value, gym.Space) and not inside:
-            return {"kind": "space", "streams": [self.write(s._np_random, path) for s in _spaces(value)]}  # noqa: SLF001
+            return {"kind": "space", "streams": [self.write(s.np_random, path) for s in _spaces(value)]}
         if not inside and not isinstance(value, gym.Env) and _is_plain_object(value):
             return {"kind": "object", "class": _name(kind), "attributes": self.attributes(value, path)}
         raise NotImplementedError(f"{path} is a {_name(kind)}, whose state cannot be written down")
@@ -203,27 +203,26 @@ def _spaces(space: gym.Space[Any]) -> list[gym.Space[Any]]:
     return found
 
 
-def space_streams(space: gym.Space[Any]) -> list[dict[str, Any] | None]:
-    """Where the random streams of a space and of all within it stand; None for those not begun yet.
+def space_streams(space: gym.Space[Any]) -> list[dict[str, Any]]:
+    """Where the random streams of a space and of all within it stand. Those that nobody seeded begin here, from the
+    system's entropy, so that whoever goes on from there draws what the space itself will.
 
-    >>> space = gym.spaces.Tuple([gym.spaces.Discrete(9), gym.spaces.Discrete(9)], seed=0)
+    >>> space = gym.spaces.Tuple([gym.spaces.Discrete(9), gym.spaces.Discrete(9)])
     >>> streams, first = space_streams(space), space.sample()
     >>> set_space_streams(space, streams)
     >>> space.sample() == first
     True
     """
-    streams: list[Any] = [one._np_random for one in _spaces(space)]  # noqa: SLF001 (the property would begin them)
-    return [None if stream is None else _stream_state(stream) for stream in streams]
+    return [_stream_state(one.np_random) for one in _spaces(space)]
 
 
-def set_space_streams(space: gym.Space[Any], streams: list[dict[str, Any] | None]) -> None:
+def set_space_streams(space: gym.Space[Any], streams: list[dict[str, Any]]) -> None:
     """Goes on where :func:`space_streams` was taken.
 
     :raises ValueError: the space has other parts.
     """
     for one, state in zip(_spaces(space), streams, strict=True):
-        stream: Any = None if state is None else _generator(state)
-        one._np_random = stream  # noqa: SLF001
+        one._np_random = _generator(state)  # noqa: SLF001
 
 
 def _stream_state(stream: np.random.Generator) -> dict[str, Any]:
