@@ -16,22 +16,19 @@ const WORTH_SHARING: f64 = 16_000.0;
 const CHUNK: f64 = 5_000.0;
 /// Chunks for each thread, at the most: more of them leave less to wait for when a thread is put to sleep in the midst of one.
 const CHUNKS_PER_THREAD: usize = 4;
-/// Steps alone on the caller's thread, for a first idea of what one costs.
+/// Steps that either way is given for an idea of what it costs.
 const TRIALS: u32 = 8;
 /// Later, every so many steps are timed.
 const TIMED: u32 = 64;
-/// And after so many, sharing that did not pay is tried again.
-const RETRY: u32 = 1024;
-/// A whole step is slower than its quickest chunk, by which its cost is judged while it is shared.
-const LUCK: f64 = 1.25;
+/// And after so many, the way that did not pay is tried again: what a thread costs changes with what else the machine does.
+const RETRY: u32 = 4096;
 
 /// Knows what a step costs.
 pub(super) struct Sharing {
-    nanos_per_row: f64,
+    alone: Cost,
+    /// Waking and waiting included.
+    shared: Cost,
     steps: u32,
-    /// What a row costs where the step is shared, waking and waiting included.
-    shared_nanos_per_row: f64,
-    shared_steps: u32,
     /// Tests: chunks of every step.
     #[cfg(test)]
     pub always: Option<usize>,
@@ -40,13 +37,23 @@ pub(super) struct Sharing {
 impl Default for Sharing {
     fn default() -> Self {
         Self {
-            nanos_per_row: f64::INFINITY,
+            alone: Cost(f64::INFINITY),
+            shared: Cost(f64::INFINITY),
             steps: 0,
-            shared_nanos_per_row: f64::INFINITY,
-            shared_steps: 0,
             #[cfg(test)]
             always: None,
         }
+    }
+}
+
+/// Nanoseconds for a row of a whole step. Half a step tells little of it: cores that work at the same time slow each other down.
+#[derive(Clone, Copy)]
+struct Cost(f64);
+
+impl Cost {
+    /// Fast to believe in good news: a thread that was put to sleep makes a step seem long, and nothing makes it seem short.
+    fn learn(&mut self, start: Instant, rows: usize) {
+        self.0 = (start.elapsed().as_nanos() as f64 / rows as f64).min(self.0 * 1.1);
     }
 }
 
@@ -54,28 +61,32 @@ impl Sharing {
     /// Runs `part`, alone or in chunks that threads claim. The result is the same.
     pub fn run<E: Env>(&mut self, part: Part<'_, E>, autoreset: Autoreset, events: &mut Events<E::Observation>) {
         let rows = part.rows();
-        let timed = self.steps < TRIALS || self.steps.is_multiple_of(TIMED);
-        let chunks = self.chunks(rows);
-        self.steps = self.steps.checked_add(1).unwrap_or(TRIALS);
-        if chunks > 1 && part.ids.is_none_or(<[usize]>::is_sorted) {
-            let start = Instant::now();
-            let alone = share(part, chunks, autoreset, events);
-            let shared = start.elapsed().as_nanos() as f64 / rows as f64;
-            self.learn(alone);
-            self.shared_nanos_per_row = shared.min(self.shared_nanos_per_row * 1.1);
-            self.shared_steps = self.shared_steps.saturating_add(1);
-        } else if timed && rows > 0 {
-            let start = Instant::now();
+        if rows == 0 {
+            return;
+        }
+        let timed = self.is_trial() || self.steps.is_multiple_of(TIMED);
+        let chunks = if part.ids.is_none_or(<[usize]>::is_sorted) { self.chunks(rows) } else { 1 };
+        self.steps = self.steps.wrapping_add(1);
+        let start = timed.then(Instant::now);
+        if chunks > 1 {
+            share(part, chunks, autoreset, events);
+        } else {
             part.run(autoreset, events);
-            self.learn(start.elapsed().as_nanos() as f64 / rows as f64);
-        } else if rows > 0 {
-            part.run(autoreset, events);
+        }
+        if let Some(start) = start {
+            let cost = if chunks > 1 { &mut self.shared } else { &mut self.alone };
+            cost.learn(start, rows);
         }
     }
 
     /// Whether the work on `rows` rows is worth another thread.
     pub fn is_long(&self, rows: usize) -> bool {
-        self.steps > 0 && self.nanos_per_row * rows as f64 >= WORTH_SHARING
+        self.alone.0.is_finite() && self.alone.0 * rows as f64 >= WORTH_SHARING
+    }
+
+    /// Whether this step is one of those that try a way.
+    fn is_trial(&self) -> bool {
+        self.steps % RETRY < 2 * TRIALS
     }
 
     fn chunks(&self, rows: usize) -> usize {
@@ -84,30 +95,21 @@ impl Sharing {
             return chunks.min(rows);
         }
         let threads = pool::threads();
-        if threads == 1 || self.steps < TRIALS || !self.is_long(rows) {
+        let is_shared = match self.steps % RETRY {
+            ..TRIALS => false,
+            TRIALS.. if self.is_trial() => true,
+            _ => self.shared.0 < self.alone.0,
+        };
+        if threads == 1 || !is_shared || !self.is_long(rows) {
             return 1;
         }
-        let is_tried = self.shared_steps >= TRIALS && !self.steps.is_multiple_of(RETRY);
-        if is_tried && self.shared_nanos_per_row >= self.nanos_per_row * LUCK {
-            return 1;
-        }
-        let work = self.nanos_per_row * rows as f64;
+        let work = self.alone.0 * rows as f64;
         ((work / CHUNK) as usize).clamp(2, threads * CHUNKS_PER_THREAD).min(rows)
-    }
-
-    /// Fast to believe in good news: a thread that was put to sleep makes a step seem long, and nothing makes it seem short.
-    fn learn(&mut self, nanos_per_row: f64) {
-        self.nanos_per_row = nanos_per_row.min(self.nanos_per_row * 1.1);
     }
 }
 
-/// Runs `part` in `chunks`, and gives the nanoseconds for a row of the quickest.
-fn share<E: Env>(
-    mut rest: Part<'_, E>,
-    chunks: usize,
-    autoreset: Autoreset,
-    events: &mut Events<E::Observation>,
-) -> f64 {
+/// Runs `part` in `chunks`.
+fn share<E: Env>(mut rest: Part<'_, E>, chunks: usize, autoreset: Autoreset, events: &mut Events<E::Observation>) {
     let total = rest.rows();
     let mut parts = Vec::with_capacity(chunks);
     for chunk in 1..chunks {
@@ -118,21 +120,46 @@ fn share<E: Env>(
     }
     parts.push(rest);
     // Each is locked once, by the thread that claimed it: the lock hands it over.
-    let parts: Vec<_> = parts.into_iter().map(|part| Mutex::new((Some(part), Events::default(), 0.0))).collect();
+    let parts: Vec<_> = parts.into_iter().map(|part| Mutex::new((Some(part), Events::default()))).collect();
     pool::run(chunks, |chunk| {
         let mut slot = parts[chunk].lock().unwrap_or_else(PoisonError::into_inner);
-        let (part, events, nanos) = &mut *slot;
+        let (part, events) = &mut *slot;
         if let Some(part) = part.take() {
-            let (start, rows) = (Instant::now(), part.rows());
             part.run(autoreset, events);
-            *nanos = start.elapsed().as_nanos() as f64 / rows as f64;
         }
     });
-    let mut quickest = f64::INFINITY;
     for slot in parts {
-        let (_, more, nanos) = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (_, more) = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
         events.append(more);
-        quickest = quickest.min(nanos);
     }
-    quickest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quicker_way_is_taken_and_the_other_tried_now_and_then() {
+        let is_shared = |alone, shared, steps| {
+            Sharing { alone: Cost(alone), shared: Cost(shared), steps, ..Sharing::default() }.chunks(10_000) > 1
+        };
+        let many = pool::threads() > 1;
+        for period in [0, RETRY, 7 * RETRY] {
+            assert!(!is_shared(20.0, 5.0, period), "the first steps are alone");
+            assert_eq!(is_shared(20.0, f64::INFINITY, period + TRIALS), many, "then sharing is tried");
+            assert_eq!(is_shared(20.0, 15.0, period + 2 * TRIALS), many);
+            assert!(!is_shared(20.0, 21.0, period + 2 * TRIALS));
+            assert!(!is_shared(1.0, 0.5, period + 2 * TRIALS), "too short to be worth a thread");
+        }
+    }
+
+    #[test]
+    fn a_cost_follows_good_news_at_once_and_bad_news_slowly() {
+        let (mut cost, long_ago) = (Cost(1e12), Instant::now() - std::time::Duration::from_secs(1));
+        cost.learn(long_ago, 1000);
+        assert!((1e6..1e8).contains(&cost.0), "{}", cost.0);
+        cost.0 = 10.0;
+        cost.learn(long_ago, 1000);
+        assert!((cost.0 - 11.0).abs() < 1e-9, "{}", cost.0);
+    }
 }
