@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
+Ids: TypeAlias = int | Sequence[int] | NDArray[np.integer[Any]]
+"""Some of the environments, by number."""
 
 
 def as_autoreset_mode(mode: AutoresetMode | str | None) -> AutoresetMode | None:

@@ -98,8 +98,3 @@ def unbatched(space: gym.Space[Any], value: Any, *, copy: bool) -> Tree:
     if isinstance(space, _tree.ARRAY_SPACES):
         return np.array(value, dtype=space.dtype) if copy else np.asarray(value, dtype=space.dtype)
     return _tree.objects(value)
-
-
-def call(envs: BaseVectorEnv, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """Attribute ``name`` of each environment, or, where it is a method, what it returns."""
-    return tuple(envs._backend.call(name, args, kwargs, envs._idle(None)))  # noqa: SLF001

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rlfast.env._arguments import Ids
     from rlfast.env.backend import Tree
-    from rlfast.env.vector import Ids, VectorStep
+    from rlfast.env.vector import VectorStep
 
     Told = NDArray[np.float64] | None
     """Infos, one row for each environment; None where there are none."""

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rlfast.env._arguments import Ids
     from rlfast.env.backend import Rows, Tree
     from rlfast.env.info import Info
-    from rlfast.env.vector import BaseVectorEnv, Ids, Seeds
+    from rlfast.env.vector import BaseVectorEnv, Seeds
 
 
 class VectorEnvNormObs(VectorEnvWrapper):

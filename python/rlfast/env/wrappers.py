@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rlfast.env._arguments import Ids
     from rlfast.env.backend import Rows, Tree
     from rlfast.env.info import Info
-    from rlfast.env.vector import Ids, Seeds
+    from rlfast.env.vector import Seeds
 
 
 class VectorEnvWrapper(BaseVectorEnv):
