@@ -14,11 +14,13 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use rlfast_core::memory::{Region, Storage};
 
-/// Outputs of at least this size get memory that is used again when their last view dies: page faults of a fresh block cost
-/// as much as filling it.
-const RECYCLED: usize = 8 << 20;
-/// Blocks that are kept for use again.
-const KEPT: usize = 4;
+/// Outputs of at least this size get memory that is used again when their last view dies: the system's allocator may give blocks
+/// back at each turn, and page faults of a fresh one cost more than filling it. Smaller ones do better on its large pages.
+const RECYCLED: usize = 1 << 20;
+/// Blocks that are kept for use again, at the most; and when they have more than so many bytes together.
+const KEPT: usize = 16;
+const KEPT_LARGE: usize = 4;
+const LARGE: usize = 64 << 20;
 
 /// Whether `object` is exactly an `ndarray`.
 #[inline]
@@ -219,7 +221,7 @@ impl Drop for Recycled {
     fn drop(&mut self) {
         let mut free = FREE.lock();
         free.extend(self.block.take());
-        if free.len() > KEPT {
+        while free.len() > if free.iter().map(|block| block.len()).sum::<usize>() > LARGE { KEPT_LARGE } else { KEPT } {
             free.remove(0);
         }
     }
