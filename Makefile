@@ -72,7 +72,7 @@ interop: $(addprefix .peers/.,modern tianshou1 tianshou12 tianshou2 d3rlpy)
 	touch $@
 endif
 
-bench: build            ## every figure beside the peers, recorded in bench/results (an hour)
+bench: build            ## every figure beside the peers, recorded in bench/results (half an hour, and hours for the times to a threshold)
 	RLFAST_PEERS=$(peers) $(run) pytest bench --record $(PYTEST_ARGS)
 
 bench-quick: build      ## has a hot kernel become slower? against the numbers in bench/results/guard.json (a minute)
