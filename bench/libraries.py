@@ -95,7 +95,8 @@ def interpreter(library: Library) -> str:
             return sys.executable
     except importlib.metadata.PackageNotFoundError:
         pass
-    raise Unavailable(f"{library.distribution} {library.major}: set RLFAST_PEERS or RLFAST_PEER_{library.home.upper()}")
+    wanted = f"{library.distribution} {library.major}x" if library.major else library.distribution
+    raise Unavailable(f"{wanted}: set RLFAST_PEERS or RLFAST_PEER_{library.home.upper()}")
 
 
 @cache
