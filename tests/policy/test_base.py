@@ -334,6 +334,15 @@ class TestEpisodicReturn:
         assert advantage == pytest.approx(expected, abs=1e-5)
         assert returns == pytest.approx(expected + wide[1], abs=1e-5)
 
+    @pytest.mark.parametrize("kind", [list, lambda indices: indices.astype(np.int32)])
+    def test_indices_of_any_integers(self, make_buffer, kind):
+        buffer = make_buffer(20)
+        batch, indices = buffer.batch(buffer.all()), buffer.all()
+        expected = BasePolicy.compute_episodic_return(batch, buffer, indices, gae_lambda=1.0)
+        assert np.array_equal(
+            BasePolicy.compute_episodic_return(batch, buffer, kind(indices), gae_lambda=1.0), expected
+        )
+
     def test_no_rows_have_no_returns(self, make_buffer):
         buffer = make_buffer(20)
         nothing = np.zeros(0, np.int64)

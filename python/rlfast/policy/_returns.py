@@ -74,7 +74,7 @@ class ReturnEstimation:
             None if v_s_ is None else _floats(v_s_),
             np.asarray(batch.terminated),
             np.asarray(batch.truncated),
-            indices,
+            np.asarray(indices, np.int64),
             buffer.unfinished_index(),
             gamma,
             gae_lambda,
