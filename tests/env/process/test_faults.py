@@ -167,10 +167,10 @@ def test_a_worker_that_is_stopped_hangs(make):
 
 @pytest.mark.pitfall("E6")
 def test_a_slow_environment_does_not_hang_when_each_step_is_in_time(make):
-    pool = make([lambda: Slow(0.1, length=9)] * 4, num_workers=1, step_timeout=0.3)
+    pool = make([lambda: Slow(0.3, length=9)] * 4, num_workers=1, step_timeout=1.1)
     reset(pool)
     for _ in range(2):
-        assert len(step(pool).env_id) == 4  # 0.4 seconds together
+        assert len(step(pool).env_id) == 4  # 1.2 seconds together
 
 
 @pytest.mark.pitfall("E6")
