@@ -107,6 +107,19 @@ def test_the_clip_stops_the_gradient():
     assert (-5 * log_prob.grad).tolist() == pytest.approx([0.0, -1.5, 1.0, 0.0, 0.0])  # ratio * advantage, or none
 
 
+@pytest.mark.parametrize("eps_clip", [0.0, 0.2, 1.5])
+def test_clipped_surrogate_loss_is_the_equation_and_so_is_its_gradient(eps_clip):
+    torch.manual_seed(0)
+    log_prob = torch.randn(1000).requires_grad_()
+    old, advantage = torch.randn(1000), torch.randn(1000)
+    advantage[::10] = 0
+    ratio = (log_prob - old).exp()
+    literal = -torch.min(ratio * advantage, ratio.clip(1 - eps_clip, 1 + eps_clip) * advantage).mean()
+    loss = clipped_surrogate_loss(log_prob, old, advantage, eps_clip)
+    torch.testing.assert_close(loss, literal)
+    torch.testing.assert_close(*torch.autograd.grad(loss, log_prob), *torch.autograd.grad(literal, log_prob))
+
+
 def test_ratios_of_each_dimension_share_the_advantage():
     log_prob = torch.tensor([[0.0, math.log(2.0)], [math.log(0.5), 0.0]])
     loss = clipped_surrogate_loss(log_prob, torch.zeros(2, 2), torch.tensor([1.0, 10.0]))

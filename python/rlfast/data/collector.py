@@ -281,7 +281,7 @@ class Collector:
                 self.env.render()
                 time.sleep(manner.render)
             goal.advance(tally.steps - before, ended)
-            if not self._resets_itself and np.count_nonzero(self._stale):
+            if not self._resets_itself and True in self._stale.tobytes():
                 again = np.intersect1d(np.flatnonzero(self._stale), goal.ready, assume_unique=True)
                 if len(again):
                     self._reset(again, reset_kwargs)
@@ -331,7 +331,7 @@ class Collector:
     def _record(self, rows: Rows, tally: Tally) -> Ids:
         """Stores the transitions, and remembers where the next actions start; which environments' episodes ended."""
         ids, done = rows.env_id, rows.done
-        ends = np.count_nonzero(done) > 0
+        ends = True in done.tobytes()  # the quickest way to ask
         transition = {
             **self._asked.take(ids),
             "rew": rows.rew,

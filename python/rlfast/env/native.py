@@ -10,11 +10,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast._core import NativeEnvs, SchemaMismatch, native_envs
-from rlfast.env import _gymnasium, _tree
+from rlfast.env import _gymnasium
 from rlfast.env._actions import converter
 from rlfast.env._arguments import as_autoreset_mode
 from rlfast.env._rows import joined
-from rlfast.env.backend import Backend, Rows
+from rlfast.env.backend import Backend, Everyone, Rows
 from rlfast.env.info import Info
 from rlfast.env.vector import BaseVectorEnv
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     Told = NDArray[np.float64] | None
     """Infos, one row for each environment; None where there are none."""
     Events = tuple[NDArray[np.int64], NDArray[Any] | None, Told] | None
-    """Rows that were reset, and, if within the step that ended their episodes, the final observations and infos."""
+    """Rows that were reset, and, if within the step that ended their episodes, what all observed before that, and the
+    final infos of these rows."""
     Answer = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Told, Events]
 
 
@@ -157,10 +158,11 @@ class NativeBackend(Backend):
         self._is_tuple = isinstance(self.single_observation_space, gym.spaces.Tuple)
         self._convert = converter(self.single_action_space)
         self._fields = _fields(self.envs.info_fields)
-        self._in_order = np.arange(num_envs).tobytes()  # the quickest to compare
+        self._is_everyone = Everyone(np.arange(num_envs))
         self._never_seeded = np.ones(num_envs, dtype=bool)
         self._fresh_seeds: list[int] = []
         self._answers: list[Rows] = []
+        self._nothing = Info(num_envs)
 
     def reset(
         self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
@@ -199,7 +201,7 @@ class NativeBackend(Backend):
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.send`: steps at once."""
-        some = None if ids.tobytes() == self._in_order else ids
+        some = None if self._is_everyone(ids) else ids
         try:
             answer = self.envs.step(actions, some)
         except SchemaMismatch:
@@ -235,7 +237,7 @@ class NativeBackend(Backend):
                 valid = np.ones(len(ids), dtype=bool)
                 valid[at] = False
             else:
-                obs_next = _tree.put(shown, self.as_observations(final_obs), at)
+                obs_next = self.as_observations(final_obs)
                 final_info = self._info(final_told, len(ids), at)
         info = self._info(told, len(ids))
         return Rows(ids, shown, obs_next, rew, terminated, truncated, info, final_info, valid)
@@ -243,7 +245,7 @@ class NativeBackend(Backend):
     def _info(self, told: Told, rows: int, at: NDArray[np.int64] | None = None) -> Info:
         """The infos of ``rows`` environments, of which the rows ``at`` have any (None: all)."""
         if told is None:
-            return Info(rows)
+            return self._nothing if rows == self.num_envs else Info(rows)
         columns: dict[str, Any] = {}
         for name, dtype, shape, place in self._fields:
             values = told[:, place].reshape(-1, *shape)

@@ -146,7 +146,8 @@ def clipped_surrogate_loss(
     -0.850...
     """
     ratio = (log_prob - log_prob_old).exp().T if log_prob.dim() > 1 else (log_prob - log_prob_old).exp()
-    objective = torch.minimum(ratio * advantage, ratio.clamp(1.0 - eps_clip, 1.0 + eps_clip) * advantage)
+    # Of the clip, only the bound on the side of the advantage can be the minimum: a constant, without a gradient.
+    objective = torch.minimum(ratio * advantage, torch.add(advantage, advantage.abs(), alpha=eps_clip))
     if dual_clip is not None:
         objective = torch.where(advantage < 0, torch.maximum(objective, dual_clip * advantage), objective)
     return -objective.mean()
@@ -175,11 +176,10 @@ def value_loss(
     >>> value_loss(torch.tensor([3.0]), torch.tensor([3.0]), torch.tensor([1.0]), eps_clip=0.5).item()
     2.25
     """
-    loss = (returns - value).square()
-    if value_old is not None:
-        clipped = value_old + (value - value_old).clamp(-eps_clip, eps_clip)
-        loss = torch.maximum(loss, (returns - clipped).square())
-    return loss.mean()
+    if value_old is None:
+        return torch.nn.functional.mse_loss(value, returns)
+    clipped = value_old + (value - value_old).clamp(-eps_clip, eps_clip)
+    return torch.maximum((returns - value).square(), (returns - clipped).square()).mean()
 
 
 def soft_value(q1: torch.Tensor, q2: torch.Tensor, log_prob: torch.Tensor, alpha: torch.Tensor | float) -> torch.Tensor:

@@ -15,6 +15,7 @@ from rlfast.utils.seeding import SeededMixin
 if TYPE_CHECKING:
     from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, arr_type
 
+_COUNTED = (Discrete, MultiDiscrete)  # spaces whose actions are counted
 _BOUND_METHODS = ("clip", "tanh", None)
 _ONE = 1 - float(np.finfo(np.float32).eps)  # the largest action whose inverse tanh is finite in float32
 
@@ -93,7 +94,7 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
         """
         array = _as_array(act)
         space = self.action_space
-        if isinstance(space, Discrete | MultiDiscrete):
+        if isinstance(space, _COUNTED):
             return array if self._start is None else array + self._start
         if not isinstance(space, Box):
             return array
@@ -116,7 +117,7 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
         """
         array = _as_array(act)
         space = self.action_space
-        if isinstance(space, Discrete | MultiDiscrete):
+        if isinstance(space, _COUNTED):
             return array if self._start is None else array - self._start
         if not isinstance(space, Box):
             return array

@@ -120,8 +120,8 @@ impl NativeEnvs {
 
     /// Steps the environments `ids` (None: all): ``(obs, rew, terminated, truncated, info, events)``. `info` is None where
     /// there is never any. `events` is None, or the rows in which an environment was reset, with, if that was in the step
-    /// that ended its episode, the final observations and infos, one row each. SchemaMismatch for actions that are not
-    /// exactly such an array as the environments take.
+    /// that ended its episode, all observations with the final ones in these rows, and the final infos, one row each.
+    /// SchemaMismatch for actions that are not exactly such an array as the environments take.
     #[pyo3(signature = (actions, ids=None))]
     fn step<'py>(
         &self,
@@ -147,7 +147,7 @@ impl NativeEnvs {
             vector.step(ids.as_deref(), actions, output).map_err(vector_error)?;
         }
         let info = self.told(py, &**vector, ids.as_deref(), rows)?;
-        let events = self.events(py, &**vector)?;
+        let events = self.events(py, &**vector, &obs, rows)?;
         (obs, rew, terminated, truncated, info, events).into_pyobject(py)
     }
 
@@ -188,8 +188,14 @@ impl NativeEnvs {
         Ok(Some(array))
     }
 
-    /// What happened in the last step beside the ordinary.
-    fn events<'py>(&self, py: Python<'py>, vector: &dyn AnyVector) -> PyResult<Option<Object<'py>>> {
+    /// What happened in the last step, of `rows` environments that now show `obs`, beside the ordinary.
+    fn events<'py>(
+        &self,
+        py: Python<'py>,
+        vector: &dyn AnyVector,
+        obs: &Object<'py>,
+        rows: usize,
+    ) -> PyResult<Option<Object<'py>>> {
         let (resets, ended) = (vector.resets(), vector.ended());
         if !resets.is_empty() {
             return Ok(Some((numbers(py, resets), py.None(), py.None()).into_pyobject(py)?.into_any()));
@@ -197,13 +203,18 @@ impl NativeEnvs {
         if ended.is_empty() {
             return Ok(None);
         }
-        let (final_obs, values) = self.observation.fresh(py, ended.len())?;
-        values.copy_from(vector.final_obs());
+        let (obs_next, values) = self.observation.fresh(py, rows)?;
+        values.copy_rows(self.observation.read(obs, rows)?, ended, vector.final_obs());
         let told = vector.final_info();
-        let (final_info, values) = matrix(py, ended.len(), told.len() / ended.len())?;
-        values.copy_from_slice(told);
-        let final_info = (!told.is_empty()).then_some(final_info);
-        Ok(Some((numbers(py, ended), final_obs, final_info).into_pyobject(py)?.into_any()))
+        let final_info = match told.len() / ended.len() {
+            0 => None,
+            columns => {
+                let (array, values) = matrix(py, ended.len(), columns)?;
+                values.copy_from_slice(told);
+                Some(array)
+            }
+        };
+        Ok(Some((numbers(py, ended), obs_next, final_info).into_pyobject(py)?.into_any()))
     }
 }
 

@@ -248,9 +248,10 @@ class PPOPolicy(BasePolicy):
         clip_loss = clipped_surrogate_loss(dist.log_prob(act), logp_old_B, adv_B, self.eps_clip, self.dual_clip)
         value_B = self.critic(obs).flatten()
         vf_loss = value_loss(value_B, returns_B, v_s_B if self.value_clip else None, self.eps_clip)
-        ent_loss = dist.entropy().mean()
+        with torch.set_grad_enabled(self.ent_coef != 0):  # else nobody needs its gradient
+            ent_loss = dist.entropy().mean()
         loss = clip_loss + self.vf_coef * vf_loss
-        if self.ent_coef:  # else nobody needs its gradient
+        if self.ent_coef:
             loss = loss - self.ent_coef * ent_loss
         optim_step(loss, self.optim, self.max_grad_norm)
         return loss.detach(), clip_loss.detach(), vf_loss.detach(), ent_loss.detach()

@@ -39,14 +39,20 @@ macro_rules! erase {
         }
 
         impl ValuesMut<'_> {
-            /// Copies `from`.
+            /// Copies the rows of `from`, but for those numbered `at`, which it takes from `others`, one after the other.
             ///
             /// # Panics
-            /// If they are of another type, or not as many.
-            pub fn copy_from(self, from: Values<'_>) {
-                match (self, from) {
-                    $((Self::$dtype(to), Values::$dtype(from)) => to.copy_from_slice(from),)+
-                    (to, from) => panic!("{from:?} cannot be copied to {to:?}"),
+            /// If they are of different types, or not as many, or there is no such row.
+            pub fn copy_rows(self, from: Values<'_>, at: &[usize], others: Values<'_>) {
+                match (self, from, others) {
+                    $((Self::$dtype(to), Values::$dtype(from), Values::$dtype(others)) => {
+                        to.copy_from_slice(from);
+                        let length = others.len() / at.len().max(1);
+                        for (row, other) in at.iter().zip(others.chunks_exact(length.max(1))) {
+                            to[row * length..][..length].copy_from_slice(other);
+                        }
+                    },)+
+                    (to, from, others) => panic!("{from:?} and {others:?} cannot be copied to {to:?}"),
                 }
             }
         }
