@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -428,3 +429,9 @@ class Collector:
 def _arrays(obs: Any) -> Any:
     """Observations as policies and buffers take them: an array, or dicts of arrays, also where spaces are tuples."""
     return obs if isinstance(obs, np.ndarray) else _tree.storable(obs)
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"AsyncCollector", "CollectStats", "CollectStatsBase"}:  # scripts look for them here, too
+        return getattr(import_module("rlfast.data"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,6 +8,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import asdict
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
@@ -513,3 +514,13 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
 def _returns(stats: CollectStats) -> SequenceSummaryStats:
     assert stats.returns_stat is not None  # noqa: S101 (a test plays at least one episode)
     return stats.returns_stat
+
+
+def __getattr__(name: str) -> Any:
+    if name in {
+        "OfflineTrainer",
+        "OffpolicyTrainer",
+        "OnpolicyTrainer",
+    }:  # scripts look for them here, too
+        return getattr(import_module("rlfast.trainer"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

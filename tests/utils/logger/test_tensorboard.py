@@ -2,7 +2,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.tensorboard import SummaryWriter
 
-from rlfast.utils.logger.tensorboard import TensorboardLogger
+from rlfast.utils.logger.tensorboard import BasicLogger, TensorboardLogger
 
 
 def scalars(folder):
@@ -35,4 +35,13 @@ def test_another_run_goes_on_where_the_events_end(tmp_path):
 def test_an_empty_folder_restores_zeros(tmp_path):
     logger = TensorboardLogger(SummaryWriter(tmp_path))
     assert logger.restore_data() == (0, 0, 0)
+    logger.close()
+
+
+def test_the_old_name_still_works(tmp_path):
+    with pytest.warns(DeprecationWarning, match="now called TensorboardLogger") as warned:
+        logger = BasicLogger(SummaryWriter(tmp_path), train_interval=5)
+    assert warned[0].filename == __file__
+    assert isinstance(logger, TensorboardLogger)
+    assert logger.train_interval == 5
     logger.close()

@@ -11,8 +11,10 @@ wandb = pytest.importorskip("wandb")
 SCRIPT = """
 import sys
 from rlfast.utils import WandbLogger
+from torch.utils.tensorboard import SummaryWriter
 logger = WandbLogger(train_interval=10, update_interval=1, save_interval=1, project="p", name="n", config={"lr": 0.5})
 assert logger.restore_data() == (0, 0, 0)
+logger.load(SummaryWriter("tensorboard"))  # as Tianshou's scripts do
 logger.log_train_data({"returns_stat": {"mean": 3.0}}, 10)
 logger.log_train_data({"returns_stat": {"mean": 4.0}}, 15)  # within the interval
 logger.log_test_data({"returns_stat": {"mean": 5.0}}, 20)
@@ -56,3 +58,13 @@ def test_figures_go_to_a_run_that_stays_here(tmp_path):
     }
     assert tmp_path in Path(lines["DIR"]).parents
     assert list(tmp_path.rglob("*.wandb"))
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    points = {name: [(e.step, e.value) for e in events.Scalars(name)] for name in events.Tags()["scalars"]}
+    assert points == {
+        "train/returns_stat/mean": [(10, 3.0)],
+        "test/returns_stat/mean": [(20, 5.0)],
+        "update/loss": [(7, 0.25)],
+    }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlfast.utils.logger.base import BaseLogger, LogValue
+from rlfast.utils.warning import deprecation
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -94,3 +95,11 @@ class TensorboardLogger(BaseLogger):
     def close(self) -> None:
         """Closes the writer."""
         self.writer.close()
+
+
+class BasicLogger(TensorboardLogger):
+    """The old name of :class:`TensorboardLogger`, with the same arguments."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        deprecation("BasicLogger is now called TensorboardLogger")
+        super().__init__(*args, **kwargs)

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlfast.utils.logger.base import BaseLogger, LogValue
+from rlfast.utils.logger.tensorboard import TensorboardLogger
 
 if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
     from rlfast.utils.logger.base import SaveCheckpointFn
 
 
@@ -50,6 +53,7 @@ class WandbLogger(BaseLogger):
 
         self.save_interval = save_interval
         self.last_save_step = -1
+        self.tensorboard_logger: TensorboardLogger | None = None
         self.wandb_run: Any = wandb.init(
             project=project or "rlfast",
             name=name,
@@ -68,9 +72,18 @@ class WandbLogger(BaseLogger):
             self.wandb_run.define_metric(f"{scope}/{axis}")
             self.wandb_run.define_metric(f"{scope}/*", step_metric=f"{scope}/{axis}")
 
+    def load(self, writer: SummaryWriter) -> None:
+        """Has TensorBoard get the same figures from now on, as scripts for Tianshou ask; nothing here needs it.
+
+        :param writer: of TensorBoard. :meth:`close` closes it.
+        """
+        self.tensorboard_logger = TensorboardLogger(writer)
+
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
         """Sends the figures with their place on the axis ``step_type``."""
         self.wandb_run.log({**data, step_type: step})
+        if self.tensorboard_logger is not None:
+            self.tensorboard_logger.write(step_type, step, data)
 
     def save_data(
         self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
@@ -111,3 +124,5 @@ class WandbLogger(BaseLogger):
     def close(self) -> None:
         """Sends what is left, and ends the run."""
         self.wandb_run.finish()
+        if self.tensorboard_logger is not None:
+            self.tensorboard_logger.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import gymnasium as gym
@@ -199,3 +200,9 @@ def stack(rows: Sequence[Any]) -> NDArray[Any]:
     for i, row in enumerate(rows):
         objects[i] = row
     return objects
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"RayEnvWorker", "SubprocEnvWorker"}:  # they stand on EnvWorker, and scripts look for them here
+        return getattr(import_module("rlfast.env"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

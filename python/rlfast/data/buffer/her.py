@@ -1,0 +1,5 @@
+"""Tianshou 1.0's path to what :mod:`rlfast.data.buffer.hindsight` has."""
+
+from rlfast.data.buffer.hindsight import HERReplayBuffer
+
+__all__ = ["HERReplayBuffer"]

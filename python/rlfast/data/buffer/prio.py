@@ -1,0 +1,5 @@
+"""Tianshou 1.0's path to what :mod:`rlfast.data.buffer.prioritized` has."""
+
+from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer
+
+__all__ = ["PrioritizedReplayBuffer"]

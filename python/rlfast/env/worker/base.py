@@ -1,0 +1,5 @@
+"""Tianshou 1.0's path to what :mod:`rlfast.env.worker` has."""
+
+from rlfast.env.worker import EnvWorker
+
+__all__ = ["EnvWorker"]

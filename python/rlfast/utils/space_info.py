@@ -1,0 +1,112 @@
+"""What networks need to know of an environment's spaces: shapes, dimensions and the range of the actions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from gymnasium import spaces
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import gymnasium as gym
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionSpaceInfo:
+    """The size and the range of actions.
+
+    :param action_shape: shape of a ``Box``; number of actions of a ``Discrete`` space.
+    :param min_action: the smallest of a ``Box``'s lower bounds; the first action of a ``Discrete`` space.
+    :param max_action: the largest of a ``Box``'s upper bounds; the last action of a ``Discrete`` space.
+    """
+
+    action_shape: int | Sequence[int]
+    min_action: float
+    max_action: float
+
+    @property
+    def action_dim(self) -> int:
+        """Number of outputs that a network needs: the product of ``action_shape``."""
+        return _product(self.action_shape)
+
+    @classmethod
+    def from_space(cls, space: gym.Space[Any]) -> Self:
+        """What is to be known of ``space``.
+
+        :raises ValueError: it is neither a ``Box`` nor ``Discrete``.
+        """
+        if isinstance(space, spaces.Box):
+            low, high = float(space.low.min()), float(space.high.max())
+            return cls(action_shape=space.shape, min_action=low, max_action=high)
+        discrete = _discrete(space)
+        last = discrete.start + discrete.n - 1
+        return cls(action_shape=int(discrete.n), min_action=float(discrete.start), max_action=float(last))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservationSpaceInfo:
+    """The size of observations.
+
+    :param obs_shape: shape of a ``Box``; number of observations of a ``Discrete`` space.
+    """
+
+    obs_shape: int | Sequence[int]
+
+    @property
+    def obs_dim(self) -> int:
+        """Number of inputs that a network has: the product of ``obs_shape``."""
+        return _product(self.obs_shape)
+
+    @classmethod
+    def from_space(cls, space: gym.Space[Any]) -> Self:
+        """What is to be known of ``space``.
+
+        :raises ValueError: it is neither a ``Box`` nor ``Discrete``.
+        """
+        return cls(obs_shape=space.shape if isinstance(space, spaces.Box) else int(_discrete(space).n))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceInfo:
+    """What networks need to know of an environment.
+
+    >>> import gymnasium
+    >>> info = SpaceInfo.from_env(gymnasium.make("CartPole-v1"))
+    >>> info.observation_info.obs_shape, info.action_info.action_shape
+    ((4,), 2)
+
+    :param action_info: of its actions.
+    :param observation_info: of its observations.
+    """
+
+    action_info: ActionSpaceInfo
+    observation_info: ObservationSpaceInfo
+
+    @classmethod
+    def from_env(cls, env: gym.Env[Any, Any]) -> Self:
+        """Looks at the spaces of ``env``, as :meth:`from_spaces` does."""
+        return cls.from_spaces(env.action_space, env.observation_space)
+
+    @classmethod
+    def from_spaces(cls, action_space: gym.Space[Any], observation_space: gym.Space[Any]) -> Self:
+        """Looks at both spaces.
+
+        :raises ValueError: one is neither a ``Box`` nor ``Discrete``.
+        """
+        return cls(
+            action_info=ActionSpaceInfo.from_space(action_space),
+            observation_info=ObservationSpaceInfo.from_space(observation_space),
+        )
+
+
+def _discrete(space: gym.Space[Any]) -> spaces.Discrete:
+    if isinstance(space, spaces.Discrete):
+        return space
+    raise ValueError(f"the space must be a Box or Discrete, got {space}: read the shapes of its parts yourself")
+
+
+def _product(shape: int | Sequence[int]) -> int:
+    return shape if isinstance(shape, int) else math.prod(shape)

@@ -1,0 +1,66 @@
+"""What Tianshou 1.0 has at a path of its own is at that path here, and is the same thing as under our name for it."""
+
+from importlib import import_module
+
+import pytest
+
+import rlfast
+
+PATHS = {
+    "data.batch": "Batch BatchProtocol alloc_by_keys_diff create_value",
+    "data.buffer.base": "ReplayBuffer",
+    "data.buffer.cached": "CachedReplayBuffer",
+    "data.buffer.her": "HERReplayBuffer",
+    "data.buffer.manager": "HERReplayBufferManager PrioritizedReplayBufferManager ReplayBufferManager",
+    "data.buffer.prio": "PrioritizedReplayBuffer",
+    "data.buffer.vecbuf": "HERVectorReplayBuffer PrioritizedVectorReplayBuffer VectorReplayBuffer",
+    "data.collector": "AsyncCollector CollectStats CollectStatsBase Collector",
+    "data.stats": "EpochStats InfoStats SequenceSummaryStats TimingStats",
+    "data.types": "LogpOldProtocol ObsBatchProtocol RolloutBatchProtocol",
+    "data.utils.converter": "from_hdf5 to_hdf5 to_numpy to_torch to_torch_as",
+    "data.utils.segtree": "SegmentTree",
+    "env.gym_wrappers": "ContinuousToDiscrete MultiDiscreteToDiscrete TruncatedAsTerminated",
+    "env.pettingzoo_env": "PettingZooEnv",
+    "env.venv_wrappers": "VectorEnvNormObs VectorEnvWrapper",
+    "env.venvs": "BaseVectorEnv DummyVectorEnv RayVectorEnv ShmemVectorEnv SubprocVectorEnv",
+    "env.worker": "DummyEnvWorker EnvWorker RayEnvWorker SubprocEnvWorker",
+    "env.worker.base": "EnvWorker",
+    "env.worker.dummy": "DummyEnvWorker",
+    "env.worker.ray": "RayEnvWorker",
+    "env.worker.subproc": "SubprocEnvWorker",
+    "exploration.random": "BaseNoise GaussianNoise OUNoise",
+    "policy.base": "BasePolicy TrainingStats",
+    "policy.modelfree.dqn": "DQNPolicy DQNTrainingStats",
+    "policy.modelfree.ppo": "PPOPolicy PPOTrainingStats",
+    "policy.modelfree.sac": "SACPolicy SACTrainingStats",
+    "policy.random": "RandomPolicy",
+    "trainer.base": "BaseTrainer OfflineTrainer OffpolicyTrainer OnpolicyTrainer",
+    "trainer.utils": "gather_info test_episode",
+    "utils.conversion": "to_optional_float",
+    "utils.logger.base": "BaseLogger LazyLogger",
+    "utils.logger.tensorboard": "BasicLogger TensorboardLogger",
+    "utils.logger.wandb": "WandbLogger",
+    "utils.lr_scheduler": "MultipleLRSchedulers",
+    "utils.net.common": "MLP ActorCritic DataParallelNet Net NetBase Recurrent",
+    "utils.net.continuous": "Actor ActorProb Critic RecurrentActorProb RecurrentCritic",
+    "utils.net.discrete": "Actor Critic",
+    "utils.optim": "clone_optimizer optim_step",
+    "utils.print": "DataclassPPrintMixin",
+    "utils.progress_bar": "DummyTqdm tqdm_config",
+    "utils.space_info": "ActionSpaceInfo ObservationSpaceInfo SpaceInfo",
+    "utils.statistics": "MovAvg RunningMeanStd",
+    "utils.warning": "deprecation",
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_tianshous_paths(path):
+    module, package = import_module(f"rlfast.{path}"), getattr(rlfast, path.partition(".")[0])
+    for name in PATHS[path].split():
+        assert getattr(module, name) is getattr(package, name, getattr(module, name))
+
+
+@pytest.mark.parametrize("path", ["data.collector", "env.worker", "trainer.base"])
+def test_other_names_are_missed_as_usual(path):
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        _ = import_module(f"rlfast.{path}").Nothing
