@@ -17,10 +17,14 @@ def test_the_suites_are_found():
 
 
 def test_an_unknown_group(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["bench", "replays"])
-    assert stopped.value.code == 2
-    assert "there is no group 'replays': choose from" in capsys.readouterr().err
+    assert main(["bench", "replays"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("rlfast: there is no group 'replays': choose from ")
+    assert error.count("\n") == 1
+    assert main(["bench", "--fast"]) == 2
+    assert capsys.readouterr().err == "rlfast: unrecognized arguments: --fast (rlfast bench --help)\n"
+    assert main(["bench", "--help"]) == 0
+    assert "environments.py FOLDER makes them" in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_is_missing_is_named(monkeypatch, capsys):

@@ -28,6 +28,8 @@ def test_curves_are_drawn(run, tmp_path, capsys):
     assert shown[0].endswith(" over 2 runs")
     assert shown[1] == str(tmp_path / "x.png")
     assert (tmp_path / "x.png").exists()
+    assert main(["plot", run, "--output", str(tmp_path / "y.png")]) == 0  # as of `rlfast bench`
+    assert (tmp_path / "y.png").exists()
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,7 @@ def test_curves_are_drawn(run, tmp_path, capsys):
         (["eval", "nowhere"], "nowhere is no run folder"),
         (["eval", "nowhere", "--episodes", "some"], "invalid int value: 'some'"),
         (["eval", "nowhere", "--episodes", "0"], "episodes must be at least 1, got 0"),
+        (["eval", "nowhere", "--seed", "-1"], "seed must not be negative, got -1"),
         (["plot"], "the following arguments are required: RUN (rlfast plot --help)"),
         (["plot", "nowhere"], "nowhere is no run folder"),
         (["plot", "nowhere", "--confidence", "2"], "--confidence must be within 0 and 1, got 2.0"),

@@ -85,8 +85,19 @@ def test_reset_env_takes_back_what_was_asked():
         assert (rows.terminated | rows.truncated)[begins - 1].all()
 
 
-def test_each_collector_has_its_environments():
+def test_a_collector_refuses_environments_that_do_not_step_together():
     with pytest.raises(ValueError, match="AsyncCollector"):
         Collector(ScriptedPolicy(), BaseVectorEnv([lambda: Scripted()] * 2, Slow, wait_num=1))
-    with pytest.raises(ValueError, match="wait_num or timeout"):
-        AsyncCollector(ScriptedPolicy(), DummyVectorEnv([lambda: Scripted()] * 2))
+
+
+def test_environments_that_do_are_stepped_as_by_a_collector():
+    """Without a warning, too: not one transition more is taken than asked."""
+    results = []
+    for kind in (Collector, AsyncCollector):
+        buffer = VectorReplayBuffer(60, 3)
+        c = kind(ScriptedPolicy(), DummyVectorEnv([lambda n=n: Scripted(n) for n in (2, 3, 4)]), buffer)
+        stats = c.collect(n_step=15), c.collect(n_episode=7)
+        results.append(([(s.n_collected_steps, s.lens.tolist(), s.returns.tolist()) for s in stats], buffer[:].obs))
+    assert results[0][0] == results[1][0]
+    assert results[0][0][0][0] == 15
+    np.testing.assert_array_equal(results[0][1], results[1][1])

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import random
 import shutil
 import signal
 import sys
@@ -58,6 +59,17 @@ def test_the_run_folder_holds_what_it_promises(tiny, run_dir):
     assert counters["gradient_step"] == result.info.gradient_step == 45
 
 
+def test_returns_and_losses_are_logged_from_the_beginning(tiny, run_dir):
+    train(tiny(max_steps=1000, updates_per_step=0.5))  # 490 gradient steps
+    rows = CSVLogger(run_dir / "metrics.csv").rows()
+    steps = {scope: [int(row["step"]) for row in rows if row["scope"] == scope] for scope in ("train", "update")}
+    assert len(steps["train"]) == 4
+    assert np.diff(steps["train"]).min() >= 200
+    assert steps["update"][0] >= 99
+    assert np.diff(steps["update"]).min() >= 100
+    assert len(steps["update"]) == 4
+
+
 def test_the_checkpoint_is_the_policy_that_was_tested(tiny, run_dir):
     result = train(tiny())
     parts = build(read_config(run_dir))
@@ -76,14 +88,17 @@ def run_batch():
 @pytest.mark.pitfall("E9")
 @pytest.mark.parametrize("options", [{}, {"prioritized": True, "n_step": 1, "dueling": True, "double": False}])
 def test_the_same_seed_gives_the_same_parameters(tiny, tmp_path, options):
-    hashes = []
+    hashes, drawn = [], []
     for number, seed in enumerate((3, 3, 4)):
         np.random.seed(number)  # what else a process did must not matter
         torch.manual_seed(number)
+        random.seed(number)
         result = train(tiny(seed=seed, run_dir=tmp_path / str(number), **options))
         hashes.append(parameter_hash(result.run_dir))
+        drawn.append((random.random(), np.random.random()))  # what environments may use that know no other stream
     sys.stdout.write(f"parameters of seeds 3, 3 and 4 with {options}: {hashes}\n")
     assert hashes[0] == hashes[1] != hashes[2]
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_the_configuration_written_repeats_the_run(tiny, run_dir, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import os
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import rlfast
 from rlfast.cli.main import complain
+from rlfast.cli.parsing import Parser, Wrong
 
 _NEEDED = ("pytest", "pytest_benchmark", "matplotlib", "torch")
 
@@ -39,11 +39,13 @@ def main(argv: Sequence[str]) -> int:
     folder = suites()
     if folder is None:
         return complain("the benchmarks are not installed with this rlfast: run it in a checkout", 1)
-    parser = _parser(folder)
-    given = parser.parse_args(argv)
+    try:
+        given = _parser(folder).parse(argv)
+    except Wrong as wrong:
+        return wrong.status
     unknown = [name for name in given.group if name not in groups(folder)]
     if unknown:
-        parser.error(f"there is no group {unknown[0]!r}: choose from {', '.join(groups(folder))}")
+        return complain(f"there is no group {unknown[0]!r}: choose from {', '.join(groups(folder))}", 2)
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         return complain(f'{", ".join(missing)} cannot be imported: pip install "rlfast[bench]"', 1)
@@ -77,14 +79,16 @@ def _path(given: str | None) -> str:
     return os.pathsep.join(str(Path(part).absolute()) for part in (given or "").split(os.pathsep) if part)
 
 
-def _parser(folder: Path) -> argparse.ArgumentParser:
+def _parser(folder: Path) -> Parser:
     names = groups(folder)
-    parser = argparse.ArgumentParser(
-        prog="rlfast bench",
-        description="Measures rlfast beside the libraries that this machine has, prints one table of ratios, and writes"
-        " the samples (JSON) and a plot (PNG).",
-        epilog="Libraries whose versions exclude each other live in environments of their own, where RLFAST_PEERS says:"
-        f" {folder / 'environments.py'} FOLDER makes them. What is missing is left out of the table.",
+    parser = Parser(
+        "rlfast bench",
+        "Measures rlfast beside the libraries that this machine has, prints one table of ratios, and writes the samples"
+        " (JSON) and a plot (PNG).",
+    )
+    parser.epilog = (
+        "Libraries whose versions exclude each other live in environments of their own, where RLFAST_PEERS says:"
+        f" {folder / 'environments.py'} FOLDER makes them. What is missing is left out of the table."
     )
     parser.add_argument("group", nargs="*", metavar="GROUP", help=f"default all of: {', '.join(names)}")
     parser.add_argument("--quick", action="store_true", help="short rounds and smaller buffers, for a first look")

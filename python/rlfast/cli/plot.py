@@ -17,7 +17,8 @@ def main(arguments: Sequence[str]) -> int:
     """Runs ``rlfast plot`` and gives the exit status."""
     parser = Parser("rlfast plot", "Draws the tests of runs: the interquartile mean over seeds, with confidence bands.")
     parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN", help="folder of a run")
-    parser.add_argument("--out", type=Path, default=Path("learning_curves.png"), help="the picture [%(default)s]")
+    picture = Path("learning_curves.png")
+    parser.add_argument("--out", "--output", type=Path, default=picture, help="the picture [%(default)s]")
     parser.add_argument("--confidence", type=float, default=0.95, help="of the bands [%(default)s]")
     try:
         given = parser.parse(arguments)

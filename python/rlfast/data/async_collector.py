@@ -17,10 +17,9 @@ class AsyncCollector(Collector):
     episodes are overrepresented in ``collect(n_episode=...)``. Evaluate with :meth:`evaluate`, or better, with an
     environment that is not asynchronous.
 
-    :raises ValueError: the environment is not asynchronous.
+    An environment without ``wait_num`` and ``timeout`` is stepped as by a :class:`Collector`.
     """
 
     def _check_env(self) -> None:
-        if not self.env.is_async:
-            raise ValueError("AsyncCollector needs an environment with wait_num or timeout: else use Collector")
-        warnings.warn("asynchronous environments may put more transitions into the buffer than asked", stacklevel=3)
+        if self.env.is_async:
+            warnings.warn("asynchronous environments may put more transitions into the buffer than asked", stacklevel=3)

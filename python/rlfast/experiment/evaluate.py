@@ -33,11 +33,14 @@ def evaluate(run_dir: Path, episodes: int = 100, *, seed: int | None = None, vid
         environment.
     :return: how they went.
     :raises FileNotFoundError: there is no such run, or it has no checkpoint.
-    :raises ValueError: run or checkpoint cannot be used, or ``episodes`` is not positive.
+    :raises ValueError: run or checkpoint cannot be used, ``episodes`` is not positive, or
+        ``seed`` is negative.
     :raises gymnasium.error.Error: there is no such environment any more, or it cannot be filmed.
     """
     if episodes < 1:
         raise ValueError(f"episodes must be at least 1, got {episodes}")
+    if seed is not None and seed < 0:
+        raise ValueError(f"seed must not be negative, got {seed}")
     config = replace(read_config(run_dir), num_envs=1, eval_envs=1, progress=False)
     number = min(episodes, read_config(run_dir).eval_envs)
     parts = algorithm_of(config).build(_smallest(config))

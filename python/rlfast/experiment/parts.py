@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ def stream_seed(seed: int, name: str) -> int:
 
 
 def prepare_torch(config: RunConfig) -> None:
-    """Sets the number of threads and torch's global seed.
+    """Sets the number of threads, and seeds the streams that belong to the whole process: some environments use them.
 
     :raises ValueError: there is no such device.
     """
@@ -61,6 +62,8 @@ def prepare_torch(config: RunConfig) -> None:
         raise ValueError(f"--device {config.device} cannot be used here: {str(error).splitlines()[0]}") from error
     torch.set_num_threads(config.threads)
     torch.manual_seed(stream_seed(config.seed, "torch"))
+    random.seed(stream_seed(config.seed, "python"))
+    np.random.seed(stream_seed(config.seed, "numpy"))
 
 
 def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from rlfast.experiment.parts import Parts
     from rlfast.trainer import BaseTrainer
 
-_TRAIN_INTERVAL = 200
-"""Environment steps between two entries of training returns in the logs."""
+_INTERVALS = {"train_interval": 200, "update_interval": 100}
+"""Environment steps between two entries of training returns in the logs, and gradient steps between two of losses."""
 
 
 CHECKPOINT = "checkpoint"
@@ -257,8 +257,8 @@ def _loggers(run_dir: Path) -> BaseLogger:
 
     return LoggerGroup(
         [
-            CSVLogger(run_dir / "metrics.csv", train_interval=_TRAIN_INTERVAL),
-            JSONLLogger(run_dir / "metrics.jsonl", train_interval=_TRAIN_INTERVAL),
-            TensorboardLogger(SummaryWriter(run_dir), train_interval=_TRAIN_INTERVAL, write_flush=False),
+            CSVLogger(run_dir / "metrics.csv", **_INTERVALS),
+            JSONLLogger(run_dir / "metrics.jsonl", **_INTERVALS),
+            TensorboardLogger(SummaryWriter(run_dir), **_INTERVALS, write_flush=False),
         ]
     )
