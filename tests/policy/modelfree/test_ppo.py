@@ -1,5 +1,6 @@
 import copy
 import io
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -337,3 +338,23 @@ def test_resume_is_exact():
     resumed.load_state_dict(torch.load(file, weights_only=True))
     assert torch.equal(weights(trained(resumed, buffer, 2)), weights(whole))
     assert resumed.ret_rms.count == whole.ret_rms.count
+
+
+def test_a_network_under_both_heads_is_asked_once_in_a_gradient_step(monkeypatch):
+    def learned():
+        torch.manual_seed(0)
+        net = Net(4, hidden_sizes=[8])
+        policy = make_ppo(actor=Actor(net, 3, softmax_output=False), critic=Critic(net), ent_coef=0.01)
+        batch = prepared(policy, rollout(policy))
+        net.register_forward_hook(lambda *_: calls.append(1))
+        policy.learn(batch, batch_size=20, repeat=3)
+        return weights(policy)
+
+    calls = []
+    together = learned()
+    assert len(calls) == 3 * 4
+    monkeypatch.setattr("rlfast.policy.modelfree.ppo.shared_features", nullcontext)
+    calls.clear()
+    apart = learned()
+    assert len(calls) == 2 * 3 * 4
+    torch.testing.assert_close(together, apart)

@@ -16,6 +16,7 @@ from rlfast.policy._checks import check_gamma, check_output
 from rlfast.policy._hidden import stored_state
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
 from rlfast.utils import RunningMeanStd
+from rlfast.utils.net._shared import shared_features
 from rlfast.utils.net.common import ActorCritic, device_of
 from rlfast.utils.optim import OptimizerFactory, make_optimizer, optim_step
 
@@ -227,7 +228,8 @@ class PPOPolicy(BasePolicy):
             if step and self._rollout is not None:
                 self._add_returns(rollout, *self._rollout)
             for rows in self._minibatches(rollout, batch_size):
-                losses += gradient_step(*rows)
+                with shared_features():
+                    losses += gradient_step(*rows)
         columns = torch.stack(losses).view(-1, 4).T.tolist()  # the one time that the device is waited for
         loss, clip_loss, vf_loss, ent_loss = map(SequenceSummaryStats.from_sequence, columns)
         return PPOTrainingStats(loss=loss, clip_loss=clip_loss, vf_loss=vf_loss, ent_loss=ent_loss)

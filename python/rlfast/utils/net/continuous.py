@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.utils.net._recurrent import State, lstm_features
+from rlfast.utils.net._shared import features_of
 from rlfast.utils.net.common import MLP, BaseActor, TActionShape, TLinearLayer, device_of, get_output_dim, size_of
 
 SIGMA_MIN = -20
@@ -55,7 +56,7 @@ class Actor(BaseActor):
         info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
     ) -> tuple[torch.Tensor, Any]:
         """Compute actions ``[batch, size]`` and the next hidden state."""
-        features, hidden = self.preprocess(obs, state)
+        features, hidden = features_of(self.preprocess, obs, state)
         return self.max_action * torch.tanh(self.last(features)), hidden
 
 
@@ -106,7 +107,7 @@ class Critic(nn.Module):
         x = torch.as_tensor(obs, dtype=torch.float32, device=device).flatten(1)
         if act is not None:
             x = torch.cat([x, torch.as_tensor(act, dtype=torch.float32, device=device).flatten(1)], dim=1)
-        features, _ = self.preprocess(x)
+        features, _ = features_of(self.preprocess, x, None)
         value: torch.Tensor = self.last(features)
         return value
 
@@ -161,7 +162,7 @@ class ActorProb(BaseActor):
         info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], Any]:
         """Compute means and standard deviations, each ``[batch, size]``, and the next hidden state."""
-        features, hidden = self.preprocess(obs, state)
+        features, hidden = features_of(self.preprocess, obs, state)
         return _normal(self, features), hidden
 
 

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.utils.net._shared import features_of
 from rlfast.utils.net.common import MLP, BaseActor, TActionShape, get_output_dim, size_of
 
 
@@ -50,7 +51,7 @@ class Actor(BaseActor):
         info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
     ) -> tuple[torch.Tensor, Any]:
         """Compute the output, ``[batch, actions]``, and the next hidden state."""
-        features, hidden = self.preprocess(obs, state)
+        features, hidden = features_of(self.preprocess, obs, state)
         logits = self.last(features)
         return (logits.softmax(-1) if self.softmax_output else logits), hidden
 
@@ -89,6 +90,6 @@ class Critic(nn.Module):
 
         :param kwargs: ``state``, the hidden state of ``preprocess_net``.
         """
-        features, _ = self.preprocess(obs, state=kwargs.get("state"))
+        features, _ = features_of(self.preprocess, obs, kwargs.get("state"))
         value: torch.Tensor = self.last(features)
         return value
