@@ -146,7 +146,7 @@ def nstep_sums(
 
 
 def _floats(numbers: "NDArray[Any] | torch.Tensor") -> NDArray[np.floating]:
-    array = numbers.detach().cpu().numpy() if isinstance(numbers, torch.Tensor) else np.asarray(numbers)
+    array = numbers.numpy(force=True) if isinstance(numbers, torch.Tensor) else np.asarray(numbers)
     flat = array.reshape(-1)
     return flat if flat.dtype in _FLOATS else flat.astype(np.float64)
 

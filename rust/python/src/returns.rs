@@ -5,6 +5,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use rlfast_core::returns::{self, Ends, Floats, Real, Rows, VTrace};
 
+use crate::array::integers;
 use crate::enter::enter;
 
 type Object<'py> = Bound<'py, PyAny>;
@@ -156,7 +157,7 @@ pub fn episodic_returns<'py>(
     terminated: &Object<'py>,
     truncated: &Object<'py>,
     places: &Object<'py>,
-    unfinished: Vec<i64>,
+    unfinished: &Object<'py>,
     gamma: f64,
     gae_lambda: f64,
 ) -> PyResult<(Object<'py>, Object<'py>)> {
@@ -173,10 +174,10 @@ pub fn episodic_returns<'py>(
     let (mut filled_returns, mut filled_advantages) = (returns.try_readwrite()?, advantages.try_readwrite()?);
     let (returns_out, advantages_out) = (filled_returns.as_slice_mut()?, filled_advantages.as_slice_mut()?);
     let values = values.as_ref().map(EitherFloat::as_floats).transpose()?;
-    let (rewards, next_values) =
-        (rewards.as_floats()?, next_values.as_ref().map_or(Ok(Floats::Zero), EitherFloat::as_floats)?);
+    let next_values = next_values.as_ref().map(EitherFloat::as_floats).transpose()?;
+    let rewards = rewards.as_floats()?;
     let flags = (terminated.as_slice()?, truncated.as_slice()?);
-    let mut unfinished = unfinished;
+    let mut unfinished = integers(unfinished)?.0;
     unfinished.sort_unstable();
     let rows = Rows { places: places.as_slice()?, unfinished: &unfinished };
     enter(roll_out.rewards.py(), rows.places.len() * 16, || {

@@ -1,7 +1,7 @@
 //! Advantages and returns of rows taken out of a buffer, from arrays as they come.
 
 use super::gae::Deltas;
-use super::recurrence::{Recurrence, group};
+use super::recurrence::{BLOCK, Block, Increments, blocks, group, group_mut};
 use super::{Column, Ends, Real as _};
 use crate::simd::{self, Kernel};
 
@@ -12,34 +12,49 @@ pub enum Floats<'a> {
     F32(&'a [f32]),
     /// Wide ones.
     F64(&'a [f64]),
-    /// Nothing but zeros, as many as are asked for.
-    Zero,
 }
 
-impl Column<f64> for Floats<'_> {
+/// Narrow numbers read as wide ones.
+impl Column<f64> for &[f32] {
     #[inline(always)]
     fn of_len(self, len: usize) -> Self {
-        match self {
-            Self::F32(array) => Self::F32(&array[..len]),
-            Self::F64(array) => Self::F64(&array[..len]),
-            Self::Zero => Self::Zero,
-        }
+        &self[..len]
     }
 
     #[inline(always)]
     fn group<const G: usize>(&self, i: usize) -> [f64; G] {
-        match self {
-            Self::F32(array) => {
-                let (array, mut wide) = (group::<f32, G>(array, i), [0.0; G]);
-                for k in 0..G {
-                    wide[k] = f64::from(array[k]);
-                }
-                wide
-            }
-            Self::F64(array) => *group::<f64, G>(array, i),
-            Self::Zero => [0.0; G],
+        let (array, mut wide) = (group::<f32, G>(self, i), [0.0; G]);
+        for k in 0..G {
+            wide[k] = f64::from(array[k]);
         }
+        wide
     }
+}
+
+/// Zeros.
+#[derive(Clone, Copy)]
+struct Nothing;
+
+impl Column<f64> for Nothing {
+    #[inline(always)]
+    fn of_len(self, _len: usize) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn group<const G: usize>(&self, _i: usize) -> [f64; G] {
+        [0.0; G]
+    }
+}
+
+/// An expression of the array that `Floats` are, compiled for each kind.
+macro_rules! of_either {
+    ($floats:ident => $run:expr) => {
+        match $floats {
+            Floats::F32($floats) => $run,
+            Floats::F64($floats) => $run,
+        }
+    };
 }
 
 /// Which rows of a buffer a flat roll-out is made of.
@@ -54,7 +69,7 @@ pub struct Rows<'a> {
 /// Generalized advantages of a flat roll-out, as [`gae`](super::gae) has them, and `returns[t] = advantages[t] + V(obs)`.
 ///
 /// An episode also ends at a row that is `unfinished`. Without `values` those of the rows before are taken from `next_values`,
-/// and the first of an episode is 0.
+/// and the first of an episode is 0. Without `next_values` they are 0.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -64,14 +79,14 @@ pub struct Rows<'a> {
 /// let (never, [mut returns, mut advantages]) = ([false; 2], [[0.0; 2]; 2]);
 /// let rows = Rows { places: &[7, 3], unfinished: &[7] };
 /// let (rewards, ones) = (Floats::F32(&[1.0, 1.0]), Floats::F64(&[1.0, 1.0]));
-/// episodic(rewards, Some(ones), ones, (&never, &never), rows, 0.5, 1.0, &mut returns, &mut advantages);
+/// episodic(rewards, Some(ones), Some(ones), (&never, &never), rows, 0.5, 1.0, &mut returns, &mut advantages);
 /// assert_eq!((returns, advantages), ([1.5, 1.5], [0.5, 0.5]));
 /// ```
 #[expect(clippy::too_many_arguments, reason = "they are those of the formula")]
 pub fn episodic(
     rewards: Floats<'_>,
     values: Option<Floats<'_>>,
-    next_values: Floats<'_>,
+    next_values: Option<Floats<'_>>,
     (terminated, truncated): (&[bool], &[bool]),
     rows: Rows<'_>,
     gamma: f64,
@@ -80,24 +95,42 @@ pub fn episodic(
     advantages: &mut [f64],
 ) {
     let mut truncated = truncated.to_vec();
-    rows.flag_unfinished(&mut truncated);
+    assert_eq!(rows.places.len(), truncated.len(), "one place for each step");
+    simd::run(FlagUnfinished { rows, flags: &mut truncated });
     let ends = Ends::new(terminated, Some(&truncated), 1);
     ends.assert_same_len(&[&*returns, &*advantages]);
     let from_before = if values.is_none() { values_before(next_values, ends) } else { Vec::new() };
     let values = values.unwrap_or(Floats::F64(&from_before));
-    let increments = Deltas { rewards, values, next_values, ends, gamma };
-    simd::run(Recurrence { increments, ends, decay: gamma * gae_lambda, x: &mut *advantages });
-    simd::run(Sum { values, advantages, returns });
+    let decay = gamma * gae_lambda;
+    of_either!(rewards => of_either!(values => match next_values {
+        Some(next_values) => of_either!(next_values => {
+            let increments = Deltas { rewards, values, next_values, ends, gamma };
+            simd::run(Estimate { increments, values, ends, decay, returns, advantages });
+        }),
+        None => {
+            let increments = Deltas { rewards, values, next_values: Nothing, ends, gamma };
+            simd::run(Estimate { increments, values, ends, decay, returns, advantages });
+        }
+    }));
 }
 
-impl Rows<'_> {
-    fn flag_unfinished(self, flags: &mut [bool]) {
-        assert_eq!(self.places.len(), flags.len(), "one place for each step");
+/// Flags the rows that are `unfinished`.
+struct FlagUnfinished<'a> {
+    rows: Rows<'a>,
+    flags: &'a mut [bool],
+}
+
+impl Kernel for FlagUnfinished<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { rows: Rows { places, unfinished }, flags } = self;
         let mut start = 0;
         while start < flags.len() {
-            let (first, len) = (self.places[start], consecutive(&self.places[start..]));
-            let from = self.unfinished.partition_point(|&place| place < first);
-            for place in &self.unfinished[from..] {
+            let (first, len) = (places[start], consecutive(&places[start..]));
+            let from = unfinished.partition_point(|&place| place < first);
+            for place in &unfinished[from..] {
                 let offset = place.abs_diff(first) as usize;
                 if offset >= len {
                     break;
@@ -110,57 +143,75 @@ impl Rows<'_> {
 }
 
 /// How many of the places, from the first on, follow one another by one. A buffer's rows mostly do.
+#[inline(always)]
 fn consecutive(places: &[i64]) -> usize {
     const G: usize = 16;
-    let expected = |i: usize| places[0].wrapping_add(i as i64);
     let mut len = 1;
-    while let Some(next) = places.get(len..len + G) {
+    while len + G <= places.len() {
+        let (next, expected) = (group::<i64, G>(places, len), places[0].wrapping_add(len as i64));
         let mut difference = 0;
         for (k, place) in next.iter().enumerate() {
-            difference |= place ^ expected(len + k);
+            difference |= place ^ expected.wrapping_add(k as i64);
         }
         if difference != 0 {
             break;
         }
         len += G;
     }
-    while len < places.len() && places[len] == expected(len) {
+    while len < places.len() && places[len] == places[0].wrapping_add(len as i64) {
         len += 1;
     }
     len
 }
 
-fn values_before(next_values: Floats<'_>, ends: Ends<'_>) -> Vec<f64> {
-    let before = |i: usize| next_values.group::<1>(i)[0].zero_if(ends.flagged(i));
-    let steps = 0..ends.len().saturating_sub(1);
-    (!ends.is_empty()).then_some(0.0).into_iter().chain(steps.map(before)).collect()
+fn values_before(next_values: Option<Floats<'_>>, ends: Ends<'_>) -> Vec<f64> {
+    let Some(next_values) = next_values else { return vec![0.0; ends.len()] };
+    let of = |i: usize| of_either!(next_values => Column::<f64>::group::<1>(&next_values, i)[0]);
+    let before = |i: usize| if i == 0 { 0.0 } else { of(i - 1).zero_if(ends.flagged(i - 1)) };
+    (0..ends.len()).map(before).collect()
 }
 
-/// `returns = advantages + values`.
-struct Sum<'a> {
-    values: Floats<'a>,
-    advantages: &'a [f64],
+/// Advantages and, while they are in the first-level cache, returns.
+struct Estimate<'a, I, C> {
+    increments: I,
+    values: C,
+    ends: Ends<'a>,
+    decay: f64,
     returns: &'a mut [f64],
+    advantages: &'a mut [f64],
 }
 
-impl Kernel for Sum<'_> {
+impl<I: Increments<f64>, C: Column<f64>> Kernel for Estimate<'_, I, C> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        const G: usize = 16;
-        let len = self.returns.len();
-        let (values, advantages) = (self.values.of_len(len), &self.advantages[..len]);
-        let whole = len - len % G;
-        for i in (0..whole).step_by(G) {
-            let (advantages, mut sums) = (group::<f64, G>(advantages, i), values.group::<G>(i));
-            for k in 0..G {
-                sums[k] += advantages[k];
-            }
-            self.returns[i..i + G].copy_from_slice(&sums);
+        let Self { increments, values, ends, decay, returns, advantages } = self;
+        let len = ends.len();
+        let (increments, values, ends) = (increments.of_len(len), values.of_len(len), ends.of_len(len));
+        let (returns, advantages) = (&mut returns[..len], &mut advantages[..len]);
+        let mut block = Block::new(decay);
+        for start in blocks(len) {
+            let stop = len.min(start + BLOCK);
+            block.fill(increments, ends, start, stop, advantages);
+            add(values, advantages, start, stop, returns);
         }
-        for (i, sum) in self.returns.iter_mut().enumerate().skip(whole) {
-            *sum = advantages[i] + values.group::<1>(i)[0];
+    }
+}
+
+/// `returns = advantages + values` from `start` to `stop`.
+#[inline(always)]
+fn add(values: impl Column<f64>, advantages: &[f64], start: usize, stop: usize, returns: &mut [f64]) {
+    const G: usize = 8;
+    let whole = stop - (stop - start) % G;
+    for i in (start..whole).step_by(G) {
+        let (advantages, mut sums) = (group::<f64, G>(advantages, i), values.group::<G>(i));
+        for k in 0..G {
+            sums[k] += advantages[k];
         }
+        *group_mut(returns, i) = sums;
+    }
+    for i in whole..stop {
+        returns[i] = advantages[i] + values.group::<1>(i)[0];
     }
 }

@@ -36,15 +36,15 @@ pub fn gae<T: Real>(
 
 /// Temporal differences.
 #[derive(Clone, Copy)]
-pub(super) struct Deltas<'a, T, C> {
-    pub rewards: C,
-    pub values: C,
-    pub next_values: C,
+pub(super) struct Deltas<'a, T, R, V, N> {
+    pub rewards: R,
+    pub values: V,
+    pub next_values: N,
     pub ends: Ends<'a>,
     pub gamma: T,
 }
 
-impl<T: Real, C: Column<T>> Increments<T> for Deltas<'_, T, C> {
+impl<T: Real, R: Column<T>, V: Column<T>, N: Column<T>> Increments<T> for Deltas<'_, T, R, V, N> {
     #[inline(always)]
     fn of_len(self, len: usize) -> Self {
         Self {

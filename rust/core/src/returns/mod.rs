@@ -31,6 +31,8 @@ use recurrence::group;
 pub trait Real: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Send + Sync {
     /// 0.
     const ZERO: Self;
+    /// -0, which changes nothing that it is added to.
+    const NEGATIVE_ZERO: Self;
     /// Rounds to this type.
     fn from_f64(value: f64) -> Self;
     /// e to the power of `self`.
@@ -41,6 +43,7 @@ pub trait Real: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mu
 
 impl Real for f32 {
     const ZERO: Self = 0.0;
+    const NEGATIVE_ZERO: Self = -0.0;
     fn from_f64(value: f64) -> Self {
         value as f32
     }
@@ -55,6 +58,7 @@ impl Real for f32 {
 
 impl Real for f64 {
     const ZERO: Self = 0.0;
+    const NEGATIVE_ZERO: Self = -0.0;
     fn from_f64(value: f64) -> Self {
         value
     }
@@ -119,11 +123,6 @@ impl<'a> Ends<'a> {
         self.terminated.len()
     }
 
-    #[inline(always)]
-    fn is_empty(&self) -> bool {
-        self.terminated.is_empty()
-    }
-
     /// Whether no later step of the column follows element `i` within its episode.
     #[inline(always)]
     fn at(&self, i: usize) -> bool {
@@ -138,6 +137,12 @@ impl<'a> Ends<'a> {
 
     fn assert_same_len<T>(&self, arrays: &[&[T]]) {
         assert!(arrays.iter().all(|array| array.len() == self.len()), "one element for each step");
+    }
+
+    /// Whether any of the `G` elements from `i` on ends its episode by a flag.
+    #[inline(always)]
+    fn any<const G: usize>(&self, i: usize) -> bool {
+        (*group(self.terminated, i) != [false; G]) | (*group(self.truncated, i) != [false; G])
     }
 
     /// Which of the `G` elements from `i` on end their episode by a flag.

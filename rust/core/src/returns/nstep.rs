@@ -1,6 +1,6 @@
 //! N-step returns along a roll-out.
 
-use super::recurrence::{any, group, group_mut};
+use super::recurrence::{group, group_mut};
 use super::{Ends, Real};
 use crate::simd::{self, Kernel};
 
@@ -61,12 +61,12 @@ impl<T: Real> NStep<'_, T> {
         for k in 0..G {
             longer[k] = rewards[k] + self.gamma * longer[k];
         }
-        let ends = self.ends.group::<G>(i);
         let now = group_mut::<T, G>(self.returns, i);
-        if !any(&ends) {
+        if !self.ends.any::<G>(i) {
             *now = longer;
             return;
         }
+        let ends = self.ends.group::<G>(i);
         for k in 0..G {
             now[k] = if ends[k] { now[k] } else { longer[k] };
         }

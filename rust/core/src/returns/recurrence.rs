@@ -3,8 +3,10 @@
 use super::{Ends, Real};
 use crate::simd::Kernel;
 
-/// Steps of one column that are worked on together: they stay in the first-level cache from pass to pass.
-const BLOCK: usize = 1024;
+/// Steps of one column that are worked on together: they stay in the first-level cache.
+pub(super) const BLOCK: usize = 1024;
+/// Elements that are worked on together, each in a chain of its own.
+const LANES: usize = 8;
 
 /// What each step adds.
 pub(super) trait Increments<T>: Copy {
@@ -25,18 +27,19 @@ pub(super) struct Recurrence<'a, T, I> {
 impl<T: Real, I: Increments<T>> Kernel for Recurrence<'_, T, I> {
     type Output = ();
 
+    /// What was handed over in memory is taken apart first: only then does the optimiser keep it in registers.
     #[inline(always)]
-    fn run(mut self) {
-        let len = self.ends.len();
-        self.increments = self.increments.of_len(len);
-        self.ends = self.ends.of_len(len);
-        self.x = &mut self.x[..len];
-        match self.ends.columns {
-            16.. => self.columns::<16>(),
-            8.. => self.columns::<8>(),
-            4.. => self.columns::<4>(),
-            2.. => self.columns::<1>(),
-            _ => self.one_column(),
+    fn run(self) {
+        let Self { increments, ends, decay, x } = self;
+        let len = ends.len();
+        let (increments, ends, x) = (increments.of_len(len), ends.of_len(len), &mut x[..len]);
+        let lanes = Recurrence { increments, ends, decay, x };
+        match ends.columns {
+            16.. => lanes.columns::<16>(),
+            8.. => lanes.columns::<8>(),
+            4.. => lanes.columns::<4>(),
+            2.. => lanes.columns::<1>(),
+            _ => lanes.one_column(),
         }
     }
 }
@@ -44,77 +47,82 @@ impl<T: Real, I: Increments<T>> Kernel for Recurrence<'_, T, I> {
 impl<T: Real, I: Increments<T>> Recurrence<'_, T, I> {
     /// In groups of `G <= columns` elements, last first: within a group nothing depends on one another, whatever the rows.
     #[inline(always)]
-    fn columns<const G: usize>(&mut self) {
-        let len = self.ends.len();
-        let last_row = len - self.ends.columns.min(len);
-        for i in last_row..len {
-            self.x[i] = self.increments.group::<1>(i, true)[0];
+    fn columns<const G: usize>(self) {
+        let Self { increments, ends, decay, x } = self;
+        let last_row = ends.len() - ends.columns.min(ends.len());
+        for (i, last) in x.iter_mut().enumerate().skip(last_row) {
+            *last = increments.group::<1>(i, true)[0];
+        }
+        if ends.columns == G && !x.is_empty() {
+            // The group before has just been computed: to load what is being stored would take longer than the sums.
+            let mut next = *group::<T, G>(x, last_row);
+            for i in (0..last_row).step_by(G).rev() {
+                next = columns_group::<T, I, G>(increments, ends, decay, i, next);
+                *group_mut(x, i) = next;
+            }
+            return;
         }
         for i in (last_row % G..last_row).step_by(G).rev() {
-            self.columns_group::<G>(i);
+            let next = *group::<T, G>(x, i + ends.columns);
+            *group_mut(x, i) = columns_group::<T, I, G>(increments, ends, decay, i, next);
         }
         for i in (0..last_row % G).rev() {
-            self.columns_group::<1>(i);
+            let next = *group::<T, 1>(x, i + ends.columns);
+            *group_mut(x, i) = columns_group::<T, I, 1>(increments, ends, decay, i, next);
         }
     }
 
+    /// In blocks, last first.
     #[inline(always)]
-    fn columns_group<const G: usize>(&mut self, i: usize) {
-        let ends = self.ends.group::<G>(i);
-        let mut now = self.increments.group::<G>(i, any(&ends));
-        let mut next = *group::<T, G>(self.x, i + self.ends.columns);
-        if any(&ends) {
-            zero_where(&mut next, &ends);
+    fn one_column(self) {
+        let Self { increments, ends, decay, x } = self;
+        let (len, mut block) = (ends.len(), Block::new(decay));
+        for start in blocks(len) {
+            block.fill(increments, ends, start, len.min(start + BLOCK), x);
         }
-        for k in 0..G {
-            now[k] = now[k] + self.decay * next[k];
-        }
-        *group_mut(self.x, i) = now;
     }
+}
 
-    /// Blocks of increments, last first, then their episodes one by one.
-    #[inline(always)]
-    fn one_column(&mut self) {
-        let len = self.ends.len();
-        for start in (0..len).step_by(BLOCK).rev() {
-            let end = len.min(start + BLOCK);
-            self.fill_increments(start, end);
-            let mut stop = end;
-            while stop > start {
-                let first = self.ends.episode_start(start, stop);
-                if stop < len && !self.ends.flagged(stop - 1) {
-                    self.x[stop - 1] = self.x[stop - 1] + self.decay * self.x[stop];
-                }
-                accumulate(&mut self.x[first..stop], self.decay);
-                stop = first;
-            }
-        }
-    }
+/// Where the blocks of a single column start, last first.
+#[inline(always)]
+pub(super) fn blocks(len: usize) -> impl Iterator<Item = usize> {
+    (0..len).step_by(BLOCK).rev()
+}
 
-    #[inline(always)]
-    fn fill_increments(&mut self, start: usize, end: usize) {
-        const G: usize = 16;
-        let whole = end - (end - start) % G;
-        for i in (start..whole).step_by(G) {
-            // The last element ends its episode without a flag.
-            let ends = any(&self.ends.group::<G>(i)) || i + G == self.ends.len();
-            *group_mut(self.x, i) = self.increments.group::<G>(i, ends);
-        }
-        for i in whole..end {
-            self.x[i] = self.increments.group::<1>(i, true)[0];
-        }
+/// The `G` elements from `i` on, given those a row later.
+#[inline(always)]
+fn columns_group<T: Real, I: Increments<T>, const G: usize>(
+    increments: I,
+    ends: Ends<'_>,
+    decay: T,
+    i: usize,
+    mut next: [T; G],
+) -> [T; G] {
+    let any = ends.any::<G>(i);
+    let mut now = increments.group::<G>(i, any);
+    if any {
+        zero_where(&mut next, &ends.group(i));
     }
+    for k in 0..G {
+        now[k] = now[k] + decay * next[k];
+    }
+    now
 }
 
 impl Ends<'_> {
     /// Where the episode of element `stop - 1` of a single column starts, but not before `start`.
     #[inline(always)]
     fn episode_start(&self, start: usize, stop: usize) -> usize {
-        const G: usize = 32;
         let mut first = stop - 1;
         while first > start {
-            if first - start >= G && !any(&self.group::<G>(first - G)) {
-                first -= G;
+            if first - start >= 32 && !self.any::<32>(first - 32) {
+                first -= 32;
+            } else if first - start >= 8 {
+                let flags = u64::from_le_bytes(self.group::<8>(first - 8).map(u8::from));
+                first -= flags.leading_zeros() as usize / 8;
+                if flags != 0 {
+                    break;
+                }
             } else if self.flagged(first - 1) {
                 break;
             } else {
@@ -125,48 +133,98 @@ impl Ends<'_> {
     }
 }
 
-/// `x[t] += decay * x[t + 1]`, backwards, without its chain of one multiplication and addition a step: three passes make each
-/// element the discounted sum of the eight from it on, then those eight steps apart are added up, eight chains at a time.
-#[inline(always)]
-fn accumulate<T: Real>(x: &mut [T], decay: T) {
-    let decay_2 = decay * decay;
-    let decay_4 = decay_2 * decay_2;
-    look_ahead::<T, 1>(x, decay);
-    look_ahead::<T, 2>(x, decay_2);
-    look_ahead::<T, 4>(x, decay_4);
-    let decay_8 = decay_4 * decay_4;
-    let mut next = [T::ZERO; 8];
-    let mut start = x.len();
-    while start >= 8 {
-        start -= 8;
-        let mut now = *group::<T, 8>(x, start);
-        for k in 0..8 {
-            now[k] = now[k] + decay_8 * next[k];
+/// The steps of a single column that are worked on together.
+pub(super) struct Block<T> {
+    /// The decay over 1, 2, 4 and 8 steps.
+    decays: [T; 4],
+    /// Their increments, with room for a whole group before them and for one element after them.
+    increments: [T; LANES + BLOCK + 1],
+}
+
+impl<T: Real> Block<T> {
+    #[inline(always)]
+    pub(super) fn new(decay: T) -> Self {
+        let decay_2 = decay * decay;
+        let decay_4 = decay_2 * decay_2;
+        Self { decays: [decay, decay_2, decay_4, decay_4 * decay_4], increments: [T::ZERO; LANES + BLOCK + 1] }
+    }
+
+    /// Fills `x` from `start` to `stop`, given what follows: episodes or parts of them, last first.
+    #[inline(always)]
+    pub(super) fn fill(
+        &mut self,
+        increments: impl Increments<T>,
+        ends: Ends<'_>,
+        start: usize,
+        stop: usize,
+        x: &mut [T],
+    ) {
+        let whole = stop - (stop - start) % LANES;
+        for i in (start..whole).step_by(LANES) {
+            *group_mut(&mut self.increments, LANES + i - start) = increments.group::<LANES>(i, false);
         }
-        *group_mut(x, start) = now;
-        next = now;
+        for i in whole..stop {
+            self.increments[LANES + i - start] = increments.group::<1>(i, false)[0];
+        }
+        let mut stop = stop;
+        while stop > start {
+            let first = ends.episode_start(start, stop);
+            let last = &mut self.increments[LANES + stop - 1 - start];
+            *last = if ends.at(stop - 1) {
+                increments.group::<1>(stop - 1, true)[0]
+            } else {
+                *last + self.decays[0] * x[stop]
+            };
+            self.accumulate(start, first, stop, x);
+            stop = first;
+        }
     }
-    for k in 0..start {
-        x[k] = x[k] + decay_8 * next[8 - start + k];
+
+    /// `x[t] = increment[t] + decay * x[t + 1]` from `stop - 1` back to `first`, without its chain of one multiplication and
+    /// addition a step: each element becomes the discounted sum of the two, four and eight from it on, then those eight steps
+    /// apart are added up, eight chains at a time.
+    #[inline(always)]
+    fn accumulate(&mut self, start: usize, first: usize, stop: usize, x: &mut [T]) {
+        let [decay, decay_2, decay_4, decay_8] = self.decays;
+        self.increments[LANES + stop - start] = T::NEGATIVE_ZERO;
+        let (mut twos_behind, mut fours_behind) = ([T::NEGATIVE_ZERO; LANES], [T::NEGATIVE_ZERO; LANES]);
+        let (mut sums, mut i) = ([T::ZERO; LANES], stop);
+        while i > first {
+            let (now, next) = (*group(&self.increments, i - start), *group(&self.increments, i - start + 1));
+            let twos = add(now, decay, next);
+            let fours = add(twos, decay_2, later::<T, 2>(twos, twos_behind));
+            let eights = add(fours, decay_4, later::<T, 4>(fours, fours_behind));
+            sums = add(eights, decay_8, sums);
+            (twos_behind, fours_behind) = (twos, fours);
+            if i < LANES {
+                for (k, sum) in sums.into_iter().enumerate().skip(LANES - i) {
+                    x[i + k - LANES] = sum;
+                }
+                return;
+            }
+            i -= LANES;
+            // What stands before the episode is written as well, and computed afterwards.
+            *group_mut(x, i) = sums;
+        }
     }
 }
 
-/// `x[t] += weight * x[t + LAG]`, with what was there before.
 #[inline(always)]
-fn look_ahead<T: Real, const LAG: usize>(x: &mut [T], weight: T) {
-    for i in 0..x.len().saturating_sub(LAG) {
-        x[i] = x[i] + weight * x[i + LAG];
+fn add<T: Real>(mut now: [T; LANES], weight: T, later: [T; LANES]) -> [T; LANES] {
+    for k in 0..LANES {
+        now[k] = now[k] + weight * later[k];
     }
+    now
 }
 
-/// Whether any of the flags is set; all are looked at, which takes a few vector instructions.
+/// The elements `BY` steps on.
 #[inline(always)]
-pub(super) fn any<const G: usize>(flags: &[bool; G]) -> bool {
-    let mut any = false;
-    for &flag in flags {
-        any |= flag;
+fn later<T: Real, const BY: usize>(now: [T; LANES], behind: [T; LANES]) -> [T; LANES] {
+    let mut later = behind;
+    for k in 0..LANES {
+        later[k] = if k + BY < LANES { now[k + BY] } else { behind[k + BY - LANES] };
     }
-    any
+    later
 }
 
 /// Puts zeros in the place of the values whose flag is set.

@@ -178,7 +178,8 @@ proptest! {
     fn episodic_is_gae_cut_at_unfinished_rows(
         roll_out in roll_outs().prop_map(|roll_out| RollOut { columns: 1, ..roll_out }),
         gamma in 0.0..=1.0, lambda in 0.0..=1.0, jumps in prop::collection::vec(1_i64..3, 0..64),
-        unfinished in prop::collection::btree_set(0_i64..200, 0..20), with_values: bool,
+        unfinished in prop::collection::btree_set(0_i64..200, 0..20),
+        with_values: bool, with_next: bool,
     ) {
         let steps = roll_out.rewards.len();
         let places: Vec<i64> = (0..steps).scan(-1, |place, i| {
@@ -188,18 +189,19 @@ proptest! {
         let truncated: Vec<bool> =
             (0..steps).map(|i| roll_out.truncated[i] || unfinished.contains(&places[i])).collect();
         let ends = Ends::new(&roll_out.terminated, Some(&truncated), 1);
+        let next_values = if with_next { roll_out.next_values.clone() } else { vec![0.0; steps] };
         let narrow: Vec<f32> = roll_out.values.iter().map(|&value| value as f32).collect();
         let values: Vec<f64> = if with_values {
             narrow.iter().map(|&value| f64::from(value)).collect()
         } else {
-            (0..steps).map(|i| if i == 0 || ends.flagged(i - 1) { 0.0 } else { roll_out.next_values[i - 1] }).collect()
+            (0..steps).map(|i| if i == 0 || ends.flagged(i - 1) { 0.0 } else { next_values[i - 1] }).collect()
         };
         let (mut want, mut returns, mut advantages) = (roll_out.empty(), roll_out.empty(), roll_out.empty());
-        gae(&roll_out.rewards, &values, &roll_out.next_values, ends, gamma, lambda, &mut want);
+        gae(&roll_out.rewards, &values, &next_values, ends, gamma, lambda, &mut want);
         let unfinished: Vec<i64> = unfinished.into_iter().collect();
         episodic(
             Floats::F64(&roll_out.rewards), with_values.then_some(Floats::F32(&narrow)),
-            Floats::F64(&roll_out.next_values), (&roll_out.terminated, &roll_out.truncated),
+            with_next.then_some(Floats::F64(&next_values)), (&roll_out.terminated, &roll_out.truncated),
             Rows { places: &places, unfinished: &unfinished }, gamma, lambda, &mut returns, &mut advantages,
         );
         prop_assert_eq!(&advantages, &want);
@@ -266,9 +268,9 @@ proptest! {
 
 #[test]
 fn groups_join_without_a_seam() {
-    // Long, in a number of columns that no group divides, against one column at a time.
-    for columns in [2, 5, 11, 16, 37] {
-        joined(701, columns);
+    // Over several blocks, in as many columns as a group has or in a number that none divides, against one column at a time.
+    for columns in [2, 4, 5, 8, 11, 16, 37] {
+        joined(2600, columns);
     }
 }
 
@@ -291,6 +293,24 @@ fn joined(rows: usize, columns: usize) {
         let of = |array: &[f64]| column(array, start, columns);
         gae(&of(&rewards), &of(&values), &of(&next_values), ends, 0.99, 0.95, &mut alone);
         assert_close(&of(&together), &alone);
+    }
+}
+
+#[test]
+fn an_episode_may_end_anywhere_in_a_block() {
+    // The last step of an episode is told apart from the first of the next by what is not a number there.
+    let len = 2100;
+    let (values, nan) = (vec![0.0; len], vec![f64::NAN; len]);
+    for end in (0..30).chain(1000..1050).chain(2030..len) {
+        let terminated: Vec<bool> = (0..len).map(|i| i == end).collect();
+        let rewards: Vec<f64> = (0..len).map(|i| if i <= end { 1.0 } else { f64::NAN }).collect();
+        let next_values: Vec<f64> = (0..len).map(|i| if i < end { 0.0 } else { nan[i] }).collect();
+        let mut advantages = nan.clone();
+        gae(&rewards, &values, &next_values, Ends::new(&terminated, None, 1), 1.0, 1.0, &mut advantages);
+        for (i, advantage) in advantages.into_iter().enumerate() {
+            let want = if i <= end { (end - i + 1) as f64 } else { f64::NAN };
+            assert!(advantage == want || advantage.is_nan() && want.is_nan(), "{end}: {advantage} at {i}");
+        }
     }
 }
 
