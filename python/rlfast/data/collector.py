@@ -283,7 +283,7 @@ class Collector:
                 time.sleep(manner.render)
             goal.advance(tally.steps - before, ended)
             if not self._resets_itself and True in self._stale.tobytes():
-                again = np.intersect1d(np.flatnonzero(self._stale), goal.ready, assume_unique=True)
+                again = goal.ready[self._stale[goal.ready]]
                 if len(again):
                     self._reset(again, reset_kwargs)
 
@@ -413,7 +413,8 @@ class Collector:
         obs, info = self.env.reset_rows(where, **reset_kwargs)
         self.buffer.close_episodes(ids)
         self._obs = _tree.put(self._obs, where, _arrays(obs), self.env_num)
-        self._state = _tree.clear(self._state, ids)
+        if self._state is not None:
+            self._state = _tree.clear(self._state, ids)
         self._stale[ids] = False
         self._infos.put(ids, info)
 

@@ -251,10 +251,7 @@ class DQNPolicy(BasePolicy):
         mask = action_mask(batch.obs)
         if mask is None:  # one draw for both, since each takes as long as a step of the environments
             explore, which = self.rng.random((2, len(act)))
-            (at,) = (explore < self.eps).nonzero()
-            act = act.copy()
-            act[at] = which[at] * self.max_action_num  # rounded down
-            return act
+            return np.where(explore < self.eps, (which * self.max_action_num).astype(np.int64), act)
         return np.where(self.rng.random(len(act)) < self.eps, random_legal(self.rng, mask), act)
 
     def get_extra_state(self) -> dict[str, Any]:
