@@ -655,3 +655,26 @@ def test_nothing_warns_in_a_step():
         warnings.simplefilter("error")
         rows = Batch.stack([step(), step()])
     assert (rows.obs.shape, rows.rew.tolist(), rows.terminated.dtype) == ((2, 4), [0.5, 0.5], bool)
+
+
+def test_a_hidden_state_keeps_its_structure():
+    """The tuples and lists that recurrent networks speak of, under the one name that policies give them."""
+    h, c = torch.zeros(3, 2), np.zeros((3, 4))
+    for batch in (Batch(state=(h, c)), Batch({"state": (h, c)}), Batch(state={"deep": (h, [torch.ones(3)])})):
+        deep = batch.state.deep if isinstance(batch.state, Batch) else batch.state
+        assert type(deep) is tuple
+        assert deep[0] is h
+        for copied in (copy.deepcopy(batch), pickle.loads(pickle.dumps(batch)), Batch(batch)):
+            assert type(copied.state) is type(batch.state)
+    batch = Batch()
+    batch.state = (h, h)
+    batch.update(other=[h, h])
+    assert type(batch.state) is tuple
+    assert batch.other.shape == (2, 3, 2)
+    batch["state"] = [h, h]
+    assert type(batch.state) is list
+
+
+@pytest.mark.parametrize("value", [[np.zeros(2), np.ones(2)], (1, 2), [3.0], ()])
+def test_other_fields_of_that_name_are_arrays(value):
+    np.testing.assert_array_equal(Batch(state=value).state, np.asarray(value), strict=True)

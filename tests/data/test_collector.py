@@ -1,4 +1,6 @@
 import re
+from functools import reduce
+from operator import getitem
 
 import gymnasium as gym
 import numpy as np
@@ -145,7 +147,8 @@ def next_state(kind):
             "tensor": tensor,
             "dict": {"h": tensor},
             "tuple": (array, tensor),
-            "list": [array],
+            "list": [tensor],
+            "nested": {"h": (array, {"c": [tensor]})},
             "Batch": Batch(h=tensor, deep=Batch(c=array)),
         }[kind]
 
@@ -154,26 +157,24 @@ def next_state(kind):
 
 def leaf(state):
     if isinstance(state, dict | Batch):
-        return state["h"]
+        return leaf(state["h"])
     return state[0] if isinstance(state, tuple | list) else state
 
 
-@pytest.mark.parametrize("kind", ["array", "tensor", "dict", "tuple", "list", "Batch"])
+@pytest.mark.parametrize("kind", ["array", "tensor", "dict", "tuple", "list", "nested", "Batch"])
 def test_hidden_states_are_stored_and_reset_with_their_episode(kind):
     class Policy(ScriptedPolicy):
         def __call__(self, batch, state=None):
             self.seen.append(batch)
-            result = Batch(act=np.zeros(len(batch.obs), np.int64))
-            result.__dict__["state"] = next_state(kind)(batch, state)  # a tuple stays a tuple
-            return result
+            return Batch(act=np.zeros(len(batch.obs), np.int64), state=next_state(kind)(batch, state))
 
     c = collector(Scripted(2), Scripted(3), policy=Policy())
     c.collect(n_step=4)
     c.collect(n_step=8)  # carried over from one collect to the next
     for buffer, expected in zip(c.buffer.buffers, ([1, 2, 1, 2, 1, 2], [1, 2, 3, 1, 2, 3]), strict=True):
         state = buffer[:].policy.hidden_state
-        stored = state if kind in ("array", "tensor") else state["0" if kind in ("tuple", "list") else "h"]
-        assert np.asarray(stored).tolist() == expected
+        path = {"array": "", "tensor": "", "tuple": "0", "list": "0", "nested": "h0"}.get(kind, "h")
+        assert reduce(getitem, path, state).tolist() == expected
 
 
 def test_hidden_states_follow_their_environment_when_others_retire():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 
+_STATE = "state"
 _DICT_METHODS = frozenset(name for name in dir(dict) if not name.startswith("_"))
 
 
@@ -49,7 +50,7 @@ class Fields(Settling):
     # -- a dict --------------------------------------------------------------------------------------------------------
 
     def __setattr__(self, key: str, value: Any) -> None:
-        self.__dict__[key] = parse(value, type(self))
+        self.__dict__[key] = parse(value, type(self), key)
 
     def __getattr__(self, key: str) -> Any:
         # Reached only when there is no such field: the remaining methods of a dict, as in Tianshou.
@@ -160,8 +161,11 @@ class Fields(Settling):
 set_fields: Callable[[Fields, dict[str, Any]], None] = vars(Fields)["__dict__"].__set__
 
 
-def parse(value: Any, cls: type[Fields]) -> Any:
+def parse(value: Any, cls: type[Fields], key: str = "") -> Any:
     """What a field set to ``value`` holds: an array, a tensor, fields of class ``cls``, or the object itself.
+
+    A tuple, or a list of tensors, under the ``key`` "state" is a policy's hidden state, and stays one, also within a
+    dict: stacked, it would have no row for each environment.
 
     :raises TypeError: a list of tensors that do not stack, or tensors inside an object array.
     """
@@ -169,11 +173,11 @@ def parse(value: Any, cls: type[Fields]) -> Any:
         return value
     if isinstance(value, dict):
         new = object.__new__(cls)
-        set_fields(new, parse_fields(value, cls) if value else {})
+        set_fields(new, parse_fields(value, cls, key) if value else {})
         return new
     if is_number(value):
         return np.asanyarray(value)
-    if is_tensor(value):
+    if is_tensor(value) or (key == _STATE and _is_hidden(value)):
         return value
     if is_batch_set(value):
         return cls(value)
@@ -182,14 +186,27 @@ def parse(value: Any, cls: type[Fields]) -> Any:
     return as_array(value)
 
 
-def parse_fields(fields: dict[str, Any], cls: type[Fields]) -> dict[str, Any]:
-    """A new dict of the parsed values.
+def parse_fields(fields: dict[str, Any], cls: type[Fields], within: str = "") -> dict[str, Any]:
+    """A new dict of the parsed values; ``within`` is the name of the field that the dict itself is.
 
     :raises AssertionError: a key is not a string.
     """
     if not all(isinstance(key, str) for key in fields):
         raise AssertionError(f"the keys of a Batch are strings, got {list(fields)}")
-    return {key: parse(value, cls) for key, value in fields.items()}
+    return {key: parse(value, cls, _STATE if within == _STATE else key) for key, value in fields.items()}
+
+
+def _is_hidden(value: Any) -> bool:
+    return (isinstance(value, tuple) or (isinstance(value, list) and any(map(is_tensor, value)))) and _has_rows(value)
+
+
+def _has_rows(tree: Any) -> bool:
+    """Whether all leaves are arrays or tensors with an axis at least."""
+    if isinstance(tree, dict | Fields):
+        return all(map(_has_rows, tree.values()))
+    if isinstance(tree, tuple | list):
+        return bool(tree) and all(map(_has_rows, tree))
+    return (is_tensor(tree) or isinstance(tree, np.ndarray)) and tree.ndim > 0
 
 
 def _restore(value: Any, cls: type[Fields]) -> Any:

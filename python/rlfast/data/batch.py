@@ -96,10 +96,10 @@ class Batch(Arithmetic):
 
         :raises ValueError: ``value`` is neither ``Batch`` nor dict, or holds a field that is not here.
         """
-        value = parse(value)
         if isinstance(index, str):
-            self.__dict__[index] = value
+            setattr(self, index, value)
         else:
+            value = parse(value)
             _check_rows(self, value)
             _set_rows(self, index, value)
 
