@@ -19,6 +19,7 @@ __all__ = [
     "__version__",
     "carried",
     "carry",
+    "discounted",
     "discounted_returns",
     "end_with",
     "episodic_returns",
@@ -27,6 +28,7 @@ __all__ = [
     "nstep_returns",
     "randint",
     "shift",
+    "step_rows",
     "vtrace",
 ]
 
@@ -103,6 +105,12 @@ class Replay:
         capacity 0 never."""
     def append(self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None) -> int:
         """One row of ring 0 by keywords, the quickest way in; gives its index."""
+    def record(self, obs: Any, obs_next: Any, actions: Any, rewards: Any, dones: Any, timeouts: Any) -> bool:
+        """One row for each ring, in the six columns of these names, defined in the order ``obs``, ``actions``,
+        ``obs_next``, ``rewards``, ``dones``, ``timeouts``; the last three are one float32 each.
+
+        Actions may have any shape of as many entries; numbers may be of other dtypes, one for all rows, or a list.
+        Returns whether in each ring ``obs`` was the ``obs_next`` of the row before."""
     def on_mismatch(self, careful: Callable[[dict[str, Any]], int], always: bool = False) -> None:
         """What ``append`` calls, and whose answer it gives, for a row that is not exactly what the columns hold, in the
         place of raising SchemaMismatch; with ``always``, for every row."""
@@ -128,6 +136,9 @@ class Replay:
         ``keys``: top-level names; None means every column, ``done``, ``obs_next``, and empty ``info`` and ``policy``
         when there are none. ``stack_num`` applies to obs, obs_next, info and policy. IndexError for rows outside the
         storage."""
+    def transitions(self, index: _Index, keys: Sequence[str] | None = None) -> dict[str, Any]:
+        """``take`` of what ``record`` writes, ``index`` of one axis: ``rewards`` and ``dones`` are ``[B, 1]``, and where
+        ``timeouts`` are asked for, ``dones`` are ``dones * (1 - timeouts)`` and those are left out."""
     def sample(self, batch_size: int, out: Mapping[str, NDArray[Any]] | None = None) -> tuple[Any, _Index]:
         """``draw`` and ``take`` in one, as an instance of the batch class; with ``weight`` when prioritized."""
     def draw(self, batch_size: int, ring: int | None = None) -> _Index:
@@ -207,6 +218,19 @@ class Replay:
 
 def randint(bit_generator: Any, bound: int, count: int) -> _Index:
     """What ``np.random.randint(0, bound, count)`` would draw from its bit generator, whose stream moves as far."""
+
+def step_rows(steps: _Index, capacity: int, envs: _Index | None = None) -> _Index:
+    """The rows of steps of environments that have rings of ``capacity`` rows each, one after the other; of the only
+    environment without ``envs``. Steps below 0 count from the end; IndexError for those that are not there."""
+
+def discounted(
+    rewards: NDArray[np.float32],
+    before: _Index,
+    powers: NDArray[np.float32],
+    discounts: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """``(sums[B, 1], discounts[B, 1])``: of ``rewards[B, n]`` the first ``before[B] + 1``, each times its power ``[n]``,
+    added as NumPy adds them; and ``discounts[before]``."""
 
 def carry(index: _Index, goals: _Index) -> _Index:
     """The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal)."""

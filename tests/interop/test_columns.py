@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rlfast._core import randint
+from rlfast._core import SchemaMismatch, discounted, randint, step_rows
 from rlfast.interop._columns import Columns, Leaf, draw
 
 BOUNDS = [1, 2, 3, 7, 8, 1000, 65_536, 65_537, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 10**12]
@@ -79,3 +79,138 @@ def test_a_walk_over_what_is_not_there():
         engine.follow(np.array([0]), 2, ("actions",), [])
     with pytest.raises(KeyError, match="nothing"):
         engine.follow(np.array([0]), 2, ("rewards",), [("nothing",)])
+
+
+def columns_of(steps=4, envs=2, obs=(3,), act=(2,), **options):
+    return Columns(
+        steps, envs, Leaf(np.dtype(np.float32), obs), Leaf(np.dtype(np.float32), act, reshape=True), **options
+    )
+
+
+def added(rewards, dones=False, timeouts=0.0):
+    """The numbers of a step of two environments as they were stored."""
+    columns = columns_of()
+    obs = np.ones((2, 3), np.float32)
+    columns.add(obs, obs, np.ones(4, np.float32), rewards, dones, timeouts)
+    return [columns.column(name)[0].tolist() for name in ("rewards", "dones", "timeouts")]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4", ">f8", "i1", "i4", "i8", "u8", "?"])
+@pytest.mark.parametrize("spread", [1, 2, -1])
+def test_numbers_of_any_dtype_and_stride_are_stored_as_float32(dtype, spread):
+    numbers = {1: [1, 0], 2: [1, 5, 0, 5], -1: [0, 1]}[spread]
+    given = np.array(numbers, dtype)[::spread]
+    wanted = given.astype(np.float32).tolist()
+    assert added(given, given, given) == [wanted, wanted, wanted]
+
+
+@pytest.mark.parametrize("given", [2.5, 3, True, np.float32(7), np.bool_(1), [2.5, 2.5], (1, 1), [True, np.True_]])
+def test_numbers_that_are_no_arrays(given):
+    wanted = np.broadcast_to(np.asarray(given, np.float32), (1, 2))[0].tolist()
+    assert added(given, given, given) == [wanted, wanted, wanted]
+
+
+@pytest.mark.parametrize(
+    "rewards", [np.ones(2, "f4"), np.ones(2), np.ones(2, "i8"), np.ones(4, "?")[::2], [1.0, True], 1]
+)
+def test_a_usual_step_is_one_call_of_the_engine(rewards):
+    columns, obs = columns_of(), np.ones((2, 3), np.float32)
+    assert not columns.engine.record(obs, obs, np.ones(4, np.float32), rewards, rewards, 0.0)
+    assert columns.column("rewards")[0].tolist() == columns.column("dones")[0].tolist() == [1, 1]
+
+
+def test_numbers_that_float32_cannot_hold_warn_as_numpys_do():
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
+        added(np.array([1e300, 0.0]))
+    assert added(np.array([np.inf, -np.inf]))[0] == [np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2), (2, 2, 1), (1, 4)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", ">f4", "i8"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_actions_in_any_shape_of_as_many_entries(shape, dtype, order):
+    columns = columns_of()
+    given = np.array(np.arange(4).reshape(shape), dtype, order=order)
+    columns.add(np.ones((2, 3)), np.ones((2, 3)), given, 0.0, 0.0, 0.0)
+    np.testing.assert_array_equal(columns.column("actions")[0], given.reshape(2, 2))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"obs": np.zeros((2, 4))},
+        {"obs_next": np.zeros((3, 3))},
+        {"actions": np.zeros(5)},
+        {"rewards": np.zeros(3)},
+        {"dones": [True, False, True]},
+        {"timeouts": np.zeros((2, 2))},
+    ],
+)
+def test_a_step_that_does_not_fit_is_refused_whole(change):
+    columns = columns_of()
+    step = {"obs": np.zeros((2, 3)), "obs_next": np.zeros((2, 3)), "actions": np.zeros(4)}
+    step |= {"rewards": np.zeros(2), "dones": np.zeros(2), "timeouts": np.zeros(2)}
+    with pytest.raises(ValueError, match=r"shape|broadcast"):
+        columns.add(**step | change)
+    assert (len(columns.engine), columns.cursor) == (0, 0)
+    with pytest.raises(SchemaMismatch):
+        columns.engine.record(**step | change)
+    assert len(columns.engine) == 0
+
+
+def test_adding_says_whether_all_environments_went_on():
+    columns, answers = columns_of(steps=3), []
+    stream = [np.full((2, 3), i, np.float32) for i in range(8)]
+    elsewhere = stream[3].copy()
+    elsewhere[1, 2] = -1
+    for obs, obs_next in [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (6, 7), (7, 0)]:
+        answers.append(columns.add(stream[obs], stream[obs_next], np.zeros(4), 0.0, 0.0, 0.0))
+    assert answers == [False, True, True, True, True, False, True]
+    columns.reset()
+    assert not columns.add(stream[0], stream[3], np.zeros(4), 0.0, 0.0, 0.0)
+    assert not columns.add(elsewhere, stream[4], np.zeros(4), 0.0, 0.0, 0.0)  # the second environment did not
+
+
+def test_dones_count_unless_they_are_timeouts():
+    columns = columns_of(steps=4, envs=1, act=(1,))
+    for done, timeout in [(0, 0), (1, 0), (1, 1), (0, 1)]:
+        columns.add(np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(1), 2.0, done, timeout)
+    rows = np.array([3, 2, 1, 0, 1])
+    fields = columns.take(rows)
+    assert sorted(fields) == ["actions", "dones", "obs", "obs_next", "rewards"]
+    assert (fields["dones"].tolist(), fields["rewards"].shape) == ([[0], [0], [1], [0], [1]], (5, 1))
+    assert columns.take(rows, ("dones",))["dones"].shape == (5,)
+    with pytest.raises(IndexError, match="4"):
+        columns.take(np.array([4]))
+
+
+def test_rows_of_steps():
+    steps, envs = np.array([0, 4, -1, -5]), np.array([2, 0, 1, 3])
+    assert step_rows(steps, 5).tolist() == [0, 4, 4, 0]
+    assert step_rows(steps, 5, envs).tolist() == [10, 4, 9, 15]
+    assert step_rows(steps.astype(np.int32)[None], 5, envs[None]).tolist() == [[10, 4, 9, 15]]
+    for bad in (5, -6):
+        with pytest.raises(IndexError, match=f"a step lies between -5 and 4, got {bad}"):
+            step_rows(np.array([0, bad]), 5)
+    with pytest.raises(ValueError, match="one environment for each step"):
+        step_rows(steps, 5, envs[:2])
+    assert steps.tolist() == [0, 4, -1, -5]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 16, 31, 128, 129, 300])
+def test_discounted_sums_are_numpys_to_the_bit(n):
+    rng = np.random.default_rng(n)
+    rewards = rng.normal(size=(200, n)).astype(np.float32)
+    before = rng.integers(0, n, 200)
+    powers = np.float32(0.9) ** np.arange(n, dtype=np.float32)
+    after = np.float32(0.9) ** np.arange(1, n + 1, dtype=np.float32)
+    sums, discounts = discounted(rewards, before, powers, after)
+    terms = rewards * np.where(np.arange(n) <= before[:, None], powers, np.float32(0))
+    np.testing.assert_array_equal(sums, terms.sum(axis=1, keepdims=True))
+    np.testing.assert_array_equal(discounts, after[before][:, None])
+
+
+@pytest.mark.parametrize(("before", "powers"), [([0, 3], 3), ([0, -1], 3), ([0], 3), ([0, 0], 2)])
+def test_discounted_sums_of_what_does_not_fit(before, powers):
+    with pytest.raises(ValueError, match=r"rewards \[B, n\] need before \[B\] below n"):
+        discounted(np.zeros((2, 3), np.float32), np.array(before), *np.ones((2, powers), np.float32))

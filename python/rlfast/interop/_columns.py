@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import Replay, SchemaMismatch, randint
+from rlfast._core import Replay, SchemaMismatch, discounted, randint, step_rows
 from rlfast.data.batch import Batch
 
 Index: TypeAlias = NDArray[np.int64]
@@ -21,7 +21,6 @@ _FLOAT = np.dtype(np.float32)
 NUMBERS = ("rewards", "dones", "timeouts")
 _ENDS = [("dones",), ("timeouts",)]
 _AT_END = ["obs_next", "dones", "timeouts"]
-_ALL = ["obs", "actions", "obs_next", *NUMBERS]
 _MOST = 2**32 - 1
 
 
@@ -88,7 +87,6 @@ class Columns:
     ) -> None:
         self.steps, self.envs, self.obs, self.act, self.alpha = steps, envs, obs, act, alpha
         self.cursor = 0
-        self._rings = np.arange(envs)
         self.engine = self._engine(seed)
 
     def _engine(self, seed: int) -> Replay:
@@ -111,28 +109,22 @@ class Columns:
         self.engine.restore(snapshot)
 
     # -- writing -----------------------------------------------------------------------------------------------------
-    def add(self, obs: Obs, obs_next: Obs, actions: Any, rewards: Any, dones: Any, timeouts: Any) -> None:
+    def add(self, obs: Obs, obs_next: Obs, actions: Any, rewards: Any, dones: Any, timeouts: Any) -> bool:
         """One row for each environment.
 
+        :return: whether each environment's observation is the next one of the row before.
         :raises ValueError: a shape that does not fit; nothing is written then.
         :raises KeyError: an observation without one of its arrays; nothing is written then.
         """
-        numbers = np.empty((3, self.envs), _FLOAT)
-        numbers[0], numbers[1], numbers[2] = rewards, dones, timeouts
-        row = {
-            "obs": obs,
-            "obs_next": obs_next,
-            "actions": self.act.rows(actions, self.envs),
-            "rewards": numbers[0],
-            "dones": numbers[1],
-            "timeouts": numbers[2],
-        }
         try:
-            self.engine.add(row, self._rings)
+            went_on = self.engine.record(obs, obs_next, actions, rewards, dones, timeouts)
         except SchemaMismatch:  # not exactly what the columns hold
-            row["obs"], row["obs_next"] = _rows(self.obs, obs, self.envs), _rows(self.obs, obs_next, self.envs)
-            self.engine.add(row, self._rings)
+            numbers = np.empty((3, self.envs), _FLOAT)
+            numbers[0], numbers[1], numbers[2] = rewards, dones, timeouts
+            obs, obs_next = _rows(self.obs, obs, self.envs), _rows(self.obs, obs_next, self.envs)
+            went_on = self.engine.record(obs, obs_next, self.act.rows(actions, self.envs), *numbers)
         self.cursor = (self.cursor + 1) % self.steps
+        return went_on
 
     def reset(self) -> None:
         """Forgets all rows."""
@@ -146,21 +138,18 @@ class Columns:
         :param steps: steps below 0 count from the end.
         :raises IndexError: a step that is not there.
         """
-        steps = np.asarray(steps, np.int64)
-        if steps.size and steps.view(np.uint64).max() >= self.steps:  # steps below 0 are large numbers then
-            steps = np.where(steps < 0, steps + self.steps, steps)
-            if steps.max() >= self.steps or steps.min() < 0:
-                raise IndexError(f"a step lies between {-self.steps} and {self.steps - 1}")
-        return steps if envs is None else envs * self.steps + steps
+        return step_rows(steps, self.steps, envs)
 
-    def take(self, rows: Index, keys: Sequence[str] = _ALL) -> dict[str, Any]:
+    def take(self, rows: Index, keys: Sequence[str] | None = None) -> dict[str, Any]:
         """Fresh arrays of rows; a dict of arrays for ``obs`` and ``obs_next`` where observations are dicts.
 
-        Actions are ``[B, dim]``, numbers ``[B]``.
+        Actions are ``[B, dim]``, numbers ``[B, 1]``; ``dones`` are 0 at timeouts, if these are asked for, and come in
+        their place.
 
+        :param keys: which; None for all.
         :raises IndexError: a row that is not there.
         """
-        fields = self.engine.take(rows, keys)
+        fields = self.engine.transitions(rows, keys)
         if not isinstance(self.obs, Leaf):
             for key in ("obs", "obs_next"):
                 if key in fields:
@@ -175,20 +164,19 @@ class Columns:
         normalize: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None,
     ) -> tuple[Obs, NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """Of the last row that each of ``rows`` reaches in ``n_steps`` steps of its episode: its ``obs_next``, the
-        discounted sum of rewards until then, its ``dones`` (0 at a timeout), and the discount of what comes after,
-        ``[B, 1]``.
+        discounted sum of rewards until then, its ``dones`` (0 at a timeout), and the discount of what comes after; but
+        for the first ``[B, 1]``.
 
         Flags end an episode, and so does the newest step, which has no future yet.
 
         :param normalize: what is done to rewards before they are summed.
         """
-        powers, discounts = _tables(n_steps, gamma)
         rewards, last, before = self.engine.follow(rows, n_steps, ("rewards",), _ENDS)
         if normalize is not None:
             rewards = normalize(rewards)
-        returns = (rewards * powers[before]).sum(axis=1)
+        returns, discounts = discounted(rewards, before, *_powers(n_steps, gamma))
         ends = self.take(last, _AT_END)
-        return ends["obs_next"], returns, ends["dones"] * (1 - ends["timeouts"]), discounts[before]
+        return ends["obs_next"], returns, ends["dones"], discounts
 
     def column(self, *path: str) -> NDArray[Any]:
         """A whole column, ``[steps, envs, *shape]``: the storage itself, or a copy where that is another one.
@@ -213,11 +201,7 @@ def draw(bound: int, count: int) -> Index:
 
 
 @cache
-def _tables(n_steps: int, gamma: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """For each count of further steps: the weights of the rewards, ``[n, n]``, and the discount after them, ``[n, 1]``.
-
-    Powers as the host takes them, in float32.
-    """
+def _powers(n_steps: int, gamma: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The weights of ``n_steps`` rewards, and the discount after each. Powers as the host takes them, in float32."""
     counts = np.arange(n_steps)
-    weights = np.where(counts <= counts[:, None], gamma ** counts.astype(np.float32), np.float32(0))
-    return weights, gamma ** (counts[:, None] + 1).astype(np.float32)
+    return gamma ** counts.astype(np.float32), gamma ** (counts + 1).astype(np.float32)

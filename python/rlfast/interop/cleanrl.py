@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -136,9 +137,7 @@ class ReplayBuffer:
             steps = draw(size, batch_size)
         envs = None if self.n_envs == 1 else draw(self.n_envs, batch_size)
         fields = self._columns.take(self._columns.rows(steps, envs))
-        dones = fields["dones"] * (1 - fields["timeouts"])
-        numbers = (dones.reshape(-1, 1), fields["rewards"].reshape(-1, 1))
-        arrays = (fields["obs"], fields["actions"], fields["obs_next"], *numbers)
+        arrays = (fields[key] for key in ("obs", "actions", "obs_next", "dones", "rewards"))
         return ReplayBufferSamples(*(_tensor(array, self.device) for array in arrays))
 
 
@@ -192,8 +191,7 @@ class PrioritizedReplayBuffer:
         self.alpha, self.beta, self.eps = alpha, beta, eps
         frames, action = Leaf(np.dtype(np.uint8), tuple(obs_shape)), Leaf(np.dtype(np.int64), (1,), reshape=True)
         self._columns = Columns(capacity, 1, frames, action, alpha=alpha, seed=draw_seed(None))
-        self._waiting: list[int] = []  # rows of the running episode that have too few rewards yet
-        self._expected: NDArray[Any] | None = None  # the observation that goes on with it
+        self._waiting: deque[int] = deque()  # rows of the running episode that have too few rewards yet
 
     @property
     def pos(self) -> int:
@@ -211,17 +209,16 @@ class PrioritizedReplayBuffer:
         :param done: whether the episode terminated.
         :raises ValueError: a shape that does not fit; nothing is written then.
         """
-        row, tree = self.pos, self._columns.engine.tree
-        self._columns.add(obs, next_obs, action, reward, done, 0.0)
-        if self._expected is None or not np.array_equal(obs, self._expected):
-            self._waiting = []  # cut off there, or over
-        self._waiting.append(row)
+        columns, waiting = self._columns, self._waiting
+        engine, row = columns.engine, columns.cursor
+        if not columns.add(obs, next_obs, action, reward, done, 0.0):
+            waiting.clear()  # cut off there, or over
+        waiting.append(row)
+        tree = engine.tree
         tree[row] = 0.0
-        ready = self._waiting if np.any(done) else self._waiting[: -self.n_step + 1 or None]
-        if ready:
-            tree[ready] = self._columns.engine.max_priority**self.alpha
-            self._waiting = self._waiting[len(ready) :]
-        self._expected = None if np.any(done) else np.array(next_obs)
+        ready = len(waiting) if np.asarray(done).any() else len(waiting) - self.n_step + 1
+        for _ in range(ready):
+            tree[waiting.popleft()] = engine.max_priority**self.alpha
 
     def sample(self, batch_size: int) -> PrioritizedBatch:
         """Transitions drawn by priority, with replacement.
@@ -234,18 +231,9 @@ class PrioritizedReplayBuffer:
         rows = engine.draw(batch_size)
         next_obs, rewards, dones, _ = self._columns.nstep(rows, self.n_step, self.gamma)
         fields = self._columns.take(rows, ("obs", "actions"))
-        weights = engine.weights(rows, normalize=True).astype(np.float32)
-        obs, actions, returns, following, ends, scale = (
-            _tensor(array, self.device)
-            for array in (
-                fields["obs"],
-                fields["actions"],
-                rewards.reshape(-1, 1),
-                next_obs,
-                dones.reshape(-1, 1),
-                weights.reshape(-1, 1),
-            )
-        )
+        weights = engine.weights(rows, normalize=True).astype(np.float32)[:, None]
+        arrays = (fields["obs"], fields["actions"], rewards, next_obs, dones, weights)
+        obs, actions, returns, following, ends, scale = (_tensor(array, self.device) for array in arrays)
         return PrioritizedBatch(obs, actions, returns, following, ends, rows, scale)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: ArrayLike) -> None:

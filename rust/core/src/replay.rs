@@ -212,6 +212,14 @@ impl Replay {
         Ok(())
     }
 
+    /// Whether the newest row of a ring began with the `obs_next` of the row before it.
+    #[must_use]
+    pub fn goes_on(&self, r: usize) -> bool {
+        let ring = &self.rings[r];
+        let Some(table) = self.table.as_ref().filter(|_| ring.len > 1) else { return false };
+        table.byte(ring.index(ring.head - 2), layout::LINK) == layout::link::NEXT
+    }
+
     /// Ends the running episode of a ring as truncated at its newest row. Nothing happens when none is running.
     ///
     /// # Errors

@@ -38,6 +38,8 @@ mod _core {
     #[pymodule_export]
     use super::replay::Replay;
     #[pymodule_export]
+    use super::replay::hosted::{discounted, step_rows};
+    #[pymodule_export]
     use super::returns::{discounted_returns, episodic_returns, gae, nstep_returns, vtrace};
     #[pymodule_export]
     use super::segment_tree::SegmentTree;

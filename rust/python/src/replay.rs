@@ -4,6 +4,7 @@
 //! the lock. A thread that has to wait for the lock lets go of the interpreter first, since the holder may need it.
 
 mod episodes;
+pub mod hosted;
 mod priorities;
 mod reading;
 mod snapshots;

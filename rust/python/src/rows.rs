@@ -4,12 +4,15 @@ use numpy::npyffi::types::{NPY_TYPES, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyString};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 use rlfast_core::replay::table::Source;
 
 use crate::array;
 use crate::columns::{Column, Columns, KEYWORDS, Kind, Node, Use};
 use crate::error::mismatch;
+
+/// The columns of a step as hosts have it, in their order.
+pub const STEP: [&str; 6] = ["obs", "actions", "obs_next", "rewards", "dones", "timeouts"];
 
 /// Rows as the engine wants them, and what keeps their memory alive.
 #[derive(Default)]
@@ -22,6 +25,7 @@ pub struct Rows {
     pub truncated: Vec<bool>,
     cells: Vec<[u8; 8]>,
     converted: Vec<Vec<f64>>,
+    singles: Vec<Vec<f32>>,
     kept: Vec<Py<PyAny>>,
 }
 
@@ -45,6 +49,7 @@ impl Rows {
     /// Lets go of what was kept alive.
     pub fn release(&mut self) {
         self.converted.clear();
+        self.singles.clear();
         self.kept.clear();
     }
 }
@@ -259,6 +264,140 @@ impl Columns {
         }
         Ok(())
     }
+}
+
+impl Columns {
+    /// As `find`, for a step of `rows` environments in the order of [`STEP`]: actions may come in any shape of as many entries, and
+    /// the last three as any numbers, one for all or one for each.
+    pub fn find_step(
+        &self,
+        py: Python<'_>,
+        values: [&Bound<'_, PyAny>; STEP.len()],
+        rows: usize,
+        out: &mut Rows,
+    ) -> PyResult<()> {
+        out.start(self.columns.len(), rows);
+        if self.root.len() != STEP.len() {
+            return mismatch!("a step has the columns {STEP:?}");
+        }
+        for ((node, value), name) in self.root.iter().zip(values).zip(STEP) {
+            match (&node.kind, name) {
+                (&Kind::Leaf(at), "rewards" | "dones" | "timeouts") => self.read_numbers(py, at, value, rows, out)?,
+                (&Kind::Leaf(at), "actions") => self.read_flat(py, at, value, rows, out)?,
+                (&Kind::Leaf(at), _) => self.read(py, at, value, Some(rows), out)?,
+                (Kind::Group(nodes), _) => match self.dict_of(py, value)? {
+                    Some(inner) => self.find_in(py, nodes, &inner, Some(rows), out, false)?,
+                    None => return mismatch!("{name} is not nested"),
+                },
+                (Kind::Foreign, _) => return mismatch!("{name} is kept outside the columns"),
+            }
+        }
+        Ok(())
+    }
+
+    /// An array of as many entries as the rows have, whatever its shape.
+    fn read_flat(
+        &self,
+        py: Python<'_>,
+        at: usize,
+        value: &Bound<'_, PyAny>,
+        rows: usize,
+        out: &mut Rows,
+    ) -> PyResult<()> {
+        let column = &self.columns[at];
+        if !array::is_array(py, value.as_ptr()) {
+            return mismatch!("{} is no array", column.leaf.path.join("."));
+        }
+        // SAFETY: an array, alive through `value`.
+        let array = unsafe { array::fields(value.as_ptr()) };
+        // SAFETY: as above.
+        let (dims, _) = unsafe { array::axes(array) };
+        let fits = dims.iter().product::<npy_intp>() as usize * column.leaf.itemsize == rows * column.leaf.nbytes();
+        if !fits || !array::is_contiguous(array) || array.descr.cast() != column.descr.as_ptr() {
+            return mismatch!("{} has another shape or dtype, or is not contiguous", column.leaf.path.join("."));
+        }
+        out.sources[at] = Source { ptr: array.data.cast(), stride: column.leaf.nbytes() as isize };
+        Ok(())
+    }
+
+    /// Numbers for a column of one float32.
+    fn read_numbers(
+        &self,
+        py: Python<'_>,
+        at: usize,
+        value: &Bound<'_, PyAny>,
+        rows: usize,
+        out: &mut Rows,
+    ) -> PyResult<()> {
+        let column = &self.columns[at];
+        let single = column.number == NPY_TYPES::NPY_FLOAT as i32 && column.dims.is_empty();
+        let Some(values) = single.then(|| as_singles(py, value, rows)).flatten() else {
+            return mismatch!("{} is not read directly", column.leaf.path.join("."));
+        };
+        out.sources[at] = Source { ptr: values.as_ptr().cast(), stride: 4 };
+        out.singles.push(values);
+        Ok(())
+    }
+}
+
+/// Numbers as float32, one for each row; None for what NumPy had better convert.
+fn as_singles(py: Python<'_>, value: &Bound<'_, PyAny>, rows: usize) -> Option<Vec<f32>> {
+    if !array::is_array(py, value.as_ptr()) {
+        return match value.cast_exact::<PyList>() {
+            Ok(list) if list.len() == rows => list.iter().map(|item| single(&item)).collect(),
+            Ok(_) => None,
+            Err(_) => Some(vec![single(value)?; rows]),
+        };
+    }
+    // SAFETY: an array, alive through `value`.
+    let array = unsafe { array::fields(value.as_ptr()) };
+    // SAFETY: as above.
+    let (dims, strides) = unsafe { array::axes(array) };
+    let stride = match dims {
+        [] | [1] => 0,
+        &[count] if count as usize == rows => strides[0],
+        _ => return None,
+    };
+    // SAFETY: an array always has a dtype.
+    let (number, order) = unsafe { ((*array.descr).type_num, (*array.descr).byteorder as u8) };
+    if !matches!(order, b'=' | b'|') {
+        return None;
+    }
+    macro_rules! read {
+        ($type:ty, $to:expr) => {
+            (0..rows)
+                .map(|k| {
+                    // SAFETY: the array has an item for each row, `stride` bytes apart, or one for all.
+                    $to(unsafe { array.data.cast::<u8>().offset(stride * k as isize).cast::<$type>().read_unaligned() })
+                })
+                .collect()
+        };
+    }
+    if number == NPY_TYPES::NPY_FLOAT as i32 {
+        read!(f32, Some)
+    } else if number == NPY_TYPES::NPY_DOUBLE as i32 {
+        read!(f64, narrowed)
+    } else if number == NPY_TYPES::NPY_BOOL as i32 {
+        read!(u8, |flag| Some(f32::from(flag != 0)))
+    } else if number == NPY_TYPES::NPY_LONG as i32 && size_of::<std::ffi::c_long>() == 8 {
+        read!(i64, |number| Some(number as f32))
+    } else {
+        None
+    }
+}
+
+/// Exactly a float, an int or a bool of Python's.
+fn single(value: &Bound<'_, PyAny>) -> Option<f32> {
+    let plain = value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyInt>();
+    plain.then(|| value.extract::<f64>().ok().and_then(narrowed)).flatten()
+}
+
+/// None where a finite number is too large, which NumPy warns of.
+fn narrowed(number: f64) -> Option<f32> {
+    let single = number as f32;
+    (single.is_finite() || !number.is_finite()).then_some(single)
 }
 
 fn inner_contiguous(dims: &[npy_intp], strides: &[npy_intp], itemsize: usize) -> bool {

@@ -153,9 +153,9 @@ class HerReplayBuffer(DictReplayBuffer, host.HerReplayBuffer):
             goals = self._sample_goals(steps[real:], envs[real:])
             for part in (obs, next_obs):  # into arrays of their own: obs and next_obs of images share theirs
                 part["desired_goal"] = np.concatenate((part["desired_goal"][:real], goals))
-            rewards[real:] = self._judge(next_obs["achieved_goal"][real:], goals, steps[real:], envs[real:])
-        dones = fields["dones"] * (1 - fields["timeouts"])
-        return self._tensors(obs, fields["actions"], next_obs, dones, self._normalize_reward(rewards, env), env)
+            rewards[real:, 0] = self._judge(next_obs["achieved_goal"][real:], goals, steps[real:], envs[real:])
+        rewards = self._normalize_reward(rewards, env)
+        return self._tensors(obs, fields["actions"], next_obs, fields["dones"], rewards, env)
 
     def _sample_goals(self, batch_indices: Index, env_indices: Index) -> NDArray[Any]:
         start, length = self.ep_start[batch_indices, env_indices], self._ep_length[batch_indices, env_indices]

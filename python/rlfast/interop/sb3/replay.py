@@ -185,20 +185,16 @@ class ReplayBuffer(host.ReplayBuffer):
 
     def _samples(self, rows: Index, env: VecNormalize | None) -> Any:
         fields = self._columns.take(rows)
-        dones = fields["dones"] * (1 - fields["timeouts"])
         rewards = fields["rewards"] if env is None else self._normalize_reward(fields["rewards"], env)
-        return self._tensors(fields["obs"], fields["actions"], fields["obs_next"], dones, rewards, env)
+        return self._tensors(fields["obs"], fields["actions"], fields["obs_next"], fields["dones"], rewards, env)
 
     def _tensors(
         self, obs: Any, actions: Any, next_obs: Any, dones: Any, rewards: Any, env: VecNormalize | None
     ) -> Any:
-        """The arrays, which are nobody else's, as tensors in the host's tuple; observations are normalized here.
-
-        ``dones`` and ``rewards`` come as ``[B]`` and become ``[B, 1]``.
-        """
+        """The arrays, which are nobody else's, as tensors in the host's tuple; observations are normalized here."""
         if env is not None:
             obs, next_obs = self._normalize_obs(obs, env), self._normalize_obs(next_obs, env)
-        dones, rewards, tensor = dones.reshape(-1, 1), rewards.reshape(-1, 1), self._converter()
+        tensor = self._converter()
         if isinstance(obs, dict):
             obs, next_obs = ({key: tensor(array) for key, array in part.items()} for part in (obs, next_obs))
             return DictReplayBufferSamples(obs, tensor(actions), next_obs, tensor(dones), tensor(rewards))

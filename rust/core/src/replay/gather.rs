@@ -341,7 +341,9 @@ unsafe fn copy_list(sources: &[*const u8], dst: *mut u8, bytes: usize) {
             32 => copy_fixed_list::<32>(sources, dst),
             _ => {
                 for (k, &src) in sources.iter().enumerate() {
-                    if let Some(&soon) = sources.get(k + 2) {
+                    // The processor finds the pieces that stand in a row by itself, as most frames of a stack do.
+                    let soon = sources.get(k + 2).filter(|&&soon| soon != src.wrapping_add(2 * bytes));
+                    if let Some(&soon) = soon {
                         (0..bytes.div_ceil(64).min(24)).for_each(|line| prefetch_at(soon.wrapping_add(64 * line)));
                     }
                     put(src, dst.add(k * bytes), bytes);

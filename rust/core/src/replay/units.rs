@@ -80,10 +80,10 @@ impl Units<'_> {
     ) -> Result<()> {
         let value = self.table.floats(value)?;
         let ends = ends.iter().map(|&leaf| self.table.floats(leaf)).collect::<Result<Vec<_>>>()?;
-        for &i in index {
-            prefetch_at(self.table.record(i as usize));
-        }
         let length = values.len() / index.len().max(1);
+        for &i in index {
+            self.table.prefetch(i as usize, length * self.table.layout.stride);
+        }
         for (k, &i) in index.iter().enumerate() {
             let ring = self.rings.ring_of(i as usize);
             let steps = ring.seq(i as usize).map_or(1, |seq| (ring.head - seq).min(length as u64)) as usize;

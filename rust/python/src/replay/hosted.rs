@@ -1,0 +1,171 @@
+//! Steps as Stable-Baselines3 and CleanRL have them: a row of each ring a step, in the columns `obs`, `actions`, `obs_next` and,
+//! one float32 each, `rewards`, `dones` and `timeouts`. What takes such a host a dozen calls of NumPy is one call here.
+
+use std::sync::LazyLock;
+
+use numpy::npyffi::types::npy_intp;
+use numpy::{PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use rlfast_core::replay::Added;
+
+use super::{Replay, State};
+use crate::array::integers;
+use crate::error::IntoPython as _;
+use crate::rows::STEP;
+
+static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| STEP.map(str::to_owned).to_vec());
+
+type Singles<'py> = Bound<'py, PyArray2<f32>>;
+
+impl State {
+    fn record(&mut self, py: Python<'_>, values: [&Bound<'_, PyAny>; 6]) -> PyResult<bool> {
+        let Self { engine, columns, rows, .. } = self;
+        let rings: Vec<usize> = (0..engine.rings().len()).collect();
+        let n = rings.len();
+        columns.find_step(py, values, n, rows)?;
+        let (mut index, mut length, mut start) = (vec![0; n], vec![0; n], vec![0; n]);
+        let mut returns = vec![0.0; n * engine.agents()];
+        let mut added = Added {
+            index: &mut index,
+            episode_return: &mut returns,
+            episode_length: &mut length,
+            episode_start: &mut start,
+        };
+        // SAFETY: `find_step` made a source for each column, good for all rows while the values live, which the caller holds.
+        let result =
+            unsafe { engine.add(&rings, &rows.sources, &rows.terminated, &rows.truncated, &mut added) }.python();
+        rows.release();
+        result.map(|()| rings.iter().all(|&r| engine.goes_on(r)))
+    }
+}
+
+#[pymethods]
+impl Replay {
+    fn record(
+        &self,
+        obs: &Bound<'_, PyAny>,
+        obs_next: &Bound<'_, PyAny>,
+        actions: &Bound<'_, PyAny>,
+        rewards: &Bound<'_, PyAny>,
+        dones: &Bound<'_, PyAny>,
+        timeouts: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let py = obs.py();
+        self.lock(py).record(py, [obs, actions, obs_next, rewards, dones, timeouts])
+    }
+
+    #[pyo3(signature = (index, keys = None))]
+    fn transitions<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+        keys: Option<Vec<String>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (index, shape) = integers(index)?;
+        let keys = keys.as_ref().unwrap_or(&KEYS);
+        let filled = self.lock(py).take(py, &index, &shape, Some(keys), None, None)?;
+        let fields = filled.nest(py, &self.batch)?;
+        if let Some(rewards) = fields.get_item(intern!(py, "rewards"))? {
+            let rewards = rewards.cast_into::<PyArray1<f32>>()?;
+            fields.set_item(intern!(py, "rewards"), rewards.reshape([index.len(), 1])?)?;
+        }
+        let timeouts = fields.get_item(intern!(py, "timeouts"))?;
+        if let (Some(dones), Some(timeouts)) = (fields.get_item(intern!(py, "dones"))?, timeouts) {
+            let dones = dones.cast_into::<PyArray1<f32>>()?.readonly();
+            let timeouts = timeouts.cast_into::<PyArray1<f32>>()?.readonly();
+            let ends = dones.as_slice()?.iter().zip(timeouts.as_slice()?).map(|(done, timeout)| done * (1.0 - timeout));
+            fields.set_item(intern!(py, "dones"), column(py, ends.collect())?)?;
+            fields.del_item(intern!(py, "timeouts"))?;
+        }
+        Ok(fields)
+    }
+}
+
+/// `[B, 1]`.
+fn column(py: Python<'_>, values: Vec<f32>) -> PyResult<Singles<'_>> {
+    let rows = values.len();
+    PyArray1::from_vec(py, values).reshape([rows, 1])
+}
+
+/// The engine's rows of steps of environments whose rings have `capacity` rows each.
+#[pyfunction]
+#[pyo3(signature = (steps, capacity, envs = None))]
+pub fn step_rows<'py>(
+    steps: &Bound<'py, PyAny>,
+    capacity: i64,
+    envs: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (mut rows, shape) = integers(steps)?;
+    for row in &mut rows {
+        if !(-capacity..capacity).contains(row) {
+            return Err(PyIndexError::new_err(format!(
+                "a step lies between {} and {}, got {row}",
+                -capacity,
+                capacity - 1
+            )));
+        }
+        *row += if *row < 0 { capacity } else { 0 };
+    }
+    if let Some(envs) = envs {
+        let (envs, beside) = integers(envs)?;
+        if beside != shape {
+            return Err(PyValueError::new_err(format!(
+                "one environment for each step: got shapes {beside:?} and {shape:?}"
+            )));
+        }
+        rows.iter_mut().zip(envs).for_each(|(row, env)| *row += env * capacity);
+    }
+    let shape: Vec<usize> = shape.iter().map(|&n: &npy_intp| n as usize).collect();
+    Ok(PyArray1::from_vec(steps.py(), rows).reshape(shape)?.into_any())
+}
+
+/// Of the rewards that `follow` gives, with `before` of them after the first: the sum, each times its power, and the discount
+/// of what comes after, `[B, 1]` both. The sums are NumPy's to the bit.
+#[pyfunction]
+pub fn discounted<'py>(
+    py: Python<'py>,
+    rewards: PyReadonlyArray2<'py, f32>,
+    before: PyReadonlyArray1<'py, i64>,
+    powers: PyReadonlyArray1<'py, f32>,
+    discounts: PyReadonlyArray1<'py, f32>,
+) -> PyResult<(Singles<'py>, Singles<'py>)> {
+    let (rewards, length) = (rewards.as_array(), powers.len()?);
+    let (before, powers, discounts) = (before.as_slice()?, powers.as_slice()?, discounts.as_slice()?);
+    if rewards.dim() != (before.len(), length)
+        || before.iter().any(|&count| count as usize >= discounts.len().min(length))
+    {
+        return Err(PyValueError::new_err("rewards [B, n] need before [B] below n, and n powers and discounts"));
+    }
+    let mut terms = vec![0.0; length];
+    let sum = |(row, &count): (numpy::ndarray::ArrayView1<'_, f32>, &i64)| {
+        for (step, (term, (reward, power))) in terms.iter_mut().zip(row.iter().zip(powers)).enumerate() {
+            *term = reward * if step <= count as usize { *power } else { 0.0 };
+        }
+        pairwise(&terms)
+    };
+    let sums = rewards.outer_iter().zip(before).map(sum).collect();
+    Ok((column(py, sums)?, column(py, before.iter().map(|&count| discounts[count as usize]).collect())?))
+}
+
+/// The sum in the order in which NumPy adds float32: eight sums at once, and halves of what is longer than 128.
+fn pairwise(terms: &[f32]) -> f32 {
+    const AT_ONCE: usize = 8;
+    if terms.len() < AT_ONCE {
+        return terms.iter().fold(0.0, |sum, term| sum + term);
+    }
+    if terms.len() > 128 {
+        let half = terms.len() / 2 / AT_ONCE * AT_ONCE;
+        return pairwise(&terms[..half]) + pairwise(&terms[half..]);
+    }
+    let whole = terms.len() / AT_ONCE * AT_ONCE;
+    let mut sums = [0.0; AT_ONCE];
+    sums.copy_from_slice(&terms[..AT_ONCE]);
+    for eight in terms[AT_ONCE..whole].chunks_exact(AT_ONCE) {
+        sums.iter_mut().zip(eight).for_each(|(sum, term)| *sum += term);
+    }
+    let [a, b, c, d, e, f, g, h] = sums;
+    terms[whole..].iter().fold(((a + b) + (c + d)) + ((e + f) + (g + h)), |sum, term| sum + term)
+}
