@@ -137,8 +137,8 @@ class Replay:
         when there are none. ``stack_num`` applies to obs, obs_next, info and policy. IndexError for rows outside the
         storage."""
     def transitions(self, index: _Index, keys: Sequence[str] | None = None) -> dict[str, Any]:
-        """``take`` of what ``record`` writes, ``index`` of one axis: ``rewards`` and ``dones`` are ``[B, 1]``, and where
-        ``timeouts`` are asked for, ``dones`` are ``dones * (1 - timeouts)`` and those are left out."""
+        """``take`` of what ``record`` writes, ``index`` of one axis: ``rewards`` are ``[B, 1]``, and so are ``dones``
+        where ``timeouts`` are asked for, which are left out: ``dones * (1 - timeouts)``."""
     def sample(self, batch_size: int, out: Mapping[str, NDArray[Any]] | None = None) -> tuple[Any, _Index]:
         """``draw`` and ``take`` in one, as an instance of the batch class; with ``weight`` when prioritized."""
     def draw(self, batch_size: int, ring: int | None = None) -> _Index:
@@ -229,8 +229,8 @@ def discounted(
     powers: NDArray[np.float32],
     discounts: NDArray[np.float32],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """``(sums[B, 1], discounts[B, 1])``: of ``rewards[B, n]`` the first ``before[B] + 1``, each times its power ``[n]``,
-    added as NumPy adds them; and ``discounts[before]``."""
+    """``(sums[B, 1], discounts[B, 1])``: of ``rewards[B, n]`` the first ``before[B] + 1``, each times its power
+    ``[n]``, added as NumPy adds them; and ``discounts[before]``."""
 
 def carry(index: _Index, goals: _Index) -> _Index:
     """The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal)."""

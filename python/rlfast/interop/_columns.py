@@ -143,8 +143,8 @@ class Columns:
     def take(self, rows: Index, keys: Sequence[str] | None = None) -> dict[str, Any]:
         """Fresh arrays of rows; a dict of arrays for ``obs`` and ``obs_next`` where observations are dicts.
 
-        Actions are ``[B, dim]``, numbers ``[B, 1]``; ``dones`` are 0 at timeouts, if these are asked for, and come in
-        their place.
+        Actions are ``[B, dim]``, rewards and ``dones`` ``[B, 1]``. ``dones`` need ``timeouts`` beside them, at which
+        they are 0.
 
         :param keys: which; None for all.
         :raises IndexError: a row that is not there.

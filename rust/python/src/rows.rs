@@ -1,5 +1,6 @@
 //! Rows as Python gives them: where the bytes of each column are, found without changing anything.
 
+use numpy::npyffi::objects::PyArrayObject;
 use numpy::npyffi::types::{NPY_TYPES, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::ffi;
@@ -219,11 +220,10 @@ impl Columns {
             Use::Terminated if same_dtype => read_flags(source, &mut out.terminated),
             Use::Truncated if same_dtype => read_flags(source, &mut out.truncated),
             Use::Reward if !same_dtype => {
-                // SAFETY: a live dtype.
-                let number =
-                    unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()) }.cast_into::<PyArrayDescr>()?.num();
                 let width = column.dims.iter().product::<npy_intp>() as usize;
-                let Some(values) = as_doubles(number, source, rows.unwrap_or(1), width) else {
+                let values =
+                    native_number(array).and_then(|number| as_doubles(number, source, rows.unwrap_or(1), width));
+                let Some(values) = values else {
                     return mismatch!("rew is not of a dtype that is read directly");
                 };
                 out.converted.push(values);
@@ -340,6 +340,13 @@ impl Columns {
     }
 }
 
+/// The number of an array's dtype; None where its bytes are not in this machine's order.
+fn native_number(array: &PyArrayObject) -> Option<i32> {
+    // SAFETY: an array always has a dtype.
+    let (number, order) = unsafe { ((*array.descr).type_num, (*array.descr).byteorder as u8) };
+    matches!(order, b'=' | b'|').then_some(number)
+}
+
 /// Numbers as float32, one for each row; None for what NumPy had better convert.
 fn as_singles(py: Python<'_>, value: &Bound<'_, PyAny>, rows: usize) -> Option<Vec<f32>> {
     if !array::is_array(py, value.as_ptr()) {
@@ -358,11 +365,7 @@ fn as_singles(py: Python<'_>, value: &Bound<'_, PyAny>, rows: usize) -> Option<V
         &[count] if count as usize == rows => strides[0],
         _ => return None,
     };
-    // SAFETY: an array always has a dtype.
-    let (number, order) = unsafe { ((*array.descr).type_num, (*array.descr).byteorder as u8) };
-    if !matches!(order, b'=' | b'|') {
-        return None;
-    }
+    let number = native_number(array)?;
     macro_rules! read {
         ($type:ty, $to:expr) => {
             (0..rows)

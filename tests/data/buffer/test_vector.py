@@ -189,3 +189,13 @@ def test_buffer_ids_that_are_no_integers_are_refused(ids, filled):
     with pytest.raises(TypeError, match="buffer ids are integers"):
         buffer.add(rows(1, 2), ids)
     assert len(buffer) == 2 * filled
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_rewards_in_either_byte_order(dtype, order):
+    buffer = filled()
+    batch = rows(3, 3)
+    batch.rew = np.array([1, -2, 300], order + dtype)
+    index = buffer.add(batch)[0]
+    assert buffer.rew[index].tolist() == [1, -2, 300]
