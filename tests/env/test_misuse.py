@@ -87,3 +87,51 @@ def test_a_mistake_is_told_and_changes_nothing(envs):
     for ask in (envs.reset, envs.recv, lambda: envs.step(np.zeros(3, int)), lambda: envs.send(np.zeros(3, int))):
         with pytest.raises(RuntimeError, match="is closed: make a new one"):
             ask()
+
+
+class Wrong(gym.Env):
+    """Answers its second step with ``answer``."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, answer=None):
+        self.answer = answer
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self.answer if self.steps == 2 else (np.zeros(2, np.float32), 0.0, False, False, {})
+
+
+RIGHT = (np.zeros(2, np.float32), 0.0, False, False, {})
+
+
+@pytest.mark.parametrize("kind", [DummyVectorEnv, SubprocVectorEnv])
+@pytest.mark.parametrize("mode", [None, "SAME_STEP", "NEXT_STEP"])
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            (np.zeros(2, np.float32), 0.0, False, {}),
+            "must give .obs, reward, terminated, truncated, info.*got 4 values",
+        ),
+        (None, "must give .obs, reward, terminated, truncated, info.*got <class 'NoneType'>"),
+        ((np.zeros(2, np.float32), "high", False, False, {}), "could not convert string to float: 'high'"),
+    ],
+)
+def test_an_environment_that_answers_wrongly_is_named_and_starts_anew(kind, mode, answer, message):
+    envs = kind([lambda: Wrong(RIGHT), lambda: Wrong(answer)], autoreset_mode=mode)
+    envs.reset()
+    for _ in range(2):
+        envs.step([0, 1])
+        with pytest.raises(Exception, match=message) as failed:
+            envs.step([0, 1])
+        assert "environment 1" in str(failed.value) or "environment 1" in failed.value.__notes__[0]
+        envs.reset()
+    assert envs.step([0, 1])[1].tolist() == [0.0, 0.0]
+    envs.close()

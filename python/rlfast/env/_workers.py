@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 from rlfast.env import _tree
 from rlfast.env.backend import Backend, Rows
 from rlfast.env.info import Info
+from rlfast.env.worker import reset_result, step_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -147,9 +148,16 @@ class Workers(Backend):
             self._ended.discard(i)
             raise failure
         self._stepping = [] if ids is self._stepping else [i for i in self._stepping if i not in answers]
-        rows = self._rows(ids, [answers[i] for i in ids])
-        self._answers, self._restarted = {}, {}
-        return rows
+        try:
+            return self._rows(ids, [answers[i] for i in ids])
+        except (TypeError, ValueError) as error:
+            unusable = [i for i in ids if not _usable(answers[i])]
+            error.lost = ids  # type: ignore[union-attr]
+            if unusable:
+                told(error, unusable[0], f"step(), which gave {answers[unusable[0]]}")
+            raise
+        finally:
+            self._answers, self._restarted = {}, {}
 
     def _fetch(self, ids: Sequence[int]) -> None:
         """Puts what the workers answer to a step into ``_answers``, and what goes wrong into ``_failed``."""
@@ -171,8 +179,7 @@ class Workers(Backend):
         if i in self._resetting:
             obs, info = reset_result(result)
             return obs, 0.0, False, False, info
-        answer: StepResult = result
-        return answer
+        return step_result(result)
 
     def _restart(self, done: list[int]) -> None:
         """SAME_STEP: resets the environments ``done``, unless they were already."""
@@ -244,10 +251,13 @@ class Workers(Backend):
             raise errors[0]
 
 
-def reset_result(result: Any) -> ResetResult:
-    if not (isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], dict)):
-        raise TypeError(f"reset() must give (obs, info) as in Gymnasium, got {type(result)}")
-    return result[0], result[1]
+def _usable(answer: StepResult) -> bool:
+    """Whether reward and flags are numbers."""
+    try:
+        np.asarray(answer[1], np.float64), bool(answer[2]), bool(answer[3])
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def told(error: Exception, i: int, doing: str) -> Exception:

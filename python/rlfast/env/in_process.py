@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlfast.env import _tree
-from rlfast.env._workers import Workers, reset_result, told
-from rlfast.env.worker import DummyEnvWorker
+from rlfast.env._workers import Workers, told
+from rlfast.env.worker import DummyEnvWorker, reset_result, step_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +58,8 @@ class InProcess(Workers):
                         obs, info = reset_result(workers[i].env.reset())
                         answers[i] = (obs, 0.0, False, False, info)
                     else:
-                        answers[i] = workers[i].env.step(action)
+                        answer = workers[i].env.step(action)
+                        answers[i] = answer if type(answer) is tuple and len(answer) == 5 else step_result(answer)
                 except Exception as error:
                     self._failed[i] = told(error, i, f"step({action!r})")
         except BaseException:  # Ctrl-C: what has not answered by now never will

@@ -35,6 +35,7 @@ from rlfast.env.process.protocol import (
     dumps,
 )
 from rlfast.env.process.told import Told
+from rlfast.env.worker import reset_result, step_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -102,7 +103,7 @@ class Worker:
             obs, info = self.begin(env)
             return self.answer(env, bank, obs, info, note=ONLY_RESET)
         action = self.action.get(self.views.actions, env, self.spilled.pop(env, {}) if self.spilled else {})
-        obs, reward, terminated, truncated, info = self.envs[local].step(action)
+        obs, reward, terminated, truncated, info = step_result(self.envs[local].step(action))
         if terminated or truncated:
             if self.mode is AutoresetMode.SAME_STEP:
                 extra: dict[str, Any] = {}
@@ -129,10 +130,7 @@ class Worker:
 
     def begin(self, env: int, **request: Any) -> tuple[Any, dict[str, Any]]:
         """The first observation and info of a new episode."""
-        result: Any = self.envs[env - self.first].reset(**request)
-        if not (isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], dict)):
-            raise TypeError(f"reset() must give (obs, info) as in Gymnasium, got {type(result)}")
-        return result[0], result[1]
+        return reset_result(self.envs[env - self.first].reset(**request))
 
     def answer(
         self,

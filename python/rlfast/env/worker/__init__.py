@@ -22,6 +22,28 @@ ResetResult: TypeAlias = tuple[Any, dict[str, Any]]
 """``(obs, info)`` of one environment."""
 
 
+def reset_result(result: Any) -> ResetResult:
+    """What an environment's ``reset`` gave.
+
+    :raises TypeError: that is not what Gymnasium asks for.
+    """
+    if not (isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], dict)):
+        raise TypeError(f"reset() must give (obs, info) as in Gymnasium, got {type(result)}")
+    return result[0], result[1]
+
+
+def step_result(result: Any) -> StepResult:
+    """What an environment's ``step`` gave.
+
+    :raises TypeError: that is not what Gymnasium asks for.
+    """
+    if not (isinstance(result, tuple | list) and len(result) == 5):
+        got = f"{len(result)} values" if isinstance(result, tuple | list) else type(result)
+        raise TypeError(f"step() must give (obs, reward, terminated, truncated, info) as in Gymnasium, got {got}")
+    answer: StepResult = result  # type: ignore[assignment]
+    return answer
+
+
 class EnvWorker(ABC):
     """What :class:`~rlfast.env.BaseVectorEnv` asks of whatever holds an environment.
 
