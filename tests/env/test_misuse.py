@@ -108,6 +108,28 @@ class Wrong(gym.Env):
         return self.answer if self.steps == 2 else (np.zeros(2, np.float32), 0.0, False, False, {})
 
 
+@pytest.mark.parametrize("kind", [DummyVectorEnv, SubprocVectorEnv])
+def test_only_functions_make_environments(kind):
+    with pytest.raises(TypeError, match=r"env_fns\[1\] must be a function .*got TimeLimit: write lambda: gym.make"):
+        kind([cart_pole, cart_pole()])
+    with pytest.raises(TypeError, match=r"env_fns must be a list of functions .*got function: write \[env_fn\] \* n"):
+        kind(cart_pole)
+    with pytest.raises(TypeError, match=r"env_fns must be a list of functions .*got int"):
+        kind(3)
+    envs = kind(cart_pole for _ in range(2))
+    assert envs.reset()[0].shape == (2, 4)
+    envs.close()
+
+
+@pytest.mark.parametrize("none", [[], np.zeros(0, int)])
+def test_a_reset_of_no_environment(envs, none):
+    envs.reset()
+    before = state(envs)
+    with pytest.raises(ValueError, match="no environment was named to be reset"):
+        envs.reset_rows(none)
+    assert state(envs) == before
+
+
 RIGHT = (np.zeros(2, np.float32), 0.0, False, False, {})
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+EnvFn: TypeAlias = Callable[[], gym.Env[Any, Any]]
+"""Makes an environment."""
 Ids: TypeAlias = int | Sequence[int] | NDArray[np.integer[Any]]
 """Some of the environments, by number."""
 
@@ -29,6 +32,26 @@ def as_autoreset_mode(mode: AutoresetMode | str | None) -> AutoresetMode | None:
             if known.value.lower() == name:
                 return known
     raise ValueError(f"autoreset_mode must be None or one of {[known.name for known in AutoresetMode]}, got {mode!r}")
+
+
+def as_env_fns(env_fns: Iterable[EnvFn]) -> list[EnvFn]:
+    """What makes the environments, as a list.
+
+    :raises TypeError: they are no functions.
+    """
+    if callable(env_fns) or not isinstance(env_fns, Iterable):
+        raise TypeError(
+            f"env_fns must be a list of functions that make environments, got {type(env_fns).__name__}: "
+            "write [env_fn] * n for n equal ones"
+        )
+    made = list(env_fns)
+    for i, env_fn in enumerate(made):
+        if not callable(env_fn):
+            raise TypeError(
+                f"env_fns[{i}] must be a function that makes an environment, got {type(env_fn).__name__}: "
+                "write lambda: gym.make(...), not gym.make(...)"
+            )
+    return made
 
 
 def check_waiting(env_num: int, wait_num: int | None, timeout: float | None) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from gymnasium.vector import AutoresetMode
 
-    from rlfast.env.vector import EnvFn
+    from rlfast.env._arguments import EnvFn
     from rlfast.env.worker import ResetResult, StepResult
 
 

@@ -18,7 +18,7 @@ from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlfast.env.vector import EnvFn
+    from rlfast.env._arguments import EnvFn
 
 _log = logging.getLogger(__name__)
 

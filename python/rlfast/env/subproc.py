@@ -12,11 +12,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env import _tree
-from rlfast.env._arguments import as_autoreset_mode, check_waiting
+from rlfast.env._arguments import EnvFn, as_autoreset_mode, as_env_fns, check_waiting
 from rlfast.env.in_process import InProcess
 from rlfast.env.process import ProcessBackend
 from rlfast.env.process.measure import choose
-from rlfast.env.vector import BaseVectorEnv, EnvFn
+from rlfast.env.vector import BaseVectorEnv
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class SubprocVectorEnv(BaseVectorEnv):
         placement: str = "process",
     ) -> None:
         mode = as_autoreset_mode(autoreset_mode)
+        env_fns = as_env_fns(env_fns)
         check_waiting(len(env_fns), wait_num, timeout)
         if placement not in {"process", "auto"}:
             raise ValueError(f'placement must be "process" or "auto", got {placement!r}')

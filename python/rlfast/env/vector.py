@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from rlfast.env import _gymnasium, _tree
 from rlfast.env._actions import checker
-from rlfast.env._arguments import Ids, as_autoreset_mode, as_ids, as_seeds, check_waiting
+from rlfast.env._arguments import EnvFn, Ids, as_autoreset_mode, as_env_fns, as_ids, as_seeds, check_waiting
 from rlfast.env._attributes import EnvAttributes
 from rlfast.env._rows import joined, ordered
 from rlfast.env._workers import Workers
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from rlfast.env.backend import Backend, Rows, Tree
     from rlfast.env.info import Info
 
-EnvFn: TypeAlias = Callable[[], gym.Env[Any, Any]]
 Seeds: TypeAlias = int | Sequence[int | None] | None
 VectorStep: TypeAlias = tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], Any]
 """``(obs, rew, terminated, truncated, info)``, one row for each environment asked."""
@@ -80,6 +78,7 @@ class BaseVectorEnv(EnvAttributes):
         autoreset_mode: AutoresetMode | str | None = None,
     ) -> None:
         mode = as_autoreset_mode(autoreset_mode)
+        env_fns = as_env_fns(env_fns)
         check_waiting(len(env_fns), wait_num, timeout)
         self._env_fns = env_fns
         run_by, as_space = mode or AutoresetMode.DISABLED, mode is not None
@@ -136,8 +135,11 @@ class BaseVectorEnv(EnvAttributes):
         :param seed: an int, then environment ``i`` gets ``seed + i``, or one entry for each environment in ``id``.
         :param options: given to each environment's ``reset``.
         :return: the first observations, leaves ``(len(id), ...)``, and the infos.
+        :raises ValueError: ``id`` is empty.
         """
         ids = self._idle(id)
+        if not ids.size:
+            raise ValueError("no environment was named to be reset: leave out id to reset all")
         seeds = as_seeds(seed, ids)
         self._must_reset(ids)
         obs, info = self._backend.reset(ids, seeds, options)
