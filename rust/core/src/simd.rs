@@ -10,21 +10,21 @@ pub trait Kernel {
     fn run(self) -> Self::Output;
 }
 
-/// Runs `kernel` with AVX2 if the processor has it.
+/// Runs `kernel` with AVX2, and the counting of bits that comes with it, if the processor has them.
 #[inline]
 pub fn run<K: Kernel>(kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2.
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+        // SAFETY: the processor has AVX2 and `popcnt`.
         return unsafe { run_avx2(kernel) };
     }
     kernel.run()
 }
 
 /// # Safety
-/// The processor must have AVX2.
+/// The processor must have AVX2 and `popcnt`.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,popcnt")]
 unsafe fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
     kernel.run()
 }
