@@ -59,7 +59,9 @@ class PPOConfig(RunConfig):
 
 
 PPO_PRESETS = {
-    "CartPole-v1": PPOConfig(stop_return=475.0, learning_rate=1e-3),
+    "CartPole-v1": PPOConfig(
+        stop_return=475.0, eval_interval=4_096, learning_rate=2e-3, gamma=0.98, collect_steps=1_024, batch_size=256
+    ),
     "Pendulum-v1": PPOConfig(
         stop_return=-200.0, max_steps=300_000, learning_rate=1e-3, gamma=0.9, eval_interval=16_384
     ),
