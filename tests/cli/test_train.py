@@ -64,6 +64,8 @@ def test_help_shows_the_settings_of_the_environment(capsys):
     [
         (["train"], "rlfast: no algorithm was given: choose from dqn"),
         (["train", "ppoo"], "rlfast: there is no algorithm 'ppoo'"),
+        (["train", "dqn", "--resume", "runs/x"], "without an algorithm: rlfast train --resume RUN_DIR"),
+        (["train", "dqn", "--resume=runs/x"], "without an algorithm: rlfast train --resume RUN_DIR"),
         (["train", "dqn", "--no-such-flag", "3"], "rlfast: Unrecognized options: --no-such-flag, 3"),
         (["train", "dqn", "--max-step", "3"], "did you mean --max-steps?"),
         (["train", "dqn", "--max-steps", "many"], "rlfast: Error parsing --max-steps: invalid literal"),

@@ -45,6 +45,8 @@ def main(arguments: Sequence[str]) -> int:
     if name not in ALGORITHMS:
         what = "no algorithm was given" if name is None else f"there is no algorithm {name!r}"
         return complain(f"{what}: choose from {', '.join(ALGORITHMS)} (rlfast train --help)", 2)
+    if any(argument.partition("=")[0] == "--resume" for argument in arguments[1:]):
+        return complain("a run goes on as it was configured, without an algorithm: rlfast train --resume RUN_DIR", 2)
     try:
         config = _parse(ALGORITHMS[name], arguments[1:])
     except SystemExit as stop:
