@@ -1,5 +1,7 @@
 """Draws and walks that the adapters share."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -214,3 +216,16 @@ def test_discounted_sums_are_numpys_to_the_bit(n):
 def test_discounted_sums_of_what_does_not_fit(before, powers):
     with pytest.raises(ValueError, match=r"rewards \[B, n\] need before \[B\] below n"):
         discounted(np.zeros((2, 3), np.float32), np.array(before), *np.ones((2, powers), np.float32))
+
+
+def test_dtypes_that_were_unpickled_are_those_that_they_are_like():
+    """Spaces come so from environments in other processes: as equal objects that are not the same."""
+    float32, uint8 = (pickle.loads(pickle.dumps(np.dtype(kind))) for kind in (np.float32, np.uint8))
+    assert float32 is not np.dtype(np.float32)
+    columns = Columns(3, 2, {"seen": Leaf(uint8, (4,))}, Leaf(float32, (1,), reshape=True))
+    obs, following = {"seen": np.ones((2, 4), np.uint8)}, {"seen": np.full((2, 4), 2, np.uint8)}
+    for dtype in (np.dtype(np.float32), float32):
+        columns.add(obs, following, np.array([0.5, 0.25], dtype), np.ones(2), np.zeros(2), 0.0)
+    taken = columns.take(columns.rows(np.array([0, 1]), np.array([0, 1])))
+    assert taken["actions"].tolist() == [[0.5], [0.25]]
+    assert taken["obs_next"]["seen"].tolist() == [[2] * 4] * 2

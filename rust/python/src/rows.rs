@@ -210,12 +210,7 @@ impl Columns {
             return mismatch!("{} is not contiguous", column.leaf.path.join("."));
         }
         let source = Source { ptr: array.data.cast(), stride: if outer.is_empty() { 0 } else { strides[0] } };
-        let same_dtype = array.descr.cast() == column.descr.as_ptr() || {
-            // SAFETY: two live dtypes.
-            let other: Bound<'_, PyArrayDescr> =
-                unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()).cast_into_unchecked() };
-            other.is_equiv_to(column.descr.bind(py))
-        };
+        let same_dtype = has_dtype(py, array, column);
         match column.role {
             Use::Terminated if same_dtype => read_flags(source, &mut out.terminated),
             Use::Truncated if same_dtype => read_flags(source, &mut out.truncated),
@@ -313,7 +308,7 @@ impl Columns {
         // SAFETY: as above.
         let (dims, _) = unsafe { array::axes(array) };
         let fits = dims.iter().product::<npy_intp>() as usize * column.leaf.itemsize == rows * column.leaf.nbytes();
-        if !fits || !array::is_contiguous(array) || array.descr.cast() != column.descr.as_ptr() {
+        if !fits || !array::is_contiguous(array) || !has_dtype(py, array, column) {
             return mismatch!("{} has another shape or dtype, or is not contiguous", column.leaf.path.join("."));
         }
         out.sources[at] = Source { ptr: array.data.cast(), stride: column.leaf.nbytes() as isize };
@@ -337,6 +332,16 @@ impl Columns {
         out.sources[at] = Source { ptr: values.as_ptr().cast(), stride: 4 };
         out.singles.push(values);
         Ok(())
+    }
+}
+
+/// Whether an array has a column's dtype: the same object, or, as those that were unpickled are, one like it.
+fn has_dtype(py: Python<'_>, array: &PyArrayObject, column: &Column) -> bool {
+    array.descr.cast() == column.descr.as_ptr() || {
+        // SAFETY: the dtype of a live array.
+        let other: Bound<'_, PyArrayDescr> =
+            unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()).cast_into_unchecked() };
+        other.is_equiv_to(column.descr.bind(py))
     }
 }
 
