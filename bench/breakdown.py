@@ -92,7 +92,7 @@ def watched_loop(algorithm: str, envs: str) -> tuple[Callable[[int], None], Stop
     for name, network in policy.named_children():
         if name in ("model", "model_old", "actor", "critic", "critic2", "critic_old", "critic2_old"):
             watch.watch(network, "forward", " networks")
-    watch.watch(torch.Tensor, "backward", "learn: backward")
+    watch.watch(rlfast.utils.optim, "_backward", "learn: backward")
     watch.watch(rlfast.utils.optim, "_step_fused", "learn: optimizer")
     return run, watch
 

@@ -17,12 +17,14 @@ __all__ = [
     "Settling",
     "Slab",
     "__version__",
+    "bootstrapped",
     "carried",
     "carry",
     "discounted",
     "discounted_returns",
     "end_with",
     "episodic_returns",
+    "explore",
     "gae",
     "native_envs",
     "nstep_returns",
@@ -219,6 +221,10 @@ class Replay:
 def randint(bit_generator: Any, bound: int, count: int) -> _Index:
     """What ``np.random.randint(0, bound, count)`` would draw from its bit generator, whose stream moves as far."""
 
+def explore(bit_generator: Any, eps: float, actions: int, greedy: _Index) -> _Index:
+    """Each of the ``greedy`` actions ``[B]``, or with probability ``eps`` one of ``0 .. actions`` instead, all alike: a
+    fresh array. The stream moves by ``2 B`` numbers: whether to explore, for all, then where to, for all."""
+
 def step_rows(steps: _Index, capacity: int, envs: _Index | None = None) -> _Index:
     """The rows of steps of environments that have rings of ``capacity`` rows each, one after the other; of the only
     environment without ``envs``. Steps below 0 count from the end; IndexError for those that are not there."""
@@ -296,6 +302,12 @@ def discounted_returns(
     gamma: float,
     /,
 ) -> NDArray[Any]: ...
+def bootstrapped(
+    sums: NDArray[np.float64], discounts: NDArray[np.float64], next_values: NDArray[Any], /
+) -> NDArray[Any]:
+    """``sums[B] + discounts[B] * next_values[B, M]`` in the dtype of the latter, float32 or float64, which are not read
+    where the discount is 0."""
+
 def nstep_returns(
     rewards: NDArray[Any],
     next_values: NDArray[Any],

@@ -14,7 +14,7 @@ def ids(*values: int) -> np.ndarray:
     [(6, False, [4, 4]), (8, False, [4, 4]), (6, True, [4, 2]), (3, True, [3]), (3, False, [4]), (8, True, [4, 4])],
 )
 def test_steps(n_step, exact, sizes):
-    goal = Steps(n_step, 4, exact=exact)
+    goal = Steps(n_step, np.arange(4), exact=exact)
     seen = []
     while not goal.reached:
         seen.append(len(goal.ready))

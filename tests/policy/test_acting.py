@@ -21,6 +21,22 @@ def box(*bounds, shape=(2,)):
     return Box(*bounds, shape=shape, dtype=np.float32)
 
 
+def test_numbers_replace_numbers_as_attributes_of_any_module_do():
+    policy = Mirror(action_space=BOX)
+    policy.layer = layer = torch.nn.Linear(1, 1)
+    policy.scale, policy.register = 1, torch.nn.Parameter(torch.ones(1))
+    for value in (2, 0.5, True):
+        policy.scale = value
+        assert policy.scale is value
+    with pytest.raises(TypeError, match="cannot assign"):
+        policy.layer = 3
+    with pytest.raises(TypeError, match="cannot assign"):
+        policy.register = 3.0
+    assert policy.layer is layer
+    policy.scale = torch.nn.Parameter(torch.zeros(1))  # takes the number's place
+    assert dict(policy.named_parameters()).keys() == {"layer.weight", "layer.bias", "register", "scale"}
+
+
 class TestConstruction:
     @pytest.mark.parametrize(
         ("space", "kind"),

@@ -10,7 +10,8 @@ from torch import nn
 from torch.optim.lr_scheduler import ExponentialLR
 
 from oracle.returns import gae
-from rlfast.data import Batch
+from rlfast.data import Batch, ReplayBuffer
+from rlfast.functional import bootstrapped_return
 from rlfast.policy import BasePolicy, TrainingStats
 from rlfast.utils import MultipleLRSchedulers
 
@@ -433,6 +434,24 @@ class TestNStepReturn:
         BasePolicy.compute_nstep_return(batch, buffer, indices, lambda *args: target(*args).to(dtype), n_step=2)
         assert batch.returns.shape == (2, width)
         assert batch.returns.dtype == dtype
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("width", [1, 3])
+    def test_the_engine_rounds_as_the_formula_does(self, width, dtype):
+        rng, buffer = np.random.default_rng(0), ReplayBuffer(400)
+        for row in rng.normal(size=500):
+            buffer.add(Batch(obs=0, act=0, rew=row, terminated=row > 1, truncated=row < -1, obs_next=1))
+        indices = np.arange(len(buffer))
+        reward_sum, discount, last = buffer.nstep(indices, 3, 0.97)
+        value = torch.randn(len(indices), width, dtype=dtype, generator=torch.Generator().manual_seed(0)) * 1e3
+        value[torch.from_numpy(discount == 0)] = torch.nan
+        batch = buffer[indices]
+        target = lambda buffer, rows: value.T.contiguous().T  # noqa: E731 (in another order in memory)
+        BasePolicy.compute_nstep_return(batch, buffer, indices, target, gamma=0.97, n_step=3)
+        sums, discounts = (torch.as_tensor(part, dtype=dtype)[:, None] for part in (reward_sum, discount))
+        assert (discount == 0).any()
+        assert (last != indices).any()
+        assert torch.equal(batch.returns, bootstrapped_return(sums, discounts, value))
 
     def test_several_values_share_their_rewards(self, make_buffer):
         buffer = self.a5(make_buffer)

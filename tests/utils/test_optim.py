@@ -62,6 +62,31 @@ def own_step(loss, optim):
     optim.step()
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_gradients_are_those_of_backward_and_reach_what_the_optimizer_holds(shape):
+    nets = [nn.ModuleDict({"held": nn.Linear(2, 2), "other": nn.Linear(2, 1)}) for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    for net in nets:
+        net["held"].unused, net["held"].fixed = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1), False)
+    losses = [net["other"](net["held"](torch.ones(3, 2)).tanh()).mean().reshape(shape) for net in nets]
+    optim_step(losses[0], torch.optim.SGD(nets[0]["held"].parameters(), lr=0.1))
+    losses[1].backward()
+    held, wanted = dict(nets[0]["held"].named_parameters()), dict(nets[1]["held"].named_parameters())
+    assert held["unused"].grad is held["fixed"].grad is None
+    assert all(torch.equal(held[name].grad, wanted[name].grad) for name in ("weight", "bias"))
+    assert all(p.grad is None for p in nets[0]["other"].parameters())
+
+
+def test_a_loss_that_is_no_number_is_refused():
+    weight = nn.Parameter(torch.ones(2))
+    optim = torch.optim.SGD([weight], lr=0.1)
+    with pytest.raises(RuntimeError, match="scalar outputs"):
+        optim_step(weight * 2, optim)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        optim_step(torch.ones(()), optim)
+    assert weight.tolist() == [1, 1]
+
+
 ADAMS = {
     "fused": {},
     "weight decay": {"weight_decay": 0.1, "betas": (0.5, 0.8), "eps": 1e-3, "maximize": True},

@@ -29,13 +29,16 @@ class Goal(Protocol):
 
 
 class Steps:
-    """A number of steps, rounded up to whole vector steps; if ``exact``, the last takes the first environments only."""
+    """A number of steps, rounded up to whole vector steps; if ``exact``, the last takes the first environments only.
+
+    :param everyone: the environments, ascending; not copied, for a collect may be of one step.
+    """
 
     discards = False
 
-    def __init__(self, n_step: int, env_num: int, *, exact: bool = False) -> None:
+    def __init__(self, n_step: int, everyone: Ids, *, exact: bool = False) -> None:
         self._left = n_step
-        self._all = np.arange(env_num)
+        self._all = everyone
         self._exact = exact
         self.ready = self._all[:n_step] if exact else self._all
 

@@ -95,6 +95,7 @@ class Collector:
         check_buffer(self.buffer, self.env_num)
         self._action_space = self.env.action_space
         self._resets_itself = self.env.autoreset_mode not in (None, AutoresetMode.DISABLED)
+        self._everyone = np.arange(self.env_num)
         self._stale = np.ones(self.env_num, dtype=bool)  # environments to be reset before they are stepped
         self._asked = Asked(self.env_num)
         self._infos = LatestInfos(self.env_num)
@@ -220,7 +221,7 @@ class Collector:
                     f"n_step={n_step} is not a multiple of the {self.env_num} environments: a few more are taken",
                     stacklevel=2,
                 )
-            goal = Steps(n_step, self.env_num, exact=exact)
+            goal = Steps(n_step, self._everyone, exact=exact)
         else:
             goal = Episodes(positive("n_episode", n_episode), self.env_num)
         if reset_before_collect:
@@ -331,8 +332,8 @@ class Collector:
 
     def _record(self, rows: Rows, tally: Tally) -> Ids:
         """Stores the transitions, and remembers where the next actions start; which environments' episodes ended."""
-        ids, done = rows.env_id, rows.done
-        ends = True in done.tobytes()  # the quickest way to ask
+        ids = rows.env_id
+        ends = True in rows.terminated.tobytes() or True in rows.truncated.tobytes()  # the quickest way to ask
         transition = {
             **self._asked.take(ids),
             "rew": rows.rew,
@@ -342,14 +343,14 @@ class Collector:
             "info": wrap_nested(of_transitions(rows)),
         }
         if rows.valid is None:
-            ended = self._store(wrap(transition), ids, done if ends else None, tally)
+            ended = self._store(wrap(transition), ids, rows.done if ends else None, tally)
         else:
             ended = self._store_valid(transition, rows, tally)
         where = None if len(ids) == self.env_num else ids
         self._obs = _tree.put(self._obs, where, _arrays(rows.obs), self.env_num)
         self._infos.put(ids, rows.info)
         if rows.valid is not None:
-            self._begin_anew(ids[done | ~rows.valid], ids[done])
+            self._begin_anew(ids[rows.done | ~rows.valid], ids[rows.done])
         elif ends:
             self._begin_anew(ended, ended)
         return ended
@@ -394,7 +395,7 @@ class Collector:
     # -- new episodes ------------------------------------------------------------------------------------------------
 
     def _reset_stale(self, ready: Ids, reset_kwargs: dict[str, Any]) -> None:
-        if not (np.count_nonzero(self._stale) or "seed" in reset_kwargs):
+        if not (True in self._stale.tobytes() or "seed" in reset_kwargs):
             return
         if self._stale[self._asked.waiting].any():
             self._drop_answers()

@@ -34,13 +34,18 @@ class SequenceSummaryStats(DataclassPPrintMixin):
         >>> SequenceSummaryStats.from_sequence([1, 2, 3]).mean
         2.0
         """
+        if type(sequence) is list and len(sequence) == 1 and type(sequence[0]) is float:
+            return cls._of_one(sequence[0])
         values = np.asarray(sequence, dtype=np.float64)
         if values.size == 0:
             raise ValueError("an empty sequence has no mean: check that an episode has ended")
         if values.size == 1:  # the usual case: one update after a collect, one episode ended in it
-            value = values.item()
-            return cls(mean=value, std=value - value, max=value, min=value)
+            return cls._of_one(values.item())
         return cls(mean=float(values.mean()), std=float(values.std()), max=float(values.max()), min=float(values.min()))
+
+    @classmethod
+    def _of_one(cls, value: float) -> SequenceSummaryStats:
+        return cls(mean=value, std=value - value, max=value, min=value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,7 +74,7 @@ def td_error(q_BA: torch.Tensor, act_B: torch.Tensor, returns_B: torch.Tensor) -
     >>> td_error(torch.tensor([[1.0, 2.0]]), torch.tensor([1]), torch.tensor([5.0])).tolist()
     [3.0]
     """
-    return returns_B - q_BA.gather(1, act_B[:, None]).squeeze(1)
+    return returns_B - q_BA.gather(1, act_B.unsqueeze(1)).squeeze(1)
 
 
 def squared_loss(error: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, arr_type
 
 _COUNTED = (Discrete, MultiDiscrete)  # spaces whose actions are counted
+_NUMBERS = frozenset({bool, int, float})
 _BOUND_METHODS = ("clip", "tanh", None)
 _ONE = 1 - float(np.finfo(np.float32).eps)  # the largest action whose inverse tanh is finite in float32
 
@@ -63,6 +64,15 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
         self.action_type: Literal["continuous", "discrete"] = (
             "continuous" if isinstance(action_space, Box) else "discrete"
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; a number that takes the place of a number is not looked for among parameters and modules,
+        which ``nn.Module`` takes as long for as a step of the environments.
+        """
+        if type(value) in _NUMBERS and name in self.__dict__:
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
 
     @abstractmethod
     def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":

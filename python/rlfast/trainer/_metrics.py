@@ -30,10 +30,12 @@ class UpdateMetrics:
 
         :return: see :func:`average`; ``smoothed_loss`` has the moving averages.
         """
+        smoothed = {}
         for update in updates:
             for name, loss in update.get_loss_stats_dict().items():
-                self._moving[name].add(loss)
-        return average(updates, smoothed_loss={name: moving.get() for name, moving in self._moving.items()})
+                smoothed[name] = self._moving[name].add(loss)
+        missing = {name: moving.get() for name, moving in self._moving.items() if name not in smoothed}
+        return average(updates, smoothed_loss=smoothed | missing)
 
     def state(self) -> dict[str, list[float]]:
         """The losses in the moving averages, by name."""
@@ -54,6 +56,9 @@ def average(updates: Sequence[TrainingStats], **known: Any) -> TrainingStats:
         ``loss_summary`` mean, deviation, largest and smallest of each loss.
     """
     losses = [update.get_loss_stats_dict() for update in updates]
+    if len(updates) == 1:  # the usual case off the policy: there is nothing to merge
+        alone = {name: _summary([_loss(updates[0], name, loss)]) for name, loss in losses[0].items()}
+        return replace(updates[0], **{"loss_summary": alone, **known})
     names = dict.fromkeys(name for own in losses for name in own)
     summaries = {
         name: _summary(
@@ -61,8 +66,6 @@ def average(updates: Sequence[TrainingStats], **known: Any) -> TrainingStats:
         )
         for name in names
     }
-    if len(updates) == 1:  # the usual case off the policy: there is nothing to merge
-        return replace(updates[0], **{"loss_summary": summaries, **known})
     merged = {field.name: _merge([getattr(update, field.name) for update in updates]) for field in fields(updates[0])}
     merged |= {
         "train_time": sum(update.train_time for update in updates),

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +51,7 @@ class MovAvg:
 
     def get(self) -> float:
         """Give the average, 0 if there is none yet."""
-        return statistics.fmean(self.cache) if self.cache else 0.0
+        return math.fsum(self.cache) / len(self.cache) if self.cache else 0.0
 
     def mean(self) -> float:
         """Give the average, 0 if there is none yet."""

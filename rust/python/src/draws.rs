@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 
-use numpy::PyArray1;
+use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -15,6 +15,37 @@ struct Bits {
     state: *mut c_void,
     next_uint64: unsafe extern "C" fn(*mut c_void) -> u64,
     next_uint32: unsafe extern "C" fn(*mut c_void) -> u32,
+    next_double: unsafe extern "C" fn(*mut c_void) -> f64,
+}
+
+/// A generator that is ours alone.
+struct Stream<'a>(&'a Bits);
+
+impl Stream<'_> {
+    fn word(&self) -> u32 {
+        // SAFETY: the generator's own function and state, which `with_stream` keeps alive and locked.
+        unsafe { (self.0.next_uint32)(self.0.state) }
+    }
+
+    /// From 0 to 1, without it.
+    fn fraction(&self) -> f64 {
+        // SAFETY: as above.
+        unsafe { (self.0.next_double)(self.0.state) }
+    }
+}
+
+/// Draws while nobody else does. `draw` must not call Python.
+fn with_stream<T>(bit_generator: &Bound<'_, PyAny>, draw: impl FnOnce(&Stream<'_>) -> T) -> PyResult<T> {
+    let py = bit_generator.py();
+    let capsule = bit_generator.getattr(pyo3::intern!(py, "capsule"))?.cast_into::<PyCapsule>()?;
+    let bits = capsule.pointer_checked(Some(c"BitGenerator"))?.cast::<Bits>();
+    let lock = bit_generator.getattr(pyo3::intern!(py, "lock"))?;
+    lock.call_method0(pyo3::intern!(py, "acquire"))?;
+    // SAFETY: NumPy's generators keep a `bitgen_t` under this name, alive through `bit_generator`; whoever holds the lock is
+    // alone with its state.
+    let drawn = draw(&Stream(unsafe { bits.as_ref() }));
+    lock.call_method0(pyo3::intern!(py, "release"))?;
+    Ok(drawn)
 }
 
 /// What `np.random.randint(0, bound, count)` would draw from its bit generator, whose stream moves as far.
@@ -32,23 +63,41 @@ pub fn randint<'py>(
     };
     let mut drawn = vec![0_i64; count];
     if largest > 0 {
-        let capsule = bit_generator.getattr(pyo3::intern!(py, "capsule"))?.cast_into::<PyCapsule>()?;
-        let bits = capsule.pointer_checked(Some(c"BitGenerator"))?.cast::<Bits>();
-        let lock = bit_generator.getattr(pyo3::intern!(py, "lock"))?;
-        lock.call_method0(pyo3::intern!(py, "acquire"))?;
         let mask = u32::MAX >> largest.leading_zeros();
-        // SAFETY: NumPy's generators keep a `bitgen_t` under this name, alive through `bit_generator`; its functions take
-        // its state, and whoever holds the lock is alone with that.
-        let next = || unsafe { (bits.as_ref().next_uint32)(bits.as_ref().state) & mask };
-        for value in &mut drawn {
-            *value = loop {
-                let word = next();
-                if word <= largest {
-                    break i64::from(word);
-                }
-            };
-        }
-        lock.call_method0(pyo3::intern!(py, "release"))?;
+        with_stream(bit_generator, |stream| {
+            for value in &mut drawn {
+                *value = loop {
+                    let word = stream.word() & mask;
+                    if word <= largest {
+                        break i64::from(word);
+                    }
+                };
+            }
+        })?;
     }
     Ok(PyArray1::from_vec(py, drawn))
+}
+
+/// Each of the `greedy` actions, or with probability `eps` one of `0 .. actions` instead, all alike: a fresh array.
+///
+/// The stream moves by two numbers an action: first whether to explore, for all of them, then where to, for all of them.
+#[pyfunction]
+pub fn explore<'py>(
+    bit_generator: &Bound<'py, PyAny>,
+    eps: f64,
+    actions: u32,
+    greedy: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let mut chosen = greedy.as_array().to_vec();
+    let mut explores = vec![false; chosen.len()];
+    with_stream(bit_generator, |stream| {
+        explores.fill_with(|| stream.fraction() < eps);
+        for (action, explores) in chosen.iter_mut().zip(&explores) {
+            let drawn = stream.fraction() * f64::from(actions);
+            if *explores {
+                *action = drawn as i64;
+            }
+        }
+    })?;
+    Ok(PyArray1::from_vec(bit_generator.py(), chosen))
 }

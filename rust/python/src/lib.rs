@@ -27,7 +27,7 @@ mod _core {
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
-    use super::draws::randint;
+    use super::draws::{explore, randint};
     #[pymodule_export]
     use super::error::SchemaMismatch;
     #[pymodule_export]
@@ -40,7 +40,7 @@ mod _core {
     #[pymodule_export]
     use super::replay::hosted::{discounted, step_rows};
     #[pymodule_export]
-    use super::returns::{discounted_returns, episodic_returns, gae, nstep_returns, vtrace};
+    use super::returns::{bootstrapped, discounted_returns, episodic_returns, gae, nstep_returns, vtrace};
     #[pymodule_export]
     use super::segment_tree::SegmentTree;
     #[pymodule_export]

@@ -49,22 +49,14 @@ impl<'a, 'py> RollOut<'a, 'py> {
 
     /// An array of the roll-out's shape.
     fn array<T: Element>(&self, name: &str, object: &Object<'py>) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
-        let untyped = array(name, object)?;
-        let typed = untyped.cast::<PyArrayDyn<T>>().map_err(|_| {
-            let (got, wanted) = (untyped.dtype(), numpy::dtype::<T>(object.py()));
-            PyTypeError::new_err(format!("{name}: got dtype {got}, wanted {wanted}"))
-        })?;
-        if untyped.shape() != self.shape {
-            let (got, wanted) = (untyped.shape(), &self.shape);
+        let typed = typed::<T>(name, object)?;
+        if typed.shape() != self.shape {
+            let (got, wanted) = (typed.shape(), &self.shape);
             return Err(PyValueError::new_err(format!(
                 "{name}: got shape {got:?}, wanted that of rewards, {wanted:?}"
             )));
         }
-        if typed.is_c_contiguous() {
-            return Ok(typed.try_readonly()?);
-        }
-        let packed = object.py().import("numpy")?.call_method1("ascontiguousarray", (object,))?;
-        Ok(packed.cast_into::<PyArrayDyn<T>>()?.try_readonly()?)
+        packed(typed)
     }
 
     /// An array of the roll-out's shape, of either float type.
@@ -101,6 +93,23 @@ fn array<'a, 'py>(name: &str, object: &'a Object<'py>) -> PyResult<&'a Bound<'py
         let got = object.get_type();
         PyTypeError::new_err(format!("{name}: got {got}, wanted an array"))
     })
+}
+
+fn typed<'a, 'py, T: Element>(name: &str, object: &'a Object<'py>) -> PyResult<&'a Bound<'py, PyArrayDyn<T>>> {
+    let untyped = array(name, object)?;
+    untyped.cast().map_err(|_| {
+        let (got, wanted) = (untyped.dtype(), numpy::dtype::<T>(object.py()));
+        PyTypeError::new_err(format!("{name}: got dtype {got}, wanted {wanted}"))
+    })
+}
+
+/// The array itself, or a copy in C order.
+fn packed<'py, T: Element>(array: &Bound<'py, PyArrayDyn<T>>) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
+    if array.is_c_contiguous() {
+        return Ok(array.try_readonly()?);
+    }
+    let packed = array.py().import("numpy")?.call_method1("ascontiguousarray", (array,))?;
+    Ok(packed.cast_into::<PyArrayDyn<T>>()?.try_readonly()?)
 }
 
 fn fraction(name: &str, value: f64) -> PyResult<()> {
@@ -230,6 +239,44 @@ fn discounted_of<'py, T: Float>(
     let out = filled.as_slice_mut()?;
     roll_out.run(|ends| returns::discounted(rewards, next_values, ends, gamma, out))?;
     Ok(discounted.into_any())
+}
+
+/// Sums of rewards with what follows them: `BasePolicy.compute_nstep_return`.
+#[pyfunction]
+#[pyo3(signature = (sums, discounts, next_values, /))]
+pub fn bootstrapped<'py>(
+    sums: &Object<'py>,
+    discounts: &Object<'py>,
+    next_values: &Object<'py>,
+) -> PyResult<Object<'py>> {
+    if next_values.cast::<PyArrayDyn<f32>>().is_ok() {
+        bootstrapped_of::<f32>(sums, discounts, next_values)
+    } else {
+        bootstrapped_of::<f64>(sums, discounts, next_values)
+    }
+}
+
+fn bootstrapped_of<'py, T: Float>(
+    sums: &Object<'py>,
+    discounts: &Object<'py>,
+    next_values: &Object<'py>,
+) -> PyResult<Object<'py>> {
+    let py = sums.py();
+    let (sums, discounts) = (packed(typed::<f64>("sums", sums)?)?, packed(typed::<f64>("discounts", discounts)?)?);
+    let next_values = packed(typed::<T>("next_values", next_values)?)?;
+    let shape = next_values.shape();
+    if shape.len() != 2 || sums.shape() != &shape[..1] || discounts.shape() != &shape[..1] {
+        return Err(PyValueError::new_err(format!(
+            "got sums {:?}, discounts {:?} and next_values {shape:?}, wanted [B], [B] and [B, M]",
+            sums.shape(),
+            discounts.shape(),
+        )));
+    }
+    // SAFETY: the kernel writes every element before anybody can read one.
+    let returns = unsafe { PyArrayDyn::<T>::new(py, shape, false) };
+    let mut filled = returns.try_readwrite()?;
+    returns::bootstrapped(sums.as_slice()?, discounts.as_slice()?, next_values.as_slice()?, filled.as_slice_mut()?);
+    Ok(returns.into_any())
 }
 
 /// N-step returns along a roll-out: `rlfast.functional.nstep_returns`.

@@ -129,6 +129,19 @@ class TestExploration:
         assert noisy.dtype == act.dtype
         assert np.bincount(noisy) / 30_000 == pytest.approx([0.8, 0.1, 0.1], abs=0.01)
 
+    @pytest.mark.parametrize(("eps", "kind"), [(0.3, np.int64), (1.0, np.int32), (1e-300, np.int64)])
+    @pytest.mark.parametrize("rows", [0, 1, 50])
+    def test_the_stream_moves_by_two_numbers_for_each_action(self, make_dqn, eps, kind, rows):
+        policy, twin = make_dqn(), np.random.default_rng(7)
+        policy.seed(7)
+        policy.set_eps(eps)
+        for act in (np.arange(rows, dtype=kind) % 3, np.arange(2 * rows, dtype=kind)[::2] % 3):
+            explore, which = twin.random((2, rows))
+            noisy = policy.exploration_noise(act, observations(act))
+            np.testing.assert_array_equal(noisy, np.where(explore < eps, (which * 3).astype(np.int64), act))
+            assert noisy.dtype == np.int64
+        assert policy.rng.random() == twin.random()
+
     def test_illegal_actions_are_not_explored(self, make_dqn):
         policy = make_dqn()
         policy.seed(0)

@@ -8,6 +8,7 @@ import torch
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
+from rlfast._core import explore
 from rlfast.data import Batch
 from rlfast.data.batch import parse, wrap
 from rlfast.functional.losses import bootstrapped_return, double_q_value, huber_loss, max_value, squared_loss, td_error
@@ -249,9 +250,8 @@ class DQNPolicy(BasePolicy):
         if self.eps == 0:
             return act
         mask = action_mask(batch.obs)
-        if mask is None:  # one draw for both, since each takes as long as a step of the environments
-            explore, which = self.rng.random((2, len(act)))
-            return np.where(explore < self.eps, (which * self.max_action_num).astype(np.int64), act)
+        if mask is None:
+            return explore(self.rng.bit_generator, self.eps, self.max_action_num, np.asarray(act, np.int64))
         return np.where(self.rng.random(len(act)) < self.eps, random_legal(self.rng, mask), act)
 
     def get_extra_state(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@
 //! The last row ends every column as a truncation does. Masking *selects*, it never multiplies by zero: a NaN behind a
 //! boundary stays there.
 
+mod bootstrapped;
 mod discounted;
 mod episodic;
 mod gae;
@@ -19,6 +20,7 @@ mod vtrace;
 
 use std::ops::{Add, Mul, Sub};
 
+pub use bootstrapped::bootstrapped;
 pub use discounted::discounted;
 pub use episodic::{Floats, Rows, episodic};
 pub use gae::gae;

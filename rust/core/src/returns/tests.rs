@@ -323,3 +323,19 @@ fn single_precision_is_close() {
         assert!((got - want).abs() < 1e-5);
     }
 }
+
+#[test]
+fn a2_what_follows_a_discount_of_zero_is_not_read() {
+    let next = [2.0, 4.0, f64::NAN, f64::INFINITY, -1.0, 0.5];
+    let mut returns = [f64::NAN; 6];
+    bootstrapped(&[1.0, 5.0, -3.0], &[0.5, 0.0, 0.9], &next, &mut returns);
+    assert_close(&returns, &[2.0, 3.0, 5.0, 5.0, -3.9, -2.55]);
+    bootstrapped::<f64>(&[], &[], &[], &mut []);
+    bootstrapped::<f32>(&[1.0, 2.0], &[0.5, 0.5], &[], &mut []);
+}
+
+#[test]
+#[should_panic(expected = "rows of different lengths")]
+fn bootstrapping_takes_whole_rows() {
+    bootstrapped(&[1.0, 2.0], &[0.5, 0.5], &[1.0_f32; 3], &mut [0.0; 3]);
+}
