@@ -4,14 +4,16 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 
 from rlfast.data import Batch, Collector, ReplayBuffer, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
 from rlfast.functional import Categorical
-from rlfast.policy import DQNPolicy, PPOPolicy
+from rlfast.policy import DQNPolicy, PPOPolicy, SACPolicy
 from rlfast.policy._hidden import stored_state
 from rlfast.utils.net.common import Net, Recurrent
+from rlfast.utils.net.continuous import ActorProb
+from rlfast.utils.net.continuous import Critic as QCritic
 from rlfast.utils.net.discrete import Actor, Critic
 from rlfast.utils.optim import adam
 
@@ -130,3 +132,31 @@ def test_ppo_sees_while_learning_what_it_saw_while_acting():
     again = policy.process_fn(fresh, buffer, indices)
     first = policy._gradient_step(*next(policy._minibatches(again, None)))
     assert first[1].item() == pytest.approx(0.0, abs=1e-6)
+
+
+def policies():
+    def net(inputs, *rest, **options):
+        return Net(inputs, *rest, hidden_sizes=[8], **options)
+
+    box = Box(-1.0, 1.0, (2,), np.float32)
+    yield "dqn", DQNPolicy(model=net(4, 2), optim=adam(), action_space=Discrete(2), estimation_step=2)
+    actor, critic = Actor(net(4), 2), Critic(net(4))
+    options = {"dist_fn": torch.distributions.Categorical, "action_space": Discrete(2), "action_scaling": False}
+    yield "ppo", PPOPolicy(actor=actor, critic=critic, optim=adam(), **options)
+    actor, critic = ActorProb(net(4), (2,), conditioned_sigma=True), QCritic(net(4, 2, concat=True))
+    yield "sac", SACPolicy(actor=actor, actor_optim=adam(), critic=critic, critic_optim=adam(), action_space=box)
+
+
+@pytest.mark.parametrize(("name", "policy"), [*policies()])
+def test_what_is_learned_from_has_rows_also_without_memory(name, policy):
+    """Subclasses split it, as they do in Tianshou."""
+    buffer = ReplayBuffer(20, seed=0)
+    for step in range(12):
+        act = np.zeros(2, np.float32) if name == "sac" else step % 2
+        row = Batch(obs=np.full(4, step, np.float32), act=act, rew=1.0, obs_next=np.full(4, step + 1, np.float32))
+        buffer.add(Batch(row, terminated=step == 5, truncated=False, info={}))
+    batch, indices = buffer.sample(0)
+    batch = policy.process_fn(batch, buffer, indices)
+    assert len(batch) == 12
+    assert [len(part) for part in batch.split(5, merge_last=True)] == [5, 7]
+    assert "state" not in batch

@@ -38,6 +38,16 @@ def stored_state(
     return _masked(to_torch(state), ~begun)
 
 
+def add_stored_state(batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: "Index") -> None:
+    """Add to a sample, as ``batch.state``, the hidden state of :func:`stored_state`, if there is one.
+
+    A field without rows would leave the sample without a length.
+    """
+    state = stored_state(batch, buffer, indices)
+    if state is not None:
+        batch.state = state
+
+
 def _masked(state: Any, gone: "np.ndarray[Any, np.dtype[np.bool_]]") -> Any:
     if isinstance(state, Batch):
         return Batch({key: _masked(value, gone) for key, value in state.items()})

@@ -13,7 +13,7 @@ from rlfast.data import Batch
 from rlfast.data.batch import parse, wrap
 from rlfast.functional.losses import bootstrapped_return, double_q_value, huber_loss, max_value, squared_loss, td_error
 from rlfast.policy._compiled import with_nstep_parts
-from rlfast.policy._hidden import stored_state
+from rlfast.policy._hidden import add_stored_state, stored_state
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
 from rlfast.policy.random import action_mask, random_legal
 from rlfast.utils.net.common import device_of
@@ -184,7 +184,7 @@ class DQNPolicy(BasePolicy):
 
         if self._compiled is not None:
             return with_nstep_parts(batch, buffer, indices, self.gamma, self.n_step)
-        batch.state = stored_state(batch, buffer, indices)
+        add_stored_state(batch, buffer, indices)
         return self.compute_nstep_return(batch, buffer, indices, target_q, self.gamma, self.n_step)
 
     def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> DQNTrainingStats:  # noqa: ARG002

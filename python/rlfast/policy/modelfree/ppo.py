@@ -13,7 +13,7 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, value_loss
 from rlfast.policy._checks import check_gamma, check_output
-from rlfast.policy._hidden import stored_state
+from rlfast.policy._hidden import add_stored_state
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
 from rlfast.utils import RunningMeanStd
 from rlfast.utils.net._shared import shared_features
@@ -195,13 +195,13 @@ class PPOPolicy(BasePolicy):
         rollout.obs = to_torch(batch.obs, device=self._device)
         rollout.obs_next = to_torch(batch.obs_next, device=self._device)
         rollout.act = to_torch(batch.act, device=self._device)
-        rollout.state = stored_state(batch, buffer, indices)
+        add_stored_state(rollout, buffer, indices)
         if self.recompute_adv:
             self._rollout = (buffer, indices)
         self._add_returns(rollout, buffer, indices)
         with torch.no_grad():
             parts = [
-                self._log_prob(rollout.obs[part], _rows(rollout.state, part), rollout.act[part])
+                self._log_prob(rollout.obs[part], _rows(rollout.get("state"), part), rollout.act[part])
                 for part in self._parts(len(indices))
             ]
         rollout.logp_old = torch.cat(parts)
@@ -263,7 +263,7 @@ class PPOPolicy(BasePolicy):
         size = len(rollout.returns)
         order = torch.as_tensor(self.rng.permutation(size), device=self._device)
         names = ("obs", "state", "act", "logp_old", "adv", "returns", "v_s")
-        shuffled = [_rows(rollout[name], order) for name in names]
+        shuffled = [_rows(rollout.get(name), order) for name in names]
         starts = range(0, max(size - (batch_size or size), 0) + 1, batch_size or size)
         for start in starts:
             stop = size if start == starts[-1] else start + starts.step

@@ -17,7 +17,7 @@ from rlfast.functional.losses import bootstrapped_return, soft_value, squared_lo
 from rlfast.policy._alpha import Alpha, AutoAlpha, make_alpha
 from rlfast.policy._checks import check_gamma, check_output
 from rlfast.policy._compiled import with_nstep_parts
-from rlfast.policy._hidden import stored_state
+from rlfast.policy._hidden import add_stored_state, stored_state
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
 from rlfast.utils.net.common import device_of
 from rlfast.utils.optim import OptimizerFactory, clone_optimizer, make_optimizer, optim_step
@@ -225,7 +225,7 @@ class SACPolicy(BasePolicy):
 
         if self._compiled is not None:
             return with_nstep_parts(batch, buffer, indices, self.gamma, self.n_step)
-        batch.state = stored_state(batch, buffer, indices)
+        add_stored_state(batch, buffer, indices)
         return self.compute_nstep_return(batch, buffer, indices, target_q, self.gamma, self.n_step)
 
     def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> SACTrainingStats:  # noqa: ARG002
