@@ -86,6 +86,9 @@ def _clip(grads: list[torch.Tensor], max_norm: float) -> None:
             grad.mul_(scale.to(grad.device))
 
 
+_ONE = torch.ones((), dtype=torch.float32)
+
+
 @torch.no_grad()
 def _step_fused(optim: torch.optim.Optimizer) -> bool:
     """Do what ``step()`` of a fused Adam does, to the bit, at half its time, most of which is Python and a profiler's.
@@ -100,7 +103,11 @@ def _step_fused(optim: torch.optim.Optimizer) -> bool:
     if len(ready) < len(optim.param_groups):
         return False
     for group, arguments in zip(optim.param_groups, ready, strict=True):
-        torch._foreach_add_(arguments[-1], 1)
+        steps = arguments[-1]
+        if steps[0].is_cpu:  # adding a number would convert it for every single one
+            torch._foreach_add_(steps, _ONE, alpha=1.0)
+        else:
+            torch._foreach_add_(steps, 1)
         torch._fused_adam_(
             *arguments,
             lr=group["lr"],
