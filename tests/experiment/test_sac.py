@@ -56,7 +56,7 @@ def test_settings_reach_their_parts(tiny):
     parts = build(tiny(learning_rate=0.25, gamma=0.5, n_step=3, tau=0.125, alpha=0.5, alpha_learning_rate=0.75))
     policy = parts.policy
     assert {policy.actor_optim.defaults["lr"], policy.critic2_optim.defaults["lr"]} == {0.25}
-    assert (policy.gamma, policy.n_step, policy.tau) == (0.5, 3, 0.125)
+    assert (policy.gamma, policy.estimation_step, policy.tau) == (0.5, 3, 0.125)
     assert policy.alpha == pytest.approx(0.5)
     assert (policy.temperature.target_entropy, policy.alpha_optim.defaults["lr"]) == (-1.0, 0.75)
     parts.close()

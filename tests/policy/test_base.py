@@ -13,6 +13,7 @@ from oracle.returns import gae
 from rlfast.data import Batch, ReplayBuffer
 from rlfast.functional import bootstrapped_return
 from rlfast.policy import BasePolicy, TrainingStats
+from rlfast.policy.base import TrainingStatsWrapper
 from rlfast.utils import MultipleLRSchedulers
 
 
@@ -129,6 +130,36 @@ class TestStats:
     def test_they_cannot_be_changed(self):
         with pytest.raises(FrozenInstanceError):
             ProbeStats(loss=1.0).loss = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Around(TrainingStatsWrapper):
+    bonus: float
+
+
+class TestWrappedStats:
+    def test_what_is_wrapped_is_found(self):
+        stats = Around(wrapped_stats=ProbeStats(loss=1.0), bonus=2.0)
+        assert (stats.loss, stats.bonus) == (1.0, 2.0)
+        assert stats.get_loss_stats_dict() == {"loss": 1.0, "bonus": 2.0}
+        with pytest.raises(AttributeError, match="nothing"):
+            _ = stats.nothing
+        with pytest.raises(FrozenInstanceError):
+            stats.loss = 3.0
+
+    def test_they_are_values(self):
+        stats = Around(wrapped_stats=ProbeStats(loss=1.0), bonus=2.0)
+        assert pickle.loads(pickle.dumps(stats)) == copy.deepcopy(stats) == stats
+        assert stats != Around(wrapped_stats=ProbeStats(loss=2.0), bonus=2.0)
+
+    def test_an_update_may_give_them(self, make_buffer):
+        class Wrapping(Probe):
+            def learn(self, batch, *args, **kwargs):
+                return Around(wrapped_stats=super().learn(batch, *args, **kwargs), bonus=2.0)
+
+        stats = Wrapping().update(8, make_buffer(50))
+        assert stats.get_loss_stats_dict() == {"loss": 1.5, "bonus": 2.0}
+        assert stats.train_time > 0
 
 
 def network(**options):

@@ -5,6 +5,7 @@ import pytest
 
 from rlfast.data import SequenceSummaryStats
 from rlfast.policy import TrainingStats
+from rlfast.policy.base import TrainingStatsWrapper
 from rlfast.trainer._metrics import UpdateMetrics, average
 
 
@@ -13,6 +14,11 @@ class Stats(TrainingStats):
     loss: float
     clip: SequenceSummaryStats | None = None
     alpha: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer(TrainingStatsWrapper):
+    extra: float
 
 
 def test_numbers_are_averaged_and_summaries_merged():
@@ -57,3 +63,11 @@ def test_moving_averages_are_carried_over():
     other.merge([Stats(loss=100.0)])
     other.set_state(metrics.state())
     assert other.merge([Stats(loss=9.0)]).smoothed_loss == {"loss": 7.0}
+
+
+def test_wrapped_statistics_are_averaged_too():
+    updates = [Outer(wrapped_stats=Stats(loss=loss), extra=extra) for loss, extra in ((1.0, 5.0), (2.0, 9.0))]
+    merged = UpdateMetrics().merge(updates)
+    assert type(merged) is Outer
+    assert merged.get_loss_stats_dict() == {"loss": 1.5, "extra": 7.0} == merged.smoothed_loss
+    assert merged.loss_summary["loss"] == SequenceSummaryStats(mean=1.5, std=0.5, max=2.0, min=1.0)

@@ -28,7 +28,7 @@ class Regression:
 
     def step(self, x, y):
         loss = (self.net(x) - y).square().mean()
-        optim_step(loss, self.optim, self.max_grad_norm)
+        optim_step(loss, self.optim, max_grad_norm=self.max_grad_norm)
         return loss.detach()
 
 

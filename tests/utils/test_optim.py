@@ -42,12 +42,23 @@ def test_optim_step_clips_the_norm_of_all_gradients_together():
     assert (moved[0] / moved[1]).item() == pytest.approx(3.0, rel=1e-4)
 
 
+def test_optim_step_clips_the_parameters_of_one_module():
+    """Called as in Tianshou: ``optim_step(loss, optim, module, max_grad_norm)``."""
+    net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
+    with torch.no_grad():
+        net[0].weight.fill_(2.0)
+        net[1].weight.fill_(3.0)
+    optim_step(net(torch.tensor([[1.0]])).sum(), torch.optim.SGD(net.parameters(), lr=1.0), net[0], 0.5)
+    assert net[0].weight.item() == pytest.approx(2.0 - 0.5)
+    assert net[1].weight.item() == pytest.approx(3.0 - 2.0)
+
+
 @pytest.mark.parametrize("max_grad_norm", [1e-3, 0.5, 1e9])
 def test_clipping_is_torchs_own_to_the_bit(max_grad_norm):
     torch.manual_seed(0)
     ours = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
     theirs, x = copy.deepcopy(ours), torch.randn(8, 3)
-    optim_step(ours(x).square().sum(), torch.optim.SGD(ours.parameters(), lr=0.1), max_grad_norm)
+    optim_step(ours(x).square().sum(), torch.optim.SGD(ours.parameters(), lr=0.1), max_grad_norm=max_grad_norm)
     theirs(x).square().sum().backward()
     nn.utils.clip_grad_norm_(theirs.parameters(), max_grad_norm)
     torch.optim.SGD(theirs.parameters(), lr=0.1).step()

@@ -3,7 +3,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 import gymnasium as gym
 import torch
@@ -14,15 +14,24 @@ from rlfast.policy._compiled import CompiledUpdate, check_compilable
 from rlfast.policy._lagged import LaggedNetworks
 from rlfast.policy._returns import Index, ReturnEstimation
 from rlfast.policy.acting import ActingPolicy
-from rlfast.policy.stats import TrainingStats
+from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper
 from rlfast.utils import MultipleLRSchedulers, RunningMeanStd
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
     from rlfast.data.types import RolloutBatchProtocol
 
-__all__ = ["ActingPolicy", "BasePolicy", "Index", "TLearningRateScheduler", "TrainingStats"]
+__all__ = [
+    "ActingPolicy",
+    "BasePolicy",
+    "Index",
+    "TLearningRateScheduler",
+    "TTrainingStats",
+    "TrainingStats",
+    "TrainingStatsWrapper",
+]
 
+TTrainingStats = TypeVar("TTrainingStats", bound=TrainingStats)
 TLearningRateScheduler: TypeAlias = torch.optim.lr_scheduler.LRScheduler | MultipleLRSchedulers
 
 

@@ -41,6 +41,39 @@ class TrainingStats(DataclassPPrintMixin):
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingStatsWrapper(TrainingStats):
+    """What an update tells that contains the update of another policy; algorithms add their own losses as fields.
+
+    What is not found here is looked for in what is wrapped.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class LossStats(TrainingStats):
+    ...     loss: float
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class CuriousStats(TrainingStatsWrapper):
+    ...     curiosity_loss: float
+    >>> stats = CuriousStats(wrapped_stats=LossStats(loss=0.5), curiosity_loss=2.0)
+    >>> stats.loss, stats.get_loss_stats_dict()
+    (0.5, {'loss': 0.5, 'curiosity_loss': 2.0})
+    """
+
+    wrapped_stats: TrainingStats
+    """Of the policy inside."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "wrapped_stats" or name.startswith("__"):  # a copy in the making has no fields yet
+            raise AttributeError(name)
+        return getattr(self.wrapped_stats, name)
+
+    def get_loss_stats_dict(self) -> dict[str, float]:
+        """Give the losses of what is wrapped, and these."""
+        own = super().get_loss_stats_dict()
+        del own["wrapped_stats"]
+        return self.wrapped_stats.get_loss_stats_dict() | own
+
+
 _NO_LOSSES = frozenset(f.name for f in fields(TrainingStats))
 
 

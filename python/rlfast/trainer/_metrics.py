@@ -8,12 +8,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from rlfast.data.stats import SequenceSummaryStats
+from rlfast.policy.stats import TrainingStats
 from rlfast.utils import MovAvg
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from rlfast.policy import TrainingStats
 
 
 class UpdateMetrics:
@@ -88,6 +87,8 @@ def _merge(values: list[Any]) -> Any:
         return _summary(present)
     if present and all(isinstance(value, int | float) and not isinstance(value, bool) for value in present):
         return fmean(present)
+    if present and all(isinstance(value, TrainingStats) for value in present):
+        return average(present)
     return values[-1]
 
 

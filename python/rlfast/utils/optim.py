@@ -37,7 +37,12 @@ def make_optimizer(
     return optim if isinstance(optim, torch.optim.Optimizer) else optim(parameters)
 
 
-def optim_step(loss: torch.Tensor, optim: torch.optim.Optimizer, max_grad_norm: float | None = None) -> None:
+def optim_step(
+    loss: torch.Tensor,
+    optim: torch.optim.Optimizer,
+    module: nn.Module | None = None,
+    max_grad_norm: float | None = None,
+) -> None:
     """Do one step down the gradient: clear the gradients, ``loss.backward()``, clip if asked to, ``optim.step()``.
 
     Only the parameters that the optimizer holds get a gradient: an actor's loss costs no gradients of its critic.
@@ -46,9 +51,12 @@ def optim_step(loss: torch.Tensor, optim: torch.optim.Optimizer, max_grad_norm: 
 
     :param loss: scalar.
     :param optim: holds the parameters that are moved.
-    :param max_grad_norm: largest Euclidean norm of all their gradients together; None or 0 for no limit.
+    :param module: clip the gradients of its parameters alone, as far as the optimizer holds them; None (default) for
+        all that it holds. Must be None within a graph.
+    :param max_grad_norm: largest Euclidean norm of all these gradients together; None or 0 for no limit.
     """
     if torch.compiler.is_compiling():
+        assert module is None  # noqa: S101 (policies' own graphs alone come here)
         optim.captured.descend(loss, max_grad_norm)  # type: ignore[attr-defined]
         return
     held = [p for group in optim.param_groups for p in group["params"]]
@@ -56,10 +64,17 @@ def optim_step(loss: torch.Tensor, optim: torch.optim.Optimizer, max_grad_norm: 
         p.grad = None
     moved = [p for p in held if p.requires_grad]
     _backward(loss, moved)
-    if max_grad_norm and (grads := [p.grad for p in moved if p.grad is not None]):
-        _clip(grads, max_grad_norm)
+    if max_grad_norm:
+        clipped = moved if module is None else _common(moved, module)
+        if grads := [p.grad for p in clipped if p.grad is not None]:
+            _clip(grads, max_grad_norm)
     if not _step_fused(optim):
         optim.step()
+
+
+def _common(moved: list[torch.Tensor], module: nn.Module) -> list[torch.Tensor]:
+    own = {id(p) for p in module.parameters()}
+    return [p for p in moved if id(p) in own]
 
 
 def _backward(loss: torch.Tensor, moved: list[torch.Tensor]) -> None:

@@ -66,6 +66,17 @@ class TestMLP:
         assert mlp(np.zeros((4, 3))).device.type == "meta"
 
 
+def test_networks_say_where_they_are_unless_they_are_told():
+    assert Net(3, 2).to("meta").device == torch.device("meta") == MLP(3, 2, device="meta").device
+
+    class Own(Net):
+        def __init__(self):
+            super().__init__(3, 2)
+            self.device = "here"
+
+    assert Own().device == "here"
+
+
 def test_miniblock():
     assert [type(m) for m in miniblock(2, 3, nn.LayerNorm, (1e-3,), nn.LeakyReLU, {"negative_slope": 0.1})] == [
         nn.Linear,

@@ -116,6 +116,7 @@ class DQNPolicy(BasePolicy):
         self.freq = target_update_freq
         self.is_double = is_double
         self.clip_loss_grad = clip_loss_grad
+        self.rew_norm = False  # for subclasses that give it to compute_nstep_return
         self.eps = 0.0
         self.max_action_num = int(action_space.n)
         self._iter = 0

@@ -255,7 +255,7 @@ class PPOPolicy(BasePolicy):
         loss = clip_loss + self.vf_coef * vf_loss
         if self.ent_coef:
             loss = loss - self.ent_coef * ent_loss
-        optim_step(loss, self.optim, self.max_grad_norm)
+        optim_step(loss, self.optim, max_grad_norm=self.max_grad_norm)
         return loss.detach(), clip_loss.detach(), vf_loss.detach(), ent_loss.detach()
 
     def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[list[Any]]:

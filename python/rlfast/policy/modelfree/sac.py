@@ -152,7 +152,7 @@ class SACPolicy(BasePolicy):
             self.alpha_optim = self.temperature.optim
         self.tau = tau
         self.gamma = gamma
-        self.n_step = estimation_step
+        self.estimation_step = estimation_step
         self.deterministic_eval = deterministic_eval
         self._compiled = self.compiled(self._whole_update, actor, critic, self.critic2) if compile else None
         self.set_exp_noise(GaussianNoise(sigma=0.1) if exploration_noise == "default" else exploration_noise)
@@ -219,14 +219,14 @@ class SACPolicy(BasePolicy):
         """Add n-step returns, ``[B, 1]``; see :meth:`BasePolicy.compute_nstep_return`."""
 
         def target_q(buffer: "ReplayBuffer", last: Index) -> torch.Tensor:
-            obs_next = batch.obs_next if self.n_step == 1 else buffer.get(last, "obs_next")
+            obs_next = batch.obs_next if self.estimation_step == 1 else buffer.get(last, "obs_next")
             state = stored_state(batch, buffer, last, of_next=True)
             return self._next_value(to_torch(obs_next, device=self._device), self._draw(len(last)), state)
 
         if self._compiled is not None:
-            return with_nstep_parts(batch, buffer, indices, self.gamma, self.n_step)
+            return with_nstep_parts(batch, buffer, indices, self.gamma, self.estimation_step)
         add_stored_state(batch, buffer, indices)
-        return self.compute_nstep_return(batch, buffer, indices, target_q, self.gamma, self.n_step)
+        return self.compute_nstep_return(batch, buffer, indices, target_q, self.gamma, self.estimation_step)
 
     def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> SACTrainingStats:  # noqa: ARG002
         """Do one gradient step for each network, and one for the target critics.

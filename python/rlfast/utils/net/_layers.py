@@ -67,7 +67,21 @@ def device_of(module: nn.Module) -> torch.device | None:
     return None
 
 
-class MLP(nn.Module):
+class _Where:
+    """The attribute ``device`` of networks. One that is assigned takes its place."""
+
+    def __get__(self, module: nn.Module | None, owner: type[nn.Module]) -> Any:
+        return self if module is None else device_of(module)
+
+
+class Placed(nn.Module):
+    """A module that says where it is."""
+
+    device = _Where()
+    """Where the module computes; None if it holds no parameter."""
+
+
+class MLP(Placed):
     """Fully connected layers.
 
     :param input_dim: size of the flat input.
@@ -134,7 +148,7 @@ class MLP(nn.Module):
         return out
 
 
-class NetBase(nn.Module, ABC):
+class NetBase(Placed, ABC):
     """The interface of networks inside policies."""
 
     @abstractmethod

@@ -10,6 +10,7 @@ from rlfast.utils.net._layers import (
     ArgsType,
     ModuleType,
     NetBase,
+    Placed,
     TActionShape,
     TLinearLayer,
     device_of,
@@ -128,7 +129,7 @@ class Net(NetBase):
         return logits.view(len(logits), -1, self.num_atoms) if self.num_atoms > 1 else logits
 
 
-class BaseActor(nn.Module):
+class BaseActor(Placed):
     """The interface of actors: a head on a network that makes features of observations."""
 
     preprocess: nn.Module

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.utils.net._layers import Placed
 from rlfast.utils.net._recurrent import State, lstm_features
 from rlfast.utils.net._shared import features_of
 from rlfast.utils.net.common import MLP, BaseActor, TActionShape, TLinearLayer, device_of, get_output_dim, size_of
@@ -60,7 +61,7 @@ class Actor(BaseActor):
         return self.max_action * torch.tanh(self.last(features)), hidden
 
 
-class Critic(nn.Module):
+class Critic(Placed):
     """The value of an observation and an action, or of an observation alone.
 
     :param preprocess_net: gives features of observation and action side by side, such as ``Net(..., concat=True)``.
@@ -166,7 +167,7 @@ class ActorProb(BaseActor):
         return _normal(self, features), hidden
 
 
-class RecurrentActorProb(nn.Module):
+class RecurrentActorProb(Placed):
     """:class:`ActorProb` on a long short-term memory, see :class:`rlfast.utils.net.common.Recurrent`.
 
     :param layer_num: layers of memory.
@@ -216,7 +217,7 @@ class RecurrentActorProb(nn.Module):
         return _normal(self, features), after
 
 
-class RecurrentCritic(nn.Module):
+class RecurrentCritic(Placed):
     """:class:`Critic` on a long short-term memory; it begins each stretch without memory.
 
     :param layer_num: layers of memory.

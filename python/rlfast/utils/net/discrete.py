@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.utils.net._layers import Placed
 from rlfast.utils.net._shared import features_of
 from rlfast.utils.net.common import MLP, BaseActor, TActionShape, get_output_dim, size_of
 
@@ -56,7 +57,7 @@ class Actor(BaseActor):
         return (logits.softmax(-1) if self.softmax_output else logits), hidden
 
 
-class Critic(nn.Module):
+class Critic(Placed):
     """The value of an observation, or of each action there.
 
     :param preprocess_net: see :class:`Actor`.
