@@ -119,6 +119,42 @@ class Odd(gym.Env):
         return np.zeros(2, np.float32), 0.0, False, False, {}
 
 
+def turned(obs):
+    return -obs
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda env: gym.wrappers.TransformReward(env, lambda reward: 2 * reward),
+        lambda env: gym.wrappers.TransformObservation(env, turned, env.observation_space),
+        lambda env: gym.wrappers.TransformObservation(env, turned, spaces.Box(-9, 9, (4,))),
+        lambda env: gym.wrappers.TransformAction(env, lambda action: 1 - action, env.action_space),
+    ],
+)
+def test_wrappers_with_functions(wrapped):
+    env, other = (wrapped(gym.make("CartPole-v1", max_episode_steps=20)) for _ in range(2))
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    play(env, 50)
+    state = unpack(*pack(capture(env)))
+    expected = play(env, 100)
+    restore(other, state)
+    assert play(other, 100) == expected
+
+
+def test_what_stands_in_containers_is_found_there_again():
+    def make(**more):
+        return Odd(x={"f": [len, (np.float32, Mode.FAST)], "q": deque([max]), **more})
+
+    env, other = make(n=3), make(n=4)
+    restore(other, unpack(*pack(capture(env))))
+    assert other.x == env.x
+    for now in ({}, {"f": [], "q": deque()}, {"f": (), "q": []}, {"f": [max], "q": deque([max])}):
+        with pytest.raises(NotImplementedError, match=r"Odd.x\['f'\]\[0\] was builtins.len and is a builtins."):
+            restore(Odd(x=now), capture(env))
+
+
 def test_what_is_one_object_stays_one():
     env, other = Odd(), Odd()
     env.list.append(7)

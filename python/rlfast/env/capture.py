@@ -133,7 +133,7 @@ class _Writer:
         }
 
     def write(self, value: Any, path: str, *, inside: bool = True) -> Any:
-        """``inside``: within a container, where no object can be found again to be restored in place."""
+        """``inside``: within a container, where objects come and go, and none can be found again for certain."""
         kind = type(value)
         if kind in _LEAVES:
             return value
@@ -163,7 +163,7 @@ class _Writer:
             return {"kind": "random", "state": value.getstate()}
         if (fixed := _fixed(value)) is not None:
             return {"kind": "fixed", "is": fixed}
-        if isinstance(value, gym.Space) and not inside:
+        if isinstance(value, gym.Space):
             return {"kind": "space", "streams": [self.write(s.np_random, path) for s in _spaces(value)]}
         if not inside and not isinstance(value, gym.Env) and _is_plain_object(value):
             return {"kind": "object", "class": _name(kind), "attributes": self.attributes(value, path)}
@@ -265,9 +265,11 @@ class _Reader:
         if kind == "array":
             return _array(node)
         if kind in ("list", "dict", "OrderedDict", "deque"):
-            return self._container(node, path)
+            return self._container(node, path, now)
         if kind in _SEQUENCES:
-            return _SEQUENCES[kind](self.read(item, path) for item in node["items"])
+            return _SEQUENCES[kind](
+                self.read(item, f"{path}[{i}]", _at(now, kind, i)) for i, item in enumerate(node["items"])
+            )
         if kind == "generator":
             return _generator(node)
         if kind == "random":
@@ -286,16 +288,17 @@ class _Reader:
         wanted = node.get("class") or node.get("is")
         raise NotImplementedError(f"{path} was {wanted} and is a {_name(type(now))} now")
 
-    def _container(self, node: dict[str, Any], path: str) -> Any:
+    def _container(self, node: dict[str, Any], path: str, now: Any) -> Any:
         """Made empty and known before it is filled: it may contain itself."""
         kind, items = node["kind"], node["items"]
         value: Any = deque(maxlen=node["maxlen"]) if kind == "deque" else ([] if kind == "list" else _MAPPINGS[kind]())
         self._made[node["number"]] = value
-        for item in items:
+        for i, item in enumerate(items):
             if kind in _MAPPINGS:
-                value[self.read(item[0], path)] = self.read(item[1], path)
+                key = self.read(item[0], path)
+                value[key] = self.read(item[1], f"{path}[{key!r}]", _at(now, kind, key))
             else:
-                value.append(self.read(item, path))
+                value.append(self.read(item, f"{path}[{i}]", _at(now, kind, i)))
         return value
 
     def _space(self, node: dict[str, Any], path: str, now: Any) -> Any:
@@ -305,6 +308,15 @@ class _Reader:
         for space, stream in zip(spaces, node["streams"], strict=True):
             self._objects.append((space, {**vars(space), "_np_random": self.read(stream, path)}))
         return now
+
+
+def _at(container: Any, kind: str, key: Any) -> Any:
+    """What stands at a place of a container at present; None where there is no such place, or it is of another kind."""
+    if type(container).__name__ != kind:
+        return None
+    if kind in _MAPPINGS:
+        return container.get(key)
+    return container[key] if hasattr(container, "__getitem__") and key < len(container) else None
 
 
 def _generator(node: dict[str, Any]) -> np.random.Generator:
