@@ -1,3 +1,5 @@
+import os
+import signal
 import subprocess
 import sys
 
@@ -39,6 +41,15 @@ def test_ctrl_c_before_a_run_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr("rlfast.cli.train.main", interrupted)
     assert main(["train", "dqn"]) == 130
     assert capsys.readouterr().err == "rlfast: interrupted\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to send")
+def test_so_is_sigterm(monkeypatch, capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("rlfast.cli.train.main", lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    assert main(["train", "dqn"]) == 130
+    assert capsys.readouterr().err == "rlfast: interrupted\n"
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sh")

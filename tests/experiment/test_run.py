@@ -149,6 +149,25 @@ def test_a_signal_ends_the_run_and_keeps_it(tiny, run_dir, monkeypatch, number):
     assert (run_dir / "learning_curve.png").exists()
 
 
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_signal_while_the_run_is_saved_at_its_end(tiny, run_dir, monkeypatch, signals):
+    """The first changes nothing any more; the second ends the saving, and the checkpoint before it stays."""
+
+    def interrupted(folder, trainer, **options):
+        if trainer.is_over:
+            for _ in range(signals):
+                os.kill(os.getpid(), signal.SIGTERM)
+        save_checkpoint(folder, trainer, **options)
+
+    monkeypatch.setattr("rlfast.experiment.run.save_checkpoint", interrupted)
+    result = train(tiny())
+    assert (result.env_step, result.interrupted) == (200, signals == 2)
+    assert result.unsaved == (None if signals == 1 else "it was interrupted at once")
+    saved = json.loads((run_dir / "checkpoint" / "checkpoint.json").read_text())
+    assert saved["env_step"] == 200  # of the end, or of just before the last test
+    assert not (run_dir / "checkpoint.new").exists()
+
+
 def metrics(run_dir):
     rows = CSVLogger(run_dir / "metrics.csv").rows(), JSONLLogger(run_dir / "metrics.jsonl").rows()
     return [[{k: v for k, v in row.items() if "time" not in k and "speed" not in k} for row in one] for one in rows]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _COMMANDS = {
     "train": "train an agent, or go on with a run",
@@ -48,14 +51,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = "no command was given" if command is None else f"there is no command {command!r}"
         return complain(f"{what}: choose from {', '.join(_COMMANDS)} (rlfast --help)", 2)
     try:
-        status: int = import_module(f"rlfast.cli.{command}").main(arguments[1:])
-        sys.stdout.flush()
+        with _terminable():
+            status: int = import_module(f"rlfast.cli.{command}").main(arguments[1:])
+            sys.stdout.flush()
     except KeyboardInterrupt:  # before a run has begun; after that it is kept, and says so itself
         return complain("interrupted", 130)
     except BrokenPipeError:  # whoever reads along, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Lets SIGTERM end a command as SIGINT does: what was started is closed, and it is said."""
+    if threading.current_thread() is not threading.main_thread():  # Python lets no other thread
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def complain(message: str, status: int) -> int:

@@ -160,9 +160,7 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
                 warnings.warn(
                     f"the run had ended at step {trainer.env_step}: nothing was left to do", RunWarning, stacklevel=2
                 )
-        interrupt = _loop(trainer)
-        if not interrupt.aborted:
-            keeper.save(trainer)
+        interrupt = _loop(trainer, keeper)
     finally:
         logger.close()
     title = f"{algorithm_of(config).title}, {config.env}, seed {config.seed}"
@@ -173,7 +171,7 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         info=trainer.info(),
         env_step=trainer.env_step,
         test=trainer.last_test,
-        interrupted=interrupt.happened,
+        interrupted=interrupt.aborted or (interrupt.happened and not trainer.is_over),
         unsaved="it was interrupted at once" if interrupt.aborted else keeper.failure,
     )
 
@@ -187,13 +185,14 @@ def _load(checkpoint: Path, trainer: BaseTrainer) -> None:
         warnings.warn(f"not resumed exactly: {sentence}", RunWarning, stacklevel=2)
 
 
-def _loop(trainer: BaseTrainer) -> Interrupt:
-    """Trains to the end, or until a signal comes."""
+def _loop(trainer: BaseTrainer, keeper: _Keeper) -> Interrupt:
+    """Trains to the end, or until a signal comes, and saves; a second signal ends that as well."""
     with Interrupt(trainer.stop) as interrupt:
         try:
             if not trainer.is_over:
                 for _ in trainer:
                     pass
+            keeper.save(trainer)
         except KeyboardInterrupt:
             interrupt.happened = interrupt.aborted = True
     return interrupt
