@@ -26,6 +26,7 @@ __all__ = [
     "episodic_returns",
     "explore",
     "gae",
+    "integers_of_each",
     "native_envs",
     "nstep_returns",
     "randint",
@@ -220,6 +221,10 @@ class Replay:
 
 def randint(bit_generator: Any, bound: int, count: int) -> _Index:
     """What ``np.random.randint(0, bound, count)`` would draw from its bit generator, whose stream moves as far."""
+
+def integers_of_each(bit_generators: Sequence[Any], bound: int) -> _Index:
+    """What ``generator.integers(bound)`` would draw from each of the bit generators, one after the other, whose streams
+    move as far."""
 
 def explore(bit_generator: Any, eps: float, actions: int, greedy: _Index) -> _Index:
     """Each of the ``greedy`` actions ``[B]``, or with probability ``eps`` one of ``0 .. actions`` instead, all alike: a

@@ -17,11 +17,11 @@ from rlfast.data._asked import Asked
 from rlfast.data._collecting import Manner, Tally, as_vector, check_buffer, check_spaces, positive
 from rlfast.data._goal import Episodes, Goal, Quotas, Steps
 from rlfast.data._infos import LatestInfos, of_transitions
+from rlfast.data._random_actions import RandomActions
 from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._columns import wrap_nested
 from rlfast.data.buffer.vector import VectorReplayBuffer
 from rlfast.data.converter import to_numpy
-from rlfast.env._tree import collate
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -94,6 +94,7 @@ class Collector:
         self.buffer: ReplayBuffer = VectorReplayBuffer(self.env_num, self.env_num) if buffer is None else buffer
         check_buffer(self.buffer, self.env_num)
         self._action_space = self.env.action_space
+        self._random_actions = RandomActions(self._action_space, self.env_num)
         self._resets_itself = self.env.autoreset_mode not in (None, AutoresetMode.DISABLED)
         self._everyone = np.arange(self.env_num)
         self._stale = np.ones(self.env_num, dtype=bool)  # environments to be reset before they are stepped
@@ -303,13 +304,6 @@ class Collector:
             fields = self._choose(obs, ids, where, no_grad=manner.no_grad)
         self.env.send(self.policy.map_action(fields["act"]), where)
         self._asked.put(ids, fields)
-
-    def _random_actions(self, ids: Ids) -> Any:
-        """One sample of each environment's own space, or rows of one sample of the space of all together."""
-        if self.env.autoreset_mode is None:
-            return collate([self._action_space[i].sample() for i in ids.tolist()])
-        sample = self._action_space.sample()
-        return sample if len(ids) == self.env_num else _tree.take(sample, ids)
 
     def _choose(self, obs: Any, ids: Ids, where: Ids | None, *, no_grad: bool) -> dict[str, Any]:
         """What the policy acted on, its action, and what is stored under ``policy``."""

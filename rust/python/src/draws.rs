@@ -78,6 +78,35 @@ pub fn randint<'py>(
     Ok(PyArray1::from_vec(py, drawn))
 }
 
+/// What `generator.integers(bound)` would draw from each of the bit generators, one after the other, whose streams move as far.
+///
+/// NumPy draws them by multiplying (Lemire, 2019, "Fast random integer generation in an interval", algorithm 5).
+#[pyfunction]
+pub fn integers_of_each<'py>(
+    py: Python<'py>,
+    bit_generators: Vec<Bound<'py, PyAny>>,
+    bound: u32,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    if bound == 0 {
+        return Err(PyValueError::new_err("bound must be at least 1, got 0"));
+    }
+    let mut drawn = vec![0_i64; bit_generators.len()];
+    if bound > 1 {
+        let rejected = bound.wrapping_neg() % bound;
+        for (value, bit_generator) in drawn.iter_mut().zip(&bit_generators) {
+            *value = with_stream(bit_generator, |stream| {
+                loop {
+                    let wide = u64::from(stream.word()) * u64::from(bound);
+                    if wide as u32 >= rejected {
+                        break (wide >> 32) as i64;
+                    }
+                }
+            })?;
+        }
+    }
+    Ok(PyArray1::from_vec(py, drawn))
+}
+
 /// Each of the `greedy` actions, or with probability `eps` one of `0 .. actions` instead, all alike: a fresh array.
 ///
 /// The stream moves by two numbers an action: first whether to explore, for all of them, then where to, for all of them.

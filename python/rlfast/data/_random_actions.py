@@ -1,0 +1,53 @@
+"""Random actions for several environments at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Discrete
+
+from rlfast._core import integers_of_each
+from rlfast.data import _tree
+from rlfast.env._tree import collate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+class RandomActions:
+    """Samples action spaces, with the numbers that their own ``sample`` would draw.
+
+    :param space: one space for each environment, or that of all together.
+    :param env_num: the number of environments.
+
+    >>> RandomActions([Discrete(5, seed=0), Discrete(5, seed=1)], 2)(np.array([1, 0])).tolist()
+    [2, 4]
+    >>> [int(Discrete(5, seed=i).sample()) for i in (1, 0)]
+    [2, 4]
+    """
+
+    def __init__(self, space: gym.Space[Any] | Sequence[gym.Space[Any]], env_num: int) -> None:
+        self._space, self._env_num = space, env_num
+        self._shared: Discrete[Any] | None = None  # what all spaces are equal to, if they can be sampled in one call
+        if not isinstance(space, gym.Space) and all(_is_plain(one) and one == space[0] for one in space):
+            self._shared = space[0]  # type: ignore[assignment]
+
+    def __call__(self, ids: NDArray[np.int64]) -> Any:
+        """One action for each of the environments ``ids``."""
+        if isinstance(self._space, gym.Space):
+            sample = self._space.sample()
+            return sample if len(ids) == self._env_num else _tree.take(sample, ids)
+        spaces = [self._space[i] for i in ids.tolist()]
+        if self._shared is None:
+            return collate([space.sample() for space in spaces])
+        drawn = integers_of_each([space.np_random.bit_generator for space in spaces], int(self._shared.n))
+        return drawn + self._shared.start if self._shared.start else drawn
+
+
+def _is_plain(space: gym.Space[Any]) -> bool:
+    """Whether it is what Gymnasium makes of ``Discrete(n, start=start)``."""
+    return type(space) is Discrete and space.dtype == np.int64 and space.n < 2**32

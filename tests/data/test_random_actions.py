@@ -1,0 +1,82 @@
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+
+from rlfast._core import integers_of_each
+from rlfast.data._random_actions import RandomActions
+from rlfast.env._tree import collate
+
+SIZES = [1, 2, 3, 18, 1000, 2**31 + 1, 2**32 - 1, 2**32, 2**40]
+
+
+class Loaded(Discrete):
+    """Always gives its largest number."""
+
+    def sample(self, mask=None, probability=None):
+        return self.start + self.n - 1
+
+
+def own_samples(spaces, ids):
+    return collate([spaces[i].sample() for i in ids])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(lambda i, n=n: Discrete(n, seed=i) for n in SIZES),
+        lambda i: Discrete(7, start=-3, seed=i),
+        lambda i: Discrete(2 + i, seed=i),
+        lambda i: Discrete(5, start=i, seed=i),
+        lambda i: Discrete(5, seed=i, dtype=np.int32),
+        lambda i: Discrete(5, seed=np.random.Generator(np.random.MT19937(i))),
+        lambda i: Loaded(5, seed=i),
+        lambda i: [Discrete, Loaded][i % 2](5, seed=i),
+        lambda i: MultiDiscrete([2, 3], seed=i),
+        lambda i: Dict({"move": Discrete(4), "aim": Box(-1, 1, (2,), np.float32)}, seed=i),
+    ],
+)
+def test_they_are_the_spaces_own_samples_and_use_up_as_many_numbers(make):
+    ours, theirs = [[make(i) for i in range(4)] for _ in range(2)]
+    draw = RandomActions(ours, 4)
+    for ids in ([0, 1, 2, 3], [3, 1], [2], [0, 1, 2, 3]):
+        for _ in range(20):
+            got, want = draw(np.array(ids)), own_samples(theirs, ids)
+            np.testing.assert_equal(got, want)
+            if isinstance(got, np.ndarray):
+                assert got.dtype == want.dtype
+    np.testing.assert_equal(own_samples(ours, range(4)), own_samples(theirs, range(4)))
+
+
+def test_a_space_that_several_share_is_sampled_in_turn():
+    shared = Discrete(100, seed=0)
+    twin = deepcopy(shared)
+    assert RandomActions([shared] * 3, 3)(np.arange(3)).tolist() == [twin.sample() for _ in range(3)]
+
+
+def test_a_new_seed_is_heeded():
+    spaces = [Discrete(1000) for _ in range(3)]
+    draw = RandomActions(spaces, 3)
+    draw(np.arange(3))  # seeds those that were not
+    answers = []
+    for _ in range(2):
+        for i, space in enumerate(spaces):
+            space.seed(i)
+        answers.append(draw(np.arange(3)).tolist())
+    assert answers[0] == answers[1] == [int(Discrete(1000, seed=i).sample()) for i in range(3)]
+
+
+def test_the_space_of_all_together_is_sampled_once():
+    space = MultiDiscrete([10] * 4, seed=0)
+    twin = deepcopy(space)
+    draw = RandomActions(space, 4)
+    np.testing.assert_array_equal(draw(np.arange(4)), twin.sample())
+    np.testing.assert_array_equal(draw(np.array([2, 0])), twin.sample()[[2, 0]])
+
+
+def test_numbers_below_nothing_are_refused():
+    with pytest.raises(ValueError, match="bound must be at least 1, got 0"):
+        integers_of_each([np.random.default_rng(0).bit_generator], 0)
+    with pytest.raises(AttributeError, match="capsule"):
+        integers_of_each([object()], 5)
