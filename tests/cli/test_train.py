@@ -162,6 +162,11 @@ def test_a_run_that_was_killed_goes_on_as_if_it_had_not(run_dir, tmp_path, capsy
     assert weights(run_dir) == weights(tmp_path / "straight")
 
 
+def test_the_folder_may_follow_an_equals_sign(run_dir, capsys):
+    assert main(["train", f"--resume={run_dir}"]) == 2
+    assert capsys.readouterr().err == f"rlfast: {run_dir} is no run folder: it has no config.json\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -63,6 +63,7 @@ def test_seeds_are_put_together_and_environments_are_not(tiny, tmp_path):
     assert curves["DQN, CartPole-v1"].high[-1] == pytest.approx(300.0)
     assert curves["DQN, Acrobot-v1"].iqm[-1] == 700.0
     with Image.open(tmp_path / "curves.png") as image:
+        assert image.size == (2100, 675)  # two panels of 7 x 4.5 inches
         assert len(image.convert("RGB").getcolors(1 << 24)) > 20
 
 
@@ -73,4 +74,10 @@ def test_what_cannot_be_compared(tiny, tmp_path):
     (folder / "metrics.csv").unlink()
     with pytest.raises(ValueError, match="has no tests yet"):
         compare([folder], tmp_path / "x.png")
+    (folder / "metrics.csv").write_bytes(b"\0\0\n\0\n")
+    with pytest.raises(ValueError, match="damaged: its rows do not fit its columns; move it away"):
+        compare([folder], tmp_path / "x.png")
+    again = run(tmp_path / "b", tiny(), 1)
+    with pytest.raises(ValueError, match="is given twice: it would count as two seeds"):
+        compare([again, again.parent / "." / "a" / ".." / "b"], tmp_path / "x.png")
     assert not (tmp_path / "x.png").exists()

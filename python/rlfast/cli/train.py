@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import re
+import shlex
 import sys
 import warnings
 from pathlib import Path
@@ -40,8 +41,8 @@ def main(arguments: Sequence[str]) -> int:
         rows = (f"  {algorithm.name:<14}{algorithm.what}" for algorithm in ALGORITHMS.values())
         sys.stdout.write(_HELP.format(algorithms="\n".join(rows)))
         return 0
-    if name == "--resume":
-        return _resume(arguments[1:])
+    if name is not None and name.partition("=")[0] == "--resume":
+        return _resume([*name.split("=", 1)[1:], *arguments[1:]])
     if name not in ALGORITHMS:
         what = "no algorithm was given" if name is None else f"there is no algorithm {name!r}"
         return complain(f"{what}: choose from {', '.join(ALGORITHMS)} (rlfast train --help)", 2)
@@ -147,7 +148,8 @@ def _report(run: Callable[[], RunResult]) -> int:
         what = f"no checkpoint of step {result.env_step} could be written: {result.unsaved}; the one before it stays"
         return complain(what, 130 if result.interrupted else 1)
     if result.interrupted:
-        return complain(f"interrupted at step {result.env_step}: rlfast train --resume {result.run_dir} goes on", 130)
+        again = f"rlfast train --resume {shlex.quote(str(result.run_dir))}"
+        return complain(f"interrupted at step {result.env_step}: {again} goes on", 130)
     if config.require_stop_return and not result.reached:
         return complain(f"the run ended below the return that was required, {config.stop_return:g}", 1)
     return 0

@@ -29,6 +29,7 @@ _WEIGHTS, _STATE, _ARRAYS, _BUFFER, _HEAD = (
     "buffer.snapshot",
     "checkpoint.json",
 )
+_HEAD_NAMES = ("policy", "trainer", "epoch", "env_step", "gradient_step", "buffer", "checksums")
 _EXTRA = "_extra_state"
 
 
@@ -166,6 +167,8 @@ def _open(folder: Path) -> tuple[Path, dict[str, Any]]:
         raise ValueError(f"{folder / _HEAD} is damaged: {error!r}") from error
     if version != VERSION:
         raise ValueError(f"{folder} is a checkpoint of version {version}: this rlfast reads version {VERSION}")
+    if missing := [name for name in _HEAD_NAMES if name not in head]:
+        raise ValueError(f"{folder / _HEAD} is damaged: it has no {', '.join(missing)}")
     return folder, head
 
 

@@ -45,38 +45,51 @@ def learning_curve(run_dir: str | os.PathLike[str], title: str = "", target: flo
 
 
 def compare(run_dirs: Sequence[Path], path: Path, *, confidence: float = 0.95) -> dict[str, Curve]:
-    """Draws the tests of many runs: one line for each algorithm and environment, over all seeds.
+    """Draws the tests of many runs: one line for each algorithm, over all seeds, beside each other a panel for each
+    environment, since their returns have nothing in common.
 
-    :param run_dirs: folders of runs.
+    :param run_dirs: folders of runs, each once.
     :param path: the picture; its suffix says of what kind.
     :param confidence: of the bands.
     :return: the lines, by what they are called.
     :raises FileNotFoundError: one of the folders is no run's.
-    :raises ValueError: a run has no tests yet.
+    :raises ValueError: a run has no tests yet, or is given twice.
     """
     from matplotlib.figure import Figure
 
-    groups: defaultdict[str, list[tuple[list[float], list[float]]]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str], list[tuple[list[float], list[float]]]] = defaultdict(list)
+    seen: set[Path] = set()
     for run_dir in run_dirs:
         config = read_config(run_dir)
+        if run_dir.resolve() in seen:
+            raise ValueError(f"{run_dir} is given twice: it would count as two seeds")
+        seen.add(run_dir.resolve())
         tests = _tests(CSVLogger(run_dir / "metrics.csv").rows())
         if not tests:
             raise ValueError(f"{run_dir} has no tests yet")
-        groups[f"{algorithm_of(config).title}, {config.env}"].append(
+        groups[algorithm_of(config).title, config.env].append(
             ([float(row["step"]) for row in tests], [float(row["test/returns_stat/mean"]) for row in tests])
         )
-    curves = {name: aggregate(group, confidence=confidence) for name, group in groups.items()}
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    for number, (name, curve) in enumerate(curves.items()):
-        label = f"{name} ({curve.runs} seed{'s' if curve.runs > 1 else ''})"
-        axes.plot(curve.steps, curve.iqm, color=f"C{number}", label=label)
-        axes.fill_between(curve.steps, curve.low, curve.high, color=f"C{number}", alpha=0.2)
-    axes.set(xlabel="environment steps", ylabel=f"return of a test, IQM, {confidence:.0%} confidence")
-    axes.grid(alpha=0.3)
-    axes.legend(loc="best")
+    curves = {names: aggregate(group, confidence=confidence) for names, group in groups.items()}
+    environments = list(dict.fromkeys(env for _, env in curves))
+    colours = {algorithm: f"C{number}" for number, algorithm in enumerate(dict.fromkeys(name for name, _ in curves))}
+    figure = Figure(figsize=(7 * len(environments), 4.5), layout="constrained")
+    panels = figure.subplots(1, len(environments), squeeze=False)[0]
+    for axes, env in zip(panels, environments, strict=True):
+        for algorithm, colour in colours.items():
+            if (algorithm, env) in curves:
+                _draw_curve(axes, curves[algorithm, env], algorithm, colour)
+        axes.set(xlabel="environment steps", ylabel=f"return of a test, IQM, {confidence:.0%} confidence", title=env)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="best")
     figure.savefig(path, dpi=150)
-    return curves
+    return {", ".join(names): curve for names, curve in curves.items()}
+
+
+def _draw_curve(axes: Axes, curve: Curve, name: str, colour: str) -> None:
+    label = f"{name} ({curve.runs} seed{'s' if curve.runs > 1 else ''})"
+    axes.plot(curve.steps, curve.iqm, color=colour, label=label)
+    axes.fill_between(curve.steps, curve.low, curve.high, color=colour, alpha=0.2)
 
 
 def _tests(rows: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -92,6 +92,19 @@ class _RowLogger(BaseLogger):
             self._start = time.perf_counter() - state["seconds"]
             self._keep(state["rows"])
 
+    def _whole_lines(self) -> list[str]:
+        """The lines of the file; the last one is left out where it was half written."""
+        try:
+            with self.path.open(newline="") as file:
+                return [line for line in file if line.endswith("\n")]
+        except FileNotFoundError:
+            return []
+        except UnicodeDecodeError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, why: object) -> ValueError:
+        return ValueError(f"{self.path} is damaged: {why}; move it away to go on without what it holds")
+
     @abstractmethod
     def rows(self) -> Iterable[dict[str, Any]]:
         """All rows of the file."""
@@ -118,11 +131,18 @@ class CSVLogger(_RowLogger):
     """
 
     def rows(self) -> list[dict[str, str]]:
-        """All rows of the file, as text."""
-        if not self.path.exists():
-            return []
-        with self.path.open(newline="") as file:
-            return list(csv.DictReader(file))
+        """All rows of the file, as text.
+
+        :raises ValueError: the file is damaged.
+        """
+        try:
+            reader = csv.DictReader(self._whole_lines())
+            rows = list(reader)
+        except csv.Error as error:
+            raise self._damaged(error) from error
+        if rows and ("scope" not in rows[0] or any(None in row or None in row.values() for row in rows)):
+            raise self._damaged("its rows do not fit its columns")
+        return rows
 
     def _append(self, row: dict[str, Any]) -> None:
         names = self._names()
@@ -139,7 +159,8 @@ class CSVLogger(_RowLogger):
             return next(csv.reader(file), [])
 
     def _keep(self, number: int) -> None:
-        self._rewrite(self._names(), self.rows()[:number])
+        rows = self.rows()  # first: it says so if the file is damaged
+        self._rewrite(self._names(), rows[:number])
 
     def _rewrite(self, names: list[str], rows: list[dict[str, str]]) -> None:
         temporary = self.path.with_name(self.path.name + ".tmp")
@@ -161,11 +182,14 @@ class JSONLLogger(_RowLogger):
     """
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows of the file."""
-        if not self.path.exists():
-            return []
-        with self.path.open() as file:
-            return [json.loads(line) for line in file if line.endswith("\n")]  # the last one may be half written
+        """All rows of the file.
+
+        :raises ValueError: the file is damaged.
+        """
+        try:
+            return [json.loads(line) for line in self._whole_lines()]
+        except ValueError as error:
+            raise self._damaged(error) from error
 
     def _append(self, row: dict[str, Any]) -> None:
         row = {name: None if isinstance(value, float) and not isfinite(value) else value for name, value in row.items()}
