@@ -373,6 +373,10 @@ def test_gradients_are_recorded_only_when_asked_for():
         ({"n_step": 0}, ValueError, "n_step must be a positive integer, got 0"),
         ({"n_episode": -2}, ValueError, "n_episode must be a positive integer, got -2"),
         ({"n_step": 1.5}, ValueError, "got 1.5"),
+        ({"n_step": True}, ValueError, "got True"),
+        ({"n_episode": "3"}, ValueError, "got '3'"),
+        ({"n_step": 1, "render": "3"}, TypeError, "render must be a number or None, got '3'"),
+        ({"n_step": 1, "gym_reset_kwargs": 3}, TypeError, "gym_reset_kwargs must be a dict, got 3"),
     ],
 )
 def test_what_to_collect_must_be_clear(arguments, error, message):
@@ -393,12 +397,32 @@ def test_evaluation_needs_a_number():
         (lambda: ReplayBuffer(10), TypeError, r"use VectorReplayBuffer\(total_size=10, buffer_num=3\)"),
         (lambda: PrioritizedReplayBuffer(10, 0.6, 0.4), TypeError, "use PrioritizedVectorReplayBuffer"),
         (lambda: VectorReplayBuffer(10, 2), ValueError, "has 2 rings for 3 environments"),
+        (lambda: VectorReplayBuffer(0, 3), ValueError, "VectorReplayBuffer has no room: its size is 0"),
+        (lambda: VectorReplayBuffer, TypeError, "buffer must be a ReplayBuffer, got <class"),
+        (lambda: 100, TypeError, "buffer must be a ReplayBuffer, got 100"),
         (lambda: CachedReplayBuffer(ReplayBuffer(10), 2, 5), ValueError, "has 2 rings for 3 environments"),
     ],
 )
 def test_the_buffer_must_keep_the_environments_apart(buffer, error, message):
     with pytest.raises(error, match=message):
         Collector(ScriptedPolicy(), vector(*(Scripted() for _ in range(3))), buffer())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"policy": None}, "policy must be an ActingPolicy, such as DQNPolicy(...), got None, which has no __call__"),
+        ({"policy": ScriptedPolicy}, "got <class 'scripted.ScriptedPolicy'>"),
+        ({"policy": len}, "got <built-in function len>, which has no exploration_noise, map_action"),
+        ({"env": "CartPole-v1"}, "expected a vector environment"),
+        ({"env": []}, "expected a vector environment"),
+        ({"on_step_hook": 5}, "on_step_hook must be a function or None, got 5"),
+        ({"on_episode_done_hook": "x"}, "on_episode_done_hook must be a function or None, got 'x'"),
+    ],
+)
+def test_what_it_is_made_of_must_be_of_the_right_kind(changes, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        Collector(**{"policy": ScriptedPolicy(), "env": vector(Scripted()), **changes})
 
 
 SPACES = [

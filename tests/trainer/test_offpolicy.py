@@ -30,6 +30,7 @@ def test_random_steps_come_before_the_first_update(arguments):
         ({"episode_per_collect": 2}, "got 4 and 2"),
         ({"update_per_step": 0.1}, "update_per_step=0.1 makes no update after a collect of 4 steps"),
         ({"update_per_step": -1}, "makes no update"),
+        ({"update_per_step": float("nan")}, "update_per_step must be a finite number, got nan"),
         ({"step_per_epoch": None}, "step_per_epoch is needed"),
         ({"step_per_epoch": 0}, "step_per_epoch must be at least 1, got 0"),
         ({"max_epoch": 0}, "max_epoch must be at least 1, got 0"),
@@ -42,6 +43,39 @@ def test_arguments_that_cannot_be_are_refused_before_anything_starts(arguments, 
     with pytest.raises(ValueError, match=message):
         OffpolicyTrainer(**given)
     assert not parts.policy.seen
+
+
+NUMBERS = ["max_epoch", "batch_size", "step_per_epoch", "step_per_collect", "episode_per_test", "max_step"]
+HOOKS = ["train_fn", "test_fn", "stop_fn", "save_best_fn", "save_checkpoint_fn", "reward_metric"]
+PARTS = ["policy", "train_collector", "test_collector", "buffer", "logger"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[(name, value) for name in [*NUMBERS, "start_timesteps"] for value in (True, 2.5, float("nan"), "3", [])],
+        *[("update_per_step", value) for value in (None, True, "3", [])],
+        *[(name, value) for name in HOOKS for value in (5, "x")],
+        *[(name, value) for name in PARTS for value in (5, "x", [1], OffpolicyTrainer)],
+        ("max_epoch", None),
+        ("start_timesteps", None),
+        ("policy", None),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_as_well(arguments, name, value):
+    parts, given = arguments()
+    with pytest.raises(TypeError, match=rf"{name} must be an? .*got"):
+        OffpolicyTrainer(**given | {name: value})
+    assert not parts.policy.seen
+
+
+def test_collectors_must_be_open_and_have_buffers_of_their_own(arguments):
+    parts, given = arguments()
+    with pytest.raises(ValueError, match="have the same buffer, which every test would empty"):
+        OffpolicyTrainer(**given | {"test_collector": parts.train_collector})
+    parts.train_collector.close()
+    with pytest.raises(ValueError, match="train_collector is closed: make a new one"):
+        OffpolicyTrainer(**given)
 
 
 def test_episodes_may_be_collected_instead(arguments):

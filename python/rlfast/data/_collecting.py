@@ -10,10 +10,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
+from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.cached import CachedReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, as_vector_env
+from rlfast.utils.checks import check_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rlfast.data.batch import Batch
-    from rlfast.data.buffer.base import ReplayBuffer
 
     Ids = NDArray[np.int64]
     StepHook = Callable[[Batch, Batch], None]
@@ -90,7 +91,7 @@ def positive(name: str, value: int | None) -> int:
 
     :raises ValueError: it is not.
     """
-    if not isinstance(value, int | np.integer) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value <= 0:
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
     return int(value)
 
@@ -105,6 +106,20 @@ def as_vector(env: gym.Env[Any, Any] | BaseVectorEnv) -> BaseVectorEnv:
         single = env
         return DummyVectorEnv([lambda: single])
     return as_vector_env(env)
+
+
+def check_policy(policy: ActingPolicyProtocol) -> None:
+    """Whether it has what collecting asks of a policy.
+
+    :raises TypeError: it has not.
+    """
+    needs = ("__call__", "exploration_noise", "map_action", "map_action_inverse")
+    missing = [name for name in needs if not callable(getattr(policy, name, None))]
+    if missing or isinstance(policy, type):
+        raise TypeError(
+            f"policy must be an ActingPolicy, such as DQNPolicy(...), got {policy!r:.200}"
+            + (f", which has no {', '.join(missing)}" if missing else "")
+        )
 
 
 def check_spaces(policy: ActingPolicyProtocol, env: BaseVectorEnv) -> None:
@@ -138,9 +153,10 @@ def _form(space: gym.Space[Any]) -> Any:
 def check_buffer(buffer: ReplayBuffer, env_num: int) -> None:
     """Whether the buffer keeps ``env_num`` environments apart.
 
-    :raises TypeError: it is a plain one, for several environments.
+    :raises TypeError: it is no buffer, or a plain one for several environments.
     :raises ValueError: it has fewer rings, or no room.
     """
+    check_instance("buffer", buffer, ReplayBuffer)
     kind, size = type(buffer).__name__, buffer.maxsize
     if isinstance(buffer, ReplayBufferManager):
         rings = buffer.cached_buffer_num if isinstance(buffer, CachedReplayBuffer) else buffer.buffer_num
@@ -152,5 +168,5 @@ def check_buffer(buffer: ReplayBuffer, env_num: int) -> None:
             f"{kind}(size={size}) cannot keep {env_num} environments apart: "
             f"use {vector}(total_size={size}, buffer_num={env_num})"
         )
-    elif size <= 0:
+    if size <= 0:
         raise ValueError(f"{kind} has no room: its size is {size}")

@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlfast.data import _collector_state, _tree
 from rlfast.data._asked import Asked
-from rlfast.data._collecting import Manner, Tally, as_vector, check_buffer, check_spaces, positive
+from rlfast.data._collecting import Manner, Tally, as_vector, check_buffer, check_policy, check_spaces, positive
 from rlfast.data._goal import Episodes, Goal, Quotas, Steps
 from rlfast.data._infos import LatestInfos, of_transitions
 from rlfast.data._random_actions import RandomActions
@@ -22,6 +22,7 @@ from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._columns import wrap_nested
 from rlfast.data.buffer.vector import VectorReplayBuffer
 from rlfast.data.converter import to_numpy
+from rlfast.utils.checks import check_function, check_instance, check_number
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -58,7 +59,8 @@ class Collector:
         actions (``act`` and what the policy stores under ``policy``), and the transitions as they were stored.
     :param on_episode_done_hook: called at the end of every episode with its transitions, as far as the buffer still has
         them.
-    :raises TypeError: a plain buffer for several environments, or an environment of an unknown kind.
+    :raises TypeError: a plain buffer for several environments, an environment of an unknown kind, or what is no policy,
+        buffer or function.
     :raises ValueError: the buffer has fewer rings than there are environments, the policy is made for other actions or
         observations, or the environment is asynchronous.
 
@@ -84,6 +86,9 @@ class Collector:
         on_step_hook: StepHook | None = None,
         on_episode_done_hook: EpisodeHook | None = None,
     ) -> None:
+        check_policy(policy)
+        check_function("on_step_hook", on_step_hook, optional=True)
+        check_function("on_episode_done_hook", on_episode_done_hook, optional=True)
         self.env = as_vector(env)
         self._check_env()
         check_spaces(policy, self.env)
@@ -256,6 +261,8 @@ class Collector:
     ) -> CollectStats:
         if self._is_closed:
             raise RuntimeError("the collector is closed: make a new one")
+        check_instance("gym_reset_kwargs", reset_kwargs, dict)
+        check_number("render", render, optional=True)
         start = time.perf_counter()
         tally = Tally()
         try:

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from rlfast.functional.losses import temperature_loss
+from rlfast.utils.checks import check_number
 from rlfast.utils.optim import OptimizerFactory, make_optimizer, optim_step
 
 
@@ -36,6 +37,7 @@ class FixedAlpha(Alpha):
 
     def __init__(self, alpha: float) -> None:
         super().__init__()
+        check_number("alpha", alpha)
         if not alpha >= 0:
             raise ValueError(f"alpha must be 0 or more, got {alpha}")
         self.register_buffer("alpha", torch.tensor(float(alpha)), persistent=False)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.data import Batch, to_numpy
+from rlfast.utils.checks import check_instance
 from rlfast.utils.seeding import SeededMixin
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
             raise ValueError(f"action_bound_method must be one of {_BOUND_METHODS}, got {action_bound_method!r}")
         if not isinstance(action_space, Box | Discrete | MultiDiscrete | MultiBinary):
             raise ValueError(f"action_space must be a Box, Discrete, MultiDiscrete or MultiBinary, got {action_space}")
+        check_instance("observation_space", observation_space, gym.Space, optional=True)
         if action_scaling and not (isinstance(action_space, Box) and _has_finite_width(action_space)):
             raise ValueError(f"action_scaling needs a Box with finite bounds, got {action_space}; leave it False")
         super().__init__()

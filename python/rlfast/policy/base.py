@@ -57,6 +57,8 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         action_bound_method: Literal["clip", "tanh"] | None = "clip",
         lr_scheduler: TLearningRateScheduler | None = None,
     ) -> None:
+        if lr_scheduler is not None and not isinstance(lr_scheduler, TLearningRateScheduler):
+            raise TypeError(f"lr_scheduler must be one of torch's, MultipleLRSchedulers or None, got {lr_scheduler!r}")
         super().__init__(
             action_space=action_space,
             observation_space=observation_space,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
+
+from rlfast.utils.checks import check_function, check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +35,10 @@ class Schedule:
     def check_schedule(self) -> None:
         """Says what no trainer can do.
 
+        :raises TypeError: a number is none, or no whole one where steps, rows or episodes are counted.
         :raises ValueError: a number is too small, or ``step_per_epoch`` is missing.
         """
+        check_number("update_per_step", self.update_per_step)
         for name in (
             "max_epoch",
             "step_per_epoch",
@@ -45,10 +49,12 @@ class Schedule:
             "max_step",
         ):
             value = getattr(self, name)
+            check_integer(name, value, optional=name != "max_epoch")
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         for name in ("batch_size", "start_timesteps"):
             value = getattr(self, name)
+            check_integer(name, value, optional=name == "batch_size")
             if value is not None and value < 0:
                 raise ValueError(f"{name} must not be negative, got {value}")
         if self.step_per_epoch is None:
@@ -76,6 +82,14 @@ class Hooks:
     save_best_fn: Callable[[BasePolicy], None] | None
     save_checkpoint_fn: Callable[[int, int, int], str] | None
     reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None
+
+    def check_hooks(self) -> None:
+        """Says what cannot be called.
+
+        :raises TypeError: so it is.
+        """
+        for field in fields(Hooks):
+            check_function(field.name, getattr(self, field.name), optional=True)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
 
+from rlfast.data import ReplayBuffer
+from rlfast.data.collector import Collector
 from rlfast.data.stats import CollectStats, CollectStatsBase, EpochStats
 from rlfast.trainer import _trainer_state
 from rlfast.trainer._metrics import Clock, UpdateMetrics
 from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
 from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.trainer.utils import gather_info, scalarised, test_episode
-from rlfast.utils.logger import LazyLogger
+from rlfast.utils.checks import check_instance
+from rlfast.utils.logger import BaseLogger, LazyLogger
 from rlfast.utils.net.common import device_of
 from rlfast.utils.progress import ProgressBar
 
@@ -28,11 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.collector import Collector
     from rlfast.data.stats import InfoStats, SequenceSummaryStats
     from rlfast.policy import BasePolicy, TrainingStats
-    from rlfast.utils.logger import BaseLogger
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         :param prefetch: whether a thread draws each next sample while the policy learns from this one. Samples come as
             tensors on the policy's device then, in one transfer, from page-locked memory if it is CUDA's. The result is
             the same: see :class:`~rlfast.trainer._prefetch.PrefetchedBuffer`. On-policy training has no use for it.
+        :raises TypeError: an argument of another kind than it must be.
         :raises ValueError: arguments that contradict each other, or one that is missing.
         """
         Schedule.__init__(
@@ -154,7 +155,9 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         self._zero()
 
     def _check(self) -> None:
+        self._check_parts()
         self.check_schedule()
+        self.check_hooks()
         if self.test_collector is not None and self.episode_per_test is None:
             raise ValueError("a test_collector needs episode_per_test: how many episodes does a test take?")
         if self.test_in_train and (
@@ -167,6 +170,23 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
                 stacklevel=4,
             )
             self.test_in_train = False
+
+    def _check_parts(self) -> None:
+        missing = [name for name in ("train", "eval", "update") if not callable(getattr(self.policy, name, None))]
+        if missing or isinstance(self.policy, type):
+            raise TypeError(f"policy must be a policy that learns, such as DQNPolicy(...), got {self.policy!r:.200}")
+        check_instance("logger", self.logger, BaseLogger)
+        check_instance("buffer", self.buffer, ReplayBuffer, optional=True)
+        train, test = self.train_collector, self.test_collector
+        for name, collector in {"train_collector": train, "test_collector": test}.items():
+            check_instance(name, collector, Collector, optional=True)
+            if collector is not None and collector.is_closed:
+                raise ValueError(f"{name} is closed: make a new one")
+        if train is not None and test is not None and train.buffer is test.buffer:
+            raise ValueError(
+                "train_collector and test_collector have the same buffer, which every test would empty: "
+                "give the test_collector environments and a buffer of its own"
+            )
 
     def _zero(self) -> None:
         self.epoch = self.start_epoch = self.best_epoch = 0

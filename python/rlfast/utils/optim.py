@@ -33,8 +33,13 @@ def make_optimizer(
 
     :param optim: an optimizer, returned as it is, or a factory.
     :param parameters: what a factory is called with.
+    :raises TypeError: it is neither.
     """
-    return optim if isinstance(optim, torch.optim.Optimizer) else optim(parameters)
+    if isinstance(optim, torch.optim.Optimizer):
+        return optim
+    if not callable(optim):
+        raise TypeError(f"an optimizer must be one of torch's, or a function that makes one, got {optim!r}")
+    return optim(parameters)
 
 
 def optim_step(

@@ -40,7 +40,7 @@ class TestConstruction:
         ("options", "match"),
         [
             ({"discount_factor": 1.1}, "discount_factor must be in"),
-            ({"discount_factor": float("nan")}, "discount_factor must be in"),
+            ({"discount_factor": float("nan")}, "discount_factor must be a finite number, got nan"),
             ({"estimation_step": 0}, "estimation_step must be 1 or more"),
             ({"target_update_freq": -1}, "target_update_freq must be 0"),
             ({"reward_normalization": True}, "reward_normalization must be False"),

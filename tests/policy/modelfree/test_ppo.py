@@ -85,7 +85,7 @@ class TestConstruction:
             ({"max_grad_norm": 0.0}, "max_grad_norm must be above 0"),
             ({"max_batchsize": 0}, "max_batchsize must be 1 or more"),
             ({"gae_lambda": 1.1}, r"gae_lambda must be in \[0, 1\]"),
-            ({"discount_factor": float("nan")}, r"discount_factor must be in \[0, 1\]"),
+            ({"discount_factor": float("nan")}, "discount_factor must be a finite number, got nan"),
             ({"action_scaling": True}, "action_scaling needs a Box with finite bounds"),
             ({"action_bound_method": ""}, "action_bound_method must be one of"),
             ({"action_space": Discrete(4)}, r"the actor gives 3 numbers, but Discrete\(4\) needs 4"),

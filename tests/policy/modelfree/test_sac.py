@@ -131,7 +131,7 @@ class TestAlpha:
         other = torch.zeros(1, requires_grad=True)
         with pytest.raises(ValueError, match="does not hold log_alpha"):
             AutoAlpha(-1.0, torch.zeros(1, requires_grad=True), torch.optim.SGD([other], lr=0.1))
-        with pytest.raises(ValueError, match="0 or more, got nan"):
+        with pytest.raises(ValueError, match="alpha must be a finite number, got nan"):
             FixedAlpha(float("nan"))
 
 

@@ -12,10 +12,11 @@ from rlfast.data.batch import wrap
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, value_loss
-from rlfast.policy._checks import check_gamma, check_output
+from rlfast.policy._checks import check_gamma, check_networks, check_output
 from rlfast.policy._hidden import add_stored_state
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
 from rlfast.utils import RunningMeanStd
+from rlfast.utils.checks import check_function, check_integer, check_number
 from rlfast.utils.net._shared import shared_features
 from rlfast.utils.net.common import ActorCritic, device_of
 from rlfast.utils.optim import OptimizerFactory, make_optimizer, optim_step
@@ -125,6 +126,13 @@ class PPOPolicy(BasePolicy):
         lr_scheduler: TLearningRateScheduler | None = None,
         compile: bool = False,
     ) -> None:
+        check_networks(actor=actor, critic=critic)
+        check_function("dist_fn", dist_fn)
+        for name, value in {"eps_clip": eps_clip, "vf_coef": vf_coef, "ent_coef": ent_coef}.items():
+            check_number(name, value)
+        check_number("dual_clip", dual_clip, optional=True)
+        check_number("max_grad_norm", max_grad_norm, optional=True)
+        check_integer("max_batchsize", max_batchsize)
         check_gamma("discount_factor", discount_factor)
         check_gamma("gae_lambda", gae_lambda)
         if not eps_clip > 0:

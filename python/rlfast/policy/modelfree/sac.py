@@ -15,10 +15,11 @@ from rlfast.exploration import BaseNoise, GaussianNoise
 from rlfast.functional.distributions import SquashedNormal
 from rlfast.functional.losses import bootstrapped_return, soft_value, squared_loss
 from rlfast.policy._alpha import Alpha, AutoAlpha, make_alpha
-from rlfast.policy._checks import check_gamma, check_output
+from rlfast.policy._checks import check_gamma, check_networks, check_output
 from rlfast.policy._compiled import with_nstep_parts
 from rlfast.policy._hidden import add_stored_state, stored_state
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
+from rlfast.utils.checks import check_instance, check_integer, check_number
 from rlfast.utils.net.common import device_of
 from rlfast.utils.optim import OptimizerFactory, clone_optimizer, make_optimizer, optim_step
 
@@ -123,6 +124,9 @@ class SACPolicy(BasePolicy):
             raise ValueError(
                 f'action_bound_method must be "clip" or None, got {action_bound_method!r}: SAC squashes actions itself'
             )
+        check_networks(actor=actor, critic=critic, **({} if critic2 is None else {"critic2": critic2}))
+        check_number("tau", tau)
+        check_integer("estimation_step", estimation_step)
         if not 0 <= tau <= 1:
             raise ValueError(f"tau must be in [0, 1], got {tau}")
         if estimation_step < 1:
@@ -169,6 +173,7 @@ class SACPolicy(BasePolicy):
 
     def set_exp_noise(self, noise: BaseNoise | None) -> None:
         """Set what is added to actions where collectors ask for noise; None for nothing."""
+        check_instance("exploration_noise", noise, BaseNoise, optional=True)
         self._noise = noise
 
     def sync_weight(self) -> None:
