@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -324,6 +325,22 @@ def test_what_cannot_be_resumed_is_said_and_nothing_is_changed(tiny, run_dir, ha
 
 def edit(path, old, new):
     path.write_text(path.read_text().replace(old, new))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
+def test_two_processes_do_not_train_in_one_folder(tiny, run_dir):
+    train(tiny(max_steps=40))
+    before = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+    hold = "import sys; from pathlib import Path; from rlfast.experiment.folder import only_process\n"
+    hold += "with only_process(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", hold, str(run_dir)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(ConfigError, match=r"another process is training in .*: let it end, or end it"):
+            resume(run_dir, max_steps=60)
+        assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == before
+        other.kill()
+    assert resume(run_dir, max_steps=60).env_step == 60
 
 
 def test_an_error_leaves_its_traceback_in_the_folder(tiny, run_dir, monkeypatch):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import sys
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import gymnasium as gym
@@ -16,7 +19,15 @@ import torch
 from rlfast._core import __version__
 from rlfast.experiment.algorithms import find
 
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rlfast.experiment.config import RunConfig
 
 
@@ -39,6 +50,28 @@ def make_run_dir(config: RunConfig, algorithm: str) -> Path:
             continue
         return run_dir
     raise AssertionError("count() does not end")
+
+
+@contextmanager
+def only_process(run_dir: Path) -> Iterator[None]:
+    """Holds a run's folder for this process; the system lets go of it when the process ends, however it does.
+
+    :raises BlockingIOError: another process is training there.
+    """
+    if fcntl is None:  # Windows, which refuses to replace files that are in use
+        yield
+        return
+    descriptor = os.open(run_dir, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(f"another process is training in {run_dir}: let it end, or end it") from None
+        except OSError:  # file systems that know no locks, such as some of networks
+            pass
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_config(run_dir: Path, config: RunConfig, algorithm: str) -> None:

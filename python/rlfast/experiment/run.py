@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 import warnings
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import gymnasium as gym
 
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
-from rlfast.experiment.folder import make_run_dir, read_config, write_config
+from rlfast.experiment.folder import make_run_dir, only_process, read_config, write_config
 from rlfast.experiment.interrupt import Interrupt
 from rlfast.experiment.plot import learning_curve
 from rlfast.utils.logger import BaseLogger, CSVLogger, JSONLLogger, LoggerGroup
@@ -136,7 +136,12 @@ def resume(run_dir: Path, **changes: Any) -> RunResult:
 def _guarded(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None) -> RunResult:
     """The run; an error leaves its traceback, and everything is closed."""
     try:
-        return _run(config, run_dir, parts, checkpoint)
+        with ExitStack() as held:
+            try:
+                held.enter_context(only_process(run_dir))
+            except OSError as error:
+                raise ConfigError(str(error)) from error
+            return _run(config, run_dir, parts, checkpoint)
     except ConfigError:
         raise
     except Exception as error:
