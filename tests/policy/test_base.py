@@ -258,6 +258,14 @@ class TestState:
         other.load_state_dict(torch.load(tmp_path / "policy.pth", weights_only=True))
         assert [other.step() for _ in range(5)] == expected
 
+    def test_two_policies_share_nothing_after_one_took_the_others_state(self):
+        policy, alone, other = Learner(0), Learner(0), Learner(1)
+        policy.seed(0)
+        alone.seed(0)
+        assert [policy.step() for _ in range(5)] == [alone.step() for _ in range(5)]
+        other.load_state_dict(policy.state_dict())
+        assert [other.step() for _ in range(5)] == [policy.step() for _ in range(5)] == [alone.step() for _ in range(5)]
+
     def test_a_file_with_weights_alone_loads_with_a_warning(self):
         policy, other = Learner(0), Learner(1)
         weights = {name: value for name, value in policy.state_dict().items() if name != "_extra_state"}

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.replay import Fields, Path, Replay, Row
+from rlfast.data import Batch
 
 
 def nest(fields: Fields) -> dict[str, Any]:
@@ -24,6 +25,10 @@ def flatten(batch: Any, above: Path = ()) -> Fields:
     """Nested leaves as flat ones."""
     if isinstance(batch, np.ndarray | np.generic):
         return {above: batch}
+    if not isinstance(batch, Mapping | Batch):
+        alone = np.empty((), object)
+        alone[()] = batch
+        return {above: alone}
     children = batch if isinstance(batch, Mapping) else batch.__dict__
     return {path: leaf for key, child in children.items() for path, leaf in flatten(child, (*above, key)).items()}
 

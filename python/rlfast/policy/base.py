@@ -2,6 +2,7 @@ import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 
@@ -181,9 +182,9 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         if parts.keys() != state["parts"].keys():
             raise ValueError(f"got the state of {[*state['parts']]}, this policy has {[*parts]}")
         for name, optim in optimizers.items():
-            optim.load_state_dict(state["optimizers"][name])
+            optim.load_state_dict(deepcopy(state["optimizers"][name]))  # it keeps the tensors, which may be in use
         if self.lr_scheduler is not None:
-            self.lr_scheduler.load_state_dict(state["lr_scheduler"])
+            self.lr_scheduler.load_state_dict(deepcopy(state["lr_scheduler"]))
         self.set_random_state(state["random"])
         for name, part in parts.items():
             part.load_state_dict(state["parts"][name])

@@ -429,6 +429,21 @@ def test_objects_are_kept_as_they_are():
     assert buffer.info.env.tolist() == [None] * 3
 
 
+@pytest.mark.parametrize("value", [None, "left", {"set"}, [1, 2]], ids=str)
+def test_one_row_gives_its_objects(value):
+    kept = np.empty(1, object)
+    kept[0] = value
+    buffer = VectorReplayBuffer(6, 2)
+    for i in range(2):
+        one = Batch.stack([row(i)])
+        one.info = Batch(kept=kept)
+        buffer.add(one, buffer_ids=[0])
+    assert buffer[0].info.kept is value
+    assert buffer.get(np.array(1), "info").kept is value
+    assert buffer[[1]].info.kept.shape == (1,)
+    assert buffer[[1]].info.kept[0] is value
+
+
 def test_objects_without_stored_next_observations():
     buffer = ReplayBuffer(5, ignore_obs_next=True)
     for i, end in enumerate("..T."):

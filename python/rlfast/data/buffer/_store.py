@@ -212,9 +212,11 @@ class Store(WholeColumns):
         if self.config.ignore_obs_next and path[0] == "obs" and (keys is None or "obs_next" in keys):
             _put(fields, ("obs_next", *path[1:]), self._gather(path, column, self.core.next(rows), depth))
 
-    def _gather(self, path: Path, column: NDArray[Any], rows: Index, depth: int) -> NDArray[Any]:
+    def _gather(self, path: Path, column: NDArray[Any], rows: Index, depth: int) -> Any:
         if depth == 1 or path[0] not in _STACKED:
-            return np.asarray(column[rows], column.dtype)
+            taken = column[rows]
+            alone = column.dtype == object and column.ndim == 1 and rows.ndim == 0  # not an array of an object's parts
+            return taken if alone else np.asarray(taken, column.dtype)
         frames = self.frames(rows, depth)
         stack = np.asarray(column[frames])
         if path[0] == "obs_next":
