@@ -267,6 +267,28 @@ def test_a_run_killed_after_a_checkpoint_goes_on_exactly(tiny, run_dir, tmp_path
     assert (metrics(run_dir), scalars(run_dir), parameter_hash(run_dir)) == straight
 
 
+@pytest.mark.pitfall("F10")
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(tiny, run_dir, tmp_path, monkeypatch):
+    straight = train(tiny(run_dir=tmp_path / "straight"))
+    collect = BaseTrainer.train_step
+
+    def killed(self):
+        if self.env_step >= 60:
+            raise KeyboardInterrupt
+        return collect(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BaseTrainer, "train_step", killed)
+        assert train(tiny()).unsaved == "it was interrupted at once"
+    assert not (run_dir / "checkpoint").exists()
+    assert metrics(run_dir)[0]
+    with pytest.warns(RunWarning, match="was stopped before its first checkpoint: it begins anew"):
+        assert resume(run_dir).env_step == 200
+    assert parameter_hash(run_dir) == parameter_hash(straight.run_dir)
+    assert metrics(run_dir) == metrics(straight.run_dir)
+    assert scalars(run_dir) == scalars(straight.run_dir)
+
+
 def test_a_run_without_its_buffer_says_so(tiny, run_dir, monkeypatch):
     stopped_after(tiny(save_buffer=False), 90, monkeypatch)
     with pytest.warns(RunWarning, match="not resumed exactly: the replay buffer was not saved"):
@@ -292,7 +314,7 @@ def test_a_checkpoint_that_cannot_be_written_stops_nothing(tiny, run_dir, monkey
     ("harm", "changes", "message"),
     [
         (lambda run: shutil.rmtree(run), {}, "is no run folder: it has no config.json"),
-        (lambda run: shutil.rmtree(run / "checkpoint"), {}, "has no checkpoint yet"),
+        (lambda run: shutil.rmtree(run / "checkpoint"), {}, "the checkpoint of .* is gone: put it back"),
         (lambda run: (run / "config.json").write_text("{"), {}, "config.json cannot be used"),
         (lambda run: edit(run / "config.json", '"dqn"', '"nqd"'), {}, "there is no algorithm 'nqd'"),
         (

@@ -116,7 +116,8 @@ def resume(run_dir: Path, **changes: Any) -> RunResult:
     """Goes on with the run in a folder where its checkpoint was taken, as if it had never stopped.
 
     What the logs say of later than that is taken back. What cannot be restored, such as environments in which
-    simulators of other languages run, is said in a warning.
+    simulators of other languages run, is said in a warning. A run that was stopped before its first checkpoint begins
+    anew, with a warning.
 
     :param run_dir: the folder of the run.
     :param changes: fields of the configuration to change, such as ``max_steps``.
@@ -125,12 +126,15 @@ def resume(run_dir: Path, **changes: Any) -> RunResult:
     """
     try:
         config = replace(read_config(run_dir), run_dir=run_dir, **changes)
-        if not (run_dir / CHECKPOINT).exists() and not (run_dir / (CHECKPOINT + ".old")).exists():
-            raise FileNotFoundError(f"{run_dir} has no checkpoint yet: start the run again")
+        saved = any((run_dir / name).exists() for name in (CHECKPOINT, CHECKPOINT + ".old"))
+        if not saved and any(CSVLogger(run_dir / "metrics.csv").restore_data()):
+            raise FileNotFoundError(f"the checkpoint of {run_dir} is gone: put it back, or start another run")
         parts = algorithm_of(config).build(config)
     except (*_CANNOT_RUN, TypeError) as error:
         raise ConfigError(str(error)) from error
-    return _guarded(config, run_dir, parts, checkpoint=run_dir / CHECKPOINT)
+    if not saved:
+        warnings.warn(f"{run_dir} was stopped before its first checkpoint: it begins anew", RunWarning, stacklevel=2)
+    return _guarded(config, run_dir, parts, checkpoint=run_dir / CHECKPOINT if saved else None)
 
 
 def _guarded(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None) -> RunResult:
@@ -154,6 +158,9 @@ def _guarded(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | 
 
 
 def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None) -> RunResult:
+    if checkpoint is None:  # a run that was stopped before its first one has logged already
+        for path in (run_dir / "metrics.csv", run_dir / "metrics.jsonl", *run_dir.glob("events.out.tfevents.*")):
+            path.unlink(missing_ok=True)
     logger = _loggers(run_dir)
     try:
         keeper = _Keeper(config, run_dir)
