@@ -127,6 +127,23 @@ def offline(folder, seed=0):
     )
 
 
+def offline_beside_collecting(folder, seed=0):
+    """Learns from one buffer by priority, while a collector fills another."""
+    trainer = offline(folder, seed)
+    envs, buffer = environments(seed, 2), VectorReplayBuffer(60, 2, seed=seed)
+    return OfflineTrainer(
+        policy=trainer.policy,
+        max_epoch=4,
+        batch_size=8,
+        buffer=trainer.buffer,
+        train_collector=Collector(trainer.policy, envs, buffer, exploration_noise=True),
+        step_per_epoch=12,
+        step_per_collect=4,
+        logger=trainer.logger,
+        show_progress=False,
+    )
+
+
 def native(mode):
     """Environments in Rust, to train and to test in."""
 
@@ -149,6 +166,7 @@ KINDS = {
     "prioritized": lambda folder, seed=0: off_policy(folder, seed, prioritized),
     "on-policy": on_policy,
     "offline": offline,
+    "offline beside collecting": offline_beside_collecting,
     "native": native(None),
     "native that resets itself in the next step": native("next-step"),
     "native that resets itself at once": native("same-step"),

@@ -29,6 +29,7 @@ _WEIGHTS, _STATE, _ARRAYS, _BUFFER, _HEAD = (
     "buffer.snapshot",
     "checkpoint.json",
 )
+_GIVEN_BUFFER = "given_buffer.snapshot"
 _HEAD_NAMES = ("policy", "trainer", "epoch", "env_step", "gradient_step", "buffer", "checksums")
 _EXTRA = "_extra_state"
 
@@ -39,7 +40,8 @@ def save_checkpoint(
     """Writes all that training goes on from, the old checkpoint staying whole until the new one is complete.
 
     ``policy.safetensors`` has the weights; ``training_state.json`` and ``.safetensors`` the optimizers, schedules,
-    normalisers, random streams, environments and counters; ``buffer.snapshot`` the replay buffer; and
+    normalisers, random streams, environments and counters; ``buffer.snapshot`` the replay buffer (and
+    ``given_buffer.snapshot`` one that is learned from while a collector fills another); and
     ``checkpoint.json`` what this is, where it stands, and checksums. To be called where the state is whole: as
     ``save_checkpoint_fn``, or when no loop is running.
 
@@ -70,7 +72,8 @@ def save_checkpoint(
         for name, content in contents.items():
             _write(fresh / name, content)
         if save_buffer:
-            _buffer_of(trainer).save(fresh / _BUFFER, allow_pickle=allow_pickle)
+            for name, buffer in _buffers_of(trainer).items():
+                buffer.save(fresh / name, allow_pickle=allow_pickle)
         _write(fresh / _HEAD, (json.dumps(head, indent=2) + "\n").encode())
         _sync(fresh)
     except BaseException:
@@ -87,7 +90,8 @@ def save_checkpoint(
 def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = False) -> list[str]:
     """Puts ``trainer``, its policy, buffer and collectors where :func:`save_checkpoint` was called.
 
-    Kinds, shapes and checksums are compared before anything is changed.
+    Kinds, shapes and checksums are compared before anything is changed. A buffer in memory-mapped files is in RAM
+    afterwards.
 
     :param folder: the checkpoint. Where writing was cut short, the one before it is found.
     :param trainer: made like the one that was saved.
@@ -99,14 +103,15 @@ def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = 
     folder, head = _open(folder)
     _check_kind(folder, head, policy=trainer.policy, trainer=trainer)
     weights, state = _weights(folder, head, trainer.policy), _state(folder, head)
-    buffer, ours = None, _buffer_of(trainer)
+    buffers = []
     if head["buffer"]:
-        buffer = _load_buffer(folder / _BUFFER, ours, allow_pickle=allow_pickle)
+        for name, ours in _buffers_of(trainer).items():
+            buffers.append((ours, _load_buffer(folder / name, ours, allow_pickle=allow_pickle)))
     trainer.policy.load_state_dict(weights | state["policy"])
     lost = trainer.load_state_dict(state["trainer"])
-    if buffer is not None:
+    for ours, buffer in buffers:
         ours.__setstate__(buffer.__getstate__())  # in place: others hold it too
-    elif trainer.train_collector is not None:
+    if not buffers and trainer.train_collector is not None:
         lost.append("the replay buffer was not saved: it fills anew")
     return lost
 
@@ -126,10 +131,12 @@ def load_policy(folder: Path, policy: BasePolicy) -> dict[str, Any]:
     return {name: head[name] for name in ("epoch", "env_step", "gradient_step")}
 
 
-def _buffer_of(trainer: BaseTrainer) -> ReplayBuffer:
-    buffer = trainer.buffer if trainer.train_collector is None else trainer.train_collector.buffer
-    assert buffer is not None  # noqa: S101 (every trainer has one of the two)
-    return buffer
+def _buffers_of(trainer: BaseTrainer) -> dict[str, ReplayBuffer]:
+    """By the names of their files; offline training may collect into another than it learns from."""
+    collected = None if trainer.train_collector is None else trainer.train_collector.buffer
+    given = None if trainer.buffer is collected else trainer.buffer
+    names = (_BUFFER, _GIVEN_BUFFER) if collected is not None else (_BUFFER,)
+    return dict(zip(names, (one for one in (collected, given) if one is not None), strict=False))
 
 
 def _apart(tensor: torch.Tensor) -> torch.Tensor:
