@@ -53,6 +53,13 @@ def test_a_loop_can_be_left_and_continued_and_starts_anew_when_over(arguments):
     assert next(OffpolicyTrainer(**arguments()[1])).epoch == 1
 
 
+def test_a_stop_asked_for_at_the_very_end_does_not_stop_the_next_run(arguments):
+    _, given = arguments(stop_fn=lambda mean_return: trainer.epoch == 3 and trainer.stop())
+    trainer = OffpolicyTrainer(**given)
+    assert [epoch.epoch for epoch in trainer] == [1, 2, 3]
+    assert [epoch.epoch for epoch in trainer] == [1, 2, 3]
+
+
 def test_hooks_are_called_where_they_should(arguments):
     calls = []
     parts, given = arguments(max_epoch=2)

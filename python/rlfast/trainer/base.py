@@ -251,6 +251,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         if not self._started:
             self.reset()
         if self.is_over:
+            self._stop_asked = False  # the loop that was asked has ended
             raise StopIteration
         stats = self.execute_epoch()
         if stats is None:
