@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 
 from rlfast.cli import main
@@ -22,7 +24,8 @@ def test_returns_are_summarised(run, capsys):
 
 
 def test_curves_are_drawn(run, tmp_path, capsys):
-    assert main(["plot", run, run, "--out", str(tmp_path / "x.png")]) == 0
+    other = shutil.copytree(run, tmp_path / "other")
+    assert main(["plot", run, str(other), "--out", str(tmp_path / "x.png")]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("DQN, CartPole-v1: ")
     assert shown[0].endswith(" over 2 runs")
