@@ -37,7 +37,7 @@ PATHS = {
     "trainer.base": "BaseTrainer OfflineTrainer OffpolicyTrainer OnpolicyTrainer",
     "trainer.utils": "gather_info test_episode",
     "utils.conversion": "to_optional_float",
-    "utils.logger.base": "BaseLogger DataScope LazyLogger VALID_LOG_VALS_TYPE",
+    "utils.logger.base": "BaseLogger DataScope LazyLogger VALID_LOG_VALS VALID_LOG_VALS_TYPE",
     "utils.logger.tensorboard": "BasicLogger TensorboardLogger",
     "utils.logger.wandb": "WandbLogger",
     "utils.lr_scheduler": "MultipleLRSchedulers",

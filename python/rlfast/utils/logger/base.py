@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     """``(epoch, env_step, gradient_step) -> path``."""
 
 LogValue: TypeAlias = int | float | np.number[Any] | np.ndarray[Any, Any]
-VALID_LOG_VALS_TYPE: TypeAlias = LogValue  # as scripts for Tianshou 1.0 spell it
+# As scripts for Tianshou 1.0 spell it, the second for isinstance:
+VALID_LOG_VALS_TYPE: TypeAlias = LogValue
+VALID_LOG_VALS = (int, float, Number, np.number, np.ndarray)
 
 
 _LAST = ("last_log_train_step", "last_log_test_step", "last_log_update_step", "last_log_info_step", "last_save_step")
