@@ -80,7 +80,7 @@ def watched_loop(algorithm: str, envs: str) -> tuple[Callable[[int], None], Stop
     else:
         env = training.dummy("rlfast", algorithm)
     run = training.loop("rlfast", algorithm, policy, env)
-    for name in ("send", "recv"):
+    for name in ("send", "recv", "exchange"):
         watch.watch(env, name, "collect: environments")
     watch.watch(rlfast.data.Collector, "collect", "collect")
     watch.watch(rlfast.data.VectorReplayBuffer, "add", "collect: buffer")

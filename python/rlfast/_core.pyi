@@ -32,6 +32,7 @@ __all__ = [
     "randint",
     "shift",
     "step_rows",
+    "uniform_below",
     "vtrace",
 ]
 
@@ -225,6 +226,9 @@ def randint(bit_generator: Any, bound: int, count: int) -> _Index:
 def integers_of_each(bit_generators: Sequence[Any], bound: int) -> _Index:
     """What ``generator.integers(bound)`` would draw from each of the bit generators, one after the other, whose streams
     move as far."""
+
+def uniform_below(bit_generator: Any, sizes: _Index) -> _Index:
+    """What ``(generator.random(len(sizes)) * sizes).astype(int)`` would draw, whose stream moves as far."""
 
 def explore(bit_generator: Any, eps: float, actions: int, greedy: _Index) -> _Index:
     """Each of the ``greedy`` actions ``[B]``, or with probability ``eps`` one of ``0 .. actions`` instead, all alike: a

@@ -67,12 +67,25 @@ def test_a_new_seed_is_heeded():
     assert answers[0] == answers[1] == [int(Discrete(1000, seed=i).sample()) for i in range(3)]
 
 
-def test_the_space_of_all_together_is_sampled_once():
-    space = MultiDiscrete([10] * 4, seed=0)
-    twin = deepcopy(space)
-    draw = RandomActions(space, 4)
-    np.testing.assert_array_equal(draw(np.arange(4)), twin.sample())
-    np.testing.assert_array_equal(draw(np.array([2, 0])), twin.sample()[[2, 0]])
+@pytest.mark.parametrize(
+    "space",
+    [
+        MultiDiscrete([10] * 4),
+        MultiDiscrete([2, 3, 2**40, 1]),
+        MultiDiscrete([10] * 4, start=[5, 0, -5, 1]),
+        MultiDiscrete([10] * 4, dtype=np.int32),
+        MultiDiscrete([[2, 3]] * 4),
+        Box(-1, 1, (4, 2), np.float32),
+    ],
+    ids=str,
+)
+def test_the_space_of_all_together_is_sampled_once(space):
+    space.seed(0)
+    twin, draw = deepcopy(space), RandomActions(space, 4)
+    for ids in ([0, 1, 2, 3], [2, 0]) * 20:
+        got, want = draw(np.array(ids)), twin.sample()[ids]
+        np.testing.assert_array_equal(got, want)
+        assert got.dtype == want.dtype
 
 
 def test_numbers_below_nothing_are_refused():

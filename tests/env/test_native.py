@@ -328,6 +328,55 @@ def test_a_step_does_not_overtake_answers_that_wait():
     assert envs.step([0, 0, 0])[1].tolist() == [1.0] * 3
 
 
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_an_exchange_is_a_send_and_a_recv(mode):
+    twins = [NativeVectorEnv("CartPole-v1", 3, autoreset_mode=mode) for _ in range(2)]
+    for env in twins:
+        env.reset_rows(seed=0)
+    rng = np.random.default_rng(0)
+    for step in range(200):
+        some = None if step % 5 else np.array([2, 0])
+        action = rng.integers(0, 2, 3 if some is None else 2)
+        ours = twins[0].exchange(action, some)
+        twins[1].send(action, some)
+        theirs = twins[1].recv()
+        for name in ("env_id", "obs", "obs_next", "rew", "terminated", "truncated", "valid"):
+            np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+        if mode in (None, AutoresetMode.DISABLED) and ours.done.any():
+            for env in twins:
+                env.reset_rows(ours.env_id[ours.done])
+    assert not len(twins[0].waiting_id)
+
+
+def test_an_exchange_waits_its_turn():
+    env = NativeVectorEnv("CartPole-v1", 2)
+    env.reset(seed=0)
+    env.send(np.zeros(2, int))
+    with pytest.raises(RuntimeError, match="are stepping"):
+        env.exchange(np.zeros(2, int))
+    env.recv()
+    with pytest.raises(ValueError, match="action"):
+        env.exchange(np.array([0, 2]))
+    assert env.exchange(np.zeros(2, int)).rew.tolist() == [1, 1]
+    env.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        env.exchange(np.zeros(2, int))
+
+
+@pytest.mark.parametrize("name", ["send", "recv", "_take"])
+def test_who_overrides_a_part_sees_every_exchange(name):
+    seen = []
+
+    def watched(self, *args, **kwargs):
+        seen.append(name)
+        return getattr(NativeVectorEnv, name)(self, *args, **kwargs)
+
+    env = type("Watched", (NativeVectorEnv,), {name: watched})("CartPole-v1", 2)
+    env.reset(seed=0)
+    env.exchange(np.zeros(2, int))
+    assert seen == [name]
+
+
 def test_attributes_and_rendering():
     envs = NativeVectorEnv("CartPole-v1", 2, render_mode=None)
     assert envs.get_attr("spec") == (envs.spec, envs.spec)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Discrete, MultiDiscrete
 
-from rlfast._core import integers_of_each
+from rlfast._core import integers_of_each, uniform_below
 from rlfast.data import _tree
 from rlfast.env._tree import collate
 
@@ -32,22 +32,29 @@ class RandomActions:
 
     def __init__(self, space: gym.Space[Any] | Sequence[gym.Space[Any]], env_num: int) -> None:
         self._space, self._env_num = space, env_num
-        self._shared: Discrete[Any] | None = None  # what all spaces are equal to, if they can be sampled in one call
-        if not isinstance(space, gym.Space) and all(_is_plain(one) and one == space[0] for one in space):
+        self._shared: Discrete[Any] | None = None  # what all spaces are equal to, if they can be sampled by one call
+        if isinstance(space, gym.Space):
+            self._is_counted = type(space) is MultiDiscrete and _counts_from_zero(space)
+        elif all(_is_plain(one) and one == space[0] for one in space):
             self._shared = space[0]  # type: ignore[assignment]
 
     def __call__(self, ids: NDArray[np.int64]) -> Any:
         """One action for each of the environments ``ids``."""
+        space: Any = self._space
         if isinstance(self._space, gym.Space):
-            sample = self._space.sample()
+            sample = uniform_below(space.np_random.bit_generator, space.nvec) if self._is_counted else space.sample()
             return sample if len(ids) == self._env_num else _tree.take(sample, ids)
-        spaces = [self._space[i] for i in ids.tolist()]
         if self._shared is None:
-            return collate([space.sample() for space in spaces])
-        drawn = integers_of_each([space.np_random.bit_generator for space in spaces], int(self._shared.n))
+            return collate([space[i].sample() for i in ids.tolist()])
+        drawn = integers_of_each([space[i].np_random.bit_generator for i in ids.tolist()], int(self._shared.n))
         return drawn + self._shared.start if self._shared.start else drawn
 
 
 def _is_plain(space: gym.Space[Any]) -> bool:
     """Whether it is what Gymnasium makes of ``Discrete(n, start=start)``."""
     return type(space) is Discrete and space.dtype == np.int64 and space.n < 2**32
+
+
+def _counts_from_zero(space: MultiDiscrete) -> bool:
+    """Whether it is the space of several environments' ``Discrete(n)``."""
+    return space.nvec.ndim == 1 and space.nvec.dtype == space.dtype == np.int64 and not space.start.any()

@@ -283,9 +283,8 @@ class Collector:
     def _until(self, goal: Goal, tally: Tally, manner: Manner, reset_kwargs: dict[str, Any]) -> None:
         """Steps until the goal is reached."""
         while not goal.reached:
-            self._act(self._asked.idle(goal.ready), manner)
             before = tally.steps
-            rows = self.env.recv()
+            rows = self._step(self._asked.idle(goal.ready), manner)
             ended = self._record(rows, tally)
             if manner.render is not None:
                 self.env.render()
@@ -298,10 +297,12 @@ class Collector:
 
     # -- acting ------------------------------------------------------------------------------------------------------
 
-    def _act(self, ids: Ids, manner: Manner) -> None:
-        """Chooses the actions of ``ids`` and sends them off."""
+    def _step(self, ids: Ids, manner: Manner) -> Rows:
+        """Chooses the actions of ``ids``, sends them off, and waits for answers: theirs, unless the environment is
+        asynchronous.
+        """
         if not len(ids):
-            return
+            return self.env.recv()
         where = None if len(ids) == self.env_num else ids  # all environments: no row needs to be picked
         obs = _tree.take(self._obs, where)
         if manner.random:
@@ -309,8 +310,12 @@ class Collector:
             fields = {"obs": wrap_nested(obs), "act": wrap_nested(act)}
         else:
             fields = self._choose(obs, ids, where, no_grad=manner.no_grad)
-        self.env.send(self.policy.map_action(fields["act"]), where)
+        act = self.policy.map_action(fields["act"])
         self._asked.put(ids, fields)
+        if not self.env.is_async:
+            return self.env.exchange(act, where)
+        self.env.send(act, where)
+        return self.env.recv()
 
     def _choose(self, obs: Any, ids: Ids, where: Ids | None, *, no_grad: bool) -> dict[str, Any]:
         """What the policy acted on, its action, and what is stored under ``policy``."""

@@ -93,6 +93,10 @@ class NativeVectorEnv(BaseVectorEnv):
             id, num_envs, autoreset_mode=mode or AutoresetMode.DISABLED, max_episode_steps=max_episode_steps, **kwargs
         )
         self._attach(backend, autoreset_mode=mode)
+        # A subclass that overrides one of these sees every step.
+        self._is_own = all(
+            getattr(type(self), name) is getattr(NativeVectorEnv, name) for name in ("send", "recv", "_take")
+        )
         self._whole_step: Callable[[Any], Answer] | None = None  # steps all at once, while nothing stands in the way
         self._allow_whole_steps()
 
@@ -120,6 +124,12 @@ class NativeVectorEnv(BaseVectorEnv):
         self._backend.send(actions, ids)
         self._mark_stepping(ids)
         self._whole_step = None
+
+    def exchange(self, actions: Any, id: Ids | None = None) -> Rows:
+        """As :meth:`BaseVectorEnv.exchange`."""
+        if id is not None or self._steps or self.closed or not self._is_own:
+            return super().exchange(actions, id)
+        return self._backend.exchange(actions, self._all)
 
     def _take(self, min_ready: int, timeout: float | None) -> Rows:
         rows = self._backend.recv(min_ready, timeout)
@@ -201,12 +211,16 @@ class NativeBackend(Backend):
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.send`: steps at once."""
+        self._answers.append(self.exchange(actions, ids))
+
+    def exchange(self, actions: Tree, ids: NDArray[np.int64]) -> Rows:
+        """Steps ``ids``: what they answer."""
         some = None if self._is_everyone(ids) else ids
         try:
             answer = self.envs.step(actions, some)
         except SchemaMismatch:
             answer = self.envs.step(self.as_actions(actions, ids), some)
-        self._answers.append(self.rows(ids, answer))
+        return self.rows(ids, answer)
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
         """As :meth:`Backend.recv`: everything is there."""

@@ -189,6 +189,11 @@ class BaseVectorEnv(EnvAttributes):
             self.timeout if timeout is None else timeout,
         )
 
+    def exchange(self, actions: Any, id: Ids | None = None) -> Rows:
+        """:meth:`send` and :meth:`recv`, for those who wait for the answers of all."""
+        self.send(actions, id)
+        return self.recv()
+
     def _take(self, min_ready: int, timeout: float | None) -> Rows:
         try:
             rows = self._backend.recv(min_ready, timeout)

@@ -107,6 +107,21 @@ pub fn integers_of_each<'py>(
     Ok(PyArray1::from_vec(py, drawn))
 }
 
+/// What `(generator.random(len(sizes)) * sizes).astype(int)` would draw, whose stream moves as far.
+#[pyfunction]
+pub fn uniform_below<'py>(
+    bit_generator: &Bound<'py, PyAny>,
+    sizes: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let mut drawn = sizes.as_array().to_vec();
+    with_stream(bit_generator, |stream| {
+        for value in &mut drawn {
+            *value = (stream.fraction() * *value as f64) as i64;
+        }
+    })?;
+    Ok(PyArray1::from_vec(bit_generator.py(), drawn))
+}
+
 /// Each of the `greedy` actions, or with probability `eps` one of `0 .. actions` instead, all alike: a fresh array.
 ///
 /// The stream moves by two numbers an action: first whether to explore, for all of them, then where to, for all of them.

@@ -27,7 +27,7 @@ mod _core {
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
-    use super::draws::{explore, integers_of_each, randint};
+    use super::draws::{explore, integers_of_each, randint, uniform_below};
     #[pymodule_export]
     use super::error::SchemaMismatch;
     #[pymodule_export]
