@@ -73,3 +73,17 @@ def test_another_run_goes_on_where_the_file_ends(make):
 
 def test_an_empty_file_restores_zeros(make):
     assert make().restore_data() == (0, 0, 0)
+
+
+def test_the_state_counts_the_rows_that_were_there_and_those_that_came(make):
+    for step in range(2):
+        make().write("test/env_step", step, {"a": step})
+    logger = make()
+    state = logger.state_dict()
+    for step in range(3):
+        logger.write("test/env_step", 10 + step, {"b": step})
+        assert logger.state_dict()["rows"] == 3 + step
+    logger.load_state_dict(state)
+    assert [int(row["step"]) for row in logger.rows()] == [0, 1]
+    logger.write("test/env_step", 20, {"a": 1})
+    assert logger.state_dict()["rows"] == len(logger.rows()) == 3

@@ -45,6 +45,7 @@ class _RowLogger(BaseLogger):
         self.last_save_step = -1
         self._start = time.perf_counter()
         self._mended = False
+        self._held: int | None = None  # rows of the file, once they have been counted
 
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
         """Appends one row, at once on disk for whoever reads along."""
@@ -56,6 +57,8 @@ class _RowLogger(BaseLogger):
         self._append(
             {"scope": scope, "axis": axis, "step": step, "time": seconds} | {k: _plain(v) for k, v in data.items()}
         )
+        if self._held is not None:
+            self._held += 1
 
     def save_data(
         self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
@@ -82,8 +85,9 @@ class _RowLogger(BaseLogger):
 
     def state_dict(self) -> dict[str, Any]:
         """With the number of rows, and the seconds since the start."""
-        seconds = time.perf_counter() - self._start
-        return {**super().state_dict(), "rows": sum(1 for _ in self.rows()), "seconds": seconds}
+        if self._held is None:  # later every checkpoint would take longer than the one before
+            self._held = sum(1 for _ in self.rows())
+        return {**super().state_dict(), "rows": self._held, "seconds": time.perf_counter() - self._start}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Rows that were written since then are dropped; ``time`` goes on."""
@@ -91,6 +95,7 @@ class _RowLogger(BaseLogger):
         if "rows" in state:
             self._start = time.perf_counter() - state["seconds"]
             self._keep(state["rows"])
+            self._held = None
 
     def _whole_lines(self) -> list[str]:
         """The lines of the file; the last one is left out where it was half written."""
