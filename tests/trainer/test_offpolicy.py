@@ -69,6 +69,14 @@ def test_arguments_of_another_kind_are_refused_as_well(arguments, name, value):
     assert not parts.policy.seen
 
 
+def test_counts_may_be_whole_floats(arguments):
+    _, given = arguments(max_epoch=1.0, step_per_epoch=2e1, step_per_collect=4.0, batch_size=4.0, start_timesteps=1e1)
+    trainer = OffpolicyTrainer(**given | {"episode_per_test": 2.0})
+    info = trainer.run()
+    assert (info.train_step, info.gradient_step, info.test_episode) == (10 + 20, 10, 4)
+    assert type(trainer.step_per_epoch) is type(trainer.batch_size) is int
+
+
 def test_collectors_must_be_open_and_have_buffers_of_their_own(arguments):
     parts, given = arguments()
     with pytest.raises(ValueError, match="have the same buffer, which every test would empty"):

@@ -16,7 +16,7 @@ OPTIMIZERS = {
     "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
     "groups": lambda p: torch.optim.Adam([{"params": g, "lr": 0.1 / (i + 1)} for i, g in enumerate(p)], lr=0.5),
 }
-INPUT, TARGET = torch.randn(8, 3), torch.randn(8, 2)
+INPUT, TARGET = (torch.randn(8, size, generator=torch.Generator().manual_seed(size)) for size in (3, 2))
 
 
 class Regression:

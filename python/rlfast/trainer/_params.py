@@ -33,7 +33,7 @@ class Schedule:
     max_step: int | None
 
     def check_schedule(self) -> None:
-        """Says what no trainer can do.
+        """Says what no trainer can do. Counts given as whole floats, such as ``1e5``, become integers.
 
         :raises TypeError: a number is none, or no whole one where steps, rows or episodes are counted.
         :raises ValueError: a number is too small, or ``step_per_epoch`` is missing.
@@ -48,17 +48,23 @@ class Schedule:
             "episode_per_collect",
             "max_step",
         ):
-            value = getattr(self, name)
-            check_integer(name, value, optional=name != "max_epoch")
+            value = self._count(name, optional=name != "max_epoch")
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         for name in ("batch_size", "start_timesteps"):
-            value = getattr(self, name)
-            check_integer(name, value, optional=name == "batch_size")
+            value = self._count(name, optional=name == "batch_size")
             if value is not None and value < 0:
                 raise ValueError(f"{name} must not be negative, got {value}")
         if self.step_per_epoch is None:
             raise ValueError("step_per_epoch is needed: how many steps make an epoch?")
+
+    def _count(self, name: str, *, optional: bool) -> int | None:
+        value: Any = getattr(self, name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+            setattr(self, name, value)
+        check_integer(name, value, optional=optional)
+        return None if value is None else int(value)
 
     def check_portion(self) -> None:
         """Says whether it is clear how much to collect at a time.
