@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.replay import Fields, Path, Replay, Row
-from rlfast.data import Batch
 
 
 def nest(fields: Fields) -> dict[str, Any]:
@@ -25,7 +24,7 @@ def flatten(batch: Any, above: Path = ()) -> Fields:
     """Nested leaves as flat ones."""
     if isinstance(batch, np.ndarray | np.generic):
         return {above: batch}
-    if not isinstance(batch, Mapping | Batch):
+    if not (isinstance(batch, Mapping) or hasattr(batch, "__dict__")):  # an object that stands alone, such as a string
         alone = np.empty((), object)
         alone[()] = batch
         return {above: alone}
