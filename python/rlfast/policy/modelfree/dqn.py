@@ -12,12 +12,12 @@ from rlfast._core import explore
 from rlfast.data import Batch
 from rlfast.data.batch import parse, wrap
 from rlfast.functional.losses import bootstrapped_return, double_q_value, huber_loss, max_value, squared_loss, td_error
-from rlfast.policy._checks import check_networks
+from rlfast.policy._checks import check_gamma, check_networks
 from rlfast.policy._compiled import with_nstep_parts
 from rlfast.policy._hidden import add_stored_state, stored_state
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
 from rlfast.policy.random import action_mask, random_legal
-from rlfast.utils.checks import check_integer, check_number
+from rlfast.utils.checks import check_integer
 from rlfast.utils.net.common import device_of
 from rlfast.utils.optim import OptimizerFactory, make_optimizer, optim_step
 
@@ -95,11 +95,9 @@ class DQNPolicy(BasePolicy):
         if not isinstance(action_space, Discrete):
             raise ValueError(f"DQN needs a Discrete action space, got {action_space}")
         check_networks(model=model)
-        check_number("discount_factor", discount_factor)
+        check_gamma("discount_factor", discount_factor)
         check_integer("estimation_step", estimation_step)
         check_integer("target_update_freq", target_update_freq)
-        if not 0 <= discount_factor <= 1:
-            raise ValueError(f"discount_factor must be in [0, 1], got {discount_factor}")
         if estimation_step < 1:
             raise ValueError(f"estimation_step must be 1 or more, got {estimation_step}")
         if target_update_freq < 0:

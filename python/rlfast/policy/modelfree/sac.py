@@ -124,7 +124,7 @@ class SACPolicy(BasePolicy):
             raise ValueError(
                 f'action_bound_method must be "clip" or None, got {action_bound_method!r}: SAC squashes actions itself'
             )
-        check_networks(actor=actor, critic=critic, **({} if critic2 is None else {"critic2": critic2}))
+        check_networks(actor=actor, critic=critic, critic2=critic if critic2 is None else critic2)
         check_number("tau", tau)
         check_integer("estimation_step", estimation_step)
         if not 0 <= tau <= 1:
