@@ -1,6 +1,6 @@
 import copy
 import pickle
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -14,10 +14,11 @@ from rlfast.data import Batch, ReplayBuffer
 from rlfast.functional import bootstrapped_return
 from rlfast.policy import BasePolicy, TrainingStats
 from rlfast.policy.base import TrainingStatsWrapper
+from rlfast.policy.stats import figures_of
 from rlfast.utils import MultipleLRSchedulers
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ProbeStats(TrainingStats):
     loss: float
 
@@ -117,7 +118,7 @@ class TestStats:
     def test_losses_are_the_fields_of_the_subclass(self):
         from rlfast.data.stats import SequenceSummaryStats
 
-        @dataclass(frozen=True, kw_only=True)
+        @dataclass(kw_only=True)
         class Stats(ProbeStats):
             alpha: float | None = None
             grads: SequenceSummaryStats | None = None
@@ -127,39 +128,121 @@ class TestStats:
         assert stats.get_loss_stats_dict() == {"loss": 1.0, "grads": 2.0}
         assert TrainingStats().get_loss_stats_dict() == {}
 
-    def test_they_cannot_be_changed(self):
-        with pytest.raises(FrozenInstanceError):
-            ProbeStats(loss=1.0).loss = 2.0
+    def test_they_can_be_assigned_to(self):
+        stats = ProbeStats(loss=1.0)
+        stats.loss, stats.train_time, stats.grad_norm, stats._note = 2.0, 3.0, 0.5, "none of theirs"
+        assert stats.train_time == 3.0
+        assert stats.get_loss_stats_dict() == {"loss": 2.0, "grad_norm": 0.5}
+
+    def test_a_subclass_with_a_constructor_of_its_own(self):
+        class Stats(TrainingStats):
+            def __init__(self, loss):
+                super().__init__()
+                self.loss = loss
+
+        assert Stats(0.5).get_loss_stats_dict() == {"loss": 0.5}
+        assert figures_of(Stats(0.5))["loss"] == 0.5
+
+    def test_a_subclass_says_what_is_no_loss(self):
+        class Stats(ProbeStats):
+            _non_loss_fields = ("train_time", "smoothed_loss", "lr")
+
+        stats = Stats(loss=1.0)
+        stats.lr = 0.1
+        assert stats.get_loss_stats_dict() == {"loss": 1.0}
+
+    def test_loggers_are_told_numbers(self):
+        from rlfast.data.stats import SequenceSummaryStats
+
+        stats = ProbeStats(loss=torch.tensor(1.5, requires_grad=True) * 1)
+        stats.ratio, stats.spread = np.float32(0.5), SequenceSummaryStats(mean=2.0, std=0.0, max=2.0, min=2.0)
+        figures = figures_of(stats)
+        assert (figures["loss"], figures["ratio"], figures["spread"]) == (1.5, 0.5, 2.0)
+        assert type(figures["loss"]) is type(figures["ratio"]) is float
 
 
-@dataclass(frozen=True, kw_only=True)
 class Around(TrainingStatsWrapper):
-    bonus: float
+    def __init__(self, wrapped_stats, *, bonus):
+        self.bonus = bonus
+        super().__init__(wrapped_stats)
 
 
 class TestWrappedStats:
     def test_what_is_wrapped_is_found(self):
-        stats = Around(wrapped_stats=ProbeStats(loss=1.0), bonus=2.0)
+        inner = ProbeStats(loss=1.0)
+        stats = Around(inner, bonus=2.0)
+        assert stats.wrapped_stats is inner
         assert (stats.loss, stats.bonus) == (1.0, 2.0)
         assert stats.get_loss_stats_dict() == {"loss": 1.0, "bonus": 2.0}
+        assert figures_of(stats)["bonus"] == 2.0
+        assert figures_of(stats)["loss"] == 1.0
         with pytest.raises(AttributeError, match="nothing"):
             _ = stats.nothing
-        with pytest.raises(FrozenInstanceError):
-            stats.loss = 3.0
 
-    def test_they_are_values(self):
-        stats = Around(wrapped_stats=ProbeStats(loss=1.0), bonus=2.0)
-        assert pickle.loads(pickle.dumps(stats)) == copy.deepcopy(stats) == stats
-        assert stats != Around(wrapped_stats=ProbeStats(loss=2.0), bonus=2.0)
+    def test_assignments_land_where_the_attribute_is(self):
+        inner = ProbeStats(loss=1.0)
+        stats = Around(inner, bonus=2.0)
+        stats.loss, stats.bonus, stats.train_time, stats.smoothed_loss = 3.0, 4.0, 5.0, {"loss": 6.0}
+        assert (inner.loss, inner.train_time, inner.smoothed_loss) == (3.0, 5.0, {"loss": 6.0})
+        assert not hasattr(inner, "bonus")
+        inner.train_time = 7.0
+        assert (stats.train_time, stats.bonus) == (7.0, 4.0)
+        with pytest.raises(AttributeError, match=r"Around has no attribute 'extra' to set: set it in the constructor"):
+            stats.extra = 1.0
+
+    def test_copies_are_equal_and_apart(self):
+        stats = Around(ProbeStats(loss=1.0), bonus=2.0)
+        for other in (pickle.loads(pickle.dumps(stats)), copy.deepcopy(stats), copy.copy(stats)):
+            assert other == stats
+            other.loss = 2.0
+            assert other != stats
+        assert "loss=1.0" in repr(stats)
+        assert "bonus=2.0" in repr(stats)
 
     def test_an_update_may_give_them(self, make_buffer):
         class Wrapping(Probe):
             def learn(self, batch, *args, **kwargs):
-                return Around(wrapped_stats=super().learn(batch, *args, **kwargs), bonus=2.0)
+                return Around(super().learn(batch, *args, **kwargs), bonus=2.0)
 
         stats = Wrapping().update(8, make_buffer(50))
         assert stats.get_loss_stats_dict() == {"loss": 1.5, "bonus": 2.0}
+        assert stats.train_time == stats.wrapped_stats.train_time > 0
+
+
+class TestWhatLearnGives:
+    @pytest.mark.parametrize(("given", "losses"), [({"loss/td": 1.5}, {"loss/td": 1.5}), (None, {})])
+    def test_losses_by_name_or_nothing(self, make_buffer, given, losses):
+        class Plain(Probe):
+            def learn(self, batch, *args, **kwargs):
+                return given
+
+        stats = Plain().update(8, make_buffer(50))
+        assert stats.get_loss_stats_dict() == losses
         assert stats.train_time > 0
+
+    def test_the_object_itself_with_its_times(self, make_buffer):
+        class Keeping(Probe):
+            def learn(self, batch, *args, **kwargs):
+                self.told = super().learn(batch)
+                return self.told
+
+        policy = Keeping()
+        assert policy.update(8, make_buffer(50)) is policy.told
+        assert policy.told.train_time > 0
+
+    def test_anything_else_is_named(self, make_buffer):
+        class Wrong(Probe):
+            def learn(self, batch, *args, **kwargs):
+                return 1.5
+
+        with pytest.raises(TypeError, match=r"Wrong\.learn must return a TrainingStats, a dict of losses or None"):
+            Wrong().update(8, make_buffer(50))
+
+
+def test_without_a_buffer_nothing_is_learned():
+    policy = Probe()
+    assert policy.update(8, None).get_loss_stats_dict() == {}
+    assert policy.calls == []
 
 
 def network(**options):

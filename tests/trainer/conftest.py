@@ -12,7 +12,7 @@ from rlfast.utils.logger import LazyLogger
 from scripted import Scripted, ScriptedPolicy
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Losses(TrainingStats):
     loss: float
     alpha: float | None = None

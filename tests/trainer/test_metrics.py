@@ -2,6 +2,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 
 from rlfast.data import SequenceSummaryStats
 from rlfast.policy import TrainingStats
@@ -9,16 +10,17 @@ from rlfast.policy.base import TrainingStatsWrapper
 from rlfast.trainer._metrics import UpdateMetrics, average
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Stats(TrainingStats):
     loss: float
     clip: SequenceSummaryStats | None = None
     alpha: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Outer(TrainingStatsWrapper):
-    extra: float
+    def __init__(self, wrapped_stats, extra):
+        self.extra = extra
+        super().__init__(wrapped_stats)
 
 
 def test_numbers_are_averaged_and_summaries_merged():
@@ -66,8 +68,39 @@ def test_moving_averages_are_carried_over():
 
 
 def test_wrapped_statistics_are_averaged_too():
-    updates = [Outer(wrapped_stats=Stats(loss=loss), extra=extra) for loss, extra in ((1.0, 5.0), (2.0, 9.0))]
+    updates = [Outer(Stats(loss=loss, train_time=0.25), extra) for loss, extra in ((1.0, 5.0), (2.0, 9.0))]
     merged = UpdateMetrics().merge(updates)
     assert type(merged) is Outer
+    assert merged.train_time == 0.5
     assert merged.get_loss_stats_dict() == {"loss": 1.5, "extra": 7.0} == merged.smoothed_loss
     assert merged.loss_summary["loss"] == SequenceSummaryStats(mean=1.5, std=0.5, max=2.0, min=1.0)
+    assert merged.wrapped_stats.loss_summary is merged.loss_summary
+    assert [(update.loss, update.train_time, update.loss_summary) for update in updates] == [
+        (1.0, 0.25, {}),
+        (2.0, 0.25, {}),
+    ]
+
+
+def test_statistics_with_a_constructor_of_their_own_are_averaged():
+    class Own(TrainingStats):
+        def __init__(self, loss):
+            super().__init__()
+            self.loss = loss
+            self._hidden = loss
+
+    updates = [Own(1.0), Own(4.0)]
+    merged = UpdateMetrics().merge(updates)
+    assert type(merged) is Own
+    assert merged.get_loss_stats_dict() == {"loss": 2.5} == merged.smoothed_loss
+    assert [update.loss for update in updates] == [1.0, 4.0]
+    alone = UpdateMetrics().merge(updates[:1])
+    assert alone.loss_summary["loss"].max == 1.0
+    assert updates[0].loss_summary == {}
+
+
+@pytest.mark.parametrize("number", [np.float32, np.asarray, torch.tensor, lambda loss: torch.tensor([loss])])
+def test_losses_that_are_no_floats_of_python(number):
+    merged = UpdateMetrics().merge([Stats(loss=number(loss)) for loss in (1.0, 4.0)])
+    assert merged.loss == 2.5
+    assert merged.loss_summary["loss"].max == 4.0
+    assert merged.smoothed_loss == {"loss": 2.5}

@@ -3,7 +3,6 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 import gymnasium as gym
@@ -15,7 +14,7 @@ from rlfast.policy._compiled import CompiledUpdate, check_compilable
 from rlfast.policy._lagged import LaggedNetworks
 from rlfast.policy._returns import Index, ReturnEstimation
 from rlfast.policy.acting import ActingPolicy
-from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper
+from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers, RunningMeanStd
 
 if TYPE_CHECKING:
@@ -132,15 +131,17 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
             return
         buffer.update_weight(indices, batch.td_error)
 
-    def update(self, sample_size: int | None, buffer: "ReplayBuffer", **kwargs: Any) -> TrainingStats:
+    def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
         """Learn from one sample.
 
         :param sample_size: rows to draw; 0 for all rows in order of time, None for as many as there are, drawn at
             random.
-        :param buffer: to sample from.
+        :param buffer: to sample from; None to learn nothing.
         :param kwargs: given on to :meth:`learn`.
         :return: what ``learn`` gave, with ``train_time`` and ``sample_time``.
         """
+        if buffer is None:
+            return TrainingStats()
         start = time.perf_counter()
         sample, indices = buffer.sample(sample_size)
         sampled = time.perf_counter()
@@ -148,7 +149,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         try:
             batch = self.process_fn(cast("RolloutBatchProtocol", sample), buffer, indices)
             weight = batch.get("weight")
-            stats = self.learn(batch, **kwargs)
+            stats: TrainingStats = as_stats(self.learn(batch, **kwargs), type(self).__name__)
             if "td_error" not in batch and batch.get("weight") is not weight:
                 batch.td_error = batch.weight
             self.post_process_fn(batch, buffer, indices)
@@ -156,7 +157,8 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
                 self.lr_scheduler.step()
         finally:
             self.updating = False
-        return replace(stats, train_time=time.perf_counter() - start, sample_time=sampled - start)
+        stats.train_time, stats.sample_time = time.perf_counter() - start, sampled - start
+        return stats
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

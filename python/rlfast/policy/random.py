@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class RandomTrainingStats(TrainingStats):
     """Nothing was learned, so there is nothing to tell."""
 

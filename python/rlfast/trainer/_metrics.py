@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from dataclasses import dataclass, fields, replace
+from copy import copy
+from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -51,38 +53,43 @@ def average(updates: Sequence[TrainingStats], **known: Any) -> TrainingStats:
     """One record for all ``updates`` (at least one, of one class).
 
     :param known: fields that have another value than they would.
-    :return: of the same class: numbers averaged over the updates, summaries merged, times added up, and in
+    :return: a copy of the last: numbers averaged over the updates, summaries merged, times added up, and in
         ``loss_summary`` mean, deviation, largest and smallest of each loss.
     """
     losses = [update.get_loss_stats_dict() for update in updates]
-    if len(updates) == 1:  # the usual case off the policy: there is nothing to merge
-        alone = {name: _summary([_loss(updates[0], name, loss)]) for name, loss in losses[0].items()}
-        return replace(updates[0], **{"loss_summary": alone, **known})
+    merged = copy(updates[-1])
+    if len(updates) > 1:  # off the policy there is usually one: nothing to merge
+        _merge_into(merged, updates)
     names = dict.fromkeys(name for own in losses for name in own)
-    summaries = {
+    merged.loss_summary = {
         name: _summary(
             [_loss(update, name, own[name]) for update, own in zip(updates, losses, strict=True) if name in own]
         )
         for name in names
     }
-    merged = {field.name: _merge([getattr(update, field.name) for update in updates]) for field in fields(updates[0])}
-    merged |= {
-        "train_time": sum(update.train_time for update in updates),
-        "sample_time": sum(update.sample_time for update in updates),
-        "loss_summary": summaries,
-    }
-    return replace(updates[-1], **merged | known)
+    for name, value in known.items():
+        setattr(merged, name, value)
+    return merged
+
+
+def _merge_into(merged: Any, updates: Sequence[Any]) -> None:
+    for name in vars(merged):
+        values = [vars(update).get(name) for update in updates]
+        if name in ("train_time", "sample_time"):
+            vars(merged)[name] = sum(values)
+        else:
+            vars(merged)[name] = _merge(values)
 
 
 def _loss(update: TrainingStats, name: str, loss: float) -> Any:
     """A loss with as much as is known of it: the summary over several updates, or the number."""
-    known = update.loss_summary.get(name)
+    known = getattr(update, "loss_summary", {}).get(name)
     value = getattr(update, name, None) if known is None else known
     return value if isinstance(value, SequenceSummaryStats) else loss
 
 
 def _merge(values: list[Any]) -> Any:
-    present = [value for value in values if value is not None]
+    present = [_number(value) for value in values if value is not None]
     if present and all(isinstance(value, SequenceSummaryStats) for value in present):
         return _summary(present)
     if present and all(isinstance(value, int | float) and not isinstance(value, bool) for value in present):
@@ -90,6 +97,11 @@ def _merge(values: list[Any]) -> Any:
     if present and all(isinstance(value, TrainingStats) for value in present):
         return average(present)
     return values[-1]
+
+
+def _number(value: Any) -> Any:
+    """A tensor or an array of one number, or a number of NumPy, as Python's own; other values as they are."""
+    return value.item() if getattr(value, "ndim", None) in (0, 1) and math.prod(value.shape) == 1 else value
 
 
 def _summary(values: list[Any]) -> SequenceSummaryStats:

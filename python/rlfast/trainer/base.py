@@ -16,6 +16,7 @@ import torch
 from rlfast.data import ReplayBuffer
 from rlfast.data.collector import Collector
 from rlfast.data.stats import CollectStats, CollectStatsBase, EpochStats
+from rlfast.policy.stats import figures_of
 from rlfast.trainer import _trainer_state
 from rlfast.trainer._metrics import Clock, UpdateMetrics
 from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
@@ -455,7 +456,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         self.policy_update_time += merged.train_time
         self.sample_time += merged.sample_time
         if self._is_logged:
-            self.logger.log_update_data(asdict(merged), self.gradient_step)
+            self.logger.log_update_data(figures_of(merged), self.gradient_step)
         return merged
 
     @property

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class DQNTrainingStats(TrainingStats):
     """What one gradient step of DQN tells."""
 

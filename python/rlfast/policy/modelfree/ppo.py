@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TDistFn = Callable[..., torch.distributions.Distribution]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class PPOTrainingStats(TrainingStats):
     """What the gradient steps on one roll-out tell; each loss before its step."""
 

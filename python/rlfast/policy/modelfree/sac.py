@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class SACTrainingStats(TrainingStats):
     """What one update of soft actor-critic tells: losses before their steps, and the temperature after its own."""
 
