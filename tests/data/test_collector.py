@@ -187,6 +187,21 @@ def test_hidden_states_follow_their_environment_when_others_retire():
     assert c.buffer.buffers[1][-1:].policy.hidden_state.tolist() == [1]
 
 
+def test_hidden_states_start_anew_where_an_episode_is_broken_off():
+    given = []
+
+    def remember(batch, state):
+        given.append(None if state is None else state.tolist())
+        return next_state("array")(batch, state)
+
+    c = collector(Scripted(9), Scripted(9), policy=ScriptedPolicy(state=remember))
+    c.collect(n_step=4)
+    c.reset_env()
+    c.collect(n_step=4)
+    c.collect(n_step=2, reset_before_collect=True)
+    assert given == [None, [1, 1], [0, 0], [1, 1], [0, 0]]
+
+
 # -- how much is collected ---------------------------------------------------------------------------------------------
 
 

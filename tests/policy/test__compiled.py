@@ -127,6 +127,23 @@ def test_eager_and_compiled_agree_and_exchange_checkpoints(name, monkeypatch):
         assert weights(policy).numpy() == pytest.approx(weights(eager).numpy(), abs=1e-4)
 
 
+@pytest.mark.parametrize("name", ["dqn", "sac"])
+def test_importance_weights_count_in_graphs(name, monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
+    buffer, losses = transitions(name), []
+    for options in ({}, {"compile": True}):
+        policy = MAKE[name](**options)
+        for step in range(4):
+            torch.manual_seed(step)
+            rng = np.random.default_rng(step)
+            indices = rng.integers(400, size=32)
+            batch = buffer[indices]
+            batch.weight = rng.uniform(0, 0.5, 32)
+            batch = policy.process_fn(batch, buffer, indices)
+            losses.append([*policy.learn(batch).get_loss_stats_dict().values()])
+    assert np.array(losses[4:]) == pytest.approx(np.array(losses[:4]), abs=1e-5)
+
+
 @pytest.mark.long
 @pytest.mark.pitfall("F7")
 @pytest.mark.parametrize("name", MAKE)

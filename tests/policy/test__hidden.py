@@ -134,6 +134,44 @@ def test_ppo_sees_while_learning_what_it_saw_while_acting():
     assert first[1].item() == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("n_step", [1, 2])
+def test_sac_sees_while_learning_what_it_saw_while_acting(n_step):
+    class Remembering(torch.nn.Module):
+        """An actor whose mean is its hidden state, which counts the steps of the episode."""
+
+        def __init__(self):
+            super().__init__()
+            self.std, self.seen = torch.nn.Parameter(torch.full((1, 1), 0.1)), []
+
+        def forward(self, obs, state=None, info=None):
+            count = torch.zeros(len(obs), 1) if state is None else torch.as_tensor(state["count"]).float()
+            self.seen.append(count.flatten().tolist())
+            return (count, self.std.expand(len(obs), 1)), {"count": count + 1}
+
+    torch.manual_seed(0)
+    actor = Remembering()
+    policy = SACPolicy(
+        actor=actor,
+        actor_optim=adam(),
+        critic=QCritic(Net(1, 1, hidden_sizes=[8], concat=True)),
+        critic_optim=adam(),
+        action_space=Box(-1.0, 1.0, (1,)),
+        estimation_step=n_step,
+    )
+    buffer = ReplayBuffer(20)
+    for t in range(7):
+        state = policy(Batch(obs=np.zeros((1, 1), np.float32), info={}), Batch(count=np.full((1, 1), t % 4))).state
+        row = {"obs": np.full(1, t, np.float32), "obs_next": np.full(1, t + 1, np.float32), "act": np.zeros(1)}
+        row |= {"rew": 0.0, "terminated": t == 3, "truncated": False, "info": {}}
+        buffer.add(Batch(row, policy={"hidden_state": {"count": state["count"][0].numpy()}}))
+    batch, indices = buffer.sample(0)
+    actor.seen.clear()
+    batch = policy.process_fn(batch, buffer, indices)
+    policy.learn(batch)
+    last = [min(t + n_step - 1, 3 if t < 4 else 6) for t in range(7)]
+    assert actor.seen == [[t % 4 + 1.0 for t in last], [t % 4 for t in range(7)]]
+
+
 def policies():
     def net(inputs, *rest, **options):
         return Net(inputs, *rest, hidden_sizes=[8], **options)

@@ -263,6 +263,27 @@ def test_a_reset_that_fails_is_tried_again_once(make, tmp_path):
         assert pool.restarts == (2 if fault == "kill" else 1)
 
 
+@pytest.mark.pitfall("E9")
+def test_environments_built_anew_draw_other_numbers_each_time_and_the_same_in_each_run(make):
+    def lengths(seed):
+        """Give the random lengths of the episodes that one environment begins, which raises at each second step."""
+        drawn = []
+        fns = [lambda: Faulty("raise", length=lambda rng: int(rng.integers(10, 10**9)))]
+        pool = make(fns, num_workers=1, on_error="restart")
+        pool.reset(np.arange(1), [seed], None)
+        for _ in range(4):
+            drawn += pool.get_attr("this_length", np.arange(1))
+            for _ in range(2):
+                rows = step(pool, [0])
+            assert rows.truncated.tolist() == [True]
+        return drawn
+
+    first = lengths(5)
+    assert len(set(first)) == 4
+    assert lengths(5) == first
+    assert lengths(6)[1:] != first[1:]
+
+
 @pytest.mark.parametrize("phase", ["constructor", "reset"])
 def test_what_fails_while_it_is_built_anew_raises(make, tmp_path, phase):
     class Doomed(Scripted):

@@ -184,6 +184,10 @@ class TestProcess:
         advantage = gae(batch.rew, values, next_values, batch.terminated, end, 0.99, 0.95)
         assert second.adv.numpy() == pytest.approx(advantage, abs=1e-4)
         assert second.returns.numpy() == pytest.approx((advantage + values) / scale, abs=1e-4)
+        # the statistics are of returns as they are, not of scaled ones
+        both = np.concatenate([plain.returns.double().numpy(), advantage + values])
+        assert float(policy.ret_rms.mean) == pytest.approx(both.mean(), rel=1e-4)
+        assert float(policy.ret_rms.var) == pytest.approx(both.var(), rel=1e-4)
 
 
 class Fixed(nn.Module):
@@ -234,6 +238,13 @@ class TestLearn:
         vf_loss = policy._gradient_step(**rows)[2]
         assert vf_loss.item() == pytest.approx((1.0 + (4.0 - 1.7) ** 2) / 2)  # the clipped error is the larger one
         assert policy.critic.values.flatten().tolist() == pytest.approx([1.5, 2.0])
+
+    @pytest.mark.parametrize(("dual_clip", "objective"), [(None, -12.0), (1.5, -4.5)])
+    def test_dual_clip(self, dual_clip, objective):
+        policy, rows = by_hand(dual_clip=dual_clip)
+        rows["logp_old_B"] = torch.log(torch.tensor([0.5, 0.125]))  # ratios 1 and 4
+        rows["adv_B"] = torch.tensor([1.0, -3.0])
+        assert policy._gradient_step(**rows)[1].item() == pytest.approx(-(1.0 + objective) / 2)
 
     def test_normalized_advantages(self):
         policy, rows = by_hand(advantage_normalization=True)

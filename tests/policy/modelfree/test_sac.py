@@ -231,6 +231,32 @@ class TestLearn:
         returns = policy.process_fn(buffer.batch(indices), buffer, indices).returns
         assert returns.flatten().tolist() == pytest.approx([1.5 + 0.25 * value, 1.5, 1.0])
 
+    @pytest.mark.pitfall("F5")
+    def test_targets_come_from_the_target_critics(self, make_buffer):
+        policy = by_hand(gamma=0.5)
+        policy._draw = lambda rows: torch.full((rows, 1), 0.5)
+        buffer = make_buffer(8, steps=0)
+        buffer.add(obs=np.zeros(1), act=np.zeros(1), rew=1.0, obs_next=np.zeros(1), terminated=False, truncated=False)
+        indices = np.arange(1)
+
+        def value(critics):
+            act = math.tanh(0.5)
+            return min(critics[0] * act + 1, critics[1] * act + 2) - 0.5 * LOG_PROB
+
+        def returns():
+            return policy.process_fn(buffer.batch(indices), buffer, indices).returns.item()
+
+        with torch.no_grad():
+            policy.critic.slope.fill_(-100.0)
+            policy.critic2.slope.fill_(-100.0)
+        assert returns() == pytest.approx(1 + 0.5 * value([2.0, -1.0]))
+        with torch.no_grad():
+            policy.critic_old.slope.fill_(-3.0)
+        assert returns() == pytest.approx(1 + 0.5 * value([-3.0, -1.0]))
+        with torch.no_grad():
+            policy.critic2_old.slope.fill_(-9.0)
+        assert returns() == pytest.approx(1 + 0.5 * value([-3.0, -9.0]))
+
     def test_critics_by_hand(self):
         policy = by_hand()
         stats, batch = self.step(policy)
