@@ -40,21 +40,49 @@ def test_two_trainers_side_by_side(arguments):
     assert [(a.epoch, b.epoch) for a, b in pairs] == [(1, 1), (2, 2)]
 
 
-def test_a_loop_can_be_left_and_continued_and_starts_anew_when_over(arguments):
+def test_a_loop_that_was_left_starts_anew_or_goes_on_as_asked(arguments):
     _, given = arguments()
     trainer = OffpolicyTrainer(**given)
     for epoch in trainer:
         if epoch.epoch == 2:
             break
-    assert [epoch.epoch for epoch in trainer] == [3]
+    assert next(trainer).epoch == 3
     with pytest.raises(StopIteration):
         next(trainer)
+    assert [epoch.epoch for epoch in trainer] == [1, 2, 3]
+    for _ in trainer:
+        break
+    assert [epoch.epoch for epoch in trainer] == [1, 2, 3]
+    for _ in trainer:
+        break
+    assert trainer.run(reset_prior_to_run=False).train_step == 60
+    assert trainer.iter_num == 3
     assert trainer.run().train_step == 60
-    assert next(OffpolicyTrainer(**arguments()[1])).epoch == 1
+    assert next(OffpolicyTrainer(**given)).epoch == 1
+
+
+def test_a_loop_that_was_stopped_goes_on(arguments):
+    _, given = arguments(train_fn=lambda epoch, step: step == 28 and trainer.stop())
+    trainer = OffpolicyTrainer(**given)
+    assert [epoch.epoch for epoch in trainer] == [1]
+    assert trainer.env_step == 32  # the collect before which it was asked is made, and no more
+    given["train_fn"] = trainer.train_fn = None
+    assert [epoch.epoch for epoch in trainer] == [2, 3]
+    assert (trainer.env_step, trainer.train_collector.collect_step) == (60, 60)
+
+
+def test_whether_it_runs_can_be_asked(arguments):
+    seen = []
+    _, given = arguments(train_fn=lambda *_: seen.append(trainer.is_run), max_epoch=1)
+    trainer = OffpolicyTrainer(**given)
+    trainer.run()
+    list(trainer)
+    assert seen == [True] * 5 + [False] * 5
+    assert not trainer.is_run
 
 
 def test_a_stop_asked_for_at_the_very_end_does_not_stop_the_next_run(arguments):
-    _, given = arguments(stop_fn=lambda mean_return: trainer.epoch == 3 and trainer.stop())
+    _, given = arguments(stop_fn=lambda mean_return: trainer.epoch == 3 and trainer.stop(), test_in_train=False)
     trainer = OffpolicyTrainer(**given)
     assert [epoch.epoch for epoch in trainer] == [1, 2, 3]
     assert [epoch.epoch for epoch in trainer] == [1, 2, 3]
@@ -109,14 +137,21 @@ def test_good_training_returns_lead_to_a_test_at_once(arguments):
     parts, given = arguments(test_in_train=True, stop_fn=lambda mean: mean >= 5, test_reward=1.0)
     assert OffpolicyTrainer(**given).run().train_step == 60  # the tests disagreed
     assert all(training for _, _, training in parts.policy.updates)
-    _, given = arguments(stop_fn=lambda mean: mean >= 5, test_reward=1.0)
-    assert OffpolicyTrainer(**given).test_in_train is False  # the default
+    _, given = arguments(stop_fn=lambda mean: mean >= 5, test_reward=5.0)
+    assert OffpolicyTrainer(**given).run().train_step == 12  # it is the default
+    _, given = arguments(stop_fn=lambda mean: mean >= 5, test_reward=5.0, test_in_train=False)
+    assert OffpolicyTrainer(**given).run().train_step == 20
 
 
-def test_test_in_train_needs_what_it_tests(arguments):
-    _, given = arguments(test_in_train=True, test_collector=None)
-    with pytest.warns(UserWarning, match="test_in_train is switched off"):
-        trainer = OffpolicyTrainer(**given)
+@pytest.mark.parametrize("why", ["no tests", "another policy"])
+def test_where_nothing_can_be_tested_in_training_it_is_off(arguments, why):
+    parts, given = arguments(stop_fn=lambda mean: mean >= 5, test_reward=5.0, max_epoch=1)
+    if why == "no tests":
+        given |= {"test_collector": None, "episode_per_test": None}
+    else:
+        parts.train_collector.policy = type(parts.policy)()
+    trainer = OffpolicyTrainer(**given)
+    assert trainer.run().train_step == 20
     assert trainer.test_in_train is False
 
 

@@ -1,7 +1,18 @@
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from rlfast.utils.checks import check_function, check_instance, check_integer, check_number
+from rlfast.utils.checks import (
+    ArgumentError,
+    check_function,
+    check_instance,
+    check_integer,
+    check_methods,
+    check_number,
+    count_of,
+)
 
 NAN = float("nan")
 
@@ -44,3 +55,41 @@ def test_what_else_is_refused():
         check_function("f", 5, optional=True)
     with pytest.raises(TypeError, match=r"d must be a dict, got <class 'dict'>"):
         check_instance("d", dict, dict)
+
+
+@pytest.mark.parametrize("value", [3, 3.0, np.float32(3), np.int64(3), np.array(3), Fraction(3)])
+def test_counts_are_whole_numbers_of_any_type(value):
+    assert count_of("n", value) == 3
+    assert type(count_of("n", value)) is int
+    assert count_of("n", True) == 1
+
+
+def test_counts_are_rounded_where_they_may_be():
+    with pytest.warns(UserWarning, match="n=2.5 is not whole: 3 is taken"):
+        assert count_of("n", 2.5, rounded=math.ceil) == 3
+    with pytest.warns(UserWarning, match="n=-0.5 is not whole: -1 is taken"):
+        assert count_of("n", -0.5, rounded=math.floor) == -1
+
+
+@pytest.mark.parametrize("value", [2.5, NAN, float("inf"), None, "3", [3], 3j, np.arange(2)])
+def test_what_is_no_count(value):
+    with pytest.raises(TypeError, match="n must be an integer, got"):
+        count_of("n", value)
+    if not isinstance(value, float) or value != 2.5:
+        with pytest.raises(TypeError, match="n must be an integer, got"):
+            count_of("n", value, rounded=math.ceil)
+
+
+def test_methods_are_asked_for_and_not_classes():
+    check_methods("d", {}, "mapping", ["keys", "values"])
+    check_methods("d", None, "mapping", ["keys"], optional=True)
+    with pytest.raises(TypeError, match="d must be a mapping or None, got 5, which has no keys, values"):
+        check_methods("d", 5, "mapping", ["keys", "values"], optional=True)
+    with pytest.raises(TypeError, match="d must be a mapping, got <class 'dict'>, which is a class: make an instance"):
+        check_methods("d", dict, "mapping", ["keys"])
+
+
+def test_contradictions_are_what_any_version_of_tianshou_raises():
+    for kind in (TypeError, ValueError, AssertionError):
+        with pytest.raises(kind):
+            raise ArgumentError

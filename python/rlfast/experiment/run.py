@@ -256,6 +256,7 @@ def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, keeper: _Keepe
         verbose=False,
         show_progress=config.progress,
         max_step=config.max_steps,
+        test_in_train=False,  # tests come at their intervals only: a lucky training episode costs none
         prefetch=config.device != "cpu",
     )
     return trainer

@@ -24,7 +24,7 @@ class UpdateMetrics:
     """
 
     def __init__(self, size: int = 100) -> None:
-        self._moving: defaultdict[str, MovAvg] = defaultdict(lambda: MovAvg(size))
+        self.moving: defaultdict[str, MovAvg] = defaultdict(lambda: MovAvg(size))
 
     def merge(self, updates: Sequence[TrainingStats]) -> TrainingStats:
         """One record for all ``updates``, which then count in the moving averages.
@@ -34,19 +34,19 @@ class UpdateMetrics:
         smoothed = {}
         for update in updates:
             for name, loss in update.get_loss_stats_dict().items():
-                smoothed[name] = self._moving[name].add(loss)
-        missing = {name: moving.get() for name, moving in self._moving.items() if name not in smoothed}
+                smoothed[name] = self.moving[name].add(loss)
+        missing = {name: moving.get() for name, moving in self.moving.items() if name not in smoothed}
         return average(updates, smoothed_loss=smoothed | missing)
 
     def state(self) -> dict[str, list[float]]:
         """The losses in the moving averages, by name."""
-        return {name: list(moving.cache) for name, moving in self._moving.items()}
+        return {name: list(moving.cache) for name, moving in self.moving.items()}
 
     def set_state(self, state: Mapping[str, Sequence[float]]) -> None:
         """Goes on from what :meth:`state` gave."""
-        self._moving.clear()
+        self.moving.clear()
         for name, losses in state.items():
-            self._moving[name].add(losses)
+            self.moving[name].add(losses)
 
 
 def average(updates: Sequence[TrainingStats], **known: Any) -> TrainingStats:

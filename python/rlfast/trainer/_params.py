@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from rlfast.utils.checks import check_function, check_integer, check_number
+from rlfast.utils.checks import ArgumentError, check_function, check_number, count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +16,22 @@ if TYPE_CHECKING:
 
     from rlfast.policy import BasePolicy
     from rlfast.utils.logger import BaseLogger
+
+
+_LEAST = {
+    "max_epoch": 0,
+    "step_per_epoch": 1,
+    "repeat_per_collect": 1,
+    "episode_per_test": 1,
+    "step_per_collect": 1,
+    "episode_per_collect": 1,
+    "max_step": 1,
+    "batch_size": 0,
+    "start_timesteps": 0,
+}
+_NEEDED = frozenset({"max_epoch", "start_timesteps"})
+_ENDLESS = frozenset({"max_epoch", "step_per_epoch"})
+_ROUNDED = {"max_epoch": math.floor, "step_per_epoch": math.ceil, "step_per_collect": math.ceil, "max_step": math.ceil}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -35,36 +52,27 @@ class Schedule:
     def check_schedule(self) -> None:
         """Says what no trainer can do. Counts given as whole floats, such as ``1e5``, become integers.
 
-        :raises TypeError: a number is none, or no whole one where steps, rows or episodes are counted.
+        Where a share of something was computed, ``max_epoch`` is rounded down, steps are rounded up, as in Tianshou.
+
+        :raises TypeError: a number is none, or no whole one where rows, episodes or passes are counted.
         :raises ValueError: a number is too small, or ``step_per_epoch`` is missing.
         """
         check_number("update_per_step", self.update_per_step)
-        for name in (
-            "max_epoch",
-            "step_per_epoch",
-            "repeat_per_collect",
-            "episode_per_test",
-            "step_per_collect",
-            "episode_per_collect",
-            "max_step",
-        ):
-            value = self._count(name, optional=name != "max_epoch")
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        for name in ("batch_size", "start_timesteps"):
-            value = self._count(name, optional=name == "batch_size")
-            if value is not None and value < 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
+        for name, least in _LEAST.items():
+            value = self._count(name)
+            if value is not None and value < least:
+                wanted = "must not be negative" if least == 0 else f"must be at least {least}"
+                raise ValueError(f"{name} {wanted}, got {value}")
         if self.step_per_epoch is None:
             raise ValueError("step_per_epoch is needed: how many steps make an epoch?")
 
-    def _count(self, name: str, *, optional: bool) -> int | None:
+    def _count(self, name: str) -> float | None:
         value: Any = getattr(self, name)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-            setattr(self, name, value)
-        check_integer(name, value, optional=optional)
-        return None if value is None else int(value)
+        if (value is None and name not in _NEEDED) or (name in _ENDLESS and value == math.inf):
+            return value  # type: ignore[no-any-return]
+        value = count_of(name, value, rounded=_ROUNDED.get(name))
+        setattr(self, name, value)
+        return value  # type: ignore[no-any-return]
 
     def check_portion(self) -> None:
         """Says whether it is clear how much to collect at a time.
@@ -72,7 +80,7 @@ class Schedule:
         :raises ValueError: not exactly one of ``step_per_collect`` and ``episode_per_collect`` is given.
         """
         if (self.step_per_collect is None) == (self.episode_per_collect is None):
-            raise ValueError(
+            raise ArgumentError(
                 "give one of step_per_collect and episode_per_collect, "
                 f"got {self.step_per_collect} and {self.episode_per_collect}"
             )
@@ -90,12 +98,16 @@ class Hooks:
     reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None
 
     def check_hooks(self) -> None:
-        """Says what cannot be called.
+        """Says what cannot be called; False and the like stand for None.
 
         :raises TypeError: so it is.
         """
         for field in fields(Hooks):
-            check_function(field.name, getattr(self, field.name), optional=True)
+            value = getattr(self, field.name)
+            if not callable(value) and not value:
+                setattr(self, field.name, None)
+            else:
+                check_function(field.name, value, optional=True)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -113,9 +125,9 @@ def replaced(save_fn: Any, save_best_fn: Any) -> Any:
 
     :raises ValueError: both are given.
     """
-    if save_fn is None:
+    if not save_fn:
         return save_best_fn
     if save_best_fn is not None:
-        raise ValueError("give save_best_fn alone: save_fn is its old name")
+        raise ArgumentError("give save_best_fn alone: save_fn is its old name")
     warnings.warn("save_fn is deprecated: its name is save_best_fn now", DeprecationWarning, stacklevel=3)
     return save_fn

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
-import warnings
 from abc import ABC, abstractmethod
-from dataclasses import asdict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
 
-from rlfast.data import ReplayBuffer
-from rlfast.data.collector import Collector
 from rlfast.data.stats import CollectStats, CollectStatsBase, EpochStats
 from rlfast.policy.stats import figures_of
 from rlfast.trainer import _trainer_state
 from rlfast.trainer._metrics import Clock, UpdateMetrics
 from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
+from rlfast.trainer._parts import as_dict, check_parts, collect_exactly
 from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.trainer.utils import gather_info, scalarised, test_episode
-from rlfast.utils.checks import check_instance
-from rlfast.utils.logger import BaseLogger, LazyLogger
+from rlfast.utils.logger import LazyLogger
 from rlfast.utils.net.common import device_of
 from rlfast.utils.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from rlfast.data import ReplayBuffer
+    from rlfast.data.collector import Collector
     from rlfast.data.stats import InfoStats, SequenceSummaryStats
     from rlfast.policy import BasePolicy, TrainingStats
+    from rlfast.utils import MovAvg
+    from rlfast.utils.logger import BaseLogger
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +40,10 @@ log = logging.getLogger(__name__)
 class BaseTrainer(Schedule, Hooks, Reporting, ABC):
     """Trains a policy epoch by epoch: ``run()`` does all of them, iterating yields an :class:`EpochStats` after each.
 
-    A loop over a trainer may be left and continued by another; once training is over, iterating (or ``run``) starts
-    anew. The three kinds of trainers take the same arguments; each ignores what it has no use for.
+    A new loop (or ``run``) starts anew, unless :meth:`stop` ended the one before, or a state was loaded: then it goes
+    on from there. The three kinds of trainers take the same arguments; each ignores what it has no use for.
+
+    Collectors, loggers and buffers may be of any class that has the methods which are called.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         logger: BaseLogger | None = None,
         verbose: bool = True,
         show_progress: bool = True,
-        test_in_train: bool = False,
+        test_in_train: bool = True,
         save_fn: Callable[[BasePolicy], None] | None = None,
         *,
         start_timesteps: int = 0,
@@ -88,7 +89,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
             is collected.
         :param repeat_per_collect: passes over what was collected, for on-policy learning.
         :param episode_per_test: episodes in a test, shared out evenly among the test environments.
-        :param update_per_step: gradient steps for each environment step, for off-policy learning.
+        :param update_per_step: gradient steps for each environment step, for off-policy learning. Parts of a step are
+            carried over to the next collect.
         :param step_per_collect: environment steps between updates; either this or the next.
         :param episode_per_collect: episodes between updates.
         :param train_fn: called before each collect with epoch and environment step.
@@ -103,7 +105,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         :param verbose: whether the result of every test is printed.
         :param show_progress: whether a progress bar is shown.
         :param test_in_train: whether a training collect whose mean return satisfies ``stop_fn`` leads to a test at
-            once, and to the end of training if that satisfies it too.
+            once, and to the end of training if that satisfies it too. Switched off where there is no ``test_collector``
+            or the ``train_collector`` has another policy.
         :param save_fn: deprecated, the old name of ``save_best_fn``.
         :param start_timesteps: random environment steps before the first update, counted as all others.
         :param max_step: stop after exactly this many environment steps, the last collect being shortened.
@@ -152,49 +155,23 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         self._check()
         if buffer is not None:
             self.buffer = policy.process_buffer(buffer)
-        self._started = self._stop_asked = False
+        self.is_run = self._started = self._stop_asked = self._goes_on = False
         self._zero()
 
     def _check(self) -> None:
-        self._check_parts()
+        check_parts(self)
         self.check_schedule()
         self.check_hooks()
         if self.test_collector is not None and self.episode_per_test is None:
             raise ValueError("a test_collector needs episode_per_test: how many episodes does a test take?")
-        if self.test_in_train and (
-            self.test_collector is None
-            or self.train_collector is None
-            or self.train_collector.policy is not self.policy
-        ):
-            warnings.warn(
-                "test_in_train is switched off: it needs a test_collector, and a train_collector with the same policy",
-                stacklevel=4,
-            )
-            self.test_in_train = False
-
-    def _check_parts(self) -> None:
-        missing = [name for name in ("train", "eval", "update") if not callable(getattr(self.policy, name, None))]
-        if missing or isinstance(self.policy, type):
-            raise TypeError(f"policy must be a policy that learns, such as DQNPolicy(...), got {self.policy!r:.200}")
-        check_instance("logger", self.logger, BaseLogger)
-        check_instance("buffer", self.buffer, ReplayBuffer, optional=True)
-        train, test = self.train_collector, self.test_collector
-        for name, collector in {"train_collector": train, "test_collector": test}.items():
-            check_instance(name, collector, Collector, optional=True)
-            if collector is not None and collector.is_closed:
-                raise ValueError(f"{name} is closed: make a new one")
-        if train is not None and test is not None and train.buffer is test.buffer:
-            raise ValueError(
-                "train_collector and test_collector have the same buffer, which every test would empty: "
-                "give the test_collector environments and a buffer of its own"
-            )
 
     def _zero(self) -> None:
-        self.epoch = self.start_epoch = self.best_epoch = 0
+        self.epoch = self.start_epoch = self.best_epoch = self.iter_num = 0
         self.env_step = 0
         self.gradient_step = 0
         self.best_reward = self.best_reward_std = 0.0
-        self.last_rew = self.last_len = float("nan")  # no episode has ended yet
+        self.last_rew = self.last_len = 0.0  # until an episode has ended
+        self._update_debt = 0.0  # gradient steps that collects have earned and that were not made, less than one
         self.policy_update_time = self.sample_time = 0.0
         self.stop_fn_flag = False
         self.start_time = time.time()
@@ -212,6 +189,10 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         """Puts all counters at zero (or where the log ends), tests the policy, and collects ``start_timesteps``."""
         self._zero()
         self._started = True
+        if self.train_collector is not None and (
+            self.test_collector is None or getattr(self.train_collector, "policy", None) is not self.policy
+        ):
+            self.test_in_train = False
         if self.resume_from_log:
             self.start_epoch, self.env_step, self.gradient_step = self.logger.restore_data()
             self.epoch = self.best_epoch = self.start_epoch
@@ -225,7 +206,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
             self.save_best_fn(self.policy)
         if self.train_collector is not None and self.start_timesteps and not self.env_step:
             n_step = min(self.start_timesteps, self.max_step or self.start_timesteps)
-            self.env_step += self.train_collector.collect(n_step=n_step, random=True, exact=True).n_collected_steps
+            self.env_step += collect_exactly(self.train_collector, n_step, random=True).n_collected_steps
 
     @property
     def is_over(self) -> bool:
@@ -244,8 +225,9 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         self._stop_asked = True
 
     def __iter__(self) -> Self:
-        if not self._started or self.is_over:
+        if not self._goes_on or self.is_over:
             self.reset()
+        self._goes_on = False
         return self
 
     def __next__(self) -> EpochStats:
@@ -256,13 +238,22 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
             raise StopIteration
         stats = self.execute_epoch()
         if stats is None:
+            self._goes_on = True
             raise StopIteration
         return stats
 
-    def run(self) -> InfoStats:
-        """Trains to the end and gives totals and timing."""
-        for _ in self:
-            pass
+    def run(self, reset_prior_to_run: bool = True) -> InfoStats:
+        """Trains to the end and gives totals and timing.
+
+        :param reset_prior_to_run: False goes on with a loop that was left.
+        """
+        self._goes_on |= not reset_prior_to_run and self._started
+        self.is_run = True
+        try:
+            for _ in self:
+                pass
+        finally:
+            self.is_run = False
         return self.info()
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -300,10 +291,10 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         if not self.stop_fn_flag:
             self.logger.save_data(self.epoch, self.env_step, self.gradient_step, self.save_checkpoint_fn)
             if self.test_collector is not None:
-                self.test_step()
+                _, self.stop_fn_flag = self.test_step()
         self._epoch_step = None
         info = self.info()
-        self.logger.log_info_data(asdict(info), self.epoch)
+        self.logger.log_info_data(as_dict(info), self.epoch)
         return EpochStats(
             epoch=self.epoch,
             train_collect_stat=self._last_collect,
@@ -314,6 +305,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
 
     def _begin_epoch(self) -> None:
         self.epoch += 1
+        self.iter_num += 1
         self._epoch_step = 0
         self._last_collect, self._last_update, self._epoch_test = CollectStatsBase(), None, None
 
@@ -333,14 +325,20 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
 
     def _advance(self) -> int:
         """One collect, where there is a collector, and the updates after it: how many steps of the epoch that makes."""
-        if self.train_collector is None:
-            steps = 1
-        else:
-            self._last_collect = self.train_step()
-            steps = self._last_collect.n_collected_steps
-        if not self.stop_fn_flag:
-            self._last_update = self.policy_update_fn(self._last_collect) or self._last_update
-        return steps
+        self._last_collect, update, self.stop_fn_flag = self.training_step()
+        if update is not None:
+            self._last_update = update
+        return 1 if self.train_collector is None else self._last_collect.n_collected_steps
+
+    def training_step(self) -> tuple[CollectStatsBase, TrainingStats | None, bool]:
+        """Collects once, where there is a collector, and makes the updates that follow.
+
+        :return: what was collected; the updates, averaged, None without one; whether training is to stop.
+        """
+        collected, stop = CollectStatsBase(), False
+        if self.train_collector is not None:
+            collected, stop = self.train_step()
+        return collected, None if stop else self.policy_update_fn(collected), stop
 
     def _clock(self) -> Clock:
         collector = self.train_collector
@@ -354,7 +352,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
 
     def _figures(self, began: Clock) -> dict[str, int | float | str]:
         figures: dict[str, int | float | str] = {"env_step": self.env_step}
-        if not math.isnan(self.last_rew):
+        if self.last_len:
             figures |= {"return": self.last_rew, "len": self.last_len}
         if self.last_test is not None:
             figures["test"] = _returns(self.last_test).mean
@@ -362,35 +360,43 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
             figures |= self._last_update.smoothed_loss
         return figures | self._clock().since(began)
 
-    def train_step(self) -> CollectStats:
-        """Collects once and, under ``test_in_train``, tests if that went well enough."""
+    def train_step(self) -> tuple[CollectStats, bool]:
+        """Collects once and, under ``test_in_train``, tests if that went well enough.
+
+        :return: what was collected, and whether training is to stop.
+        """
         assert self.train_collector is not None  # noqa: S101 (asked by the caller)
         if self.train_fn is not None:
             self.train_fn(self.epoch, self.env_step)
-        n_step, exact = self.step_per_collect, False
-        if self.max_step is not None and n_step is not None and self.max_step - self.env_step < n_step:
-            n_step, exact = self.max_step - self.env_step, True
-        result = self.train_collector.collect(n_step=n_step, n_episode=self.episode_per_collect, exact=exact)
+        left = None if self.max_step is None else self.max_step - self.env_step
+        if left is not None and self.step_per_collect is not None and left < self.step_per_collect:
+            result = collect_exactly(self.train_collector, left)
+        else:
+            result = self.train_collector.collect(n_step=self.step_per_collect, n_episode=self.episode_per_collect)
         result = scalarised(result, self.reward_metric)
         self.env_step += result.n_collected_steps
+        stop = False
         if result.returns_stat is not None and result.lens_stat is not None:
             self.last_rew, self.last_len = result.returns_stat.mean, result.lens_stat.mean
             if self._is_logged:
-                self.logger.log_train_data(asdict(result), self.env_step)
+                self.logger.log_train_data(as_dict(result), self.env_step)
             if self.test_in_train and self.stop_fn is not None and self.stop_fn(self.last_rew):
-                self._stop_if_test_agrees()
-        return result
+                stop = self._does_test_agree()
+        return result, stop
 
-    def _stop_if_test_agrees(self) -> None:
+    def _does_test_agree(self) -> bool:
         returns = _returns(self._test())
         if self.stop_fn is not None and self.stop_fn(returns.mean):
-            self.stop_fn_flag = True
             self._remember_if_best(returns)
-        else:
-            self.policy.train()
+            return True
+        self.policy.train()
+        return False
 
-    def test_step(self) -> CollectStats:
-        """Tests the policy, tells ``save_best_fn`` if it was the best so far, and asks ``stop_fn``."""
+    def test_step(self) -> tuple[CollectStats, bool]:
+        """Tests the policy, tells ``save_best_fn`` if it was the best so far, and asks ``stop_fn``.
+
+        :return: the test, and whether training is to stop.
+        """
         stats = self._test()
         returns = _returns(stats)
         self._remember_if_best(returns)
@@ -401,9 +407,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         log.info(message)
         if self.verbose:
             print(message, flush=True)  # noqa: T201
-        if self.stop_fn is not None and self.stop_fn(self.best_reward):
-            self.stop_fn_flag = True
-        return stats
+        return stats, self.stop_fn is not None and bool(self.stop_fn(self.best_reward))
 
     def _remember_if_best(self, returns: SequenceSummaryStats) -> None:
         if self.best_reward < returns.mean:
@@ -437,7 +441,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         :return: the updates, averaged; None when there was none to make.
         """
 
-    def _sample_and_update(self, buffer: ReplayBuffer, times: int) -> TrainingStats:
+    def _sample_and_update(self, buffer: ReplayBuffer, times: int = 1) -> TrainingStats:
         """Makes ``times`` gradient steps, each on a sample of its own: their average."""
         source = cast("ReplayBuffer", self._prefetching(buffer).series(times)) if self.prefetch else buffer
         return self._record(
@@ -452,12 +456,34 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
     def _record(self, updates: Sequence[TrainingStats], gradient_steps: int) -> TrainingStats:
         """Counts and logs updates that belong together: their average."""
         self.gradient_step += gradient_steps
-        merged = self._metrics.merge(updates)
+        merged = self._log_updates(updates)
         self.policy_update_time += merged.train_time
-        self.sample_time += merged.sample_time
+        self.sample_time += getattr(merged, "sample_time", 0.0)
+        return merged
+
+    def _log_updates(self, updates: Sequence[TrainingStats]) -> TrainingStats:
+        merged = self._metrics.merge(updates)
         if self._is_logged:
             self.logger.log_update_data(figures_of(merged), self.gradient_step)
         return merged
+
+    def _update_moving_avg_stats_and_log_update_data(self, update_stat: TrainingStats) -> None:
+        """Logs one update, for trainers of other makers that count their gradient steps themselves."""
+        update_stat.smoothed_loss = self._log_updates([update_stat]).smoothed_loss
+
+    @property
+    def _gradient_step(self) -> int:
+        """``gradient_step`` under the name it has in Tianshou, where trainers of other makers count it up."""
+        return self.gradient_step
+
+    @_gradient_step.setter
+    def _gradient_step(self, value: int) -> None:
+        self.gradient_step = value
+
+    @property
+    def stat(self) -> Mapping[str, MovAvg]:
+        """Moving averages of the losses, by name."""
+        return self._metrics.moving
 
     @property
     def _is_logged(self) -> bool:

@@ -40,7 +40,7 @@ class OfflineTrainer(BaseTrainer):
         super()._begin_epoch()
         self._updates.clear()
 
-    def policy_update_fn(self, collect_stats: CollectStatsBase) -> TrainingStats | None:  # noqa: ARG002
+    def policy_update_fn(self, collect_stats: CollectStatsBase | None = None) -> TrainingStats | None:  # noqa: ARG002
         """Makes one gradient step.
 
         :param collect_stats: ignored.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from rlfast.trainer.base import BaseTrainer
@@ -10,16 +11,19 @@ if TYPE_CHECKING:
     from rlfast.data.stats import CollectStatsBase
     from rlfast.policy import TrainingStats
 
+_ROUNDING = 1e-6
+"""By so much a sum of fractions may fall short of a whole number."""
+
 
 class OffpolicyTrainer(BaseTrainer):
     """Collects, then makes ``update_per_step`` gradient steps for each environment step, each on a new sample of the
     buffer.
 
-    The arguments are those of :class:`BaseTrainer`. The number of gradient steps after a collect is rounded to the
-    nearest integer; only the last collect before ``max_step`` may be too short for one.
+    The arguments are those of :class:`BaseTrainer`. Only whole gradient steps are made after a collect; what is left
+    of ``update_per_step`` times the steps counts after the next one, so that the ratio is kept over the run.
 
     :raises ValueError: there is no ``train_collector``, not exactly one of ``step_per_collect`` and
-        ``episode_per_collect``, or so few updates per step that a collect is followed by none.
+        ``episode_per_collect``, or ``update_per_step`` is not positive.
 
     >>> import gymnasium as gym
     >>> from rlfast.data import Collector, VectorReplayBuffer
@@ -50,26 +54,17 @@ class OffpolicyTrainer(BaseTrainer):
         if self.train_collector is None:
             raise ValueError("off-policy training needs a train_collector")
         self.check_portion()
-        if self.step_per_collect is not None:
-            env_num = self.train_collector.env_num
-            self._n_update(-(-self.step_per_collect // env_num) * env_num)
+        if self.update_per_step <= 0:
+            raise ValueError(f"update_per_step must be positive, or nothing is learned, got {self.update_per_step}")
 
     def policy_update_fn(self, collect_stats: CollectStatsBase) -> TrainingStats | None:
         """Makes ``update_per_step * n_collected_steps`` gradient steps.
 
         :param collect_stats: what was collected.
-        :return: the updates, averaged.
+        :return: the updates, averaged; None where there was none to make.
         """
         assert self.train_collector is not None  # noqa: S101 (checked at construction)
-        last = self.max_step is not None and self.env_step >= self.max_step
-        times = self._n_update(collect_stats.n_collected_steps, may_be_none=last)
+        debt = self._update_debt + self.update_per_step * collect_stats.n_collected_steps
+        times = math.floor(debt + _ROUNDING)
+        self._update_debt = debt - times
         return self._sample_and_update(self.train_collector.buffer, times) if times else None
-
-    def _n_update(self, steps: int, *, may_be_none: bool = False) -> int:
-        times = round(self.update_per_step * steps)
-        if times <= 0 and not may_be_none:
-            raise ValueError(
-                f"update_per_step={self.update_per_step} makes no update after a collect of {steps} steps: "
-                "raise it, or collect more at a time"
-            )
-        return times

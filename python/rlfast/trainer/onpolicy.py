@@ -45,10 +45,10 @@ class OnpolicyTrainer(BaseTrainer):
                 f"{room} of the {each} in each: make it larger, or collect less at a time"
             )
 
-    def policy_update_fn(self, collect_stats: CollectStatsBase) -> TrainingStats | None:  # noqa: ARG002
+    def policy_update_fn(self, result: CollectStatsBase | None = None) -> TrainingStats | None:  # noqa: ARG002
         """Updates the policy by all rows of the buffer, and empties it.
 
-        :param collect_stats: what was collected.
+        :param result: what was collected.
         :return: the update.
         """
         assert self.train_collector is not None  # noqa: S101 (checked at construction)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from rlfast.data.stats import InfoStats, SequenceSummaryStats, TimingStats
+from rlfast.trainer._parts import as_dict, plays_by_collect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,8 @@ def test_episode(
 ) -> CollectStats:
     """Plays new episodes with ``policy`` in evaluation mode, where it is left; their mean return is unbiased.
 
+    A collector whose class has a ``collect`` of its own plays by that, after ``reset_env``.
+
     :param policy: the policy of ``collector``.
     :param collector: plays; its buffer is emptied first.
     :param test_fn: called before with ``epoch`` and ``global_step``.
@@ -40,13 +43,17 @@ def test_episode(
     :param global_step: environment step of the training.
     :param reward_metric: makes of returns ``[episodes, agents]`` one number for each episode.
     """
+    by_collect = plays_by_collect(collector)
+    if by_collect:
+        collector.reset_env()
     collector.reset_buffer()
     policy.eval()
     if test_fn is not None:
         test_fn(epoch, global_step)
-    result = scalarised(collector.evaluate(n_episode), reward_metric)
+    result = collector.collect(n_episode=n_episode) if by_collect else collector.evaluate(n_episode)
+    result = scalarised(result, reward_metric)
     if logger is not None and global_step is not None:
-        logger.log_test_data(asdict(result), global_step)
+        logger.log_test_data(as_dict(result), global_step)
     return result
 
 
@@ -57,8 +64,10 @@ def scalarised(stats: CollectStats, reward_metric: Callable[[NDArray[Any]], NDAr
     """The statistics with one return for each episode, where there is a ``reward_metric`` and an episode ended."""
     if reward_metric is None or not stats.n_collected_episodes:
         return stats
-    returns = reward_metric(stats.returns)
-    return replace(stats, returns=returns, returns_stat=SequenceSummaryStats.from_sequence(returns))
+    weighed = copy(stats)
+    weighed.returns = reward_metric(stats.returns)
+    weighed.returns_stat = SequenceSummaryStats.from_sequence(weighed.returns)
+    return weighed
 
 
 def gather_info(

@@ -2,9 +2,68 @@
 
 from __future__ import annotations
 
+import operator
+import warnings
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class ArgumentError(TypeError, ValueError, AssertionError):
+    """Arguments that contradict each other, or do not fit to what they are given to.
+
+    Versions of Tianshou raise different errors for these, and scripts catch what theirs raises: AssertionError in 1.0,
+    ValueError later, TypeError where nothing is given.
+    """
+
+
+def count_of(name: str, value: Any, *, rounded: Callable[[float], int] | None = None) -> int:
+    """The integer that is meant, which may be given as a float such as ``1e5``.
+
+    :param name: of the argument.
+    :param value: what was given for it.
+    :param rounded: makes an integer of a number that is not whole, with a warning; None refuses it.
+    :raises TypeError: it is no number, not finite, or not whole where it must be.
+
+    >>> count_of("step_per_epoch", 1e4)
+    10000
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        number = isinstance(value, Real) and isfinite(value)
+    if number and value == int(value):
+        return int(value)
+    if number and rounded is not None:
+        count = rounded(float(value))
+        warnings.warn(f"{name}={value} is not whole: {count} is taken", stacklevel=4)
+        return count
+    raise TypeError(f"{name} must be an integer, got {value!r:.200}")
+
+
+def check_methods(name: str, value: Any, kind: str, methods: Sequence[str], *, optional: bool = False) -> None:
+    """Refuse what lacks methods that are needed, and classes in place of instances. It may be of any class.
+
+    :param name: of the argument.
+    :param value: what was given for it.
+    :param kind: what it should be, in words.
+    :param methods: what it needs.
+    :param optional: whether it may be None.
+    :raises TypeError: so it is.
+
+    >>> check_methods("logger", 5, "logger", ["write"])
+    Traceback (most recent call last):
+    TypeError: logger must be a logger, got 5, which has no write
+    """
+    if optional and value is None:
+        return
+    missing = [method for method in methods if not callable(getattr(value, method, None))]
+    if missing or isinstance(value, type):
+        lacks = f", which has no {', '.join(missing)}" if missing else ", which is a class: make an instance of it"
+        raise TypeError(f"{name} must be a {kind}{_or_none(optional)}, got {value!r:.200}{lacks}")
 
 
 def check_integer(name: str, value: Any, *, optional: bool = False) -> None:

@@ -1,0 +1,58 @@
+"""What trainers ask of the things they are given: methods, not classes, so that doubles and wrappers will do."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlfast.data.collector import Collector
+from rlfast.utils.checks import check_methods
+
+if TYPE_CHECKING:
+    from rlfast.trainer.base import BaseTrainer
+
+_LOGGER = ("log_train_data", "log_test_data", "log_update_data", "log_info_data", "save_data")
+
+
+def check_parts(trainer: BaseTrainer) -> None:
+    """Says what a trainer cannot work with.
+
+    :raises TypeError: a part lacks methods that are needed.
+    :raises ValueError: a collector is closed, or both fill one buffer.
+    """
+    check_methods("policy", trainer.policy, "policy that learns, such as DQNPolicy(...)", ("train", "eval", "update"))
+    check_methods("logger", trainer.logger, "logger", _LOGGER)
+    check_methods("buffer", trainer.buffer, "buffer", ("sample", "__len__"), optional=True)
+    train, test = trainer.train_collector, trainer.test_collector
+    for name, collector in {"train_collector": train, "test_collector": test}.items():
+        check_methods(name, collector, "collector", ("collect", "reset_stat"), optional=True)
+        if getattr(collector, "is_closed", False) is True:
+            raise ValueError(f"{name} is closed: make a new one")
+    shared = getattr(train, "buffer", None)
+    if shared is not None and shared is getattr(test, "buffer", None):
+        raise ValueError(
+            "train_collector and test_collector have the same buffer, which every test would empty: "
+            "give the test_collector environments and a buffer of its own"
+        )
+
+
+def collect_exactly(collector: Any, n_step: int, **options: Any) -> Any:
+    """Collects ``n_step`` steps and not one more, if the collector can; one of another class may round them up."""
+    parameters = inspect.signature(collector.collect).parameters.values()
+    passed_on = isinstance(collector, Collector) and any(one.kind is one.VAR_KEYWORD for one in parameters)
+    if passed_on or any(one.name == "exact" for one in parameters):
+        options["exact"] = True
+    return collector.collect(n_step=n_step, **options)
+
+
+def plays_by_collect(collector: Any) -> bool:
+    """Whether its class collects in a way of its own, which then counts in tests as well."""
+    kind = type(collector)
+    own_collect = getattr(kind, "collect", None) is not Collector.collect
+    return own_collect and getattr(kind, "evaluate", None) in (None, Collector.evaluate)
+
+
+def as_dict(record: Any) -> dict[str, Any]:
+    """The fields of a record of statistics, for loggers."""
+    return asdict(record) if is_dataclass(record) and not isinstance(record, type) else dict(vars(record))
