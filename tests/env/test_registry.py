@@ -5,6 +5,8 @@ import time
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv
+from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from gymnasium.vector import AutoresetMode
 
 import rlfast
@@ -75,14 +77,92 @@ def test_an_argument_that_the_native_one_does_not_take(caplog):
         made("CartPole-v1", 1, backend="native", disable_env_checker=True)
 
 
-def test_who_registers_an_id_anew_gets_their_own():
-    spec = gym.registry["CartPole-v1"]
-    gym.registry["CartPole-v1"] = gym.envs.registration.EnvSpec("CartPole-v1", entry_point=Quick)
-    try:
-        envs = rlfast.make_vec("CartPole-v1", 1)
-        assert isinstance(envs.call("unwrapped")[0], Quick)
-    finally:
-        gym.registry["CartPole-v1"] = spec
+@pytest.fixture
+def registered_anew():
+    """Registers an id of Gymnasium's in place of its own; afterwards it is as before."""
+    kept = {}
+
+    def register(id, entry_point, **options):
+        kept.setdefault(id, gym.registry.get(id))
+        gym.registry[id] = EnvSpec(id, entry_point=entry_point, **options)
+
+    yield register
+    for id, spec in kept.items():
+        if spec is None:
+            del gym.registry[id]
+        else:
+            gym.registry[id] = spec
+
+
+CARTPOLE = "gymnasium.envs.classic_control.cartpole:CartPoleEnv"
+ACROBOT = "gymnasium.envs.classic_control.acrobot:AcrobotEnv"
+TIME_AWARE = WrapperSpec(
+    "TimeAwareObservation", "gymnasium.wrappers:TimeAwareObservation", {"flatten": True, "normalize_time": False}
+)
+
+
+def lengths(envs):
+    """Steps of an episode of each environment, pushed to the right."""
+    envs.reset(seed=0)
+    done, length = np.zeros(envs.num_envs, bool), np.zeros(envs.num_envs, int)
+    while not done.all():
+        length += ~done
+        _, _, terminated, truncated, _ = envs.step(np.ones(envs.num_envs, int))
+        done |= terminated | truncated
+    return length.tolist()
+
+
+@pytest.mark.parametrize("backend", ["auto", "process", "in-process"])
+@pytest.mark.parametrize("entry", [Quick, f"{__name__}:Quick", ACROBOT])
+def test_who_registers_an_id_anew_gets_their_own(registered_anew, backend, entry):
+    registered_anew("CartPole-v1", entry)
+    with rlfast.make_vec("CartPole-v1", 2, backend=backend, disable_env_checker=True) as envs:
+        kind = AcrobotEnv if entry == ACROBOT else Quick
+        assert [type(env).__name__ for env in envs.call("unwrapped")] == [kind.__name__] * 2
+        assert envs.spec.entry_point == entry
+    with pytest.raises(ValueError, match="CartPole-v1 cannot be native: CartPole-v1 is registered as"):
+        rlfast.make_vec("CartPole-v1", 2, backend="native")
+
+
+@pytest.mark.parametrize("backend", ["auto", "process", "in-process"])
+@pytest.mark.parametrize("entry", [CARTPOLE, CartPoleEnv])
+@pytest.mark.parametrize(("steps", "given", "want"), [(5, None, 5), (5, 3, 3), (None, 4, 4), (2000, None, 2000)])
+def test_a_registration_of_gymnasiums_class_with_other_values_holds(
+    registered_anew, backend, entry, steps, given, want
+):
+    registered_anew("CartPole-v1", entry, max_episode_steps=steps, kwargs={"sutton_barto_reward": True})
+    options = {} if given is None else {"max_episode_steps": given}
+    with rlfast.make_vec("CartPole-v1", 2, backend=backend, **options) as envs:
+        assert (envs.placement == "native") == (backend == "auto")
+        assert envs.spec.max_episode_steps == want
+        assert envs.spec.kwargs == {"sutton_barto_reward": True}
+        assert envs.spec.entry_point == entry
+        if want < 9:
+            assert lengths(envs) == [want] * 2
+        envs.reset()
+        assert envs.step(np.zeros(2, int))[1].tolist() == [0.0, 0.0]  # Sutton and Barto's reward
+
+
+def test_a_registration_that_native_environments_cannot_follow(registered_anew, caplog):
+    registered_anew("CartPole-v1", CARTPOLE, max_episode_steps=9, additional_wrappers=(TIME_AWARE,))
+    with caplog.at_level(logging.INFO, "rlfast.env.registry"), rlfast.make_vec("CartPole-v1", 1) as envs:
+        assert (envs.placement, envs.reset()[0].shape) == ("in-process", (1, 5))
+        assert "not native: the registration has wrappers" in caplog.text
+    registered_anew("CartPole-v1", CARTPOLE, kwargs={"render_mode": "rgb_array"})
+    with rlfast.make_vec("CartPole-v1", 1) as envs:
+        assert (envs.placement, envs.render_mode) == ("in-process", "rgb_array")
+    registered_anew("CartPole-v1", CARTPOLE, kwargs={"no_such": 3})
+    with pytest.raises(TypeError, match="no_such"):
+        rlfast.make_vec("CartPole-v1", 1)
+
+
+def test_a_limit_that_was_taken_away_stays_away(registered_anew):
+    registered_anew("MountainCar-v0", gym.spec("MountainCar-v0").entry_point)
+    for spec in ("MountainCar-v0", gym.make("MountainCar-v0", max_episode_steps=-1).spec):
+        with rlfast.make_vec(spec, 1) as envs:
+            assert (envs.placement, envs.spec.max_episode_steps) == ("native", None)
+            envs.reset(seed=0)
+            assert not any(envs.step([1])[3][0] for _ in range(210))
 
 
 @pytest.mark.parametrize(("seconds", "placement"), [(0.001, "process"), (0.0, "in-process")])
@@ -126,6 +206,45 @@ def test_ids_with_modules_and_specs():
     assert [envs.step(np.zeros(2, int))[3].all() for _ in range(4)] == [False, False, False, True]
     wrapped = gym.wrappers.FlattenObservation(gym.make("CartPole-v1")).spec
     assert made(wrapped, 1).placement == "in-process"
+
+
+@pytest.mark.parametrize("backend", ["auto", "process", "in-process"])
+def test_a_module_in_an_id_is_imported_in_this_process(tmp_path, monkeypatch, backend):
+    (tmp_path / "brings_an_env.py").write_text(
+        "import gymnasium as gym\n"
+        "from scripted import Scripted\n"
+        "gym.register('Brought-v0', entry_point=Scripted, disable_env_checker=True)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        with rlfast.make_vec("brings_an_env:Brought-v0", 2, backend=backend, length=5) as envs:
+            assert envs.spec.id == "Brought-v0"
+            assert envs.call("length") == (5, 5)
+    finally:
+        sys.modules.pop("brings_an_env", None)
+        gym.registry.pop("Brought-v0", None)
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        rlfast.make_vec("no_such_module:CartPole-v1", 2, backend=backend)
+
+
+def test_an_id_of_gymnasiums_with_a_module_is_native():
+    assert made("gymnasium:CartPole-v1", 2).placement == "native"
+
+
+@pytest.mark.parametrize("backend", ["auto", "process", "in-process"])
+def test_the_namespace_ale_is_there(backend):
+    pytest.importorskip("ale_py")
+    with rlfast.make_vec("ALE/Pong-v5", 2, backend=backend, obs_type="ram") as envs:
+        assert envs.reset(seed=0)[0].shape == (2, 128)
+        assert envs.spec.id == "ALE/Pong-v5"
+
+
+def test_the_namespace_ale_needs_a_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    for name in [name for name in gym.registry if name.startswith("ALE/")]:
+        monkeypatch.delitem(gym.registry, name)
+    with pytest.raises(gym.error.NamespaceNotFound, match=r"ALE/Pong-v5 needs ale_py: pip install 'rlfast\[atari\]'"):
+        rlfast.make_vec("ALE/Pong-v5", 2)
 
 
 def test_tianshous_protocol_and_more_arguments():

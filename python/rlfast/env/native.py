@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -14,6 +13,7 @@ from rlfast.env import _gymnasium
 from rlfast.env._actions import converter
 from rlfast.env._arguments import as_autoreset_mode
 from rlfast.env._rows import joined
+from rlfast.env._specs import native_spec
 from rlfast.env.backend import Backend, Everyone, Rows
 from rlfast.env.info import Info
 from rlfast.env.vector import BaseVectorEnv
@@ -21,6 +21,7 @@ from rlfast.env.vector import BaseVectorEnv
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gymnasium.envs.registration import EnvSpec
     from numpy.typing import NDArray
 
     from rlfast.env._arguments import Ids
@@ -58,7 +59,8 @@ class NativeVectorEnv(BaseVectorEnv):
     actions, episodes are the same. Every environment has a random stream of its own, so nothing depends on the number
     of threads, which share the work only where that pays.
 
-    :param id: as in Gymnasium's registry, one of :func:`ids`.
+    :param id: as in Gymnasium's registry, one of :func:`ids`, or a registration of one. Where a script has registered a
+        class of its own under the id, the environments are Gymnasium's none the less; :func:`rlfast.make_vec` asks.
     :param num_envs: how many.
     :param autoreset_mode: a :class:`gymnasium.vector.AutoresetMode` or its name; None for Tianshou's protocol, see
         :class:`BaseVectorEnv`. Default: NEXT_STEP.
@@ -81,7 +83,7 @@ class NativeVectorEnv(BaseVectorEnv):
 
     def __init__(
         self,
-        id: str,
+        id: str | EnvSpec,
         num_envs: int,
         *,
         autoreset_mode: AutoresetMode | str | None = AutoresetMode.NEXT_STEP,
@@ -150,20 +152,24 @@ class NativeBackend(Backend):
 
     def __init__(
         self,
-        id: str,
+        id: str | EnvSpec,
         num_envs: int,
         *,
         autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
         max_episode_steps: int | None = None,
         **kwargs: Any,
     ) -> None:
-        self.envs = NativeEnvs(id, num_envs, autoreset_mode.value, max_episode_steps, kwargs)
-        self.num_envs, self._id = num_envs, id
+        name = id if isinstance(id, str) else id.id
+        self.spec = spec = native_spec(id, max_episode_steps, kwargs)
+        if spec is not None:
+            max_episode_steps = -1 if spec.max_episode_steps is None else spec.max_episode_steps
+            kwargs = spec.kwargs
+        self.envs = NativeEnvs(name, num_envs, autoreset_mode.value, max_episode_steps, kwargs)
+        self.num_envs, self._id = num_envs, name
         self.single_observation_space = _space(self.envs.observation_space)
         self.single_action_space = _space(self.envs.action_space)
         self.autoreset_mode = autoreset_mode
         self.metadata = {"render_modes": []}
-        self.spec = _spec(id, max_episode_steps, kwargs)
         self.render_mode = None
         self._is_tuple = isinstance(self.single_observation_space, gym.spaces.Tuple)
         self._convert = converter(self.single_action_space)
@@ -331,16 +337,6 @@ def _space(described: tuple[Any, ...]) -> gym.Space[Any]:
     low, high = (np.array(bound).reshape(shape).astype(dtype) for bound in (low, high))
     space: gym.Space[Any] = gym.spaces.Box(low, high, dtype=np.dtype(dtype))
     return space
-
-
-def _spec(id: str, max_episode_steps: int | None, kwargs: dict[str, Any]) -> Any:
-    """Gymnasium's registration of ``id``, with the arguments given; None if it has none."""
-    spec = deepcopy(gym.registry.get(id))
-    if spec is not None:
-        spec.kwargs.update(kwargs)
-        if max_episode_steps is not None:
-            spec.max_episode_steps = None if max_episode_steps == -1 else max_episode_steps
-    return spec
 
 
 def _fields(described: list[tuple[str, str, list[int]]]) -> list[tuple[str, np.dtype[Any], list[int], slice]]:

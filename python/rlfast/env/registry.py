@@ -11,6 +11,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env import native
+from rlfast.env._specs import find_spec, why_not_native
 from rlfast.env.failure import EnvFailure
 from rlfast.env.subproc import SubprocVectorEnv
 from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
@@ -68,49 +69,44 @@ def make_vec(
     if num_envs < 1:
         raise ValueError(f"num_envs must be at least 1, got {num_envs}")
     options = {"autoreset_mode": autoreset_mode, **(vector_kwargs or {})}
-    why_not = "" if backend in ("process", "in-process") else _why_not_native(id, wrappers, kwargs)
+    spec = find_spec(id)
+    why_not = "" if backend in ("process", "in-process") else _why_not_native(spec, wrappers, kwargs)
     envs: BaseVectorEnv | None = None
     if backend == "native" and why_not:
-        raise ValueError(f"{_name(id)} cannot be native: {why_not}; choose another backend")
+        raise ValueError(f"{_name(spec)} cannot be native: {why_not}; choose another backend")
     if backend in ("auto", "native") and not why_not:
-        envs, why_not = _native(id, num_envs, options, kwargs, must=backend == "native")
+        envs, why_not = _native(spec, num_envs, options, kwargs, must=backend == "native")
+    if envs is None and (backend == "process" or (backend == "auto" and num_envs > 1)):
+        envs = _in_workers(_maker(spec, wrappers, kwargs), num_envs, backend, options)
     if envs is None:
-        make = _maker(id, wrappers, kwargs)
-        if backend == "process" or (backend == "auto" and num_envs > 1):
-            envs = _in_workers(make, num_envs, backend, options)
-        else:
-            envs = DummyVectorEnv([make] * num_envs, **options)
+        envs = DummyVectorEnv([_maker(id, wrappers, kwargs)] * num_envs, **options)
     _log.info("%s%s", envs, f" (not native: {why_not})" if why_not else "")
     return envs
 
 
-def _name(id: str | EnvSpec) -> str:
-    return id if isinstance(id, str) else id.id
+def _name(spec: str | EnvSpec) -> str:
+    return spec if isinstance(spec, str) else spec.id
 
 
-def _why_not_native(id: str | EnvSpec, wrappers: Sequence[Any], kwargs: dict[str, Any]) -> str:
+def _why_not_native(spec: str | EnvSpec, wrappers: Sequence[Any], kwargs: dict[str, Any]) -> str:
     """Empty where nothing stands against it."""
-    name = _name(id)
-    if not native.is_native(name):
-        return f"there is no {name} in Rust"
-    spec = gym.registry.get(name) if isinstance(id, str) else id
-    if spec is not None and not str(spec.entry_point).startswith("gymnasium.envs."):
-        return f"{name} is registered as {spec.entry_point}"
-    if isinstance(id, EnvSpec) and id.additional_wrappers:
-        return "the spec has wrappers"
-    if wrappers:
-        return "wrappers were given"
-    return "" if kwargs.get("render_mode") is None else "it does not render"
+    if isinstance(spec, str):  # Gymnasium no longer has some ids that there are in Rust
+        why_not = "" if native.is_native(spec) else f"there is no {spec} in Rust"
+        render_mode = kwargs.get("render_mode")
+    else:
+        why_not = why_not_native(spec)
+        render_mode = {**spec.kwargs, **kwargs}.get("render_mode")
+    if why_not or not wrappers:
+        return why_not or ("" if render_mode is None else "it does not render")
+    return "wrappers were given"
 
 
 def _native(
-    id: str | EnvSpec, num_envs: int, options: dict[str, Any], kwargs: dict[str, Any], *, must: bool
+    spec: str | EnvSpec, num_envs: int, options: dict[str, Any], kwargs: dict[str, Any], *, must: bool
 ) -> tuple[BaseVectorEnv | None, str]:
     given = {key: value for key, value in kwargs.items() if key != "render_mode"}
-    if isinstance(id, EnvSpec):
-        given = {**deepcopy(id.kwargs), "max_episode_steps": id.max_episode_steps, **given}
     try:
-        return native.NativeVectorEnv(_name(id), num_envs, **options, **given), ""
+        return native.NativeVectorEnv(spec, num_envs, **options, **given), ""
     except TypeError as error:  # takes no such argument
         if must:
             raise

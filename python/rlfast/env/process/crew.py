@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
-import threading
 import time
-from contextlib import suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
-
 from rlfast.env.failure import EnvFailure
+from rlfast.env.process.by_value import by_value
 from rlfast.env.process.channel import Channel, Closed
 from rlfast.env.process.protocol import cloudpickled, unnamed_file
+from rlfast.env.process.registrations import registrations
 from rlfast.env.process.start import Child, Forked, Served, Spawned, Threaded
 from rlfast.env.process.told import Told
 from rlfast.env.process.worker import work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import gymnasium as gym
 
     EnvFn = Callable[[], gym.Env[Any, Any]]
 
@@ -221,50 +219,3 @@ def failed(told: Told, env: int, phase: str, **more: Any) -> EnvFailure:
     if failure.__cause__ is None:
         failure.add_note(f"in the worker:\n{told.text}")
     return failure
-
-
-def by_value(fns: Sequence[EnvFn]) -> bytes:
-    """The functions, pickled so that a process that has not run this script can call them.
-
-    :raises TypeError: one holds what cannot be pickled.
-    """
-    import cloudpickle
-
-    here = {getattr(fn, "__module__", None) for fn in fns}
-    unknown = [sys.modules[name] for name in here if name in sys.modules and not _importable(str(name))]
-    with _by_value:
-        for module in unknown:
-            cloudpickle.register_pickle_by_value(module)
-        try:
-            return bytes(cloudpickle.dumps(list(fns), protocol=5))
-        except Exception as error:
-            raise TypeError(
-                f"environment functions cannot be sent to other processes ({error}): let them make all they need, "
-                'or use context="fork", which copies this process'
-            ) from error
-        finally:
-            for module in unknown:
-                cloudpickle.unregister_pickle_by_value(module)
-
-
-_by_value = threading.Lock()
-
-
-def _importable(name: str) -> bool:
-    if name == "__main__":
-        return True  # cloudpickle takes it by value
-    with suppress(Exception):
-        return find_spec(name) is not None
-    return False
-
-
-def registrations() -> bytes:
-    """The user's own environment registrations, which a fresh process does not have."""
-    own = {
-        name: spec
-        for name, spec in gym.registry.items()
-        if not str(spec.entry_point or spec.vector_entry_point).startswith(("gymnasium.", "ale_py.", "shimmy."))
-    }
-    with suppress(Exception):
-        return cloudpickled(own)
-    return b""

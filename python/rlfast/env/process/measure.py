@@ -12,11 +12,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env._tree import collate_as
+from rlfast.env.process.by_value import by_value
 from rlfast.env.process.channel import Channel, Closed
-from rlfast.env.process.crew import by_value, registrations
 from rlfast.env.process.pool import ProcessBackend
+from rlfast.env.process.registrations import register, registrations
 from rlfast.env.process.start import Child, Served, Spawned, cores, method_of
-from rlfast.env.process.worker import leaving, prepare, register
+from rlfast.env.process.worker import leaving, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,6 +52,7 @@ def measure(env_fn: Callable[[], gym.Env[Any, Any]]) -> Measurement:
     """Makes one environment in a process of its own, and steps it for some 20 ms with sampled actions.
 
     :param env_fn: makes the environment. What it does to its process, this one is spared.
+    :raises TypeError: it cannot be sent to another process.
     """
     channel, end = Channel.pair()
     with end:
@@ -136,7 +138,7 @@ def choose(
 
     Where worker processes promise a gain, but a step is short, they are tried: what it costs to wake a process differs
     a hundredfold between machines. Without a clear gain the environments stay in this process. One that cannot be
-    measured goes into a process, where it harms nobody.
+    measured goes into a process, where it harms nobody; one that cannot be sent to any stays.
 
     :param env_fns: one callable per environment.
     :param num_workers: how many processes there would be; None: one for each core.
@@ -146,7 +148,10 @@ def choose(
     workers = min(count, num_workers or cores(), cores())
     if workers < 2:
         return Choice("in-process", "there is nothing to share between processes")
-    found = measure(env_fns[0])
+    try:
+        found = measure(env_fns[0])
+    except TypeError as error:
+        return Choice("in-process", str(error))
     if found.step is None:
         return Choice("process", f"the first environment could not be measured: {found.failure}")
     alone = count * found.step

@@ -34,6 +34,7 @@ from rlfast.env.process.protocol import (
     Records,
     dumps,
 )
+from rlfast.env.process.registrations import register
 from rlfast.env.process.told import Told
 from rlfast.env.worker import reset_result, step_result
 
@@ -272,12 +273,6 @@ def work(channel: Channel, env_fns: Sequence[EnvFn] | None, desk: Callable[[int]
         worker.close()
         os.close(records)
         channel.close()
-
-
-def register(registered: bytes) -> None:
-    """Makes the parent's own environment registrations this process's."""
-    for name, spec in pickle.loads(registered).items() if registered else ():  # noqa: S301
-        gym.registry.setdefault(name, spec)
 
 
 def _described(envs: Sequence[gym.Env[Any, Any]]) -> dict[str, Any]:

@@ -1,0 +1,91 @@
+"""Gymnasium's registrations: which one an id means, and whether an environment in Rust does what it says."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+
+from rlfast._core import native_envs
+
+_PACKAGES = {"ALE": ("ale_py", "atari")}
+"""By namespace, the package that registers it when it is imported, and the extra that installs it."""
+
+_OWN: dict[str, tuple[str, dict[str, Any]]] = {
+    "Acrobot": ("classic_control.acrobot:AcrobotEnv", {}),
+    "CartPole": ("classic_control.cartpole:CartPoleEnv", {}),
+    "MountainCar": ("classic_control.mountain_car:MountainCarEnv", {}),
+    "MountainCarContinuous": ("classic_control.continuous_mountain_car:Continuous_MountainCarEnv", {}),
+    "Pendulum": ("classic_control.pendulum:PendulumEnv", {}),
+    "Blackjack": ("toy_text.blackjack:BlackjackEnv", {"sab": True, "natural": False}),
+    "CliffWalking": ("toy_text.cliffwalking:CliffWalkingEnv", {}),
+    "CliffWalkingSlippery": ("toy_text.cliffwalking:CliffWalkingEnv", {"is_slippery": True}),
+    "FrozenLake": ("toy_text.frozen_lake:FrozenLakeEnv", {"map_name": "4x4"}),
+    "FrozenLake8x8": ("toy_text.frozen_lake:FrozenLakeEnv", {"map_name": "8x8"}),
+    "Taxi": ("toy_text.taxi:TaxiEnv", {}),
+}
+"""What Gymnasium registers these names with: the class, within ``gymnasium.envs``, and its arguments."""
+
+
+def find_spec(id: str | EnvSpec) -> str | EnvSpec:
+    """The registration that :func:`gymnasium.make` takes for ``id``; where it must choose a version or refuse, ``id``.
+
+    Imports the module in ``"module:Env-v0"``, and ale_py for the ids in ``ALE/``.
+
+    :raises ImportError: there is no such module.
+    :raises gymnasium.error.NamespaceNotFound: ale_py is not installed.
+    """
+    if isinstance(id, EnvSpec):
+        return id
+    module, _, name = id.rpartition(":")
+    if module:
+        import_module(module)
+    package, extra = _PACKAGES.get(name.rpartition("/")[0], ("", ""))
+    if package and name not in gym.registry:
+        try:
+            import_module(package)
+        except ModuleNotFoundError as error:
+            raise gym.error.NamespaceNotFound(f"{name} needs {package}: pip install 'rlfast[{extra}]'") from error
+    return gym.registry.get(name, id)
+
+
+def why_not_native(spec: EnvSpec) -> str:
+    """Why no environment in Rust does what a registration says, or "" where nothing but its ``kwargs`` can stand
+    against it.
+
+    >>> why_not_native(gym.spec("CartPole-v1")), why_not_native(EnvSpec("CartPole-v1", entry_point="mine:Env"))
+    ('', 'CartPole-v1 is registered as mine:Env')
+    """
+    if spec.id not in dict(native_envs()):
+        return f"there is no {spec.id} in Rust"
+    entry: Any = spec.entry_point
+    if not isinstance(entry, str):
+        entry = f"{getattr(entry, '__module__', '')}:{getattr(entry, '__qualname__', entry)}"
+    if not entry.startswith("gymnasium.envs.") or entry.partition(":")[2] != _OWN[spec.name][0].partition(":")[2]:
+        return f"{spec.id} is registered as {entry}"
+    return "the registration has wrappers" if spec.additional_wrappers else ""
+
+
+def native_spec(id: str | EnvSpec, max_episode_steps: int | None, kwargs: dict[str, Any]) -> EnvSpec | None:
+    """The registration, with these arguments, of the environment in Rust; None where Gymnasium has none of this id.
+
+    :param id: where a script has registered something else under it, Gymnasium's own registration counts.
+    :raises ValueError: a registration was given of something else.
+    """
+    spec = id if isinstance(id, EnvSpec) else gym.registry.get(id)
+    native = dict(native_envs())
+    if spec is None or (spec.id not in native and spec is not id):
+        return None
+    if why_not := why_not_native(spec):
+        if spec is id:
+            raise ValueError(f"{spec.id} cannot be native: {why_not}")
+        entry, own = _OWN[spec.name]
+        spec = EnvSpec(spec.id, f"gymnasium.envs.{entry}", max_episode_steps=native[spec.id], kwargs=own)
+    spec = deepcopy(spec)
+    spec.kwargs.update(kwargs)
+    if max_episode_steps is not None:
+        spec.max_episode_steps = None if max_episode_steps == -1 else max_episode_steps
+    return spec

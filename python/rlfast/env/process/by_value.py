@@ -1,0 +1,60 @@
+"""Functions and classes on their way to a process that has not run this script."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_lock = threading.Lock()
+
+
+def by_value(fns: Sequence[Callable[[], Any]]) -> bytes:
+    """The functions, pickled so that a process that has not run this script can call them.
+
+    :raises TypeError: one holds what cannot be pickled.
+    """
+    try:
+        return dumps(list(fns), {str(getattr(fn, "__module__", None)) for fn in fns})
+    except Exception as error:
+        raise TypeError(
+            f"environment functions cannot be sent to other processes ({error}): let them make all they need, "
+            'or use context="fork", which copies this process'
+        ) from error
+
+
+def dumps(thing: Any, modules: Iterable[str]) -> bytes:
+    """``thing`` pickled, with the contents of those of ``modules`` that another process could not import."""
+    import cloudpickle
+
+    with _lock:
+        unknown = [sys.modules[name] for name in modules if name in sys.modules and not importable(name)]
+        for module in unknown:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            return bytes(cloudpickle.dumps(thing, protocol=5))
+        finally:
+            for module in unknown:
+                cloudpickle.unregister_pickle_by_value(module)
+
+
+def importable(name: str) -> bool:
+    """Whether another process with the same path would import this process's module ``name``, or needs not to.
+
+    True of ``__main__``, of which cloudpickle sends by value what it meets.
+    """
+    if name == "__main__":
+        return True
+    module, path = sys.modules.get(name), None
+    if (parent := name.rpartition(".")[0]) and (path := getattr(sys.modules.get(parent), "__path__", None)) is None:
+        return False
+    for finder in sys.meta_path:
+        with suppress(Exception):
+            if found := finder.find_spec(name, path):
+                known = getattr(module, "__spec__", None)
+                return known is None or known.origin == found.origin
+    return False

@@ -1,0 +1,136 @@
+"""Gymnasium's registrations on their way to a worker, which has a registry of its own."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import warnings
+from importlib import import_module
+from types import FrameType, ModuleType
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs import registration
+from gymnasium.envs.registration import EnvSpec
+
+from rlfast.env.process.by_value import dumps, importable
+
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def registrations() -> bytes:
+    """All registrations of this process, so that an id means the same in a worker.
+
+    Each of those that hold more than plain data is pickled by itself, with the classes that a worker could not import:
+    one that cannot be pickled does not keep the others away.
+    """
+    plain, others = {}, {}
+    known: dict[str, bool] = {}
+    for name, spec in list(gym.registry.items()):
+        try:
+            classes = _unknown_classes(spec, known)
+            if _is_plain(spec) and not classes:
+                plain[name] = spec
+            else:
+                module = getattr(spec.entry_point, "__module__", "__main__")
+                others[name] = "", dumps(spec, {str(module)}), classes
+        except Exception as error:
+            others[name] = f"{type(error).__name__}: {error}", b"", {}
+    return pickle.dumps((plain, others), protocol=5)
+
+
+def _is_plain(spec: Any) -> bool:
+    return type(spec) is EnvSpec and all(map(_is_data, vars(spec).values()))
+
+
+def _is_data(value: Any) -> bool:
+    kind = type(value)
+    if kind is dict:
+        return all(map(_is_data, value)) and all(map(_is_data, value.values()))
+    return all(map(_is_data, value)) if kind in (list, tuple) else kind in _PLAIN
+
+
+def _unknown_classes(spec: EnvSpec, known: dict[str, bool]) -> dict[tuple[str, str], bytes]:
+    """What the registration names by ``"module:name"`` and a worker could not import, pickled.
+
+    :param known: whether a worker can import a module, as far as it was asked for already.
+    """
+    named = (spec.entry_point, spec.vector_entry_point, *(wrapper.entry_point for wrapper in spec.additional_wrappers))
+    classes = {}
+    for text in named:
+        module, _, name = text.partition(":") if isinstance(text, str) else ("", "", "")
+        if module not in sys.modules:
+            continue
+        if module not in known:
+            known[module] = module != "__main__" and importable(module)
+        if not known[module]:
+            classes[module, name] = dumps(getattr(sys.modules[module], name), {module})
+    return classes
+
+
+def register(registered: bytes) -> None:
+    """Makes the registrations of the parent, as :func:`registrations` gave them, those of this process."""
+    if not registered:
+        return
+    plain, others = pickle.loads(registered)  # noqa: S301
+    warnings.filterwarnings("ignore", message=".*Overriding environment ")  # by modules that the parent has imported
+    specs = dict(plain)
+    for name, (why_not, data, classes) in others.items():
+        try:
+            specs[name] = _unsent(name, why_not) if why_not else pickle.loads(data)  # noqa: S301
+            for (module, part), pickled in classes.items():
+                setattr(_module(module), part, pickle.loads(pickled))  # noqa: S301
+        except Exception as error:
+            specs[name] = _unsent(name, f"{type(error).__name__}: {error}")
+    registry = Registry(specs)
+    for place in (registration, gym.envs, gym):
+        place.registry = registry  # type: ignore[attr-defined]
+
+
+def _unsent(name: str, why: str) -> EnvSpec:
+    """A registration that says, when it is used, why it is none."""
+
+    def fail(**_: Any) -> Any:
+        raise gym.error.Error(
+            f"the registration of {name} could not be sent to this worker process ({why}): register it in the "
+            'function that makes the environment, or use context="fork", which copies the parent'
+        )
+
+    return EnvSpec(name, entry_point=fail)
+
+
+def _module(name: str) -> ModuleType:
+    """The module, or an empty one in the place of one that only the parent can have."""
+    try:
+        return import_module(name)
+    except ImportError:
+        return sys.modules.setdefault(name, ModuleType(name))
+
+
+class Registry(dict[str, EnvSpec]):
+    """The registrations of a worker. Importing a module leaves those of the parent as they are.
+
+    In the parent, the module registered its environments when it was imported there, and the script may have registered
+    some of them anew since then.
+
+    :param specs: the registrations of the parent.
+    """
+
+    def __init__(self, specs: dict[str, EnvSpec]) -> None:
+        super().__init__(specs)
+        self._given = frozenset(specs)
+
+    def __setitem__(self, name: str, spec: EnvSpec) -> None:
+        if name in self._given and name in self and _is_importing():
+            return
+        super().__setitem__(name, spec)
+
+
+def _is_importing() -> bool:
+    """Whether this is called while a module is being imported."""
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
