@@ -30,3 +30,9 @@ def test_spaces_of_numbers_and_of_several_axes():
 def test_other_spaces_are_refused(kind, space):
     with pytest.raises(ValueError, match="must be a Box or Discrete, got"):
         kind.from_space(space)
+
+
+def test_they_say_what_they_are():
+    info = ActionSpaceInfo.from_space(spaces.Discrete(4))
+    assert str(info) == "ActionSpaceInfo[action_shape=4, min_action=0.0, max_action=3.0, action_dim=4]"
+    assert "obs_dim=6" in str(ObservationSpaceInfo(obs_shape=(2, 3)))

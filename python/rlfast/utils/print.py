@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pprint import pprint
+from pprint import pformat
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -13,14 +13,17 @@ if TYPE_CHECKING:
 class DataclassPPrintMixin:
     """Gives a dataclass a readable print-out of its fields."""
 
-    def pprint_asdict(self, exclude_fields: Sequence[str] | None = None) -> None:
+    def pprint_asdict(self, exclude_fields: Sequence[str] | None = None, indent: int = 1) -> None:
         """Prints the class name and the fields, nested records included.
 
         :param exclude_fields: names of fields to leave out.
+        :param indent: spaces for each level.
         """
+        print(self.pprints_asdict(exclude_fields, indent))  # noqa: T201
+
+    def pprints_asdict(self, exclude_fields: Sequence[str] | None = None, indent: int = 4) -> str:
+        """What :meth:`pprint_asdict` prints, as a string."""
         fields = asdict(cast("Any", self))
         for name in exclude_fields or ():
             fields.pop(name, None)
-        print(type(self).__name__)  # noqa: T201
-        print("-" * 40)  # noqa: T201
-        pprint(fields)  # noqa: T203
+        return f"{type(self).__name__}\n{'-' * 40}\n{pformat(fields, indent=indent)}"

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium import spaces
 
+from rlfast.utils.string import ToStringMixin
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import gymnasium as gym
 
 
-@dataclass(frozen=True, kw_only=True)
-class ActionSpaceInfo:
+@dataclass(kw_only=True)
+class ActionSpaceInfo(ToStringMixin):
     """The size and the range of actions.
 
     :param action_shape: shape of a ``Box``; number of actions of a ``Discrete`` space.
@@ -32,6 +34,9 @@ class ActionSpaceInfo:
         """Number of outputs that a network needs: the product of ``action_shape``."""
         return _product(self.action_shape)
 
+    def _tostring_additional_entries(self) -> dict[str, Any]:
+        return {"action_dim": self.action_dim}
+
     @classmethod
     def from_space(cls, space: gym.Space[Any]) -> Self:
         """What is to be known of ``space``.
@@ -46,8 +51,8 @@ class ActionSpaceInfo:
         return cls(action_shape=int(discrete.n), min_action=float(discrete.start), max_action=float(last))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ObservationSpaceInfo:
+@dataclass(kw_only=True)
+class ObservationSpaceInfo(ToStringMixin):
     """The size of observations.
 
     :param obs_shape: shape of a ``Box``; number of observations of a ``Discrete`` space.
@@ -60,6 +65,9 @@ class ObservationSpaceInfo:
         """Number of inputs that a network has: the product of ``obs_shape``."""
         return _product(self.obs_shape)
 
+    def _tostring_additional_entries(self) -> dict[str, Any]:
+        return {"obs_dim": self.obs_dim}
+
     @classmethod
     def from_space(cls, space: gym.Space[Any]) -> Self:
         """What is to be known of ``space``.
@@ -69,8 +77,8 @@ class ObservationSpaceInfo:
         return cls(obs_shape=space.shape if isinstance(space, spaces.Box) else int(_discrete(space).n))
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpaceInfo:
+@dataclass(kw_only=True)
+class SpaceInfo(ToStringMixin):
     """What networks need to know of an environment.
 
     >>> import gymnasium

@@ -79,3 +79,43 @@ def test_a_group_tells_all_and_saves_once():
     assert second.closed
     with pytest.raises(ValueError, match="at least one"):
         LoggerGroup([])
+
+
+def test_arrays_are_written_where_asked_for():
+    logger = Recording(train_interval=1, exclude_arrays=False)
+    logger.log_train_data({"returns": np.ones(2), "n": 1}, 1)
+    (_, _, data), *_ = logger.entries
+    assert data["train/returns"].tolist() == [1, 1]
+    assert data["train/n"] == 1
+
+
+def test_preparing_in_the_way_of_tianshou_1_1():
+    class Later(Recording):
+        def prepare_dict_for_logging(self, log_data):
+            return {name.upper(): value for name, value in log_data.items()}
+
+    logger = Later(train_interval=1)
+    logger.log_train_data({"n": 1}, 1)
+    assert logger.entries == [("train/env_step", 1, {"N": 1})]
+
+
+def test_a_logger_that_does_not_call_our_constructor():
+    class Own(Recording):
+        def __init__(self):
+            self.entries, self.train_interval, self.last_log_train_step = [], 1, -1
+
+    logger = Own()
+    logger.log_train_data({"n": 1, "a": np.ones(1)}, 1)
+    assert logger.entries == [("train/env_step", 1, {"train/n": 1})]
+
+
+def test_finalize_closes():
+    logger = Recording()
+    logger.finalize()
+    assert logger.closed
+
+
+def test_what_cannot_be_read_back(tmp_path):
+    assert LazyLogger.restore_logged_data(str(tmp_path)) == {}
+    with pytest.raises(NotImplementedError, match="reads nothing back"):
+        Recording.restore_logged_data(str(tmp_path))

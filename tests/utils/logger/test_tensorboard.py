@@ -45,3 +45,13 @@ def test_the_old_name_still_works(tmp_path):
     assert isinstance(logger, TensorboardLogger)
     assert logger.train_interval == 5
     logger.close()
+
+
+def test_what_was_logged_is_read_back(tmp_path):
+    logger = TensorboardLogger(SummaryWriter(tmp_path), train_interval=1)
+    for step in (1, 2, 3):
+        logger.log_train_data({"returns_stat": {"mean": step / 2}, "n": step}, step)
+    logger.finalize()
+    data = TensorboardLogger.restore_logged_data(str(tmp_path))
+    assert data["train"]["returns_stat"]["mean"].tolist() == [0.5, 1.0, 1.5]
+    assert data["train"]["n"].tolist() == [1, 2, 3]

@@ -68,3 +68,18 @@ def test_figures_go_to_a_run_that_stays_here(tmp_path):
         "test/returns_stat/mean": [(20, 5.0)],
         "update/loss": [(7, 0.25)],
     }
+
+
+def test_who_says_the_project_and_the_run(tmp_path):
+    script = """
+import wandb
+from rlfast.utils import WandbLogger
+logger = WandbLogger(group="seeds", job_type="train", log_dir=".", disable_stats=True)
+assert (logger.wandb_run.project, logger.wandb_run.group, logger.wandb_run.job_type) == ("theirs", "seeds", "train")
+again = WandbLogger(project="other")
+assert again.wandb_run is logger.wandb_run
+logger.finalize()
+"""
+    environment = os.environ | {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_PROJECT": "theirs"}
+    subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, timeout=100, check=True)
+    assert list(tmp_path.rglob("*.wandb"))

@@ -1,9 +1,22 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box, Discrete
 from torch import nn
 
-from rlfast.utils.net.common import MLP, Net, miniblock
+from rlfast.data import Batch
+from rlfast.utils.net.common import (
+    MLP,
+    Net,
+    NetBase,
+    RandomActor,
+    Recurrent,
+    get_dict_state_decorator,
+    getattr_with_matching_alt_value,
+    miniblock,
+)
 
 
 def kinds(module):
@@ -140,3 +153,64 @@ class TestNet:
         net = Net(6, 2, hidden_sizes=[8], dueling_param=({}, {}), device="meta")
         assert {parameter.device.type for parameter in net.parameters()} == {"meta"}
         assert net(np.zeros((3, 6)))[0].device.type == "meta"
+
+
+@pytest.mark.parametrize("kind", [Net, Recurrent, NetBase])
+def test_networks_say_what_their_state_is(kind):
+    class Mine(kind[Any]):
+        def forward(self, obs, state=None, **kwargs):
+            return obs, state
+
+    assert issubclass(Mine, kind)
+
+
+def test_a_network_with_a_named_state_can_be_made():
+    assert Net[dict](4, 2)(np.zeros((3, 4)))[0].shape == (3, 2)
+
+
+def test_decorated_networks_take_dicts():
+    decorate, size = get_dict_state_decorator({"a": (2, 2), "b": 3}, ["b", "a"])
+    assert size == 7
+    net = decorate(Net)(size, 2, hidden_sizes=[8])
+    obs = {"a": np.arange(8.0).reshape(2, 2, 2), "b": np.arange(6.0).reshape(2, 3), "unused": np.zeros(2)}
+    flat = np.concatenate([obs["b"], obs["a"].reshape(2, 4)], axis=1)
+    expected = net(flat)[0]
+    assert torch.equal(net(obs, state=None)[0], expected)
+    assert torch.equal(net(Batch(obs), info={})[0], expected)
+    assert type(net).__name__ == "Net"
+
+
+def test_decorated_networks_take_a_single_observation():
+    decorate, _ = get_dict_state_decorator({"a": [2], "b": [1]}, ["a", "b"])
+    identity = decorate(type("Identity", (torch.nn.Module,), {"forward": lambda self, obs: obs}))()
+    assert identity({"a": np.array([1.0, 2.0]), "b": np.array([3.0])}).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_an_attribute_or_its_stand_in():
+    class Thing:
+        size, none = 3, None
+
+    assert getattr_with_matching_alt_value(Thing, "size", None) == 3
+    assert getattr_with_matching_alt_value(Thing, "size", 3) == 3
+    assert getattr_with_matching_alt_value(Thing, "none", 4) == 4
+    with pytest.raises(ValueError, match="is 3, which is not 4"):
+        getattr_with_matching_alt_value(Thing, "size", 4)
+    with pytest.raises(ValueError, match="no other value"):
+        getattr_with_matching_alt_value(Thing, "none", None)
+
+
+def test_a_random_actor_looks_at_nothing():
+    space = Box(-2, 2, (3,), seed=0)
+    actor = RandomActor(space)
+    act, state = actor(np.zeros((5, 4)), state="carried")
+    assert act.shape == (5, 3)
+    assert all(space.contains(a) for a in act)
+    assert len(np.unique(act)) == 15
+    assert state == "carried"
+    assert not actor.is_discrete
+    assert actor.get_output_dim() == 3
+    assert actor.compute_action_batch(np.zeros((5, 4))).shape == (5, 3)
+    numbered = RandomActor(Discrete(4))
+    assert numbered.is_discrete
+    assert numbered(np.zeros((2, 3)))[0].tolist() == [[0.25] * 4] * 2
+    assert set(numbered.compute_action_batch(np.zeros(200))) == {0, 1, 2, 3}

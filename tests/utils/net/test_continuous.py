@@ -10,6 +10,7 @@ from rlfast.utils.net.continuous import (
     Actor,
     ActorProb,
     Critic,
+    CriticBase,
     RecurrentActorProb,
     RecurrentCritic,
 )
@@ -110,3 +111,25 @@ class TestRecurrent:
         assert not torch.equal(critic(obs, act), critic(obs, act + 1))
         assert not torch.equal(critic(obs, act), critic(obs[:, ::-1].copy(), act))
         assert RecurrentCritic(1, [4])(obs[:, 0]).shape == (3, 1)
+
+
+def test_a_critic_on_the_features_of_an_actor():
+    net = Net(4, hidden_sizes=[8])
+    critic = Critic(net, preprocess_net_output_dim=8 + 2, apply_preprocess_net_to_obs_only=True)
+    obs, act = torch.randn(3, 4), torch.randn(3, 2)
+    assert torch.equal(critic(obs, act), critic.last(torch.cat([net(obs)[0], act], dim=1)))
+    with pytest.raises(RuntimeError):
+        Critic(net)(obs, act)  # this network knows of no actions
+    values = Critic(net, apply_preprocess_net_to_obs_only=True)
+    assert torch.equal(values(obs), values.last(net(obs)[0]))
+
+
+def test_the_base_of_critics_has_no_values():
+    with pytest.raises(TypeError):
+        CriticBase()
+    assert issubclass(Critic, CriticBase)
+
+
+def test_a_recurrent_critic_says_its_shapes():
+    critic = RecurrentCritic(1, [4], [2])
+    assert (critic.state_shape, critic.action_shape) == ([4], [2])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from abc import ABC, abstractmethod
 from enum import Enum
 from numbers import Number
@@ -12,6 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     SaveCheckpointFn: TypeAlias = Callable[[int, int, int], str]
     """``(epoch, env_step, gradient_step) -> path``."""
 
@@ -20,8 +24,21 @@ LogValue: TypeAlias = int | float | np.number[Any] | np.ndarray[Any, Any]
 VALID_LOG_VALS_TYPE: TypeAlias = LogValue
 VALID_LOG_VALS = (int, float, Number, np.number, np.ndarray)
 
+#: Arrays by name, nested where the names had slashes.
+TRestoredData: TypeAlias = "dict[str, NDArray[Any] | TRestoredData]"
+
 
 _LAST = ("last_log_train_step", "last_log_test_step", "last_log_update_step", "last_log_info_step", "last_save_step")
+
+
+@functools.cache
+def _accepts(function: Callable[..., Any], name: str) -> bool:
+    return name in inspect.signature(function).parameters
+
+
+def _takes_scope(prepare: Callable[..., Any]) -> bool:
+    """Whether a ``prepare_dict_for_logging`` has the parameters of Tianshou 1.0's."""
+    return _accepts(getattr(prepare, "__func__", prepare), "parent_key")
 
 
 class DataScope(Enum):
@@ -42,15 +59,22 @@ class BaseLogger(ABC):
     :param test_interval: environment steps between two entries of testing.
     :param update_interval: gradient steps between two entries of updating.
     :param info_interval: epochs between two entries of timing and totals.
+    :param exclude_arrays: whether arrays are left out of what is written.
     """
 
     def __init__(
-        self, train_interval: int = 1000, test_interval: int = 1, update_interval: int = 1000, info_interval: int = 1
+        self,
+        train_interval: int = 1000,
+        test_interval: int = 1,
+        update_interval: int = 1000,
+        info_interval: int = 1,
+        exclude_arrays: bool = True,
     ) -> None:
         self.train_interval = train_interval
         self.test_interval = test_interval
         self.update_interval = update_interval
         self.info_interval = info_interval
+        self.exclude_arrays = exclude_arrays
         self.last_log_train_step = -1
         self.last_log_test_step = -1
         self.last_log_update_step = -1
@@ -113,7 +137,13 @@ class BaseLogger(ABC):
             self.last_log_info_step = step
 
     def _write(self, scope: DataScope, axis: str, step: int, data: dict[str, Any]) -> None:
-        self.write(f"{scope.value}/{axis}", step, self.prepare_dict_for_logging(data, parent_key=scope.value))
+        if _takes_scope(self.prepare_dict_for_logging):
+            # A subclass's own __init__ need not call ours.
+            exclude = getattr(self, "exclude_arrays", True)
+            data = self.prepare_dict_for_logging(data, parent_key=scope.value, exclude_arrays=exclude)
+        else:  # overridden as Tianshou 1.1 has it, where `write` names the scope
+            data = self.prepare_dict_for_logging(data)
+        self.write(f"{scope.value}/{axis}", step, data)
 
     @abstractmethod
     def save_data(
@@ -138,6 +168,19 @@ class BaseLogger(ABC):
     def close(self) -> None:  # noqa: B027 (few have something to release)
         """Writes what is held back and releases files."""
 
+    def finalize(self) -> None:
+        """Does what :meth:`close` does."""
+        self.close()
+
+    @staticmethod
+    def restore_logged_data(log_path: str) -> TRestoredData:
+        """Gives what was written, as arrays by name, nested where names have slashes.
+
+        :param log_path: the folder that was written to.
+        :raises NotImplementedError: of this kind of log nothing can be read back.
+        """
+        raise NotImplementedError(f"this logger reads nothing back; look at the files in {log_path} yourself")
+
 
 class LazyLogger(BaseLogger):
     """Writes nothing."""
@@ -155,6 +198,11 @@ class LazyLogger(BaseLogger):
     def restore_data(self) -> tuple[int, int, int]:
         """Gives zeros."""
         return 0, 0, 0
+
+    @staticmethod
+    def restore_logged_data(log_path: str) -> TRestoredData:  # noqa: ARG004
+        """Gives nothing."""
+        return {}
 
 
 class LoggerGroup(BaseLogger):

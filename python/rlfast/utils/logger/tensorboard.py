@@ -6,13 +6,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rlfast.utils.logger.base import BaseLogger, LogValue
 from rlfast.utils.warning import deprecation
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-    from rlfast.utils.logger.base import SaveCheckpointFn
+    from rlfast.utils.logger.base import SaveCheckpointFn, TRestoredData
 
 
 class TensorboardLogger(BaseLogger):
@@ -95,6 +97,22 @@ class TensorboardLogger(BaseLogger):
     def close(self) -> None:
         """Closes the writer."""
         self.writer.close()
+
+    @staticmethod
+    def restore_logged_data(log_path: str) -> TRestoredData:
+        """Gives the values of all scalars in the event files of a folder, in the order of their steps."""
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        events = EventAccumulator(str(log_path))
+        events.Reload()
+        data: dict[str, Any] = {}
+        for name in events.Tags()["scalars"]:
+            *scopes, last = name.split("/")
+            inner = data
+            for scope in scopes:
+                inner = inner.setdefault(scope, {})
+            inner[last] = np.array([event.value for event in events.Scalars(name)])
+        return data
 
 
 class BasicLogger(TensorboardLogger):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from rlfast.utils.logger.tensorboard import TensorboardLogger
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-    from rlfast.utils.logger.base import SaveCheckpointFn
+    from rlfast.utils.logger.base import SaveCheckpointFn, TRestoredData
 
 
 _AXES = {"train": "env_step", "test": "env_step", "update": "gradient_step", "info": "epoch"}
@@ -25,12 +26,18 @@ class WandbLogger(BaseLogger):
     :param train_interval: see :class:`BaseLogger`, as are the next three.
     :param save_interval: epochs between two checkpoints.
     :param write_flush: accepted for compatibility; Weights & Biases decides when to send.
-    :param project: of Weights & Biases. Default: ``"rlfast"``.
+    :param project: of Weights & Biases. Default: what ``WANDB_PROJECT`` in the environment says, or ``"rlfast"``.
     :param name: of the run; by default Weights & Biases invents one.
     :param entity: user or team.
     :param run_id: goes on with this run, which makes :meth:`restore_data` find where it stood.
     :param config: shown with the run.
     :param monitor_gym: whether films that Gymnasium makes are uploaded as well.
+    :param group: runs of one group are shown together.
+    :param job_type: what the run is for, such as "train".
+    :param disable_stats: whether the load of the machine is left out.
+    :param log_dir: where Weights & Biases keeps its files.
+
+    A run that the script has begun itself (``wandb.init``) is gone on with, and what describes runs is ignored.
     """
 
     def __init__(
@@ -40,28 +47,39 @@ class WandbLogger(BaseLogger):
         update_interval: int = 1000,
         info_interval: int = 1,
         save_interval: int = 1000,
-        write_flush: bool = True,  # noqa: ARG002
+        write_flush: bool = True,
         project: str | None = None,
         name: str | None = None,
         entity: str | None = None,
         run_id: str | None = None,
         config: Any = None,
         monitor_gym: bool = True,
+        *,
+        group: str | None = None,
+        job_type: str | None = None,
+        disable_stats: bool = False,
+        log_dir: str | None = None,
     ) -> None:
         super().__init__(train_interval, test_interval, update_interval, info_interval)
         import wandb
 
         self.save_interval = save_interval
+        self.write_flush = write_flush
         self.last_save_step = -1
         self.tensorboard_logger: TensorboardLogger | None = None
-        self.wandb_run: Any = wandb.init(
-            project=project or "rlfast",
+        self.writer: SummaryWriter | None = None
+        self.wandb_run: Any = wandb.run or wandb.init(
+            project=project or os.getenv("WANDB_PROJECT", "rlfast"),
             name=name,
             entity=entity,
             id=run_id,
             resume="allow",
             config=config,
             monitor_gym=monitor_gym,
+            group=group,
+            job_type=job_type,
+            dir=log_dir,
+            settings=wandb.Settings(x_disable_stats=True) if disable_stats else None,
         )
         for scope, axis in (
             ("train", "env_step"),
@@ -77,6 +95,7 @@ class WandbLogger(BaseLogger):
 
         :param writer: of TensorBoard. :meth:`close` closes it.
         """
+        self.writer = writer
         self.tensorboard_logger = TensorboardLogger(writer)
 
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
@@ -126,3 +145,8 @@ class WandbLogger(BaseLogger):
         self.wandb_run.finish()
         if self.tensorboard_logger is not None:
             self.tensorboard_logger.close()
+
+    @staticmethod
+    def restore_logged_data(log_path: str) -> TRestoredData:
+        """Gives what the writer given to :meth:`load` wrote; see :meth:`TensorboardLogger.restore_logged_data`."""
+        return TensorboardLogger.restore_logged_data(log_path)

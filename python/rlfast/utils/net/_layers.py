@@ -1,12 +1,19 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+
+if TYPE_CHECKING:  # a network that does not say what its state is has any
+    from typing_extensions import TypeVar as _TypeVar
+
+    TRecurrentState = _TypeVar("TRecurrentState", default=Any)
+else:
+    TRecurrentState = TypeVar("TRecurrentState")
 
 ModuleType: TypeAlias = type[nn.Module]
 ArgsType: TypeAlias = tuple[Any, ...] | dict[str, Any] | Sequence[tuple[Any, ...]] | Sequence[dict[str, Any]]
@@ -148,8 +155,8 @@ class MLP(Placed):
         return out
 
 
-class NetBase(Placed, ABC):
-    """The interface of networks inside policies."""
+class NetBase(Placed, ABC, Generic[TRecurrentState]):
+    """The interface of networks inside policies. ``NetBase[Kind]`` says what their hidden state is."""
 
     @abstractmethod
     def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:

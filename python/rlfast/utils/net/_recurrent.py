@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.utils.net._layers import NetBase, TActionShape, device_of, size_of
+from rlfast.utils.net._layers import NetBase, TActionShape, TRecurrentState, device_of, size_of
 
 State = Mapping[str, Any]
 
@@ -38,7 +38,7 @@ def lstm_features(
     return out[:, -1], after
 
 
-class Recurrent(NetBase):
+class Recurrent(NetBase[TRecurrentState]):
     """Long short-term memory (Hochreiter and Schmidhuber 1997) between two linear layers.
 
     Its state is a dict of tensors with the batch first, which collectors keep for each environment, store with each

@@ -1,10 +1,13 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.utils.net._dict_state import get_dict_state_decorator
 from rlfast.utils.net._layers import (
     MLP,
     ArgsType,
@@ -13,11 +16,13 @@ from rlfast.utils.net._layers import (
     Placed,
     TActionShape,
     TLinearLayer,
+    TRecurrentState,
     device_of,
     miniblock,
     size_of,
 )
 from rlfast.utils.net._recurrent import Recurrent
+from rlfast.utils.space_info import ActionSpaceInfo
 
 __all__ = [
     "MLP",
@@ -28,17 +33,23 @@ __all__ = [
     "ModuleType",
     "Net",
     "NetBase",
+    "RandomActor",
     "Recurrent",
     "TActionShape",
     "TLinearLayer",
+    "TRecurrentState",
     "device_of",
+    "get_dict_state_decorator",
     "get_output_dim",
+    "getattr_with_matching_alt_value",
     "miniblock",
     "size_of",
 ]
 
+T = TypeVar("T")
 
-class Net(NetBase):
+
+class Net(NetBase[TRecurrentState]):
     r"""An :class:`MLP` with the heads of value-based learning.
 
     With ``dueling_param`` the features feed two streams (Wang et al., arXiv:1511.06581, equation 9):
@@ -146,6 +157,41 @@ class BaseActor(Placed):
         return self.output_dim
 
 
+class RandomActor(BaseActor):
+    """An actor that looks at nothing.
+
+    :param action_space: of the environment.
+
+    >>> RandomActor(spaces.Discrete(4))(torch.zeros(2, 3))[0].tolist()
+    [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
+    """
+
+    def __init__(self, action_space: spaces.Box | spaces.Discrete) -> None:
+        super().__init__()
+        self.action_space = action_space
+        self.space_info = ActionSpaceInfo.from_space(action_space)
+        self.output_dim = self.space_info.action_dim
+        self.preprocess = nn.Identity()
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether the actions are numbered."""
+        return isinstance(self.action_space, spaces.Discrete)
+
+    def forward(self, obs: Any, state: Any = None, info: Any = None) -> tuple[NDArray[Any], Any]:  # noqa: ARG002
+        """Random actions ``[batch, ...]``, or the same probability for each where they are numbered; and ``state``."""
+        if isinstance(self.action_space, spaces.Box):
+            return np.stack([self.action_space.sample() for _ in range(len(obs))]), state
+        return np.full((len(obs), self.output_dim), 1 / self.output_dim), state
+
+    def compute_action_batch(self, obs: Any) -> NDArray[Any]:
+        """Random actions, one for each observation."""
+        if self.is_discrete:
+            return np.random.randint(self.output_dim, size=len(obs))
+        actions: NDArray[Any] = self(obs)[0]
+        return actions
+
+
 class ActorCritic(nn.Module):
     """Both networks as one, for an optimizer: parameters that they share come once.
 
@@ -202,3 +248,21 @@ def get_output_dim(module: nn.Module, alt_value: int | None) -> int:
     if alt_value is not None and own != alt_value:
         raise ValueError(f"preprocess_net_output_dim is {alt_value}, but {kind} gives {own} numbers")
     return own
+
+
+def getattr_with_matching_alt_value(obj: Any, attr_name: str, alt_value: T | None) -> T:
+    """Give an attribute that may be None, or the value that stands for it then.
+
+    :param obj: has the attribute.
+    :param attr_name: its name.
+    :param alt_value: the value where the attribute is None; else None, or the same.
+    :raises ValueError: both are None, or they differ.
+    """
+    own: T | None = getattr(obj, attr_name)
+    if own is None and alt_value is None:
+        raise ValueError(f"{type(obj).__name__}.{attr_name} is None, and there is no other value for it")
+    if own is not None and alt_value is not None and own != alt_value:
+        raise ValueError(f"{type(obj).__name__}.{attr_name} is {own}, which is not {alt_value}")
+    value = alt_value if own is None else own
+    assert value is not None  # noqa: S101 (for type checkers)
+    return value

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,7 +62,17 @@ class Actor(BaseActor):
         return self.max_action * torch.tanh(self.last(features)), hidden
 
 
-class Critic(Placed):
+class CriticBase(Placed, ABC):
+    """The interface of critics."""
+
+    @abstractmethod
+    def forward(
+        self, obs: NDArray[Any] | torch.Tensor, act: NDArray[Any] | torch.Tensor | None = None, info: Any = None
+    ) -> torch.Tensor:
+        """Compute values ``[batch, 1]``."""
+
+
+class Critic(CriticBase):
     """The value of an observation and an action, or of an observation alone.
 
     :param preprocess_net: gives features of observation and action side by side, such as ``Net(..., concat=True)``.
@@ -70,6 +81,9 @@ class Critic(Placed):
     :param preprocess_net_output_dim: see :class:`Actor`.
     :param linear_layer: makes a layer of its two sizes. Default: ``nn.Linear``.
     :param flatten_input: whether the head flattens the features. Default: True.
+    :param apply_preprocess_net_to_obs_only: whether ``preprocess_net`` is given observations as they are, without the
+        actions, which then stand beside its features: so it may be an actor's network. For values of actions,
+        ``preprocess_net_output_dim`` is then the size of features and action together. Default: False.
 
     >>> from rlfast.utils.net.common import Net
     >>> Critic(Net(4, 2, hidden_sizes=[8], concat=True))(torch.zeros(3, 4), torch.zeros(3, 2)).shape
@@ -84,11 +98,15 @@ class Critic(Placed):
         preprocess_net_output_dim: int | None = None,
         linear_layer: TLinearLayer = nn.Linear,
         flatten_input: bool = True,
+        apply_preprocess_net_to_obs_only: bool = False,
     ) -> None:
         super().__init__()
         self.preprocess = preprocess_net
         self.output_dim = 1
-        features = get_output_dim(preprocess_net, preprocess_net_output_dim)
+        self.apply_preprocess_net_to_obs_only = apply_preprocess_net_to_obs_only
+        features = (apply_preprocess_net_to_obs_only and preprocess_net_output_dim) or get_output_dim(
+            preprocess_net, preprocess_net_output_dim
+        )
         self.last = MLP(
             features, 1, hidden_sizes, device=device, linear_layer=linear_layer, flatten_input=flatten_input
         )
@@ -105,11 +123,13 @@ class Critic(Placed):
         :param act: ``[batch, ...]``; None where values are those of observations.
         """
         device = device_of(self.last)
-        x = torch.as_tensor(obs, dtype=torch.float32, device=device).flatten(1)
+        x = torch.as_tensor(obs, dtype=torch.float32, device=device)
+        x = (features_of(self.preprocess, x, None)[0] if self.apply_preprocess_net_to_obs_only else x).flatten(1)
         if act is not None:
             x = torch.cat([x, torch.as_tensor(act, dtype=torch.float32, device=device).flatten(1)], dim=1)
-        features, _ = features_of(self.preprocess, x, None)
-        value: torch.Tensor = self.last(features)
+        if not self.apply_preprocess_net_to_obs_only:
+            x, _ = features_of(self.preprocess, x, None)
+        value: torch.Tensor = self.last(x)
         return value
 
 
@@ -236,6 +256,8 @@ class RecurrentCritic(Placed):
         hidden_layer_size: int = 128,
     ) -> None:
         super().__init__()
+        self.state_shape = state_shape
+        self.action_shape = action_shape
         self.nn = nn.LSTM(size_of(state_shape), hidden_layer_size, num_layers=layer_num, batch_first=True)
         self.fc2 = nn.Linear(hidden_layer_size + size_of(action_shape), 1)
         self.to(device)

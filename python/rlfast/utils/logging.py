@@ -1,0 +1,175 @@
+"""Log messages of scripts: where they go, how they look, and how a script's main function runs.
+
+All that the standard module ``logging`` has is here as well, so that scripts which import this one need no other.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging as _logging
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from io import StringIO
+from logging import *  # noqa: F403 (the standard module's names, as promised above)
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+T = TypeVar("T")
+
+_log = _logging.getLogger(__name__)
+
+LOG_DEFAULT_FORMAT = "%(levelname)-5s %(asctime)-15s %(name)s:%(funcName)s - %(message)s"
+
+
+class _State:
+    """What :func:`configure` and those that add handlers leave for each other."""
+
+    format = LOG_DEFAULT_FORMAT
+    memory: StringIO | None = None
+    paths: list[str] = []  # noqa: RUF012 (there is one for all)
+
+
+def configure(format: str = LOG_DEFAULT_FORMAT, level: int = _logging.DEBUG) -> None:
+    """Sends log messages to the standard output, and nowhere else.
+
+    :param format: of a message.
+    :param level: messages below it are dropped.
+    """
+    _State.format = format
+    remove_log_handlers()
+    _logging.basicConfig(level=level, format=format, stream=sys.stdout)
+    _logging.getLogger("numba").setLevel(_logging.INFO)  # at a lower level it tells each step of its compiler
+
+
+def remove_log_handlers() -> None:
+    """Takes all handlers off the root logger."""
+    for handler in list(_logging.getLogger().handlers):
+        remove_log_handler(handler)
+
+
+def remove_log_handler(handler: _logging.Handler) -> None:
+    """Takes one handler off the root logger."""
+    _logging.getLogger().removeHandler(handler)
+
+
+def is_log_handler_active(handler: _logging.Handler) -> bool:
+    """Whether the handler is on the root logger."""
+    return handler in _logging.getLogger().handlers
+
+
+def run_main(main_fn: Callable[[], T], format: str = LOG_DEFAULT_FORMAT, level: int = _logging.DEBUG) -> T | None:
+    """Configures logging and runs a function, with a message before it and one after it.
+
+    :param main_fn: what to run.
+    :param format: as in :func:`configure`; so is ``level``.
+    :return: what the function gave; None if it raised an exception, which is then a message.
+    """
+    configure(format=format, level=level)
+    _log.info("Starting")
+    try:
+        result = main_fn()
+    except Exception:
+        _log.exception("Exception during script execution")
+        return None
+    _log.info("Done")
+    return result
+
+
+def run_cli(main_fn: Callable[..., T], format: str = LOG_DEFAULT_FORMAT, level: int = _logging.DEBUG) -> T | None:
+    """Runs a function as :func:`run_main` does, its arguments taken from the command line by ``jsonargparse``.
+
+    :param main_fn: its parameters become options; docstrings of a dataclass's attributes become their help.
+    :param format: as in :func:`configure`; so is ``level``.
+    :return: as from :func:`run_main`.
+    :raises ImportError: ``jsonargparse`` is not installed; says how to.
+    """
+    try:
+        from jsonargparse import auto_cli, set_parsing_settings
+    except ImportError as error:
+        raise ImportError("run_cli needs jsonargparse: pip install 'rlfast[cli]'") from error
+    set_parsing_settings(docstring_parse_attribute_docstrings=True)
+    return run_main(lambda: auto_cli(main_fn), format=format, level=level)
+
+
+def datetime_tag() -> str:
+    """Date and time, for the names of files: ``20240131-235959``."""
+    return datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 (the clock on the wall)
+
+
+def add_file_logger(path: str, register_atexit: bool = True) -> _logging.FileHandler:
+    """Sends log messages to a file as well.
+
+    :param path: of the file, which grows if it is there.
+    :param register_atexit: whether the interpreter says at its end where the file is.
+    :return: the handler, for :func:`remove_log_handler`.
+    """
+    _log.info("Logging to %s ...", path)
+    handler = _logging.FileHandler(path)
+    handler.setFormatter(_logging.Formatter(_State.format))
+    _logging.getLogger().addHandler(handler)
+    if register_atexit:
+        if not _State.paths:
+            atexit.register(_tell_paths)
+        _State.paths.append(path)
+    return handler
+
+
+def _tell_paths() -> None:
+    for path in _State.paths:
+        print(f"A log file was saved to {path}")  # noqa: T201 (the loggers are gone by then)
+
+
+def add_memory_logger() -> None:
+    """Keeps log messages in memory as well, for :func:`get_memory_log`. A second call changes nothing."""
+    if _State.memory is None:
+        _State.memory = StringIO()
+        handler = _logging.StreamHandler(_State.memory)
+        handler.setFormatter(_logging.Formatter(_State.format))
+        _logging.getLogger().addHandler(handler)
+
+
+def get_memory_log() -> str:
+    """The messages since :func:`add_memory_logger`.
+
+    :raises AssertionError: it was never called.
+    """
+    if _State.memory is None:
+        raise AssertionError("no messages are kept: call add_memory_logger first")
+    return _State.memory.getvalue()
+
+
+def set_numerical_fields_to_precision(data: dict[str, Any], precision: int = 3) -> dict[str, Any]:
+    """A copy of a dict with its floats rounded; what is nested stays as it is.
+
+    >>> set_numerical_fields_to_precision({"loss": 0.12345, "epoch": 3})
+    {'loss': 0.123, 'epoch': 3}
+    """
+    return {key: round(value, precision) if isinstance(value, float) else value for key, value in data.items()}
+
+
+class FileLoggerContext:
+    """Sends log messages to a file as well, within a ``with``.
+
+    :param path: of the file, which grows if it is there.
+    :param enabled: False makes it do nothing.
+    """
+
+    def __init__(self, path: str, enabled: bool = True) -> None:
+        self.enabled = enabled
+        self.path = path
+        self._handler: _logging.FileHandler | None = None
+
+    def __enter__(self) -> None:
+        if self.enabled:
+            self._handler = add_file_logger(self.path, register_atexit=False)
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._handler is not None:
+            remove_log_handler(self._handler)
+            self._handler.close()
+            self._handler = None

@@ -1,0 +1,66 @@
+"""Modes of modules that hold within a ``with``, and the distribution that random actions have."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from torch import nn
+from torch.distributions import Categorical, Distribution, Uniform
+
+
+@contextmanager
+def torch_train_mode(module: nn.Module, enabled: bool = True) -> Iterator[None]:
+    """Puts a module into training mode, or out of it, and back in the end.
+
+    :param module: with all that it holds.
+    :param enabled: whether it is training.
+
+    >>> net = nn.Dropout()
+    >>> with torch_train_mode(net, False):
+    ...     net.training
+    False
+    >>> net.training
+    True
+    """
+    before = module.training
+    module.train(enabled)
+    try:
+        yield
+    finally:
+        module.train(before)
+
+
+@contextmanager
+def policy_within_training_step(policy: Any, enabled: bool = True) -> Iterator[None]:
+    """Sets ``policy.is_within_training_step``, and sets it back in the end.
+
+    :param policy: which asks it, say to draw actions at random only while it is trained.
+    :param enabled: the value.
+    """
+    before = policy.is_within_training_step
+    policy.is_within_training_step = enabled
+    try:
+        yield
+    finally:
+        policy.is_within_training_step = before
+
+
+def create_uniform_action_dist(action_space: spaces.Box | spaces.Discrete, batch_size: int = 1) -> Distribution:
+    """The distribution from which one sample is ``batch_size`` random actions.
+
+    :param action_space: of an environment. The numbers of a ``Discrete`` space begin at zero.
+    :param batch_size: number of actions.
+    :raises ValueError: it is neither a ``Box`` nor ``Discrete``.
+
+    >>> create_uniform_action_dist(spaces.Discrete(3), 2).probs.shape
+    torch.Size([2, 3])
+    """
+    if isinstance(action_space, spaces.Box):
+        shape = (batch_size, *action_space.shape)
+        low, high = (torch.as_tensor(bound, dtype=torch.float32) for bound in (action_space.low, action_space.high))
+        return Uniform(low.expand(shape).clone(), high.expand(shape).clone())
+    if isinstance(action_space, spaces.Discrete):
+        return Categorical(torch.ones(batch_size, int(action_space.n)))
+    raise ValueError(f"the space must be a Box or Discrete, got {action_space}")
