@@ -135,21 +135,32 @@ class Fields(Settling):
 
     # -- conversions ---------------------------------------------------------------------------------------------------
 
-    def to_numpy(self) -> None:
-        """Turns all tensors into arrays, in place; those on the CPU keep their memory."""
-        self._convert(lambda value: value.detach().cpu().numpy() if is_tensor(value) else value)
+    def to_numpy(self) -> Self:
+        """Turns all tensors into arrays, in place; those on the CPU keep their memory.
 
-    def to_torch(self, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> None:
+        :return: this batch.
+        """
+        self._convert(lambda value: value.detach().cpu().numpy() if is_tensor(value) else value)
+        return self
+
+    def to_torch(self, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> Self:
         """Turns all arrays into tensors, in place; on the CPU they keep the memory of writable arrays of that dtype.
 
         :param dtype: of all tensors; None keeps each field's own.
         :param device: of all tensors.
+        :return: this batch.
         :raises TypeError: a field holds no numbers; then nothing is converted.
         """
         self._convert(lambda value: to_tensor(value, dtype, device))
+        return self
 
-    to_numpy_ = to_numpy
-    to_torch_ = to_torch
+    def to_numpy_(self) -> None:
+        """Does what :meth:`to_numpy` does, and gives nothing."""
+        self.to_numpy()
+
+    def to_torch_(self, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> None:
+        """Does what :meth:`to_torch` does, and gives nothing."""
+        self.to_torch(dtype, device)
 
     def _convert(self, convert: Callable[[Any], Any]) -> None:
         """Replaces every value at any depth, or none if one cannot be converted."""

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data._arithmetic import Arithmetic
+from rlfast.data._distributions import dist_to_atleast_2d, get_len_of_dist, get_sliced_dist, is_distribution
 from rlfast.data._fields import parse as _parse
 from rlfast.data._fields import set_fields
 from rlfast.data._values import is_number, is_numeric, is_tensor
-from rlfast.data.types import BatchProtocol, IndexType, TBatch, arr_type
+from rlfast.data._whole import Whole
+from rlfast.data.types import BatchProtocol, IndexType, TBatch
 
 if TYPE_CHECKING:
     from rlfast.data._batch_ops import alloc_by_keys_diff, create_value
+    from rlfast.data.types import TArr, arr_type
 
 __all__ = [
     "Batch",
     "BatchProtocol",
     "IndexType",
+    "TArr",
     "TBatch",
     "alloc_by_keys_diff",
     "arr_type",
     "create_value",
+    "dist_to_atleast_2d",
+    "get_len_of_dist",
+    "get_sliced_dist",
     "wrap",
 ]
 
 
-class Batch(Arithmetic):
+class Batch(Whole):
     """A dict of arrays, tensors and nested batches whose rows are read and written together.
 
     Numbers become zero-dimensional arrays, lists become arrays, a dict becomes a ``Batch``, and a list or object array
@@ -61,6 +68,15 @@ class Batch(Arithmetic):
     (2, [], [1, 1])
     """
 
+    # For those who ask how it is called: the native __init__ has no signature.
+    __signature__: ClassVar = inspect.Signature(
+        [
+            inspect.Parameter("batch_dict", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
+            inspect.Parameter("copy", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False),
+            inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+        ]
+    )
+
     if TYPE_CHECKING:
 
         def __init__(
@@ -87,7 +103,17 @@ class Batch(Arithmetic):
             return fields[index]
         if not fields:
             raise IndexError("a Batch without fields has no rows")
-        return wrap({k: wrap({}) if isinstance(v, Batch) and not v.__dict__ else v[index] for k, v in fields.items()})
+        try:
+            return wrap(
+                {k: wrap({}) if isinstance(v, Batch) and not v.__dict__ else v[index] for k, v in fields.items()}
+            )
+        except TypeError:
+            if not any(is_distribution(value) for value in fields.values()):
+                raise
+        rows = {
+            k: get_sliced_dist(v, index) if is_distribution(v) else wrap({k: v})[index][k] for k, v in fields.items()
+        }
+        return wrap(rows)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Sets the field of that name, or the rows at ``index`` of every field to those of a ``Batch`` or dict.
@@ -131,6 +157,8 @@ class Batch(Arithmetic):
                     lengths.append(len(value))
             elif getattr(value, "ndim", 0) > 0:
                 lengths.append(len(value))
+            elif is_distribution(value):
+                lengths.append(get_len_of_dist(value))
             else:
                 raise TypeError(f"a Batch has no length when a field is a single value: {key} = {value!r}")
         if not lengths:
@@ -162,6 +190,20 @@ class Batch(Arithmetic):
             starts.pop()
         for start, stop in pairwise([*starts, length]):
             yield self[order[start:stop]]
+
+    def dropnull(self) -> Batch:
+        """The rows in which no value is missing, at any depth; see :meth:`isnull`.
+
+        Numbers that stood beside None, as objects, become an array of numbers.
+
+        >>> Batch(a=[None, 2, 3], b=[4.0, 5.0, float("nan")]).dropnull().a
+        array([2])
+        """
+        if not self.__dict__:
+            return wrap({})
+        rows: Batch = self[[i for i, row in enumerate(self) if not row.hasnull()]]
+        rows.apply_values_transform(lambda v: list(v) if isinstance(v, np.ndarray) and v.dtype.hasobject else v, True)
+        return rows
 
     # -- many batches --------------------------------------------------------------------------------------------------
 
@@ -293,4 +335,8 @@ def __getattr__(name: str) -> Any:
         from rlfast.data import _batch_ops
 
         return getattr(_batch_ops, name)
+    if name in {"TArr", "arr_type"}:  # they need torch
+        from rlfast.data import types
+
+        return getattr(types, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,13 +10,19 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, overload, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import torch
 
-arr_type: TypeAlias = "torch.Tensor | NDArray[Any]"
-IndexType: TypeAlias = "slice | int | NDArray[Any] | list[int]"
+    arr_type: TypeAlias = torch.Tensor | NDArray[Any]
+    TArr: TypeAlias = arr_type
+    IndexType: TypeAlias = slice | int | NDArray[Any] | list[int]
+else:
+    IndexType = slice | int | np.ndarray | list[int]
+
+TNestedDictValue: TypeAlias = np.ndarray[Any, Any] | dict[str, "TNestedDictValue"]
 TBatch = TypeVar("TBatch", bound="BatchProtocol")
 
 
@@ -165,3 +171,13 @@ class ImitationBatchProtocol(ActBatchProtocol, Protocol):
     state: dict[str, Any] | BatchProtocol | NDArray[Any] | None
     q_value: torch.Tensor
     imitation_logits: torch.Tensor
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"TArr", "arr_type"}:  # they name torch, which is imported only for those who ask
+        import torch
+
+        value = torch.Tensor | np.ndarray
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,9 @@
 """Distributions over actions: those of torch where they will do, and lean ones where the update spends its time.
 
 Each is a ``torch.distributions.Distribution``, and none checks its arguments: that costs more than the arithmetic, and
-waits for the device. Letters in shapes: B batch, D action dimensions, A actions.
+waits for the device. ``dist[index]`` has the rows at an index.
+
+Letters in shapes: B batch, D action dimensions, A actions.
 """
 
 import math
@@ -51,6 +53,9 @@ class DiagonalNormal(Distribution):
         self.scale = scale
         super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=False)
 
+    def __getitem__(self, index: Any) -> "DiagonalNormal":
+        return DiagonalNormal(self.loc[index], self.scale[index])
+
     @property
     def mean(self) -> torch.Tensor:
         return self.loc
@@ -98,6 +103,9 @@ class SquashedNormal(Distribution):
         self.base = DiagonalNormal(loc, scale)
         super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=False)
 
+    def __getitem__(self, index: Any) -> "SquashedNormal":
+        return SquashedNormal(self.base.loc[index], self.base.scale[index])
+
     @property
     def mode(self) -> torch.Tensor:
         """The action of the mean; the tangent has moved the greatest density elsewhere."""
@@ -143,6 +151,9 @@ class Categorical(Distribution):
         self.logits = logits.log_softmax(-1)
         super().__init__(logits.shape[:-1], validate_args=False)
 
+    def __getitem__(self, index: Any) -> "Categorical":
+        return Categorical(self.logits[index])
+
     @property
     def probs(self) -> torch.Tensor:
         return self.logits.exp()
@@ -181,6 +192,10 @@ class MultiCategorical(Distribution):
             raise ValueError(f"the choices {sizes} need {sum(sizes)} logits, got {logits.shape[-1]}")
         self.choices = [Categorical(part) for part in logits.split_with_sizes(sizes, -1)]
         super().__init__(logits.shape[:-1], torch.Size([len(sizes)]), validate_args=False)
+
+    def __getitem__(self, index: Any) -> "MultiCategorical":
+        logits = torch.cat([choice.logits[index] for choice in self.choices], -1)
+        return MultiCategorical(logits, [choice.logits.shape[-1] for choice in self.choices])
 
     @property
     def mode(self) -> torch.Tensor:

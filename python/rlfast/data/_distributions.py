@@ -1,0 +1,102 @@
+"""Distributions of torch as fields of a batch: their rows, and how many they have."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from torch.distributions import Distribution
+
+    TDistribution = TypeVar("TDistribution", bound=Distribution)
+else:
+    TDistribution = TypeVar("TDistribution")
+
+
+def is_distribution(value: Any) -> TypeGuard[Distribution]:
+    """Whether ``value`` is a distribution of torch; who holds one has imported torch, so it is not imported to ask."""
+    distributions = sys.modules.get("torch.distributions")
+    return distributions is not None and isinstance(value, distributions.Distribution)
+
+
+def get_sliced_dist(dist: TDistribution, index: Any) -> TDistribution:
+    """The distribution of the rows at ``index``.
+
+    :param dist: one that has rows itself, as those of :mod:`rlfast.functional` do, or torch's Categorical, Bernoulli,
+        Normal or Uniform, also within Independent.
+    :param index: along the axes of ``dist.batch_shape``.
+    :raises NotImplementedError: it is another distribution.
+
+    >>> import torch
+    >>> get_sliced_dist(torch.distributions.Normal(torch.zeros(4, 2), torch.ones(4, 2)), slice(1, 3)).batch_shape
+    torch.Size([2, 2])
+    """
+    sliced: TDistribution = _with_parameters(dist, lambda parameter: parameter[index], index)
+    return sliced
+
+
+def dist_to_atleast_2d(dist: TDistribution) -> TDistribution:
+    """The distribution as one row, unless it has rows already.
+
+    :raises NotImplementedError: as from :func:`get_sliced_dist`.
+    """
+    return dist if dist.batch_shape else get_sliced_dist(dist, None)
+
+
+def get_len_of_dist(dist: Distribution) -> int:
+    """The number of rows.
+
+    :raises TypeError: it has none.
+    """
+    if not dist.batch_shape:
+        raise TypeError(f"a distribution without rows has no length: {dist}")
+    return dist.batch_shape[0]
+
+
+def equal(dist: Distribution, other: Any) -> bool:
+    """Whether two distributions are of one class, with the same parameters."""
+    if type(dist) is not type(other):
+        return False
+    ours, theirs = _state(dist), _state(other)
+    return ours.keys() == theirs.keys() and all(_same(value, theirs[name]) for name, value in ours.items())
+
+
+def _state(dist: Distribution) -> dict[str, Any]:
+    """What a distribution holds; of probabilities and their logarithms, one of which it may infer, what was given."""
+    state = dict(dist.__dict__)
+    if "_param" in state:
+        state.pop("probs", None)
+        state.pop("logits", None)
+    state.pop("_validate_args", None)
+    return state
+
+
+def _same(value: Any, other: Any) -> bool:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return isinstance(other, torch.Tensor) and torch.equal(value, other)
+    if isinstance(value, list):
+        return isinstance(other, list) and len(value) == len(other) and all(map(_same, value, other))
+    return equal(value, other) if is_distribution(value) else bool(value == other)
+
+
+def _with_parameters(dist: Any, change: Callable[[torch.Tensor], torch.Tensor], index: Any) -> Any:
+    from torch.distributions import Bernoulli, Categorical, Independent, Normal, Uniform
+
+    if hasattr(type(dist), "__getitem__"):
+        return dist[index]
+    if isinstance(dist, Independent):
+        return type(dist)(_with_parameters(dist.base_dist, change, index), dist.reinterpreted_batch_ndims)
+    if isinstance(dist, Categorical | Bernoulli):
+        name = "logits" if dist._param is dist.__dict__.get("logits") else "probs"  # noqa: SLF001 (no one else knows)
+        return type(dist)(**{name: change(dist._param)}, validate_args=False)  # noqa: SLF001
+    if isinstance(dist, Normal | Uniform):
+        parameters = {name: change(getattr(dist, name)) for name in dist.arg_constraints}
+        return type(dist)(**parameters, validate_args=False)
+    raise NotImplementedError(
+        f"the rows of a {type(dist).__name__} are not known; give its class a __getitem__, or keep its parameters"
+    )

@@ -1,0 +1,175 @@
+"""What is done to all values of a batch at once: functions applied, missing values found, batches compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast.data._arithmetic import Arithmetic
+from rlfast.data._distributions import dist_to_atleast_2d, equal, is_distribution
+from rlfast.data._fields import Fields, parse, set_fields
+from rlfast.data._values import is_tensor
+
+
+class Whole(Arithmetic):
+    """Fields of which all values are looked at or changed at once."""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is a ``Batch`` of the same names, types and values.
+
+        Tensors are compared as arrays, a single number with an array of one, and NaN is not equal to itself.
+        """
+        if not isinstance(other, Whole):
+            return False
+        ours, theirs = self.__dict__, other.__dict__
+        return ours.keys() == theirs.keys() and all(_equal(value, theirs[key]) for key, value in ours.items())
+
+    # As an entry of sets and dicts, a batch is the object that it is: it may change while it is in there.
+    __hash__ = object.__hash__
+
+    def apply_values_transform(self, values_transform: Callable[[Any], Any], inplace: bool = False) -> Self | None:
+        """Replaces each value that is no ``Batch``, at any depth, by what a function gives for it.
+
+        :param values_transform: of a value.
+        :param inplace: replace them in this batch.
+        :return: a new batch; None where it is in place.
+
+        >>> from rlfast.data import Batch
+        >>> Batch(a=[1, 2], b={"c": [3]}).apply_values_transform(np.sum)
+        Batch(
+            a: array(3),
+            b: Batch(
+                   c: array(3),
+               ),
+        )
+        """
+        if inplace:
+            self._convert(lambda value: parse(values_transform(value), type(self)))
+            return None
+        new = {
+            key: value.apply_values_transform(values_transform)
+            if isinstance(value, Whole)
+            else parse(values_transform(value), type(self), key)
+            for key, value in self.__dict__.items()
+        }
+        return _made(type(self), new)
+
+    def isnull(self) -> Self:
+        """Where values are missing: None, NaN or "not a time"; arrays of booleans, shaped as the values are."""
+        return _made(
+            type(self),
+            {
+                key: value.isnull() if isinstance(value, Whole) else _is_null(value)
+                for key, value in self.__dict__.items()
+            },
+        )
+
+    def hasnull(self) -> bool:
+        """Whether any value is missing."""
+        return any(
+            value.hasnull() if isinstance(value, Whole) else bool(_is_null(value).any())
+            for value in self.__dict__.values()
+        )
+
+    def set_array_at_key(
+        self, arr: NDArray[Any], key: str, index: Any = None, default_value: float | None = None
+    ) -> None:
+        """Sets a field, or some of its rows.
+
+        :param arr: the rows.
+        :param key: the name of the field.
+        :param index: of the rows; None for all of them.
+        :param default_value: what a new field has in the other rows; None is NaN among floats.
+        :raises ValueError: there are not as many rows as in the batch, or the field is a ``Batch``.
+        :raises TypeError: the dtype of ``arr`` has nothing for ``default_value``.
+        """
+        if index is None:
+            if len(arr) != len(self):
+                raise ValueError(f"got {len(arr)} rows for a Batch of {len(self)}; give their index as well")
+            self.__dict__[key] = parse(arr, type(self), key)
+            return
+        if key not in self.__dict__:
+            try:
+                self.__dict__[key] = np.full(len(self), default_value, dtype=arr.dtype)
+            except TypeError as error:
+                raise TypeError(
+                    f"rows without a value cannot be {default_value} among {arr.dtype}; give another default_value"
+                ) from error
+        elif isinstance(self.__dict__[key], Fields):
+            raise ValueError(f"field {key!r} is a Batch; set the rows of its fields")
+        self.__dict__[key][index] = arr
+
+    def replace_empty_batches_by_none(self) -> None:
+        """Puts None in the place of batches without fields, at any depth."""
+        for key, value in self.__dict__.items():
+            if isinstance(value, Whole):
+                if value.__dict__:
+                    value.replace_empty_batches_by_none()
+                else:
+                    self.__dict__[key] = None
+
+    def to_at_least_2d(self) -> Self:
+        """A new batch in which single values and rows have axes of length 1 before them, until there are two axes."""
+        new = self.apply_values_transform(_at_least_2d)
+        assert new is not None  # noqa: S101 (for type checkers)
+        return new
+
+
+B = TypeVar("B", bound=Fields)
+
+
+def _made(cls: type[B], fields: dict[str, Any]) -> B:
+    new = object.__new__(cls)
+    set_fields(new, fields)
+    return new
+
+
+def _at_least_2d(value: Any) -> Any:
+    if is_tensor(value):
+        return value.reshape(1, -1) if value.ndim < 2 else value
+    return dist_to_atleast_2d(value) if is_distribution(value) else np.atleast_2d(value)
+
+
+def _is_null(value: Any) -> NDArray[np.bool_]:
+    array: NDArray[Any] = value.detach().cpu().numpy() if is_tensor(value) else np.asanyarray(value)
+    if array.dtype.kind in "fc":
+        return np.asarray(np.isnan(array))
+    if array.dtype.kind in "mM":
+        return np.asarray(np.isnat(array))
+    if array.dtype != object:
+        return np.zeros(array.shape, bool)
+    return np.array([_is_missing(entry) for entry in array.flat], bool).reshape(array.shape)
+
+
+def _is_missing(entry: Any) -> bool:
+    """Whether an object stands for nothing; NaN and "not a time" differ from themselves."""
+    return entry is None or (isinstance(entry, float | complex | np.generic) and bool(entry != entry))  # noqa: PLR0124
+
+
+def _equal(value: Any, other: Any) -> bool:
+    if isinstance(value, Whole) or isinstance(other, Whole):
+        return bool(value == other)
+    if is_distribution(value):
+        return equal(value, other)
+    a, b = (np.atleast_1d(x.detach().cpu().numpy() if is_tensor(x) else np.asanyarray(x)) for x in (value, other))
+    if a.dtype.kind in "US" and b.dtype == object:
+        a = a.astype(object)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype != object:
+        return bool(np.array_equal(a, b))
+    return all(_equal_objects(x, y) for x, y in zip(a.flat, b.flat, strict=True))
+
+
+def _equal_objects(x: Any, y: Any) -> bool:
+    if isinstance(x, np.ndarray | Whole) or is_tensor(x) or is_distribution(x):
+        return _equal(x, y)
+    if x is y:
+        return True
+    try:
+        return type(x) is type(y) and bool(x == y)
+    except ValueError:  # lists of arrays, which answer with an array
+        return len(x) == len(y) and all(map(_equal_objects, x, y))
