@@ -361,10 +361,10 @@ class Machine:
         return list(self.registers[r].split(size, shuffle, merge_last))
 
     def do_to_numpy(self, r):
-        return self.registers[r].to_numpy()
+        self.registers[r].to_numpy()  # ours gives the batch itself as well
 
     def do_to_torch(self, r, dtype):
-        return self.registers[r].to_torch(dtype=dtype and getattr(torch, dtype))
+        self.registers[r].to_torch(dtype=dtype and getattr(torch, dtype))
 
     def do_convert(self, _r, function, spec):
         return getattr(self.data, function)(self.build(spec))
