@@ -229,6 +229,7 @@ def test_the_scalars_of_a_row_become_arrays_when_copied():
     assert isinstance(row.a, np.int64)
     assert isinstance(copy.deepcopy(row).a, np.ndarray)
 
+
 def test_repr():
     batch = Batch(a=np.zeros((2, 2)), long=Batch(b=None, c=Batch()), e="text")
     assert repr(batch) == (

@@ -3,7 +3,7 @@ import typing
 
 import numpy as np
 import pytest
-import torch  # noqa: F401 (the annotations name it)
+import torch
 
 from rlfast.data import Batch, types
 from rlfast.data.types import BatchProtocol
@@ -44,3 +44,14 @@ def test_a_batch_has_what_the_protocol_asks_for():
     assert missing == []
     assert isinstance(Batch(a=np.zeros(1)), BatchProtocol)
     assert not isinstance({"a": 1}, BatchProtocol)
+
+
+def test_types_of_fields_and_indices_are_types():
+    assert {np.ndarray, torch.Tensor} == set(typing.get_args(types.arr_type))
+    assert types.TArr == types.arr_type
+    assert {slice, int, np.ndarray} < set(typing.get_args(types.IndexType))
+    from rlfast.data import batch
+
+    assert (batch.arr_type, batch.IndexType) == (types.arr_type, types.IndexType)
+    assert isinstance(np.zeros(1), types.arr_type)
+    assert typing.get_type_hints(types.RolloutBatchProtocol)["act"] == types.arr_type

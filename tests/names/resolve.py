@@ -117,8 +117,12 @@ def differences(line: Line) -> Iterator[tuple[str, str]]:
                 yield name, "missing"
         elif by_place and (place >= len(positional) or positional[place] != name):
             yield name, "at another place"
-        elif default is not MISSING and ours[name].default != default:
+        elif default is not MISSING and _plain(ours[name].default) != _plain(default):
             yield name, f"{default!r} by default, ours {ours[name].default!r}"
+
+
+def _plain(default: Any) -> Any:
+    return tuple(default) if isinstance(default, list) else default
 
 
 _PARAMETER = re.compile(

@@ -8,7 +8,7 @@ are not run (see :mod:`rlfast.data._plain_pickle`), links are refused, and no mo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from rlfast.data.batch import Batch, parse, wrap
 
 if TYPE_CHECKING:
     import h5py
+
+#: What :func:`to_hdf5` takes: what HDF5 has no type for is pickled.
+Hdf5ConvertibleValues: TypeAlias = object
+Hdf5ConvertibleType: TypeAlias = dict[str, Hdf5ConvertibleValues]
 
 #: No filter of HDF5 packs more than this many bytes into one (deflate: 1032).
 _MAX_COMPRESSION = 1100

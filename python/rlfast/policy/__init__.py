@@ -5,7 +5,7 @@ from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
 from rlfast.policy.modelfree.dqn import DQNPolicy
 from rlfast.policy.modelfree.ppo import PPOPolicy
 from rlfast.policy.modelfree.sac import SACPolicy
-from rlfast.policy.random import RandomPolicy
+from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
 
 __all__ = [
     "ActingPolicy",
@@ -14,6 +14,7 @@ __all__ = [
     "BasePolicy",
     "DQNPolicy",
     "FixedAlpha",
+    "MARLRandomPolicy",
     "PPOPolicy",
     "RandomPolicy",
     "SACPolicy",

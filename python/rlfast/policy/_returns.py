@@ -8,12 +8,27 @@ from numpy.typing import NDArray
 
 from rlfast import _core
 from rlfast.functional.losses import bootstrapped_return
+from rlfast.functional.returns import discounted_returns
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
     from rlfast.data.types import BatchWithReturnsProtocol, RolloutBatchProtocol
 
 Index: TypeAlias = NDArray[np.int64]
+
+
+def episode_mc_return_to_go(rewards: NDArray[Any], gamma: float = 0.99) -> NDArray[np.float64]:
+    """Give the discounted sums of an episode's rewards from each step on.
+
+    :param rewards: of one episode, from its first step to its last.
+    :param gamma: discount. Default: 0.99.
+
+    >>> episode_mc_return_to_go(np.array([1.0, 0.0, 4.0]), gamma=0.5).tolist()
+    [2.0, 2.0, 4.0]
+    """
+    rewards = np.asarray(rewards, np.float64)
+    ends = np.arange(1, len(rewards) + 1) == len(rewards)
+    return discounted_returns(rewards, ends, gamma=gamma)
 
 
 class ReturnEstimation:

@@ -12,7 +12,7 @@ from torch import nn
 from rlfast.exploration import BaseNoise
 from rlfast.policy._compiled import CompiledUpdate, check_compilable
 from rlfast.policy._lagged import LaggedNetworks
-from rlfast.policy._returns import Index, ReturnEstimation
+from rlfast.policy._returns import Index, ReturnEstimation, episode_mc_return_to_go
 from rlfast.policy.acting import ActingPolicy
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers, RunningMeanStd
@@ -29,6 +29,7 @@ __all__ = [
     "TTrainingStats",
     "TrainingStats",
     "TrainingStatsWrapper",
+    "episode_mc_return_to_go",
 ]
 
 TTrainingStats = TypeVar("TTrainingStats", bound=TrainingStats)

@@ -1,6 +1,6 @@
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from gymnasium.spaces import Discrete
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 @dataclass(kw_only=True)
 class RandomTrainingStats(TrainingStats):
     """Nothing was learned, so there is nothing to tell."""
+
+
+TRandomTrainingStats = TypeVar("TRandomTrainingStats", bound=RandomTrainingStats)
 
 
 class RandomPolicy(BasePolicy):
@@ -45,6 +48,14 @@ class RandomPolicy(BasePolicy):
         space = deepcopy(self.action_space)  # the environment may own the stream of the original
         space.seed(int(self.rng.integers(2**31)))
         return np.stack([space.sample() for _ in range(size)])
+
+
+#: What Tianshou 1.1 calls them.
+MARLRandomPolicy, MARLRandomTrainingStats, TMARLRandomTrainingStats = (
+    RandomPolicy,
+    RandomTrainingStats,
+    TRandomTrainingStats,
+)
 
 
 def action_mask(obs: Any) -> Any:

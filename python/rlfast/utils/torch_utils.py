@@ -39,7 +39,7 @@ def policy_within_training_step(policy: Any, enabled: bool = True) -> Iterator[N
     :param policy: which asks it, say to draw actions at random only while it is trained.
     :param enabled: the value.
     """
-    before = policy.is_within_training_step
+    before = getattr(policy, "is_within_training_step", False)
     policy.is_within_training_step = enabled
     try:
         yield

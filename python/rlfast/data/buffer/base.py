@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from rlfast.data.buffer._writing import Writing
 if TYPE_CHECKING:
     from rlfast.data.buffer._relabel import Hindsight
 
+TBuffer = TypeVar("TBuffer", bound="ReplayBuffer")
 IndexLike = int | slice | list[int] | NDArray[Any]
 _STACKED = frozenset({"obs", "obs_next", "info", "policy"})
 

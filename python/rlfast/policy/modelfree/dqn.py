@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -37,6 +37,9 @@ class DQNTrainingStats(TrainingStats):
 
     loss: float
     """The loss before the step."""
+
+
+TDQNTrainingStats = TypeVar("TDQNTrainingStats", bound=DQNTrainingStats)
 
 
 class DQNPolicy(BasePolicy):

@@ -1,6 +1,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -37,6 +37,9 @@ class PPOTrainingStats(TrainingStats):
     vf_loss: SequenceSummaryStats
     ent_loss: SequenceSummaryStats
     """The entropy itself."""
+
+
+TPPOTrainingStats = TypeVar("TPPOTrainingStats", bound=PPOTrainingStats)
 
 
 class PPOPolicy(BasePolicy):

@@ -1,7 +1,7 @@
 import math
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import gymnasium as gym
 import torch
@@ -43,6 +43,9 @@ class SACTrainingStats(TrainingStats):
     alpha: float | None = None
     alpha_loss: float | None = None
     """None for a fixed temperature."""
+
+
+TSACTrainingStats = TypeVar("TSACTrainingStats", bound=SACTrainingStats)
 
 
 class SACPolicy(BasePolicy):
