@@ -60,15 +60,16 @@ def answer(
     envs._shown = rows.obs  # noqa: SLF001
     infos = rows.info.columns() if rows.info else {}
     if envs.autoreset_mode is AutoresetMode.SAME_STEP and np.count_nonzero(done := rows.done):
-        infos = {**_final(rows, done), **infos}
+        infos = {**final(rows, done), **infos}
     return shown(envs), rows.rew, rows.terminated, rows.truncated, infos
 
 
-def _final(rows: Rows, done: NDArray[np.bool_]) -> dict[str, Any]:
+def final(rows: Rows, done: NDArray[np.bool_]) -> dict[str, Any]:
+    """SAME_STEP: what infos tell of the episodes that ended."""
     obs = _tree.objects([None] * len(done))
-    final = _tree.each(rows.obs_next)
+    ended = _tree.each(rows.obs_next)
     for k in np.flatnonzero(done):
-        obs[k] = final[k]
+        obs[k] = ended[k]
     info = {} if rows.final_info is None else rows.final_info.columns()
     return {"final_obs": obs, "_final_obs": done, "final_info": info, "_final_info": done.copy()}
 

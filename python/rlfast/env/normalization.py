@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlfast.env._arguments import Ids
     from rlfast.env.backend import Rows, Tree
     from rlfast.env.info import Info
-    from rlfast.env.vector import BaseVectorEnv, Seeds
+    from rlfast.env.vector import Seeds
 
 
 class VectorEnvNormObs(VectorEnvWrapper):
@@ -30,7 +30,8 @@ class VectorEnvNormObs(VectorEnvWrapper):
     seen, hand them over and let them be:
     ``VectorEnvNormObs(test_envs, update_obs_rms=False).set_obs_rms(train_envs.get_obs_rms())``.
 
-    :param venv: the vector environment to wrap; its observations are arrays (a ``Box``).
+    :param venv: the vector environment to wrap, as for :class:`VectorEnvWrapper`; its observations are arrays (a
+        ``Box``).
     :param update_obs_rms: whether what is seen changes the statistics.
     :raises TypeError: observations of another kind.
 
@@ -43,11 +44,11 @@ class VectorEnvNormObs(VectorEnvWrapper):
     >>> envs.close()
     """
 
-    def __init__(self, venv: BaseVectorEnv, update_obs_rms: bool = True) -> None:
+    def __init__(self, venv: Any, update_obs_rms: bool = True) -> None:
         super().__init__(venv)
-        if not isinstance(venv.single_observation_space, gym.spaces.Box):
+        if not isinstance(self.venv.single_observation_space, gym.spaces.Box):
             raise TypeError(
-                f"VectorEnvNormObs scales arrays, but observations are of {venv.single_observation_space}: "
+                f"VectorEnvNormObs scales arrays, but observations are of {self.venv.single_observation_space}: "
                 "use gymnasium.wrappers.FlattenObservation around each environment first"
             )
         self.update_obs_rms = update_obs_rms
@@ -79,7 +80,7 @@ class VectorEnvNormObs(VectorEnvWrapper):
             raise ValueError(f"got statistics of shape {mean.shape} and {var.shape} for observations of shape {shape}")
         self.obs_rms.mean, self.obs_rms.var, self.obs_rms.count = mean, var, int(state["count"])
 
-    def _scaled(self, obs: NDArray[Any]) -> NDArray[Any]:
+    def _norm_obs(self, obs: NDArray[Any]) -> NDArray[Any]:
         return self.obs_rms.norm(obs).astype(self._dtype, copy=False)
 
     def _saw(self, obs: NDArray[Any]) -> None:
@@ -92,14 +93,14 @@ class VectorEnvNormObs(VectorEnvWrapper):
         """As :meth:`BaseVectorEnv.reset_rows`, scaled."""
         obs, info = super().reset_rows(id, seed, options)
         self._saw(obs)
-        return self._scaled(obs), info
+        return self._norm_obs(obs), info
 
     def recv(self, min_ready: int | None = None, timeout: float | None = None) -> Rows:
         """As :meth:`BaseVectorEnv.recv`, scaled."""
         rows = super().recv(min_ready, timeout)
         self._saw(rows.obs_next)
         if rows.obs is rows.obs_next:
-            obs = self._scaled(rows.obs)
+            obs = self._norm_obs(rows.obs)
             return replace(rows, obs=obs, obs_next=obs)
         self._saw(rows.obs[rows.done])
-        return replace(rows, obs=self._scaled(rows.obs), obs_next=self._scaled(rows.obs_next))
+        return replace(rows, obs=self._norm_obs(rows.obs), obs_next=self._norm_obs(rows.obs_next))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
+from rlfast.env import _some
+from rlfast.env.adapters import as_vector_env
 from rlfast.env.vector import BaseVectorEnv
 
 if TYPE_CHECKING:
@@ -17,20 +19,32 @@ if TYPE_CHECKING:
     from rlfast.env._arguments import Ids
     from rlfast.env.backend import Rows, Tree
     from rlfast.env.info import Info
-    from rlfast.env.vector import Seeds
+    from rlfast.env.vector import Seeds, VectorStep
 
 
 class VectorEnvWrapper(BaseVectorEnv):
     """Passes everything on to the wrapped vector environment; subclasses change what they need to.
 
     Whoever overrides :meth:`reset_rows`, :meth:`send` and :meth:`recv` changes both protocols and what collectors see.
+    Those who override :meth:`step` and :meth:`reset`, as one does for Tianshou, call those of ``self.venv`` in them.
 
-    :param venv: the vector environment to wrap.
+    :param venv: the vector environment to wrap: one of ours, or one that :func:`~rlfast.env.as_vector_env` takes, which
+        is adapted first.
+    :raises TypeError: it is none.
     """
 
-    def __init__(self, venv: BaseVectorEnv) -> None:  # not super().__init__: there is no backend of its own
-        self.venv = venv
-        self._shown = None
+    _shown = None
+    _adapted: tuple[BaseVectorEnv, BaseVectorEnv] | None = None
+
+    def __init__(self, venv: Any) -> None:  # not super().__init__: there is no backend of its own
+        self.venv: BaseVectorEnv = venv if isinstance(venv, BaseVectorEnv) else as_vector_env(venv)
+
+    @property
+    def _inner(self) -> BaseVectorEnv:
+        """``venv``, or what goes through its ``step`` and ``reset`` where a class of somebody else's overrides them."""
+        if self._adapted is None or self._adapted[0] is not self.venv:
+            self._adapted = self.venv, as_vector_env(self.venv)
+        return self._adapted[1]
 
     def __getattr__(self, key: str) -> Any:
         if key == "venv":  # unpickled and not yet filled
@@ -51,6 +65,21 @@ class VectorEnvWrapper(BaseVectorEnv):
         own = f"single_{name}" in self.__dict__ and self.autoreset_mode is not None
         return super()._space(name) if own else getattr(self.venv, name)
 
+    def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[Any, Any]:
+        """As :meth:`BaseVectorEnv.reset`; ``id`` is taken in Gymnasium's protocol, too.
+
+        Then observations are of these environments, and infos have the ``env_id`` of each row.
+        """
+        id = kwargs.pop("env_id", id)
+        return _some.reset(self, id, **kwargs) if _some.asked(self, id) else super().reset(id, **kwargs)
+
+    def step(self, action: Any, id: Ids | None = None) -> VectorStep:
+        """As :meth:`BaseVectorEnv.step`; ``id`` is taken in Gymnasium's protocol, too.
+
+        Then rows are of these environments, and infos have the ``env_id`` of each row.
+        """
+        return _some.step(self, action, id) if _some.asked(self, id) else super().step(action, id)
+
     def get_env_attr(self, key: str, id: Ids | None = None) -> list[Any]:
         """As :meth:`BaseVectorEnv.get_env_attr`."""
         return self.venv.get_env_attr(key, id)
@@ -63,23 +92,23 @@ class VectorEnvWrapper(BaseVectorEnv):
         self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None
     ) -> tuple[Tree, Info]:
         """As :meth:`BaseVectorEnv.reset_rows`."""
-        return self.venv.reset_rows(id, seed, options)
+        return self._inner.reset_rows(id, seed, options)
 
     def send(self, actions: Any, id: Ids | None = None) -> None:
         """As :meth:`BaseVectorEnv.send`."""
-        self.venv.send(actions, id)
+        self._inner.send(actions, id)
 
     def recv(self, min_ready: int | None = None, timeout: float | None = None) -> Rows:
         """As :meth:`BaseVectorEnv.recv`."""
-        return self.venv.recv(min_ready, timeout)
+        return self._inner.recv(min_ready, timeout)
 
     def get_state(self, id: Ids | None = None) -> list[Any]:
         """As :meth:`BaseVectorEnv.get_state`; a wrapper with a state of its own adds it."""
-        return self.venv.get_state(id)
+        return self._inner.get_state(id)
 
     def set_state(self, states: Sequence[Any], id: Ids | None = None) -> None:
         """As :meth:`BaseVectorEnv.set_state`."""
-        self.venv.set_state(states, id)
+        self._inner.set_state(states, id)
 
     def seed(self, seed: Seeds = None) -> list[list[int | None] | None]:
         """As :meth:`BaseVectorEnv.seed`."""
@@ -105,10 +134,10 @@ class VectorEnvWrapper(BaseVectorEnv):
         return f"{type(self).__name__}({self.venv!r})"
 
     def _idle(self, id: Ids | None) -> NDArray[np.int64]:
-        return self.venv._idle(id)  # noqa: SLF001
+        return self._inner._idle(id)  # noqa: SLF001
 
     def _abandon(self, ids: NDArray[np.int64]) -> None:
-        self.venv._abandon(ids)  # noqa: SLF001
+        self._inner._abandon(ids)  # noqa: SLF001
 
 
 class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):

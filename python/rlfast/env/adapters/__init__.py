@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
+from rlfast.env import _some
 from rlfast.env.adapters.envpool import EnvPoolBackend, is_envpool
 from rlfast.env.adapters.gymnasium import GymnasiumBackend
 from rlfast.env.adapters.steps import StepsBackend, overrides_steps
 from rlfast.env.vector import BaseVectorEnv
 
 if TYPE_CHECKING:
-    from rlfast.env.backend import Backend
+    from rlfast.env._arguments import Ids
+    from rlfast.env.adapters._wrapped import Wrapped
+    from rlfast.env.vector import VectorStep
 
 __all__ = ["AdaptedVectorEnv", "as_vector_env"]
 
 
 class AdaptedVectorEnv(BaseVectorEnv):
-    """A vector environment of another library.
+    """A vector environment of another library; what else it has can be reached through this one.
 
     :param backend: runs it.
     :param wait_num: how many answers :meth:`recv` waits for; None: all.
@@ -27,9 +30,29 @@ class AdaptedVectorEnv(BaseVectorEnv):
     """
 
     def __init__(
-        self, backend: Backend, wait_num: int | None = None, *, autoreset_mode: AutoresetMode | None = None
+        self, backend: Wrapped, wait_num: int | None = None, *, autoreset_mode: AutoresetMode | None = None
     ) -> None:
         self._attach(backend, wait_num, autoreset_mode=autoreset_mode)
+
+    def __getattr__(self, key: str) -> Any:
+        if key.startswith("_"):  # ours, and not yet there
+            raise AttributeError(f"{type(self).__name__} has no attribute {key!r}")
+        return getattr(self._backend.env, key)  # type: ignore[attr-defined]
+
+    def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[Any, Any]:
+        """As :meth:`BaseVectorEnv.reset`; ``id`` is taken in Gymnasium's protocol, too.
+
+        Then observations are of these environments, and infos have the ``env_id`` of each row.
+        """
+        id = kwargs.pop("env_id", id)
+        return _some.reset(self, id, **kwargs) if _some.asked(self, id) else super().reset(id, **kwargs)
+
+    def step(self, action: Any, id: Ids | None = None) -> VectorStep:
+        """As :meth:`BaseVectorEnv.step`; ``id`` is taken in Gymnasium's protocol, too.
+
+        Then rows are of these environments, and infos have the ``env_id`` of each row.
+        """
+        return _some.step(self, action, id) if _some.asked(self, id) else super().step(action, id)
 
 
 def as_vector_env(env: Any) -> BaseVectorEnv:
@@ -40,8 +63,8 @@ def as_vector_env(env: Any) -> BaseVectorEnv:
     are float64, rows that only reset are marked as no transitions, and final observations are where
     :class:`~rlfast.env.backend.Rows` has them; a warning, given once, tells what could not be filled in.
 
-    A subclass of ours that overrides only ``step`` or ``reset``, as one does for Tianshou, is given what it overrides:
-    then :meth:`BaseVectorEnv.send` and :meth:`BaseVectorEnv.recv` go through them.
+    A subclass of ours that overrides only ``step`` or ``reset``, as one does for Tianshou and for Gymnasium, is given
+    what it overrides: then :meth:`BaseVectorEnv.send` and :meth:`BaseVectorEnv.recv` go through them.
 
     :param env: a vector environment.
     :raises TypeError: it is none.
@@ -55,8 +78,11 @@ def as_vector_env(env: Any) -> BaseVectorEnv:
     >>> envs.close()
     """
     if isinstance(env, BaseVectorEnv):
-        return AdaptedVectorEnv(StepsBackend(env), env.wait_num) if overrides_steps(env) else env
-    if is_envpool(env):
+        if not overrides_steps(env):
+            return env
+        if env.autoreset_mode is None:
+            return AdaptedVectorEnv(StepsBackend(env), env.wait_num)
+    elif is_envpool(env):
         pool = EnvPoolBackend(env)
         return AdaptedVectorEnv(pool, pool.batch_size, autoreset_mode=pool.autoreset_mode)
     if isinstance(env, gym.vector.VectorEnv):

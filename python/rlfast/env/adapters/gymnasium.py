@@ -13,6 +13,7 @@ from rlfast.env._rows import taken
 from rlfast.env.adapters._wrapped import Once, Wrapped
 from rlfast.env.backend import Rows
 from rlfast.env.info import Info
+from rlfast.env.vector import BaseVectorEnv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,7 @@ class GymnasiumBackend(Wrapped):
         self.metadata, self.spec = dict(env.metadata), env.spec
         self.render_mode = env.render_mode
         own = env.unwrapped
-        self._resets_some = self._of_ale or isinstance(own, SyncVectorEnv | AsyncVectorEnv)
+        self._resets_some = self._of_ale or isinstance(own, SyncVectorEnv | AsyncVectorEnv | BaseVectorEnv)
         self._fresh = self._of_ale or (isinstance(own, SyncVectorEnv | AsyncVectorEnv) and own.copy)
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
@@ -86,7 +87,9 @@ class GymnasiumBackend(Wrapped):
             options = {**(options or {}), "reset_mask": mask}
         elif some:
             self._lost[:] = True
-        obs, infos = self.env.reset(seed=self._seeds(given, whole), options=options)
+        seed = self._seeds(given, whole)
+        asked = {name: value for name, value in (("seed", seed), ("options", options)) if value is not None}
+        obs, infos = self.env.reset(**asked)
         self._ended[whole] = False
         self._lost[ids] = False
         shown, info = self._own(obs), Info(self.num_envs, columns=dict(infos))

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 def overrides_steps(env: BaseVectorEnv) -> bool:
     """Whether a class of somebody else's overrides ``step`` or ``reset``, and not what ours are made of."""
-    if env.autoreset_mode is not None:
-        return False
     for kind in type(env).__mro__:
         if kind.__module__.startswith("rlfast.") or {"recv", "reset_rows"} & kind.__dict__.keys():
             return False

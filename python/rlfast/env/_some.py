@@ -1,0 +1,62 @@
+"""Resets and steps of some environments in Gymnasium's protocol, as EnvPool has them and Tianshou's wrappers ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.vector import AutoresetMode
+
+from rlfast.env import _gymnasium, _tree
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rlfast.env._arguments import Ids
+    from rlfast.env.backend import Tree
+    from rlfast.env.vector import BaseVectorEnv, VectorStep
+
+
+def asked(envs: BaseVectorEnv, id: Ids | None) -> bool:
+    """Whether ``id`` asks for what Gymnasium's protocol does not know."""
+    return id is not None and envs.autoreset_mode is not None
+
+
+def reset(envs: BaseVectorEnv, id: Ids, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    """Resets the environments ``id``.
+
+    :return: their first observations, one row each in the order of ``id``, and infos, with the ``env_id`` of each row.
+    """
+    ids = envs._idle(id)  # noqa: SLF001
+    obs, info = envs.reset_rows(ids, **kwargs)
+    _remember(envs, obs, ids)
+    return _gymnasium.batched(envs.single_observation_space, obs), {**info.columns(), "env_id": ids}
+
+
+def step(envs: BaseVectorEnv, action: Any, id: Ids | None) -> VectorStep:
+    """Steps the environments ``id``.
+
+    :param action: one for each entry of ``id``; None, where environments answer asynchronously: fetches answers alone.
+    :return: one row for each that answered, and infos with the ``env_id`` of each row: in the order of ``id``, or,
+        where environments answer asynchronously, as they come.
+    """
+    if envs.is_async:
+        if action is not None:
+            envs.send(action, id)
+        rows = envs.recv()
+    else:
+        rows = envs._step_rows(action, id)  # noqa: SLF001
+    _remember(envs, rows.obs, rows.env_id)
+    infos = rows.info.columns()
+    if envs.autoreset_mode is AutoresetMode.SAME_STEP and (done := rows.done).any():
+        infos = {**_gymnasium.final(rows, done), **infos}
+    obs = _gymnasium.batched(envs.single_observation_space, rows.obs)
+    return obs, rows.rew, rows.terminated, rows.truncated, {**infos, "env_id": rows.env_id}
+
+
+def _remember(envs: BaseVectorEnv, obs: Tree, ids: NDArray[np.int64]) -> None:
+    """Keeps what the environments show now, for who resets others of them."""
+    if len(ids) == envs.num_envs:
+        envs._shown = _tree.put(obs, obs, ids)  # noqa: SLF001
+    elif envs._shown is not None:  # noqa: SLF001
+        envs._shown = _tree.put(envs._shown, obs, ids)  # noqa: SLF001
