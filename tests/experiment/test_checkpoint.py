@@ -27,6 +27,9 @@ from rlfast.utils import JSONLLogger, RunningMeanStd
 from rlfast.utils.net.common import Net
 from rlfast.utils.optim import adam
 
+# Most tests load a checkpoint beside another log than it was written with, and that is said.
+pytestmark = pytest.mark.filterwarnings("ignore:.*goes on without:UserWarning")
+
 
 class Normalising(DQNPolicy):
     """A DQN with a normaliser and noise of its own, whose schedule is the learning rate's."""

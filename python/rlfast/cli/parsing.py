@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, NoReturn
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rlfast.cli.main import complain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+
+@contextmanager
+def warnings_as_sentences() -> Iterator[None]:
+    """Shows what a run and its logs warn of as sentences, without the place in the source; all others as usual."""
+    from rlfast.experiment.parts import RunWarning
+    from rlfast.utils.logger import LogWarning
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, RunWarning | LogWarning):
+                sys.stderr.write(f"rlfast: {message}\n")
+            else:
+                usual(message, category, *where, **more)
+
+        for kind in (RunWarning, LogWarning):
+            warnings.simplefilter("always", kind)
+        warnings.showwarning = show
+        yield
 
 
 class Wrong(Exception):

@@ -8,12 +8,11 @@ import io
 import re
 import shlex
 import sys
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlfast.cli.main import complain
-from rlfast.cli.parsing import Parser, Wrong
+from rlfast.cli.parsing import Parser, Wrong, warnings_as_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from rlfast.experiment.run import RunResult
 
 _HELP = """usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
-       rlfast train --resume RUN_DIR [--max-steps N] [--no-progress]
+       rlfast train --resume RUN_DIR [--max-steps N] [--device NAME] [--no-progress]
 
 algorithms:
 {algorithms}
@@ -101,6 +100,11 @@ def _resume(arguments: Sequence[str]) -> int:
     parser.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="folder of the run")
     parser.add_argument("--max-steps", type=int, default=argparse.SUPPRESS, help="go on up to this many steps")
     parser.add_argument(
+        "--device",
+        default=argparse.SUPPRESS,
+        help="where the networks shall live: cpu, cuda, ... [the run's, if it is here]",
+    )
+    parser.add_argument(
         "--no-progress", dest="progress", action="store_false", default=argparse.SUPPRESS, help="show no bar"
     )
     try:
@@ -116,26 +120,12 @@ def _run(config: RunConfig) -> int:
     return _report(lambda: train(config))
 
 
-def _one_line_of(usual: Callable[..., None]) -> Callable[..., None]:
-    """Shows warnings of a run as a sentence, without the place in the source; all others as usual."""
-
-    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if category.__name__ == "RunWarning":
-            sys.stderr.write(f"rlfast: {message}\n")
-        else:
-            usual(message, category, *where, **more)
-
-    return show
-
-
 def _report(run: Callable[[], RunResult]) -> int:
     """Runs, says how it went, and gives the exit status."""
-    from rlfast.experiment.run import ConfigError, RunWarning
+    from rlfast.experiment.run import ConfigError
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", RunWarning)
-            warnings.showwarning = _one_line_of(warnings.showwarning)
+        with warnings_as_sentences():
             result = run()
     except ConfigError as error:
         return complain(str(error), 2)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium.spaces import Box
 
 from rlfast.data import _tree
 from rlfast.env.capture import set_space_streams, space_streams
@@ -36,10 +37,27 @@ def state_of(collector: Collector) -> dict[str, Any]:
     }
 
 
-def load(collector: Collector, state: dict[str, Any]) -> dict[int, str]:
-    """See :meth:`Collector.load_state_dict`."""
+def check(collector: Collector, state: dict[str, Any]) -> None:
+    """Compares a state with the collector that shall take it over.
+
+    :raises ValueError: it is of other environments: another number, other wrappers or spaces, other observations.
+    """
     if len(state["envs"]) != collector.env_num:
         raise ValueError(f"the state is of {len(state['envs'])} environments, this collector has {collector.env_num}")
+    for what, ours in (("spaces", _spaces(collector)), ("wrappers", _wrappers(collector.env))):
+        if len(state[what]) != len(ours):
+            raise ValueError(f"the state is of environments with {len(state[what])} {what}, these have {len(ours)}")
+    space, obs = getattr(collector.env, "single_observation_space", None), state["obs"]
+    if isinstance(space, Box) and isinstance(obs, np.ndarray) and obs.shape[1:] != space.shape:
+        raise ValueError(f"the state is of environments with observations {obs.shape[1:]}, these have {space.shape}")
+    for name in _COUNTERS:
+        if not isinstance(state["counters"][name], int | float):
+            raise ValueError(f"{name} of a collector cannot be {state['counters'][name]!r:.50}")
+
+
+def load(collector: Collector, state: dict[str, Any]) -> dict[int, str]:
+    """See :meth:`Collector.load_state_dict`."""
+    check(collector, state)
     reasons = ((i, _restore_env(collector, i, own)) for i, own in enumerate(state["envs"]))
     lost = {i: why for i, why in reasons if why is not None}
     if lost:

@@ -21,6 +21,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
+from rlfast.utils.seeding import stream_of
+
 _LEAVES = (type(None), bool, int, float, str, bytes)
 _SEQUENCES: dict[str, type] = {kind.__name__: kind for kind in (list, tuple, set, frozenset)}
 _MAPPINGS: dict[str, type] = {kind.__name__: kind for kind in (dict, OrderedDict)}
@@ -222,12 +224,11 @@ def set_space_streams(space: gym.Space[Any], streams: list[dict[str, Any]]) -> N
     :raises ValueError: the space has other parts.
     """
     for one, state in zip(_spaces(space), streams, strict=True):
-        one._np_random = _generator(state)  # noqa: SLF001
+        one._np_random = stream_of(state["state"])  # noqa: SLF001
 
 
 def _stream_state(stream: np.random.Generator) -> dict[str, Any]:
-    bits = stream.bit_generator
-    return {"bits": type(bits).__name__, "state": dict(bits.state)}
+    return {"state": dict(stream.bit_generator.state)}
 
 
 class _Reader:
@@ -271,7 +272,7 @@ class _Reader:
                 self.read(item, f"{path}[{i}]", _at(now, kind, i)) for i, item in enumerate(node["items"])
             )
         if kind == "generator":
-            return _generator(node)
+            return stream_of(node["state"])
         if kind == "random":
             stream = random.Random()
             version, numbers, gauss = node["state"]
@@ -317,12 +318,6 @@ def _at(container: Any, kind: str, key: Any) -> Any:
     if kind in _MAPPINGS:
         return container.get(key)
     return container[key] if hasattr(container, "__getitem__") and key < len(container) else None
-
-
-def _generator(node: dict[str, Any]) -> np.random.Generator:
-    bits = getattr(np.random, node["bits"])()
-    bits.state = node["state"]
-    return np.random.Generator(bits)
 
 
 def _assign(owner: Any, attributes: dict[str, Any]) -> None:

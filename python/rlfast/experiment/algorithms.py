@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rlfast.experiment.config import DQN_PRESETS, DQNConfig, RunConfig
 from rlfast.experiment.config_ppo import PPO_PRESETS, PPOConfig
 from rlfast.experiment.config_sac import SAC_PRESETS, SACConfig
+from rlfast.utils.plain import summary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,9 +47,13 @@ class Algorithm:
     def build(self, config: RunConfig) -> Parts:
         """Everything that a run of ``config`` needs, each part with a random stream of its own.
 
-        :raises ValueError: the configuration cannot be run.
+        :raises ValueError: the configuration cannot be run; here, perhaps, for want of memory.
         """
-        parts: Parts = import_module(f"rlfast.experiment.{self.name.replace('-', '_')}").build(config)
+        module = import_module(f"rlfast.experiment.{self.name.replace('-', '_')}")
+        try:
+            parts: Parts = module.build(config)
+        except (RuntimeError, MemoryError, OverflowError) as error:  # what torch says of layers that are too large
+            raise ValueError(f"what these settings ask for cannot be made: {summary(error)}") from error
         return parts
 
 

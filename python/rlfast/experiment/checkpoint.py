@@ -6,15 +6,20 @@ import json
 import os
 import shutil
 import zlib
+from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors import numpy as arrays_file
 from safetensors import torch as tensors_file
 
-from rlfast.utils.plain import pack, unpack
+from rlfast.trainer._trainer_state import check
+from rlfast.utils.plain import WRONG_DATA, pack, summary, unpack
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rlfast.data import ReplayBuffer
@@ -30,7 +35,8 @@ _WEIGHTS, _STATE, _ARRAYS, _BUFFER, _HEAD = (
     "checkpoint.json",
 )
 _GIVEN_BUFFER = "given_buffer.snapshot"
-_HEAD_NAMES = ("policy", "trainer", "epoch", "env_step", "gradient_step", "buffer", "checksums")
+_COUNTERS = ("epoch", "env_step", "gradient_step")
+_HEAD_TYPES = {"policy": str, "trainer": str, **dict.fromkeys(_COUNTERS, int), "buffer": bool, "checksums": dict}
 _EXTRA = "_extra_state"
 
 
@@ -51,8 +57,10 @@ def save_checkpoint(
     :param allow_pickle: see :meth:`rlfast.data.ReplayBuffer.save`; for buffers with columns of Python objects.
     :raises OSError: the disk is full, or something else is wrong with it; the old checkpoint is still there.
     :raises TypeError: a part of the state is no plain data; likewise.
+    :raises ValueError: a weight is NaN, from which nothing can go on; likewise.
     """
     state = trainer.policy.state_dict()
+    _check_weights(state, trainer.policy, "the policy")
     extra = {name: value for name, value in state.items() if name.endswith(_EXTRA)}
     weights = {name: _apart(value) for name, value in state.items() if name not in extra}
     text, arrays = pack({"policy": extra, "trainer": trainer.state_dict()})
@@ -61,7 +69,7 @@ def save_checkpoint(
         "version": VERSION,
         "policy": type(trainer.policy).__qualname__,
         "trainer": type(trainer).__qualname__,
-        **{name: getattr(trainer, name) for name in ("epoch", "env_step", "gradient_step")},
+        **{name: getattr(trainer, name) for name in _COUNTERS},
         "buffer": save_buffer,
         "checksums": {name: zlib.crc32(content) for name, content in contents.items()},
     }
@@ -90,8 +98,8 @@ def save_checkpoint(
 def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = False) -> list[str]:
     """Puts ``trainer``, its policy, buffer and collectors where :func:`save_checkpoint` was called.
 
-    Kinds, shapes and checksums are compared before anything is changed. A buffer in memory-mapped files is in RAM
-    afterwards.
+    Kinds, shapes and checksums are compared before anything is changed, and where a part cannot be taken over all the
+    same, what had been changed is put back. A buffer in memory-mapped files is in RAM afterwards.
 
     :param folder: the checkpoint. Where writing was cut short, the one before it is found.
     :param trainer: made like the one that was saved.
@@ -107,8 +115,11 @@ def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = 
     if head["buffer"]:
         for name, ours in _buffers_of(trainer).items():
             buffers.append((ours, _load_buffer(folder / name, ours, allow_pickle=allow_pickle)))
-    trainer.policy.load_state_dict(weights | state["policy"])
-    lost = trainer.load_state_dict(state["trainer"])
+    with _damage(folder, "its training state does not fit"):
+        check(trainer, state["trainer"])
+    with _put_back(trainer), _damage(folder, "its training state does not fit"):
+        trainer.policy.load_state_dict(weights | state["policy"])
+        lost = trainer.load_state_dict(state["trainer"])
     for ours, buffer in buffers:
         ours.__setstate__(buffer.__getstate__())  # in place: others hold it too
     if not buffers and trainer.train_collector is not None:
@@ -127,8 +138,10 @@ def load_policy(folder: Path, policy: BasePolicy) -> dict[str, Any]:
     """
     folder, head = _open(folder)
     _check_kind(folder, head, policy=policy)
-    policy.load_state_dict(_weights(folder, head, policy) | _state(folder, head)["policy"])
-    return {name: head[name] for name in ("epoch", "env_step", "gradient_step")}
+    new = _weights(folder, head, policy) | _state(folder, head)["policy"]
+    with _policy_put_back(policy), _damage(folder, "the policy's state does not fit"):
+        policy.load_state_dict(new)
+    return {name: head[name] for name in _COUNTERS}
 
 
 def _buffers_of(trainer: BaseTrainer) -> dict[str, ReplayBuffer]:
@@ -168,14 +181,14 @@ def _open(folder: Path) -> tuple[Path, dict[str, Any]]:
     try:
         head: dict[str, Any] = json.loads((folder / _HEAD).read_text())
         version = head["version"]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(f"{folder} holds no checkpoint") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except WRONG_DATA as error:
         raise ValueError(f"{folder / _HEAD} is damaged: {error!r}") from error
     if version != VERSION:
-        raise ValueError(f"{folder} is a checkpoint of version {version}: this rlfast reads version {VERSION}")
-    if missing := [name for name in _HEAD_NAMES if name not in head]:
-        raise ValueError(f"{folder / _HEAD} is damaged: it has no {', '.join(missing)}")
+        raise ValueError(f"{folder} is a checkpoint of version {version!r}: this rlfast reads version {VERSION}")
+    if wrong := [name for name, kind in _HEAD_TYPES.items() if type(head.get(name)) is not kind]:
+        raise ValueError(f"{folder / _HEAD} is damaged: it has no {', '.join(wrong)}, or one of another type")
     return folder, head
 
 
@@ -188,31 +201,81 @@ def _check_kind(folder: Path, head: dict[str, Any], **ours: object) -> None:
 def _read(folder: Path, head: dict[str, Any], name: str) -> bytes:
     try:
         content = (folder / name).read_bytes()
-        intact = zlib.crc32(content) == head["checksums"][name]
-    except (FileNotFoundError, KeyError, TypeError) as error:
+    except FileNotFoundError as error:
         raise ValueError(f"{folder} is damaged: {error!r}") from error
-    if not intact:
+    if zlib.crc32(content) != head["checksums"].get(name):
         raise ValueError(f"{folder / name} is damaged: its checksum differs")
     return content
 
 
 def _weights(folder: Path, head: dict[str, Any], policy: BasePolicy) -> dict[str, torch.Tensor]:
     """The weights, which fit the policy."""
-    weights = tensors_file.load(_read(folder, head, _WEIGHTS))
+    content = _read(folder, head, _WEIGHTS)
+    with _damage(folder / _WEIGHTS):
+        weights = tensors_file.load(content)
     ours = {name: value for name, value in policy.state_dict().items() if not name.endswith(_EXTRA)}
     if weights.keys() != ours.keys():
         names = sorted(weights.keys() ^ ours.keys())
         raise ValueError(f"{folder} is of another network: only one of the two has {', '.join(names[:5])}")
     for name, value in ours.items():
-        if weights[name].shape != value.shape:
-            shapes = f"{tuple(weights[name].shape)} there and {tuple(value.shape)} here"
-            raise ValueError(f"{folder} is of another network: {name} is {shapes}")
+        kinds = [(tuple(one.shape), str(one.dtype).removeprefix("torch.")) for one in (weights[name], value)]
+        if kinds[0] != kinds[1]:
+            there, here = (shape if kinds[0][1] == kinds[1][1] else f"{dtype} {shape}" for shape, dtype in kinds)
+            raise ValueError(f"{folder} is of another network: {name} is {there} there and {here} here")
+    _check_weights(weights, policy, str(folder))
     return weights
 
 
+def _check_weights(weights: dict[str, Any], policy: BasePolicy, whose: str) -> None:
+    """Buffers may hold NaN on purpose; a parameter that does spoils all that is computed with it."""
+    for name, _ in policy.named_parameters():
+        if (one := weights.get(name)) is not None and bool(torch.isnan(one).any()):
+            raise ValueError(f"{name} of {whose} holds NaN: training has diverged, or something else wrote it")
+
+
 def _state(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
-    state: dict[str, Any] = unpack(_read(folder, head, _STATE).decode(), arrays_file.load(_read(folder, head, _ARRAYS)))
+    text, arrays = _read(folder, head, _STATE), _read(folder, head, _ARRAYS)
+    with _damage(folder / _STATE):
+        state = unpack(text.decode(), arrays_file.load(arrays))
+    if not isinstance(state, dict) or not all(isinstance(state.get(name), dict) for name in ("policy", "trainer")):
+        raise ValueError(f"{folder / _STATE} is damaged: it does not hold the state of a policy and of a trainer")
     return state
+
+
+@contextmanager
+def _damage(path: Path, what: str = "its contents cannot be read") -> Iterator[None]:
+    """Says of whatever wrong data leads to that the file is damaged."""
+    try:
+        yield
+    except (*WRONG_DATA, MemoryError, RuntimeError, SafetensorError) as error:
+        raise ValueError(f"{path} is damaged, or of another run: {what}: {summary(error)}") from error
+
+
+@contextmanager
+def _policy_put_back(policy: BasePolicy) -> Iterator[None]:
+    """Puts the policy back where it was if something fails."""
+    before = deepcopy(policy.state_dict())
+    try:
+        yield
+    except BaseException:
+        policy.load_state_dict(before)
+        raise
+
+
+@contextmanager
+def _put_back(trainer: BaseTrainer) -> Iterator[None]:
+    """Likewise the trainer with its policy, all but the logs: they are the last thing that it takes over."""
+    before = deepcopy(trainer.state_dict())
+    del before["logger"]
+    try:
+        with _policy_put_back(trainer.policy):
+            yield
+    except BaseException as error:
+        try:
+            trainer.load_state_dict(before)
+        except Exception as second:
+            error.add_note(f"(what the trainer was could not be put back: {second!r})")
+        raise
 
 
 def _load_buffer(path: Path, ours: ReplayBuffer, *, allow_pickle: bool) -> ReplayBuffer:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, fields
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, Self
+from types import NoneType, UnionType
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+
+from rlfast.utils.plain import summary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +51,16 @@ class RunConfig:
     """Show a progress bar."""
 
     def __post_init__(self) -> None:
-        """Checks ranges. :raises ValueError: naming the field, what was got and what is wanted."""
+        """Checks types and ranges, naming the field, what was got and what is wanted.
+
+        :raises TypeError: a value is of another type than the field.
+        :raises ValueError: it is out of range.
+        """
+        hints = get_type_hints(type(self))
         for field in fields(self):
             value = getattr(self, field.name)
+            if not _fits(value, hints[field.name]):
+                raise TypeError(f"{flag(field.name)} takes {_in_words(hints[field.name])}, got {value!r:.100}")
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{flag(field.name)} must be a finite number, got {value}")
         self._at_least_one("max_steps", "num_envs", "eval_episodes", "eval_envs", "eval_interval", "threads")
@@ -103,15 +114,53 @@ class RunConfig:
     def from_json(cls, text: str) -> Self:
         """The reverse of :meth:`to_json`.
 
-        :raises ValueError: unknown fields.
+        :raises ValueError: it is damaged: no JSON, unknown fields, or values that do not fit.
         """
-        values: dict[str, Any] = json.loads(text)
+        try:
+            values: dict[str, Any] = dict(json.loads(text))
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"not the settings of a {cls.__name__}: {summary(error)}") from error
         if unknown := values.keys() - {field.name for field in fields(cls)}:
             raise ValueError(f"unknown fields {sorted(unknown)} in the configuration of {cls.__name__}")
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-        if values.get("run_dir"):
+        if isinstance(values.get("run_dir"), str):
             values["run_dir"] = Path(values["run_dir"])
-        return cls(**values)
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of the type that a field is declared with.
+
+    >>> _fits(3, float), _fits("3", int), _fits(True, int), _fits((64, 64), tuple[int, ...]), _fits(None, float | None)
+    (True, False, False, True, True)
+    """
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return value in inside
+    if origin is UnionType:
+        return any(_fits(value, one) for one in inside)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(one, inside[0]) for one in value)
+    if hint in (int, float):
+        return isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
+    return isinstance(value, NoneType if hint is None else hint)
+
+
+def _in_words(hint: Any) -> str:
+    """A type as people say it.
+
+    >>> _in_words(tuple[int, ...]), _in_words(float | None), _in_words(Literal["a", "b"])
+    ('whole numbers', 'a number or nothing', "one of 'a', 'b'")
+    """
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(map(repr, get_args(hint)))}"
+    if get_origin(hint) is UnionType:
+        return " or ".join(_in_words(one) for one in get_args(hint))
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a folder"}
+    return {**words, NoneType: "nothing", tuple[int, ...]: "whole numbers"}[hint]
 
 
 def flag(name: str) -> str:
@@ -167,7 +216,7 @@ class DQNConfig(RunConfig):
     """Environment steps over which that probability falls, linearly."""
 
     def __post_init__(self) -> None:
-        """Checks ranges. :raises ValueError: naming the field, what was got and what is wanted."""
+        """Checks types and ranges, as :class:`RunConfig` says."""
         super().__post_init__()
         self._at_least_one("n_step", "buffer_size", "batch_size", "collect_steps")
         self._not_negative(

@@ -49,7 +49,7 @@ class PPOConfig(RunConfig):
     """Where the logarithm of the standard deviation of continuous actions starts."""
 
     def __post_init__(self) -> None:
-        """Checks ranges. :raises ValueError: naming the field, what was got and what is wanted."""
+        """Checks types and ranges, as :class:`RunConfig` says."""
         super().__post_init__()
         self._at_least_one("collect_steps", "repeat", "batch_size")
         self._not_negative("learning_rate", "vf_coef", "ent_coef")

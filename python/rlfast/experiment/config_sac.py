@@ -45,7 +45,7 @@ class SACConfig(RunConfig):
     """Gradient steps for each environment step."""
 
     def __post_init__(self) -> None:
-        """Checks ranges. :raises ValueError: naming the field, what was got and what is wanted."""
+        """Checks types and ranges, as :class:`RunConfig` says."""
         super().__post_init__()
         self._at_least_one("n_step", "buffer_size", "batch_size", "collect_steps")
         self._not_negative("learning_rate", "alpha_learning_rate", "start_steps", "updates_per_step")

@@ -12,7 +12,7 @@ from rlfast.env import DummyVectorEnv
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.checkpoint import load_policy
 from rlfast.experiment.folder import read_config
-from rlfast.experiment.parts import stream_seed
+from rlfast.experiment.parts import placed, stream_seed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from rlfast.policy import BasePolicy
 
 
-def evaluate(run_dir: Path, episodes: int = 100, *, seed: int | None = None, video: Path | None = None) -> CollectStats:
+def evaluate(
+    run_dir: Path,
+    episodes: int = 100,
+    *,
+    seed: int | None = None,
+    video: Path | None = None,
+    device: str | None = None,
+) -> CollectStats:
     """Plays new episodes with the policy in a run's checkpoint, without exploration.
 
     Neither the run's training nor its test environments have had their seeds. The same call gives the same returns.
@@ -29,8 +36,10 @@ def evaluate(run_dir: Path, episodes: int = 100, *, seed: int | None = None, vid
     :param run_dir: folder of the run.
     :param episodes: how many, shared out evenly among the run's number of test environments.
     :param seed: of the environments; None takes the run's.
-    :param video: a folder for a film of one more episode; needs Gymnasium's extra ``other`` and the one for the
-        environment.
+    :param video: a folder for a film of one more episode; needs ``pip install 'rlfast[video]'`` and what the
+        environment asks for.
+    :param device: where the policy shall live. Default: where it was trained, or the CPU, with a warning, when there
+        is no such device here.
     :return: how they went.
     :raises FileNotFoundError: there is no such run, or it has no checkpoint.
     :raises ValueError: run or checkpoint cannot be used, ``episodes`` is not positive, or
@@ -41,8 +50,9 @@ def evaluate(run_dir: Path, episodes: int = 100, *, seed: int | None = None, vid
         raise ValueError(f"episodes must be at least 1, got {episodes}")
     if seed is not None and seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
-    config = replace(read_config(run_dir), num_envs=1, eval_envs=1, progress=False)
-    number = min(episodes, read_config(run_dir).eval_envs)
+    given = placed(read_config(run_dir), device)
+    config = replace(given, num_envs=1, eval_envs=1, progress=False)
+    number = min(episodes, given.eval_envs)
     parts = algorithm_of(config).build(_smallest(config))
     try:
         load_policy(run_dir / "checkpoint", parts.policy)

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import sys
+import tempfile
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch
 
 from rlfast._core import __version__
 from rlfast.experiment.algorithms import find
+from rlfast.utils.plain import WRONG_DATA, summary
 
 fcntl: ModuleType | None
 try:
@@ -83,7 +85,38 @@ def write_config(run_dir: Path, config: RunConfig, algorithm: str) -> None:
         "versions": {"python": sys.version.split()[0], "rlfast": __version__, **libraries},
         "platform": platform.platform(),
     }
-    (run_dir / "config.json").write_text(json.dumps(content, indent=2) + "\n")
+    replace_file(run_dir / "config.json", (json.dumps(content, indent=2) + "\n").encode())
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Writes a file anew. A link in its place is replaced, and what it leads to stays as it is."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """What the process takes away from the rights to new files; it can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def check_files(run_dir: Path) -> None:
+    """Logs of a run are appended to and cut: as links they would do that to files elsewhere.
+
+    :raises ValueError: one is a symbolic link.
+    """
+    for pattern in ("metrics.csv*", "metrics.jsonl*", "events.out.tfevents.*"):
+        for path in run_dir.glob(pattern):
+            if path.is_symlink():
+                raise ValueError(f"{path} is a symbolic link, and going on would change what it leads to: put it there")
 
 
 def read_config(run_dir: Path) -> RunConfig:
@@ -99,5 +132,5 @@ def read_config(run_dir: Path) -> RunConfig:
         content = json.loads(path.read_text())
         algorithm = find(content["algorithm"])
         return algorithm.config.from_json(json.dumps(content["config"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} cannot be used: {error}") from error
+    except WRONG_DATA as error:
+        raise ValueError(f"{path} cannot be used: {summary(error)}") from error

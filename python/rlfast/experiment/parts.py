@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import random
+import warnings
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
 
 from rlfast.env.native import is_native
 from rlfast.env.registry import make_vec
+from rlfast.experiment.config import RunConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rlfast.data.collector import Collector
     from rlfast.env import BaseVectorEnv
-    from rlfast.experiment.config import RunConfig
     from rlfast.policy import BasePolicy
     from rlfast.trainer import BaseTrainer
+
+C = TypeVar("C", bound=RunConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +54,51 @@ def stream_seed(seed: int, name: str) -> int:
     return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])
 
 
+class RunWarning(UserWarning):
+    """What a run could not do, though it goes on."""
+
+
+def check_device(device: str) -> None:
+    """Puts a number there and reads it back.
+
+    :raises ValueError: there is no such device, or it does not compute.
+    """
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # the second: a torch built without CUDA
+        raise ValueError(f"--device {device} cannot be used here: {str(error).splitlines()[0]}") from error
+
+
+def placed(config: C, device: str | None) -> C:
+    """The configuration of a run that exists already, for the devices of this machine.
+
+    :param device: where the networks shall live. Default: where they lived, or on the CPU with a :class:`RunWarning`
+        when there is no such device here.
+    :raises ValueError: the device asked for cannot be used, or the configuration names none that torch knows.
+    """
+    if device is not None:
+        config = replace(config, device=device)
+    try:
+        check_device(config.device)
+    except ValueError:
+        try:
+            elsewhere = torch.device(config.device).type != "meta"
+        except RuntimeError:  # the name of no device at all
+            elsewhere = False
+        if device is not None or not elsewhere:
+            raise
+        message = f"the run was trained on {config.device}, which is not here: the CPU takes over (--device chooses)"
+        warnings.warn(message, RunWarning, stacklevel=3)
+        config = replace(config, device="cpu")
+    return config
+
+
 def prepare_torch(config: RunConfig) -> None:
     """Sets the number of threads, and seeds the streams that belong to the whole process: some environments use them.
 
     :raises ValueError: there is no such device.
     """
-    try:
-        torch.empty(0, device=config.device)
-    except (RuntimeError, AssertionError) as error:  # the latter from a torch that was built without CUDA
-        raise ValueError(f"--device {config.device} cannot be used here: {str(error).splitlines()[0]}") from error
+    check_device(config.device)
     torch.set_num_threads(config.threads)
     torch.manual_seed(stream_seed(config.seed, "torch"))
     random.seed(stream_seed(config.seed, "python"))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rlfast.experiment.aggregate import Curve, aggregate
 from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.folder import read_config
+from rlfast.experiment.folder import read_config, replace_file
 from rlfast.utils.logger import CSVLogger
+from rlfast.utils.plain import summary
 
 if TYPE_CHECKING:
     import os
@@ -25,23 +29,25 @@ def learning_curve(run_dir: str | os.PathLike[str], title: str = "", target: flo
     :param title: stands above.
     :param target: return to mark with a line.
     :return: ``learning_curve.png`` in that folder.
+    :raises ValueError: the metrics are damaged.
     """
     from matplotlib.figure import Figure
 
     run_dir = Path(run_dir)
-    rows = CSVLogger(run_dir / "metrics.csv").rows()
+    training, tests = (_curves(run_dir / "metrics.csv", *which) for which in (("train", "mean"), ("test", "mean", "std")))
     figure = Figure(figsize=(7, 4.5), layout="constrained")  # not pyplot: no window, nothing global
     axes = figure.add_subplot()
-    _draw_training(axes, rows)
-    _draw_tests(axes, rows)
+    axes.plot(training["step"], training["mean"], color="C0", alpha=0.4, label="training")
+    _draw_tests(axes, tests)
     if target is not None:
         axes.axhline(target, color="0.5", linestyle="--", linewidth=1, label=f"target {target:g}")
     axes.set(xlabel="environment steps", ylabel="return of an episode", title=title)
     axes.grid(alpha=0.3)
     axes.legend(loc="best")
-    path = run_dir / "learning_curve.png"
-    figure.savefig(path, dpi=150)
-    return path
+    picture = BytesIO()
+    figure.savefig(picture, dpi=150)
+    replace_file(run_dir / "learning_curve.png", picture.getvalue())
+    return run_dir / "learning_curve.png"
 
 
 def compare(run_dirs: Sequence[Path], path: Path, *, confidence: float = 0.95) -> dict[str, Curve]:
@@ -53,7 +59,7 @@ def compare(run_dirs: Sequence[Path], path: Path, *, confidence: float = 0.95) -
     :param confidence: of the bands.
     :return: the lines, by what they are called.
     :raises FileNotFoundError: one of the folders is no run's.
-    :raises ValueError: a run has no tests yet, or is given twice.
+    :raises ValueError: a run has no tests yet, is given twice, or is damaged; or there is no such kind of picture.
     """
     from matplotlib.figure import Figure
 
@@ -64,12 +70,10 @@ def compare(run_dirs: Sequence[Path], path: Path, *, confidence: float = 0.95) -
         if run_dir.resolve() in seen:
             raise ValueError(f"{run_dir} is given twice: it would count as two seeds")
         seen.add(run_dir.resolve())
-        tests = _tests(CSVLogger(run_dir / "metrics.csv").rows())
-        if not tests:
+        tests = _curves(run_dir / "metrics.csv", "test", "mean")
+        if not tests["step"]:
             raise ValueError(f"{run_dir} has no tests yet")
-        groups[algorithm_of(config).title, config.env].append(
-            ([float(row["step"]) for row in tests], [float(row["test/returns_stat/mean"]) for row in tests])
-        )
+        groups[algorithm_of(config).title, config.env].append((tests["step"], tests["mean"]))
     curves = {names: aggregate(group, confidence=confidence) for names, group in groups.items()}
     environments = list(dict.fromkeys(env for _, env in curves))
     colours = {algorithm: f"C{number}" for number, algorithm in enumerate(dict.fromkeys(name for name, _ in curves))}
@@ -92,23 +96,21 @@ def _draw_curve(axes: Axes, curve: Curve, name: str, colour: str) -> None:
     axes.fill_between(curve.steps, curve.low, curve.high, color=colour, alpha=0.2)
 
 
-def _tests(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    return [row for row in rows if row["scope"] == "test"]
+def _curves(path: Path, scope: str, *wanted: str) -> dict[str, list[float]]:
+    """Steps, and what is ``wanted`` of the returns, of what was logged under ``scope``."""
+    rows = [row for row in CSVLogger(path).rows() if row["scope"] == scope]
+    names = {"step": "step"} | {short: f"{scope}/returns_stat/{short}" for short in wanted}
+    try:
+        curves = {short: [float(row[name]) for row in rows] for short, name in names.items()}
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {summary(error)}") from error
+    if not np.isfinite(curves["step"]).all():
+        raise ValueError(f"{path} is damaged: a step is no number")
+    return curves
 
 
-def _draw_training(axes: Axes, rows: list[dict[str, str]]) -> None:
-    training = [row for row in rows if row["scope"] == "train"]
-    steps = [int(row["step"]) for row in training]
-    axes.plot(
-        steps, [float(row["train/returns_stat/mean"]) for row in training], color="C0", alpha=0.4, label="training"
-    )
-
-
-def _draw_tests(axes: Axes, rows: list[dict[str, str]]) -> None:
-    tests = _tests(rows)
-    steps = [int(row["step"]) for row in tests]
-    mean = [float(row["test/returns_stat/mean"]) for row in tests]
-    std = [float(row["test/returns_stat/std"]) for row in tests]
+def _draw_tests(axes: Axes, tests: dict[str, list[float]]) -> None:
+    steps, mean, std = tests["step"], tests["mean"], tests["std"]
     axes.plot(steps, mean, color="C1", marker="o", markersize=3, label="test")
     low, high = ([m + sign * s for m, s in zip(mean, std, strict=True)] for sign in (-1, 1))
     axes.fill_between(steps, low, high, color="C1", alpha=0.2)

@@ -12,8 +12,9 @@ import gymnasium as gym
 
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
-from rlfast.experiment.folder import make_run_dir, only_process, read_config, write_config
+from rlfast.experiment.folder import check_files, make_run_dir, only_process, read_config, replace_file, write_config
 from rlfast.experiment.interrupt import Interrupt
+from rlfast.experiment.parts import RunWarning, placed
 from rlfast.experiment.plot import learning_curve
 from rlfast.utils.logger import BaseLogger, CSVLogger, JSONLLogger, LoggerGroup
 
@@ -37,10 +38,6 @@ _CANNOT_RUN = (ValueError, gym.error.Error, ImportError, OSError)
 
 class ConfigError(ValueError):
     """A configuration that cannot be run, found before anything was started."""
-
-
-class RunWarning(UserWarning):
-    """What a run could not do, though it goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,47 +114,54 @@ def resume(run_dir: Path, **changes: Any) -> RunResult:
 
     What the logs say of later than that is taken back. What cannot be restored, such as environments in which
     simulators of other languages run, is said in a warning. A run that was stopped before its first checkpoint begins
-    anew, with a warning.
+    anew, with a warning. A run from a device that is not here goes on on the CPU, with a warning.
 
     :param run_dir: the folder of the run.
-    :param changes: fields of the configuration to change, such as ``max_steps``.
+    :param changes: fields of the configuration to change, such as ``max_steps`` or ``device``.
     :raises ConfigError: there is no such run, its checkpoint cannot be used, or a change is not possible; nothing was
         started.
     """
     try:
         config = replace(read_config(run_dir), run_dir=run_dir, **changes)
+        here = placed(config, changes.get("device"))
+        check_files(run_dir)
         saved = any((run_dir / name).exists() for name in (CHECKPOINT, CHECKPOINT + ".old"))
         if not saved and any(CSVLogger(run_dir / "metrics.csv").restore_data()):
             raise FileNotFoundError(f"the checkpoint of {run_dir} is gone: put it back, or start another run")
-        parts = algorithm_of(config).build(config)
+        parts = algorithm_of(here).build(here)
     except (*_CANNOT_RUN, TypeError) as error:
         raise ConfigError(str(error)) from error
     if not saved:
         warnings.warn(f"{run_dir} was stopped before its first checkpoint: it begins anew", RunWarning, stacklevel=2)
-    return _guarded(config, run_dir, parts, checkpoint=run_dir / CHECKPOINT if saved else None)
+    return _guarded(here, run_dir, parts, checkpoint=run_dir / CHECKPOINT if saved else None, written=config)
 
 
-def _guarded(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None) -> RunResult:
-    """The run; an error leaves its traceback, and everything is closed."""
+def _guarded(
+    config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None, written: RunConfig | None = None
+) -> RunResult:
+    """The run; an error leaves its traceback, and everything is closed.
+
+    :param written: what ``config.json`` shall say, where that is not ``config``: the run may be elsewhere for a while.
+    """
     try:
         with ExitStack() as held:
             try:
                 held.enter_context(only_process(run_dir))
             except OSError as error:
                 raise ConfigError(str(error)) from error
-            return _run(config, run_dir, parts, checkpoint)
+            return _run(config, run_dir, parts, checkpoint, written or config)
     except ConfigError:
         raise
     except Exception as error:
         with suppress(OSError):  # the disk may be full
-            (run_dir / "error.log").write_text(traceback.format_exc())
+            replace_file(run_dir / "error.log", traceback.format_exc().encode())
             error.add_note(f"(traceback in {run_dir / 'error.log'})")
         raise
     finally:
         parts.close()
 
 
-def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None) -> RunResult:
+def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None, written: RunConfig) -> RunResult:
     if checkpoint is None:  # a run that was stopped before its first one has logged already
         for path in (run_dir / "metrics.csv", run_dir / "metrics.jsonl", *run_dir.glob("events.out.tfevents.*")):
             path.unlink(missing_ok=True)
@@ -167,7 +171,7 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         trainer = _trainer(config, parts, logger, keeper)
         if checkpoint is not None:
             _load(checkpoint, trainer)
-            write_config(run_dir, config, algorithm_of(config).name)  # with what was changed
+            write_config(run_dir, written, algorithm_of(config).name)  # with what was changed
             if trainer.is_over:
                 warnings.warn(
                     f"the run had ended at step {trainer.env_step}: nothing was left to do", RunWarning, stacklevel=2
@@ -175,8 +179,7 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         interrupt = _loop(trainer, keeper)
     finally:
         logger.close()
-    title = f"{algorithm_of(config).title}, {config.env}, seed {config.seed}"
-    learning_curve(run_dir, title=title, target=config.stop_return)
+    _draw(config, run_dir)
     return RunResult(
         config=config,
         run_dir=run_dir,
@@ -186,6 +189,14 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         interrupted=interrupt.aborted or (interrupt.happened and not trainer.is_over),
         unsaved="it was interrupted at once" if interrupt.aborted else keeper.failure,
     )
+
+
+def _draw(config: RunConfig, run_dir: Path) -> None:
+    title = f"{algorithm_of(config).title}, {config.env}, seed {config.seed}"
+    try:
+        learning_curve(run_dir, title=title, target=config.stop_return)
+    except (ValueError, OSError) as error:  # the run is what counts
+        warnings.warn(f"the learning curve could not be drawn: {error}", RunWarning, stacklevel=2)
 
 
 def _load(checkpoint: Path, trainer: BaseTrainer) -> None:
@@ -221,7 +232,7 @@ class _Keeper:
         try:
             save_checkpoint(self.folder, trainer, save_buffer=self._save_buffer)
             self.failure = None
-        except OSError as error:
+        except (OSError, ValueError) as error:  # no room on the disk; weights that are no numbers any more
             self.failure = str(error)
             warnings.warn(
                 f"the checkpoint of step {trainer.env_step} could not be written, the one before it stays: {error}",

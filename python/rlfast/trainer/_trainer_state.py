@@ -4,16 +4,21 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
+from rlfast.data import _collector_state
+from rlfast.data.collector import Collector
 from rlfast.data.stats import CollectStats
 from rlfast.utils.seeding import global_random_state, set_global_random_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlfast.data.collector import Collector
     from rlfast.trainer.base import BaseTrainer
 
 _COUNTERS = (
@@ -54,11 +59,26 @@ def _state_of_part(part: Any) -> Any:
     return part.state_dict() if hasattr(part, "state_dict") else None
 
 
-def load(trainer: BaseTrainer, state: dict[str, Any]) -> list[str]:
-    """See :meth:`BaseTrainer.load_state_dict`."""
+def check(trainer: BaseTrainer, state: dict[str, Any]) -> None:
+    """Compares a state, which may come from a file, with the trainer that shall take it over.
+
+    :raises ValueError: it is of a trainer with other collectors or environments, or damaged.
+    """
+    for name in _COUNTERS:
+        ours = getattr(trainer, name)
+        _check_number(name, state["counters"].get(name, ours), ours)
+    _check_number("seconds", state["seconds"], 0.0)
+    for name, losses in state["losses"].items():
+        for loss in losses:
+            _check_number(name, loss, 0.0)
+    if state["test"] is not None:
+        _check_test(state["test"])
     _check_collectors(trainer, state["collectors"])
-    if hasattr(trainer.logger, "load_state_dict"):
-        trainer.logger.load_state_dict(state["logger"])
+
+
+def load(trainer: BaseTrainer, state: dict[str, Any]) -> list[str]:
+    """See :meth:`BaseTrainer.load_state_dict`. The logs come last: what they drop is gone."""
+    check(trainer, state)
     trainer._zero()
     for name in _COUNTERS:
         setattr(trainer, name, state["counters"].get(name, getattr(trainer, name)))  # older ones have fewer
@@ -69,7 +89,32 @@ def load(trainer: BaseTrainer, state: dict[str, Any]) -> list[str]:
     set_global_random_state(state["random"])
     lost = _load_collectors(trainer, state["collectors"])
     set_global_random_state(state["random"])  # environments that are made anew may draw from it
+    if "logger" in state and hasattr(trainer.logger, "load_state_dict"):
+        trainer.logger.load_state_dict(state["logger"])
     return lost
+
+
+def _check_number(name: str, value: Any, like: Any) -> None:
+    """``like``: what stands there now. Counters stay whole, flags flags; figures may be NaN or infinite."""
+    if isinstance(like, bool | np.bool_):
+        fits = isinstance(value, bool | np.bool_)
+    elif name == "_epoch_step" and value is None:  # between two epochs
+        fits = True
+    else:
+        whole = like is None or isinstance(like, int | np.integer)
+        fits = isinstance(value, (int, np.integer) if whole else (int, float, np.number)) and type(value) is not bool
+        fits = fits and not sys.maxsize < abs(value) < math.inf
+    if not fits:
+        raise ValueError(f"{name} cannot be {value!r:.50}")
+
+
+def _check_test(test: dict[str, Any]) -> None:
+    for name in ("returns", "lens"):
+        column = test[name]
+        if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind not in "iuf":
+            raise ValueError(f"{name} of the last test are no numbers")
+    for name in test.keys() - {"returns", "lens"}:
+        _check_number(name, test[name], 0.0)
 
 
 def _collectors(trainer: BaseTrainer) -> tuple[Collector | None, Collector | None]:
@@ -78,17 +123,17 @@ def _collectors(trainer: BaseTrainer) -> tuple[Collector | None, Collector | Non
 
 def _check_collectors(trainer: BaseTrainer, states: Sequence[Any]) -> None:
     for ours, theirs in zip(_collectors(trainer), states, strict=True):
-        if (ours is None) != (theirs is None):
+        if hasattr(ours, "load_state_dict") != (theirs is not None):
             raise ValueError("either this trainer or the one that was saved has a collector where the other has none")
-        if ours is not None and ours.env_num != len(theirs["envs"]):
-            raise ValueError(f"the saved collector has {len(theirs['envs'])} environments, this one {ours.env_num}")
+        if getattr(type(ours), "load_state_dict", None) is Collector.load_state_dict:
+            _collector_state.check(ours, theirs)
 
 
 def _load_collectors(trainer: BaseTrainer, states: Sequence[Any]) -> list[str]:
     """What could not be restored, in sentences."""
     sentences = []
     for name, collector, state in zip(("training", "test"), _collectors(trainer), states, strict=True):
-        lost = {} if collector is None else collector.load_state_dict(state)
+        lost = {} if state is None else cast("Collector", collector).load_state_dict(state)
         if lost:
             numbers, why = ", ".join(map(str, lost)), next(iter(lost.values()))
             sentences.append(f"{name} environments {numbers} begin new episodes: {why}")

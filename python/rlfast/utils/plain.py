@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+WRONG_DATA = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError, RecursionError)
+"""What reading damaged data may end in, wherever it first makes no sense."""
+
 _TAG = "~"  # names the kind of whatever JSON has no words for
 _NUMBERS = "biuf"
 
@@ -42,8 +45,18 @@ def unpack(text: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
     """
     try:
         return _decode(json.loads(text), arrays)
-    except (KeyError, TypeError, AttributeError) as error:
+    except WRONG_DATA as error:
         raise ValueError(f"damaged data: {error!r}") from error
+
+
+def summary(error: BaseException) -> str:
+    """An error in a few words, for a sentence that says where it happened.
+
+    >>> summary(KeyError("eps")), summary(ValueError("too large"))
+    ("KeyError('eps')", 'too large')
+    """
+    text = " ".join(str(error).split())
+    return text if isinstance(error, ValueError) and text else f"{type(error).__name__}({text})"[:300]
 
 
 def is_plain(tree: Any) -> bool:

@@ -21,6 +21,39 @@ def generator(seed: int | None = None) -> np.random.Generator:
     return np.random.default_rng(int(np.random.randint(2**63 - 1, dtype=np.int64)) if seed is None else seed)
 
 
+_BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+
+
+def stream_of(state: Any) -> np.random.Generator:
+    """The generator whose bit generator has this ``state``, which may come from a file.
+
+    :raises ValueError: it is no state of one of NumPy's bit generators.
+
+    >>> stream = generator(7)
+    >>> stream_of(dict(stream.bit_generator.state)).random() == stream.random()
+    True
+    """
+    name = state.get("bit_generator") if isinstance(state, dict) else None
+    if name not in _BIT_GENERATORS:
+        raise ValueError(f"the state of a random stream names one of {', '.join(_BIT_GENERATORS)}, got {name!r}")
+    bits = getattr(np.random, name)()
+    try:
+        if name == "MT19937":
+            _check_places(state["state"]["key"], 624, state["state"]["pos"])
+        elif name == "Philox":
+            _check_places(state["buffer"], 4, state["buffer_pos"])
+        bits.state = state
+    except (KeyError, TypeError, OverflowError, IndexError) as error:
+        raise ValueError(f"damaged state of a random stream: {error!r}") from error
+    return np.random.Generator(bits)
+
+
+def _check_places(words: Any, number: int, place: Any) -> None:
+    """NumPy reads at ``place`` without looking where that is."""
+    if np.shape(words) != (number,) or not 0 <= place <= number:
+        raise ValueError(f"a random stream of {number} words cannot go on at place {place} of {np.shape(words)}")
+
+
 class SeededMixin:
     """A random stream that starts when it is first asked for, and can be restarted or carried over."""
 
@@ -50,10 +83,7 @@ class SeededMixin:
 
     def set_random_state(self, state: dict[str, Any] | None) -> None:
         """Go on where :meth:`random_state` was taken."""
-        self._rng = None
-        if state is not None:
-            self._rng = np.random.default_rng()
-            self._rng.bit_generator.state = state
+        self._rng = None if state is None else stream_of(state)
 
 
 def global_random_state() -> dict[str, Any]:
@@ -72,11 +102,18 @@ def global_random_state() -> dict[str, Any]:
 def set_global_random_state(state: dict[str, Any]) -> None:
     """Goes on where :func:`global_random_state` was taken. Streams of CUDA devices that are not there are left out.
 
+    :raises ValueError: NumPy's state makes no sense; nothing is changed then.
+
     >>> state, first = global_random_state(), (random.random(), np.random.rand())
     >>> set_global_random_state(state)
     >>> (random.random(), np.random.rand()) == first
     True
     """
+    numpy = state["numpy"]
+    if isinstance(numpy, dict):  # a script has given NumPy another bit generator
+        stream_of(numpy)
+    else:
+        _check_places(numpy[1], 624, numpy[2])
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])
     torch: Any = sys.modules.get("torch")

@@ -1,6 +1,6 @@
 """Where the figures of a run go."""
 
-from rlfast.utils.logger.base import BaseLogger, DataScope, LazyLogger, LoggerGroup
+from rlfast.utils.logger.base import BaseLogger, DataScope, LazyLogger, LoggerGroup, LogWarning
 from rlfast.utils.logger.csv import CSVLogger, JSONLLogger
 
-__all__ = ["BaseLogger", "CSVLogger", "DataScope", "JSONLLogger", "LazyLogger", "LoggerGroup"]
+__all__ = ["BaseLogger", "CSVLogger", "DataScope", "JSONLLogger", "LazyLogger", "LogWarning", "LoggerGroup"]

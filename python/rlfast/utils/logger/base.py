@@ -41,6 +41,10 @@ def _takes_scope(prepare: Callable[..., Any]) -> bool:
     return _accepts(getattr(prepare, "__func__", prepare), "parent_key")
 
 
+class LogWarning(UserWarning):
+    """A log is not what was written into it."""
+
+
 class DataScope(Enum):
     """What a figure is about, and the first part of its name."""
 
@@ -160,10 +164,26 @@ class BaseLogger(ABC):
         return {name: getattr(self, name) for name in _LAST if hasattr(self, name)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where :meth:`state_dict` was taken; what was written since then is taken back, where it can be."""
+        """Goes on where :meth:`state_dict` was taken; what was written since then is taken back, where it can be.
+
+        A log that ends before that point is gone on with, with a :class:`LogWarning`.
+
+        :raises ValueError: the state or the log is damaged; nothing is changed then.
+        """
+        self.check_state_dict(state)
         for name in _LAST:
             if name in state:
                 setattr(self, name, state[name])
+
+    def check_state_dict(self, state: dict[str, Any]) -> None:
+        """Compares the state with the log before anything changes.
+
+        :raises ValueError: it is damaged.
+        """
+        given: Any = state  # a logger of one's own may keep anything
+        for name in _LAST if isinstance(given, dict) else ():
+            if type(given.get(name, 0)) is not int:
+                raise ValueError(f"{name} of a log cannot be {given[name]!r:.50}")
 
     def close(self) -> None:  # noqa: B027 (few have something to release)
         """Writes what is held back and releases files."""
@@ -263,13 +283,20 @@ class LoggerGroup(BaseLogger):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Of all.
 
-        :raises ValueError: there were more loggers, or fewer.
+        :raises ValueError: there were more loggers, or fewer, or one is damaged; nothing is changed then.
         """
+        self.check_state_dict(state)
+        for logger, own in zip(self.loggers, state["loggers"], strict=True):
+            logger.load_state_dict(own)
+
+    def check_state_dict(self, state: dict[str, Any]) -> None:
+        """Of all, before one of them changes."""
         states = state.get("loggers", ())
         if len(states) != len(self.loggers):
             raise ValueError(f"got the state of {len(states)} loggers for {len(self.loggers)}")
         for logger, own in zip(self.loggers, states, strict=True):
-            logger.load_state_dict(own)
+            if hasattr(logger, "check_state_dict"):  # a stranger's may have none
+                logger.check_state_dict(own)
 
     def close(self) -> None:
         """Closes all."""

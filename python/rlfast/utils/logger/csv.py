@@ -6,12 +6,13 @@ import csv
 import json
 import os
 import time
+import warnings
 from abc import abstractmethod
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlfast.utils.logger.base import BaseLogger, LogValue
+from rlfast.utils.logger.base import BaseLogger, LogValue, LogWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,13 +72,19 @@ class _RowLogger(BaseLogger):
             self.write(f"{_SAVE}/epoch", epoch, dict(marks))
 
     def restore_data(self) -> tuple[int, int, int]:
-        """Gives epoch, environment step and gradient step of the last saving; zeros when there is none."""
+        """Gives epoch, environment step and gradient step of the last saving; zeros when there is none.
+
+        :raises ValueError: the file is damaged.
+        """
         saved = [row for row in self.rows() if row["scope"] == _SAVE]
         if not saved:
             return 0, 0, 0
-        epoch, env_step, gradient_step = (
-            int(saved[-1][f"save/{key}"]) for key in ("epoch", "env_step", "gradient_step")
-        )
+        try:
+            epoch, env_step, gradient_step = (
+                int(saved[-1][f"save/{key}"]) for key in ("epoch", "env_step", "gradient_step")
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise self._damaged(f"its last saving makes no sense: {error!r}") from error
         self.last_save_step = self.last_log_info_step = epoch
         self.last_log_train_step = self.last_log_test_step = env_step
         self.last_log_update_step = gradient_step
@@ -94,8 +101,25 @@ class _RowLogger(BaseLogger):
         super().load_state_dict(state)
         if "rows" in state:
             self._start = time.perf_counter() - state["seconds"]
+            held = sum(1 for _ in self.rows())
+            if held < state["rows"]:
+                warnings.warn(
+                    f"{self.path} has {held} rows of the {state['rows']} that were written into it: it goes on "
+                    "without the others",
+                    LogWarning,
+                    stacklevel=2,
+                )
             self._keep(state["rows"])
             self._held = None
+
+    def check_state_dict(self, state: dict[str, Any]) -> None:
+        """With the file, which must be whole."""
+        super().check_state_dict(state)
+        if "rows" in state:
+            rows, seconds = state["rows"], state["seconds"]
+            if type(rows) is not int or rows < 0 or not isinstance(seconds, int | float) or not isfinite(seconds):
+                raise ValueError(f"a log cannot have {rows!r:.50} rows after {seconds!r:.50} seconds")
+            self.rows()  # says so if the file is damaged
 
     def _whole_lines(self) -> list[str]:
         """The lines of the file; the last one is left out where it was half written."""
@@ -145,7 +169,9 @@ class CSVLogger(_RowLogger):
             rows = list(reader)
         except csv.Error as error:
             raise self._damaged(error) from error
-        if rows and ("scope" not in rows[0] or any(None in row or None in row.values() for row in rows)):
+        if rows and (
+            not {"scope", "step"} <= rows[0].keys() or any(None in row or None in row.values() for row in rows)
+        ):
             raise self._damaged("its rows do not fit its columns")
         return rows
 
@@ -192,9 +218,12 @@ class JSONLLogger(_RowLogger):
         :raises ValueError: the file is damaged.
         """
         try:
-            return [json.loads(line) for line in self._whole_lines()]
-        except ValueError as error:
+            rows = [json.loads(line) for line in self._whole_lines()]
+        except (ValueError, RecursionError) as error:
             raise self._damaged(error) from error
+        if not all(isinstance(row, dict) and "scope" in row and "step" in row for row in rows):
+            raise self._damaged("a line is no row of a log")
+        return rows
 
     def _append(self, row: dict[str, Any]) -> None:
         row = {name: None if isinstance(value, float) and not isfinite(value) else value for name, value in row.items()}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlfast.utils.logger.base import BaseLogger, LogValue
+from rlfast.utils.logger.base import BaseLogger, LogValue, LogWarning
 from rlfast.utils.warning import deprecation
 
 if TYPE_CHECKING:
@@ -85,11 +86,28 @@ class TensorboardLogger(BaseLogger):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Events that other writers to this folder have added since then are cut off."""
         super().load_state_dict(state)
-        for path in self._files() if "files" in state else ():
-            if path.name in state["files"]:
-                os.truncate(path, min(state["files"][path.name], path.stat().st_size))
+        if "files" not in state:
+            return
+        files: dict[str, int] = state["files"]
+        sizes = {path: path.stat().st_size for path in self._files()}
+        short = files.keys() - {path.name for path, size in sizes.items() if size >= files.get(path.name, 0)}
+        if short:
+            where = f"{', '.join(sorted(short))} in {self.writer.log_dir}"
+            warnings.warn(
+                f"{where}: shorter than what was written, or gone; it goes on without that", LogWarning, stacklevel=2
+            )
+        for path, size in sizes.items():
+            if path.name in files:
+                os.truncate(path, min(files[path.name], size))
             elif path != self._own:
                 path.unlink()
+
+    def check_state_dict(self, state: dict[str, Any]) -> None:
+        """With the sizes of the event files."""
+        super().check_state_dict(state)
+        files = state.get("files", {})
+        if not isinstance(files, dict) or any(type(size) is not int or size < 0 for size in files.values()):
+            raise ValueError(f"sizes of event files cannot be {files!r:.50}")
 
     def _files(self) -> list[Path]:
         return sorted(Path(self.writer.log_dir).glob("events.out.tfevents.*"))
