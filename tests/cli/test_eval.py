@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,21 @@ def test_returns_are_summarised(run, capsys):
     assert shown.startswith("3 episodes: return ")
     assert main(["eval", run, "--episodes", "3"]) == 0
     assert capsys.readouterr().out == shown
+
+
+def test_a_run_from_a_gpu(run, capsys):
+    config = Path(run, "config.json")
+    config.write_text(config.read_text().replace('"device": "cpu"', '"device": "cuda:7"'))
+    said = "rlfast: the run was trained on cuda:7, which is not here: the CPU takes over (--device chooses)\n"
+    assert main(["eval", run, "--episodes", "3"]) == 0
+    assert capsys.readouterr().err == said
+    assert main(["eval", run, "--episodes", "3", "--device", "cpu"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["train", "--resume", run, "--max-steps", "60", "--no-progress"]) == 0
+    assert capsys.readouterr().err == said
+    assert main(["train", "--resume", run, "--max-steps", "80", "--device", "cpu", "--no-progress"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["eval", run, "--device", "cuda:7"]) == 2
 
 
 def test_curves_are_drawn(run, tmp_path, capsys):

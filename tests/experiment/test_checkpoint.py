@@ -18,14 +18,15 @@ from rlfast.data import (
     ReplayBuffer,
     VectorReplayBuffer,
 )
-from rlfast.env import DummyVectorEnv, NativeVectorEnv
+from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs
 from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint
 from rlfast.exploration import OUNoise
 from rlfast.policy import DQNPolicy
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
-from rlfast.utils import JSONLLogger, RunningMeanStd
+from rlfast.utils import JSONLLogger, LazyLogger, LoggerGroup, RunningMeanStd
 from rlfast.utils.net.common import Net
 from rlfast.utils.optim import adam
+from rlfast.utils.plain import pack
 
 # Most tests load a checkpoint beside another log than it was written with, and that is said.
 pytestmark = pytest.mark.filterwarnings("ignore:.*goes on without:UserWarning")
@@ -360,6 +361,69 @@ def test_a_checkpoint_of_something_else_is_refused_before_anything_changes(folde
     assert (other.epoch, other.env_step, len(other.train_collector.buffer)) == (0, 0, 0)
     with pytest.raises(ValueError, match="is of a OffpolicyTrainer, not of a OnpolicyTrainer"):
         load_checkpoint(saved, on_policy(folders / "resumed"))
+
+
+def whole_state(trainer):
+    """All that loading may change, to the bit."""
+    state = {**trainer.state_dict(), "seconds": 0, "logger": None}
+    text, arrays = pack({"policy": dict(trainer.policy.state_dict()), "trainer": state})
+    return text, {name: array.tobytes() for name, array in arrays.items()}, trainer.train_collector.buffer._core.dump()
+
+
+def normalised(trainer):
+    envs = VectorEnvNormObs(environments(5, 2))
+    trainer.train_collector = Collector(trainer.policy, envs, trainer.train_collector.buffer, exploration_noise=True)
+
+
+def of_wider_observations(trainer):
+    def make():
+        wide = gym.spaces.Box(-np.inf, np.inf, (6,), np.float32)
+        return gym.wrappers.TransformObservation(gym.make("CartPole-v1"), lambda obs: np.append(obs, obs[:2]), wide)
+
+    envs = DummyVectorEnv([make] * 2)
+    trainer.train_collector = Collector(trainer.policy, envs, trainer.train_collector.buffer)
+
+
+def without_tests(trainer):
+    trainer.test_collector = None
+
+
+def scheduled_otherwise(trainer):
+    trainer.policy.lr_scheduler = None
+
+
+def logged_otherwise(trainer):
+    trainer.logger = LoggerGroup([LazyLogger(), LazyLogger()])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (normalised, "with 0 wrappers, these have 1"),
+        (of_wider_observations, r"with observations \(4,\), these have \(6,\)"),
+        (without_tests, "has a collector where the other has none"),
+        (scheduled_otherwise, "lr_scheduler"),
+        (logged_otherwise, "state of 0 loggers for 2"),
+    ],
+)
+def test_a_trainer_made_otherwise_is_as_it_was(folders, saved, change, message):
+    other = off_policy(folders / "resumed", seed=4)
+    run_until(other, 1)
+    change(other)
+    before = whole_state(other)
+    with pytest.raises(ValueError, match=message) as error:
+        load_checkpoint(saved, other)
+    assert str(saved) in str(error.value)
+    assert whole_state(other) == before
+
+
+def test_a_policy_alone_is_as_it_was(saved):
+    other = policy(5)
+    other.lr_scheduler = None
+    before = pack(dict(other.state_dict()))
+    with pytest.raises(ValueError, match="lr_scheduler"):
+        load_policy(saved, other)
+    assert repr(pack(dict(other.state_dict()))) == repr(before)
 
 
 def test_what_is_no_checkpoint(folders, saved):

@@ -1,7 +1,10 @@
+import json
+
 import numpy as np
 import pytest
 
 from rlfast.experiment.evaluate import evaluate
+from rlfast.experiment.parts import RunWarning
 from rlfast.experiment.run import train
 
 
@@ -30,6 +33,18 @@ def test_what_cannot_be_evaluated(run, tmp_path):
     (run / "checkpoint" / "checkpoint.json").unlink()
     with pytest.raises(FileNotFoundError, match="holds no checkpoint"):
         evaluate(run)
+
+
+def test_a_run_from_a_gpu_is_played_without_one(run):
+    expected = evaluate(run, 3).returns.tolist()
+    content = json.loads((run / "config.json").read_text())
+    content["config"]["device"] = "cuda:7"
+    (run / "config.json").write_text(json.dumps(content))
+    with pytest.warns(RunWarning, match="was trained on cuda:7, which is not here: the CPU takes over"):
+        assert evaluate(run, 3).returns.tolist() == expected
+    assert evaluate(run, 3, device="cpu").returns.tolist() == expected
+    with pytest.raises(ValueError, match="--device cuda:9 cannot be used here"):
+        evaluate(run, 3, device="cuda:9")
 
 
 def test_a_film(run, tmp_path):

@@ -12,7 +12,7 @@ from safetensors import numpy as arrays_file
 from safetensors import torch as tensors_file
 
 from rlfast.cli import main
-from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
+from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint
 from rlfast.experiment.dqn import build
 from rlfast.experiment.folder import read_config
 from rlfast.experiment.plot import learning_curve
@@ -20,7 +20,25 @@ from rlfast.experiment.run import ConfigError, _Keeper, _trainer, resume, train
 from rlfast.utils.logger import CSVLogger, JSONLLogger, LazyLogger
 from rlfast.utils.plain import pack
 
-JUNK = [None, True, -1, 0, 2**31, 2**63, 10**400, 0.5, float("nan"), float("inf"), "", "x" * 40, "1", [], [[]], {}, {"~": "tuple"}]
+JUNK = [
+    None,
+    True,
+    -1,
+    0,
+    2**31,
+    2**63,
+    10**400,
+    0.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "x" * 40,
+    "1",
+    [],
+    [[]],
+    {},
+    {"~": "tuple"},
+]
 
 
 def nested(depth):
@@ -94,7 +112,9 @@ def trainer(run):
 
 def state(trainer):
     """All that a checkpoint may change."""
-    text, arrays = pack({"policy": dict(trainer.policy.state_dict()), "trainer": {**trainer.state_dict(), "seconds": 0}})
+    text, arrays = pack(
+        {"policy": dict(trainer.policy.state_dict()), "trainer": {**trainer.state_dict(), "seconds": 0}}
+    )
     return text, {name: array.tobytes() for name, array in arrays.items()}, trainer.train_collector.buffer._core.dump()
 
 
@@ -111,12 +131,12 @@ def attack(trainer, checkpoint):
 
 
 @pytest.mark.pitfall("D7")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_changed_training_state(run, trainer, seed):
     checkpoint = run / "checkpoint"
     tree = json.loads((checkpoint / "training_state.json").read_text())
     refused = 0
-    for text in variants(tree, 60, seed):
+    for text in variants(tree, 50, seed):
         seal(checkpoint, "training_state.json", text.encode())
         refused += not attack(trainer, checkpoint)
     assert refused > 20
@@ -140,7 +160,7 @@ def test_changed_arrays_of_the_training_state(run, trainer):
     harms = [
         lambda a: a.astype(np.float32),
         lambda a: a.reshape(-1)[:-1].copy(),
-        lambda a: np.full_like(a, -1 if a.dtype.kind != "u" else 2**31),
+        lambda a: np.full_like(a, np.array(-1).astype(a.dtype)),
         lambda a: a[None],
         lambda a: np.zeros(0),
     ]
@@ -173,6 +193,30 @@ def test_weights_of_another_kind(run, trainer, harm, message):
     assert not attack(trainer, run / "checkpoint")
 
 
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda optim: optim["state"][0].update(exp_avg=torch.zeros(3)), r"exp_avg of an optimizer is \(3,\) for"),
+        (lambda optim: optim["state"][0].update(exp_avg={"a": 1}), "exp_avg of an optimizer cannot be"),
+        (lambda optim: optim["param_groups"][0].update(lr="fast"), "lr of an optimizer cannot be 'fast'"),
+        (lambda optim: optim["param_groups"][0].pop("lr"), "lr"),
+    ],
+)
+def test_optimizers_of_another_kind(run, trainer, harm, message):
+    load_checkpoint(run / "checkpoint", trainer)
+    policy = dict(trainer.policy.state_dict())
+    (optim,) = policy["_extra_state"]["optimizers"].values()
+    harm(optim)
+    text, arrays = pack({"policy": {"_extra_state": policy["_extra_state"]}, "trainer": trainer.state_dict()})
+    seal(run / "checkpoint", "training_state.json", text.encode())
+    seal(run / "checkpoint", "training_state.safetensors", arrays_file.save(arrays))
+    with pytest.raises(ValueError, match=message):
+        load_checkpoint(run / "checkpoint", trainer)
+    with pytest.raises(ValueError, match=message):
+        load_policy(run / "checkpoint", trainer.policy)
+    assert not attack(trainer, run / "checkpoint")
+
+
 def test_weights_that_are_nan_do_not_replace_a_checkpoint(run, trainer):
     load_checkpoint(run / "checkpoint", trainer)
     before = {path.name: path.read_bytes() for path in (run / "checkpoint").iterdir()}
@@ -199,7 +243,7 @@ def test_changed_settings(run, capsys):
         try:
             config = read_config(run)
         except ValueError as error:
-            assert str(run) in str(error)
+            assert str(run) in str(error)  # noqa: PT017 (likewise)
             assert end(capsys, "eval", run) == end(capsys, "train", "--resume", run) == 2
         else:
             assert config.to_json()
@@ -260,7 +304,7 @@ def test_changed_metrics(run, capsys, change):
         CSVLogger(path).restore_data()
         learning_curve(run)
     except ValueError as error:
-        assert "metrics.csv is damaged" in str(error)
+        assert "metrics.csv is damaged" in str(error)  # noqa: PT017 (likewise)
 
 
 @pytest.mark.parametrize("line", ["5", "[]", '{"scope": "test"}', nested(100_000), "{", '{"scope": "save", "step": 1}'])

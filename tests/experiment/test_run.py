@@ -19,8 +19,9 @@ from rlfast.experiment.checkpoint import load_policy, save_checkpoint
 from rlfast.experiment.dqn import build
 from rlfast.experiment.folder import read_config
 from rlfast.experiment.run import ConfigError, RunWarning, resume, train
+from rlfast.policy.modelfree.dqn import DQNTrainingStats
 from rlfast.trainer import BaseTrainer
-from rlfast.utils.logger import CSVLogger, JSONLLogger
+from rlfast.utils.logger import CSVLogger, JSONLLogger, LogWarning
 
 
 def parameter_hash(run_dir):
@@ -287,6 +288,66 @@ def test_a_run_killed_before_its_first_checkpoint_begins_anew(tiny, run_dir, tmp
     assert parameter_hash(run_dir) == parameter_hash(straight.run_dir)
     assert metrics(run_dir) == metrics(straight.run_dir)
     assert scalars(run_dir) == scalars(straight.run_dir)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("metrics.csv", r"metrics.csv has 0 rows of the \d+ that were written into it: it goes on without the others"),
+        ("metrics.jsonl", r"metrics.jsonl has 0 rows of the \d+ that were written into it"),
+        ("events", r"events.* in .*: shorter than what was written, or gone; it goes on without that"),
+    ],
+)
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_log_that_is_shorter_than_its_checkpoint(tiny, run_dir, monkeypatch, name, message, gone):
+    stopped_after(tiny(), 90, monkeypatch)
+    path = next(run_dir.glob("events*")) if name == "events" else run_dir / name
+    content = path.read_bytes()
+    lines = content.splitlines(keepends=True)
+    path.write_bytes(content[:100] if name == "events" else b"".join(lines[: name == "metrics.csv"]))
+    if gone:
+        path.unlink()
+    with pytest.warns(LogWarning, match=message):
+        result = resume(run_dir)
+    assert result.env_step == 200
+    assert 200 in [int(row["step"]) for row in JSONLLogger(run_dir / "metrics.jsonl").rows() if row["scope"] == "test"]
+
+
+def trained_on_cuda(run_dir):
+    """The folder of a run as a machine with a GPU leaves it."""
+    content = json.loads((run_dir / "config.json").read_text())
+    content["config"]["device"] = "cuda:7"
+    (run_dir / "config.json").write_text(json.dumps(content))
+
+
+def test_a_run_from_a_gpu_goes_on_without_one(tiny, run_dir, tmp_path, monkeypatch):
+    straight = train(tiny(run_dir=tmp_path / "straight"))
+    stopped_after(tiny(), 90, monkeypatch)
+    trained_on_cuda(run_dir)
+    with pytest.warns(RunWarning, match="was trained on cuda:7, which is not here: the CPU takes over"):
+        result = resume(run_dir)
+    assert (result.env_step, result.config.device) == (200, "cpu")
+    assert parameter_hash(run_dir) == parameter_hash(straight.run_dir)
+    assert read_config(run_dir).device == "cuda:7"  # where it may go on the next time
+    assert resume(run_dir, max_steps=240, device="cpu").env_step == 240
+    assert read_config(run_dir).device == "cpu"
+    with pytest.raises(ConfigError, match="--device cuda:9 cannot be used here"):
+        resume(run_dir, max_steps=260, device="cuda:9")
+
+
+def test_a_diverged_run_keeps_the_checkpoint_before(tiny, run_dir, monkeypatch):
+    stopped_after(tiny(), 90, monkeypatch)
+    before = parameter_hash(run_dir)
+
+    def diverging(self, batch, **_):
+        next(self.model.parameters()).data[0] = torch.nan
+        return DQNTrainingStats(loss=float("nan"))
+
+    monkeypatch.setattr("rlfast.policy.DQNPolicy.learn", diverging)
+    with pytest.warns(RunWarning, match="holds NaN: training has diverged"):
+        result = resume(run_dir)
+    assert "holds NaN" in result.unsaved
+    assert parameter_hash(run_dir) == before
 
 
 def test_a_run_without_its_buffer_says_so(tiny, run_dir, monkeypatch):

@@ -8,6 +8,7 @@ import shutil
 import zlib
 from contextlib import contextmanager
 from copy import deepcopy
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -119,7 +120,9 @@ def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = 
         check(trainer, state["trainer"])
     with _put_back(trainer), _damage(folder, "its training state does not fit"):
         trainer.policy.load_state_dict(weights | state["policy"])
+        _check_optimizers(trainer.policy)
         lost = trainer.load_state_dict(state["trainer"])
+        pack(trainer.state_dict())  # what made sense can be written down again
     for ours, buffer in buffers:
         ours.__setstate__(buffer.__getstate__())  # in place: others hold it too
     if not buffers and trainer.train_collector is not None:
@@ -141,6 +144,7 @@ def load_policy(folder: Path, policy: BasePolicy) -> dict[str, Any]:
     new = _weights(folder, head, policy) | _state(folder, head)["policy"]
     with _policy_put_back(policy), _damage(folder, "the policy's state does not fit"):
         policy.load_state_dict(new)
+        _check_optimizers(policy)
     return {name: head[name] for name in _COUNTERS}
 
 
@@ -231,6 +235,23 @@ def _check_weights(weights: dict[str, Any], policy: BasePolicy, whose: str) -> N
     for name, _ in policy.named_parameters():
         if (one := weights.get(name)) is not None and bool(torch.isnan(one).any()):
             raise ValueError(f"{name} of {whose} holds NaN: training has diverged, or something else wrote it")
+
+
+def _check_optimizers(policy: BasePolicy) -> None:
+    """Compares what optimizers took over, as it came, with what they optimize."""
+    for optim in policy._all_optimizers():  # noqa: SLF001 (the same design, in another package)
+        for group in optim.param_groups:
+            for name, usual in optim.defaults.items():
+                if isinstance(usual, int | float) and not isinstance(group[name], int | float | torch.Tensor):
+                    raise ValueError(f"{name} of an optimizer cannot be {group[name]!r:.50}")
+        for parameter, entries in optim.state.items():
+            for name, value in entries.items():
+                if not isinstance(value, torch.Tensor | int | float | list | NoneType):
+                    raise ValueError(f"{name} of an optimizer cannot be {value!r:.50}")
+                if isinstance(optim, torch.optim.LBFGS) or not isinstance(value, torch.Tensor) or value.numel() < 2:
+                    continue  # that one has tensors of all parameters together; others count steps
+                if value.shape != parameter.shape:
+                    raise ValueError(f"{name} of an optimizer is {tuple(value.shape)} for {tuple(parameter.shape)}")
 
 
 def _state(folder: Path, head: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import asdict, dataclass, fields
 from numbers import Integral, Real
 from pathlib import Path
@@ -145,7 +146,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is tuple:
         return isinstance(value, tuple) and all(_fits(one, inside[0]) for one in value)
     if hint in (int, float):
-        return isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
+        number = isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
+        return number and not sys.maxsize < abs(value) < math.inf
     return isinstance(value, NoneType if hint is None else hint)
 
 
@@ -159,7 +161,13 @@ def _in_words(hint: Any) -> str:
         return f"one of {', '.join(map(repr, get_args(hint)))}"
     if get_origin(hint) is UnionType:
         return " or ".join(_in_words(one) for one in get_args(hint))
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a folder"}
+    words = {
+        int: "a whole number of at most 64 bits",
+        float: "a number",
+        bool: "true or false",
+        str: "a text",
+        Path: "a folder",
+    }
     return {**words, NoneType: "nothing", tuple[int, ...]: "whole numbers"}[hint]
 
 

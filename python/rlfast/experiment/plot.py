@@ -34,7 +34,9 @@ def learning_curve(run_dir: str | os.PathLike[str], title: str = "", target: flo
     from matplotlib.figure import Figure
 
     run_dir = Path(run_dir)
-    training, tests = (_curves(run_dir / "metrics.csv", *which) for which in (("train", "mean"), ("test", "mean", "std")))
+    training, tests = (
+        _curves(run_dir / "metrics.csv", *which) for which in (("train", "mean"), ("test", "mean", "std"))
+    )
     figure = Figure(figsize=(7, 4.5), layout="constrained")  # not pyplot: no window, nothing global
     axes = figure.add_subplot()
     axes.plot(training["step"], training["mean"], color="C0", alpha=0.4, label="training")

@@ -125,7 +125,7 @@ def _check_collectors(trainer: BaseTrainer, states: Sequence[Any]) -> None:
     for ours, theirs in zip(_collectors(trainer), states, strict=True):
         if hasattr(ours, "load_state_dict") != (theirs is not None):
             raise ValueError("either this trainer or the one that was saved has a collector where the other has none")
-        if getattr(type(ours), "load_state_dict", None) is Collector.load_state_dict:
+        if ours is not None and getattr(type(ours), "load_state_dict", None) is Collector.load_state_dict:
             _collector_state.check(ours, theirs)
 
 
