@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from machine import PATIENCE, wait_until
 from rlfast.cli import main
 
 SMALL = [f"--{setting}" for setting in (
@@ -120,13 +121,11 @@ def test_ctrl_c_leaves_a_checkpoint_and_a_readable_line(run_dir, number):
     command = [sys.executable, "-m", "rlfast", "train", "dqn", "--env", "CartPole-v1", "--run-dir", str(run_dir)]
     command += [*SMALL, "--stop-return", "None", "--no-progress"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (run_dir / "checkpoint" / "checkpoint.json").exists():
-        assert time.monotonic() < deadline, "the run never saved"
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.05)
+    saved = run_dir / "checkpoint" / "checkpoint.json"
+    wait_until(lambda: saved.exists() or process.poll() is not None, "saving")
+    assert process.poll() is None, process.stderr.read()
     os.kill(process.pid, number)
-    error = process.communicate(timeout=60)[1]
+    error = process.communicate(timeout=PATIENCE)[1]
     assert process.returncode == 130
     assert "rlfast: interrupted at step" in error
     assert "Traceback" not in error
@@ -147,10 +146,7 @@ def test_a_run_that_was_killed_goes_on_as_if_it_had_not(run_dir, tmp_path, capsy
     command = [sys.executable, "-m", "rlfast", "train", "dqn", "--env", "CartPole-v1", "--run-dir", str(run_dir)]
     command += [*SMALL, "--max-steps", "1200", "--stop-return", "None", "--no-progress"]
     process = subprocess.Popen(command)
-    deadline = time.monotonic() + 60
-    while not (run_dir / "checkpoint").exists():
-        assert time.monotonic() < deadline, "the run never saved"
-        time.sleep(0.01)
+    wait_until((run_dir / "checkpoint").exists, "saving")
     time.sleep(0.3)
     process.kill()
     process.wait()

@@ -33,6 +33,7 @@ def make(tmp_path):
 
     def fleet(fault="exit", mode=None, **options):
         fns = [lambda: Scripted(LENGTH), lambda: Faulty(fault, at=BREAKS, length=LENGTH, once=str(tmp_path / "once"))]
+        options = {"num_workers": 2} | options  # one each, also where there is one core
         made.append(SubprocVectorEnv(fns, autoreset_mode=mode, on_error="restart", **options))
         return made[-1]
 

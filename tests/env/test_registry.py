@@ -169,6 +169,7 @@ def test_a_limit_that_was_taken_away_stays_away(registered_anew):
 def test_workers_where_they_pay(seconds, placement, monkeypatch):
     monkeypatch.setattr("rlfast.env.process.measure.cores", lambda: 2)
     monkeypatch.setattr("rlfast.env.process.measure.measure", lambda _: Measurement(seconds))
+    monkeypatch.setattr("rlfast.env.process.measure._TRIAL", 0.0)
     envs = made("Slow-v0", 4)
     assert isinstance(envs, SubprocVectorEnv)
     assert (envs.placement, envs.num_envs) == (placement, 4)

@@ -533,19 +533,22 @@ def save_for_ever(folders):
 @pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX's")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_kill_while_saving_leaves_a_whole_checkpoint(folders):
-    """A process that does nothing but save is killed at 20 random moments; each time its run goes on exactly."""
-    chance, seen = random.Random(7), set()
+    """A process that does nothing but save is killed at random moments; each time its run goes on exactly."""
+    chance, seen, kills, longest, found = random.Random(7), set(), 0, 0.1, {}
     trainer = off_policy(folders / "stopped")
     run_until(trainer, 2)
     save_checkpoint(folders / "checkpoint", trainer)
-    for _ in range(20):
+    while kills < 20 or (len(seen) == 1 and kills < 200):
         pid = os.fork()
         if pid == 0:
             save_for_ever(folders)
-        time.sleep(chance.uniform(0.1, 0.2))
+        time.sleep(chance.uniform(0.5, 1.0) * longest)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        seen.add(tuple(sorted(path.name for path in folders.glob("checkpoint*"))))
+        before, found = found, {path.name: path.stat().st_ino for path in folders.glob("checkpoint*")}
+        longest *= 1.3 if found == before else 0.9  # about as long as the first save takes on this machine, today
+        seen.add(tuple(sorted(found)))
+        kills += 1
         trainer = off_policy(folders / "resumed", seed=3)
         assert load_checkpoint(folders / "checkpoint", trainer) == []
         assert trainer.env_step > 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from machine import PATIENCE, usable_cores
 from rlfast.data import Batch, ReplayBuffer
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -34,7 +35,7 @@ def helpers():
     return names.count("rlfast-pool")
 
 
-def exit_code_of_child(work, seconds=20.0):
+def exit_code_of_child(work, seconds=PATIENCE):
     """Runs ``work`` in a forked child; its exit code, or None if it hangs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of just what is tested here
@@ -64,7 +65,7 @@ def test_a_forked_child_samples_with_threads_of_its_own():
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted through /proc")
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core needs no helpers")
+@pytest.mark.skipif(usable_cores() < 2, reason="one core needs no helpers")
 def test_a_forked_child_makes_new_helpers():
     buffer = large_buffer()
     assert sampled_right(buffer)

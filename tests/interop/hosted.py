@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import rlfast
+from machine import PATIENCE
 
 HERE = Path(__file__).parent
 
@@ -27,7 +28,7 @@ def answers(driver: str, variable: str, version: str) -> dict[str, str]:
         pytest.skip(f"{variable} names no interpreter with version {version} of the host")
     environment = os.environ | {"PYTHONPATH": str(Path(rlfast.__file__).parents[1])}
     command = [python, "-W", "ignore", str(HERE / driver)]
-    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=110, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=PATIENCE, text=True)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout[done.stdout.rindex('{"version"') :])
     assert found["version"].startswith(version)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from machine import PATIENCE
+
 PYTHON = os.environ.get("RLFAST_TIANSHOU_PYTHON")
 DRIVER = Path(__file__).with_name("env_driver.py")
 
@@ -18,7 +20,7 @@ DRIVER = Path(__file__).with_name("env_driver.py")
 def test_both_say_the_same():
     def said(python, library):
         command = [python, "-W", "ignore", DRIVER, library]
-        return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=110).stdout)
+        return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE).stdout)
 
     theirs, ours = said(PYTHON, "tianshou"), said(sys.executable, "rlfast")
     assert len(ours) == 6

@@ -11,6 +11,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 from torch.distributions import Categorical, Independent, Normal
 
+from machine import PATIENCE
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.policy import BasePolicy, DQNPolicy, PPOPolicy, SACPolicy
 from rlfast.utils.net.common import ActorCritic, Net
@@ -28,7 +29,9 @@ SIZE, STEPS, RINGS = 90, 50, 3  # 30 rows a ring: each wraps
 
 def tianshou(folder, given, options):
     np.savez(folder / "in.npz", options=json.dumps(options | {"size": SIZE}), **given)
-    subprocess.run([PYTHON, "-W", "ignore", SCRIPT, folder / "in.npz", folder / "out.npz"], check=True, timeout=110)
+    subprocess.run(
+        [PYTHON, "-W", "ignore", SCRIPT, folder / "in.npz", folder / "out.npz"], check=True, timeout=PATIENCE
+    )
     return dict(np.load(folder / "out.npz"))
 
 

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from machine import PATIENCE
+
 SCRIPT = """
 import sys
 
@@ -58,7 +60,7 @@ INTERPRETERS = [
 @pytest.mark.parametrize(("python", "library"), INTERPRETERS)
 def test_the_script_runs(python, library, tmp_path):
     command = [python, "-c", SCRIPT.replace("tianshou", library), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "160 40 True 4 4"
     assert (tmp_path / "best.pth").exists()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from machine import PATIENCE
+
 PYTHON = os.environ.get("RLFAST_TIANSHOU_PYTHON")
 DRIVER = Path(__file__).with_name("trainer_driver.py")
 
@@ -18,7 +20,7 @@ DRIVER = Path(__file__).with_name("trainer_driver.py")
 def test_both_call_the_same_hooks_and_learn_as_often():
     def done(python, library):
         command = [python, "-W", "ignore", DRIVER, library]
-        return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=110).stdout)
+        return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE).stdout)
 
     theirs, ours = done(PYTHON, "tianshou"), done(sys.executable, "rlfast")
     assert len(ours) == 7

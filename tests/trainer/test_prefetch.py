@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from machine import PATIENCE
 from rlfast.data import (
     Batch,
     Collector,
@@ -179,7 +180,7 @@ def test_the_next_sample_is_drawn_while_this_one_is_learned_from():
     buffer = filled(Watched)
     mine = PrefetchedBuffer(buffer, CPU).series(3)
     mine.sample(4)
-    assert buffer.twice.wait(10)  # nobody has asked for it yet
+    assert buffer.twice.wait(PATIENCE)  # nobody has asked for it yet
     mine.sample(4)
     mine.sample(4)
     assert len(buffer.threads) == 3  # and none beyond the last

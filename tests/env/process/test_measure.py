@@ -1,66 +1,84 @@
 import logging
 import os
-import time
 
 import pytest
 
 from faulty import Faulty, Sampled, Slow
+from machine import PATIENCE
 from rlfast.env import ShmemVectorEnv, SubprocVectorEnv
 from rlfast.env.process import measure as module
-from rlfast.env.process.measure import choose, measure, tried
+from rlfast.env.process.measure import Measurement, choose, measure, tried
 from scripted import Scripted
 
 
+@pytest.fixture
+def steps(monkeypatch):
+    """On any machine, steps of ``Scripted`` take 10 us, those of ``Slow`` what it says, and there are two cores."""
+
+    def measured(fn):
+        return Measurement(max(getattr(fn(), "seconds", 0.0), 10e-6), 8)
+
+    monkeypatch.setattr(module, "measure", measured)
+    monkeypatch.setattr(module, "cores", lambda: 2)
+    return monkeypatch
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Waits for processes on slow machines, too."""
+    monkeypatch.setattr(module, "_PATIENCE", PATIENCE)
+
+
+@pytest.mark.usefixtures("patient")
 def test_a_step_is_timed_in_a_process_that_is_thrown_away():
-    found = measure(lambda: Slow(0.004))
-    assert 0.004 <= found.step < 0.1
+    found = measure(lambda: Slow(0.05))
+    assert found.step >= 0.05
     assert (found.size, found.failure) == (8, None)
-    assert 0 < measure(Scripted).step < 0.004
+    assert 0 < measure(Scripted).step < 0.05
     assert measure(lambda: Sampled("nested")).size == 2 + 4 + 8
 
 
-def test_quick_environments_stay_and_slow_ones_share_the_cores(monkeypatch):
-    monkeypatch.setattr(module, "cores", lambda: 2)
+def test_quick_environments_stay_and_slow_ones_share_the_cores(steps):
     choice = choose([Scripted] * 8)
     assert choice.placement == "in-process"
     assert "for 8 environments in this process" in choice.reason
     assert choose([lambda: Slow(0.004)] * 8).placement == "process"
     assert choose([lambda: Slow(0.004)]).placement == "in-process"  # one has nobody to share with
-    monkeypatch.setattr(module, "cores", lambda: 1)
+    steps.setattr(module, "cores", lambda: 1)
     assert choose([lambda: Slow(0.004)] * 8).placement == "in-process"
 
 
-def test_processes_that_promise_a_gain_are_tried(monkeypatch):
-    monkeypatch.setattr(module, "cores", lambda: 2)
-    monkeypatch.setattr(module, "_TRIAL", 1.0)
+def test_processes_that_promise_a_gain_are_tried(steps):
+    steps.setattr(module, "_TRIAL", 1.0)
     taken = []
 
     def in_vain(env_fns, num_workers, context):
         taken.append((len(env_fns), num_workers, context))
         return 1.0
 
-    monkeypatch.setattr(module, "tried", in_vain)
+    steps.setattr(module, "tried", in_vain)
     choice = choose([lambda: Slow(0.004)] * 8, 2, "fork")
     assert choice.placement == "in-process"
     assert "and measured 1e+06 us in 2 others" in choice.reason
     assert taken == [(8, 2, "fork")]
-    monkeypatch.setattr(module, "tried", lambda *_: 0.001)
+    steps.setattr(module, "tried", lambda *_: 0.001)
     assert choose([lambda: Slow(0.004)] * 8).placement == "process"
 
     def broken(*_):
         raise ValueError("no")
 
-    monkeypatch.setattr(module, "tried", broken)
+    steps.setattr(module, "tried", broken)
     choice = choose([lambda: Slow(0.004)] * 8)
     assert choice == module.Choice("process", "the environments could not be measured: ValueError: no")
-    monkeypatch.setattr(module, "_TRIAL", 0.01)
+    steps.setattr(module, "_TRIAL", 0.01)
     assert choose([lambda: Slow(0.004)] * 8).placement == "process"  # long enough to be sure of it
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_trial_steps_all_environments_and_leaves_nothing():
     took = tried([lambda: Slow(0.004, length=3), lambda: Slow(0.001, length=2)] * 2, 2, None)
-    assert 0.004 <= took < 0.1
-    assert tried([lambda: Sampled("nested")] * 2, 2, "fork") < 0.1
+    assert took >= 0.004
+    assert tried([lambda: Sampled("nested")] * 2, 2, "fork") > 0
 
 
 @pytest.mark.parametrize(
@@ -97,16 +115,14 @@ def test_shared_memory_is_for_speed_unless_more_is_asked(options, placement):
 )
 def test_what_cannot_be_measured_goes_into_a_process(monkeypatch, fault, phase, why):
     monkeypatch.setattr(module, "cores", lambda: 2)
-    monkeypatch.setattr(module, "_PATIENCE", 10.0 if fault != "hang" else 1.0)
-    start = time.monotonic()
+    monkeypatch.setattr(module, "_PATIENCE", PATIENCE if fault != "hang" else 1.0)
     choice = choose([lambda: Faulty(fault, phase=phase, at=1)] * 2)
     assert choice.placement == "process"
     assert why in choice.reason
-    assert time.monotonic() - start < 10.0
 
 
-def test_auto_says_what_it_chose(monkeypatch, caplog):
-    monkeypatch.setattr(module, "cores", lambda: 2)
+def test_auto_says_what_it_chose(steps, caplog):
+    steps.setattr(module, "_TRIAL", 0.0)
     pid = os.getpid()
 
     class Where(Slow):

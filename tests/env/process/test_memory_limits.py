@@ -2,12 +2,12 @@
 
 import os
 import resource
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from machine import wait_until
 from rlfast.env import SubprocVectorEnv
 from rlfast.env.failure import EnvFailure, WorkerDied
 from scripted import Scripted
@@ -69,9 +69,7 @@ def confine():
         pytest.skip("no group of processes with a memory limit can be made here")
     members = group / "cgroup.procs"
     yield lambda pid: members.write_text(str(pid))
-    deadline = time.monotonic() + 5.0
-    while members.read_text() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: not members.read_text(), "the end of the processes under the limit")
     group.rmdir()
 
 
@@ -82,10 +80,8 @@ def test_a_worker_that_the_system_kills_for_want_of_memory_is_told(confine):
         envs.reset()
         confine(envs._backend._crew.children[1].pid)
         envs.step([1, 0])
-        start = time.monotonic()
         with pytest.raises(WorkerDied, match=r"environment 1 failed: .*SIGKILL \(.*for want of memory\)") as caught:
             envs.step([0, 1])
-        assert time.monotonic() - start < 5.0  # most of that to fill the memory
         assert (caught.value.env_id, caught.value.signal, caught.value.action) == (1, "SIGKILL", 1)
         envs.reset()
         assert envs.step([0, 0])[0].tolist() == [[1, 1], [0, 1]]

@@ -7,13 +7,13 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
+from machine import PATIENCE, wait_until
 from rlfast.env.process import ProcessBackend
 from rlfast.env.process.start import Server, method_of
 from scripted import Scripted
@@ -55,7 +55,7 @@ def test_a_script_needs_no_guard_and_runs_once(tmp_path, context):
     path.write_text(textwrap.dedent(SCRIPT))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
     done = subprocess.run(
-        [sys.executable, str(path), context], env=env, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(path), context], env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert (done.stdout, done.stderr) == ("the script runs\n[[3.0], [4.0]]\n", "")
 
@@ -66,7 +66,7 @@ def test_a_notebook_has_no_file_to_run_again(context):
     source = textwrap.dedent(SCRIPT).replace("sys.argv[1]", repr(context))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
     done = subprocess.run(
-        [sys.executable, "-"], env=env, input=source, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-"], env=env, input=source, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert (done.stdout, done.stderr) == ("the script runs\n[[3.0], [4.0]]\n", "")
 
@@ -126,16 +126,13 @@ def test_a_server_that_was_killed_is_started_again(make):
     pool = make([Scripted] * 2, num_workers=2)
     server = Server.running()
     os.kill(server.child.pid, signal.SIGKILL)
-    server.child.join(2.0)
+    server.child.join(PATIENCE)
     pool.reset(np.arange(2), [None] * 2, None)  # its children live on
     assert make([Scripted]).get_attr("length", np.arange(1)) == [3]
     assert Server.running() is not server
     pids = [child.pid for child in pool._crew.children]
     pool.close()
-    deadline = time.monotonic() + 2
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of the workers")
 
 
 def test_a_forked_parent_has_a_server_of_its_own(make):

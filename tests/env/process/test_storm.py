@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +9,13 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from faulty import FAULTS, Faulty
+from machine import HANG, wait_until
 from rlfast.env.failure import EnvFailure
 from rlfast.env.process import ProcessBackend
 from scripted import Scripted
 
 KINDS = ["raise", "sys.exit", "exit", "kill", "segv", "hang", "spin", "killed"]
-ENVS, WORKERS, TIMEOUT = 4, 2, 0.3
+ENVS, WORKERS = 4, 2
 
 
 class Stormy(Scripted):
@@ -48,10 +48,8 @@ def weather(pool, rng, faults):
             kind = int(rng.integers(len(KINDS)))
             actions[rng.integers(ENVS)] = kind + 1
             seen += 1
-        start = time.monotonic()
         failed = stormy_step(pool, actions, kind, everyone, late)
         late = not failed and (late or (kind is not None and KINDS[kind] == "killed"))
-        assert time.monotonic() - start < 5.0  # on a busy machine; alone it is a tenth of that
         if failed:
             calm(pool, everyone)
     return pids
@@ -101,13 +99,11 @@ def storm(faults, seed):
     for on_error in ("raise", "restart"):
         mode = list(AutoresetMode)[seed % 3]
         pool = ProcessBackend(
-            [Stormy] * ENVS, num_workers=WORKERS, step_timeout=TIMEOUT, on_error=on_error, autoreset_mode=mode
+            [Stormy] * ENVS, num_workers=WORKERS, step_timeout=HANG, on_error=on_error, autoreset_mode=mode
         )
         pids |= weather(pool, rng, faults)
-        start = time.monotonic()
         pool.close()
-        assert time.monotonic() - start < 2.0
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all workers")
     assert resources() == before
     return len(pids)
 

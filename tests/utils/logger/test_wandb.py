@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from machine import PATIENCE
+
 wandb = pytest.importorskip("wandb")
 
 SCRIPT = """
@@ -40,7 +42,7 @@ def test_figures_go_to_a_run_that_stays_here(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -81,5 +83,5 @@ assert again.wandb_run is logger.wandb_run
 logger.finalize()
 """
     environment = os.environ | {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_PROJECT": "theirs"}
-    subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, timeout=100, check=True)
+    subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, timeout=PATIENCE, check=True)
     assert list(tmp_path.rglob("*.wandb"))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _MAIN = "rlfast.env.process.worker:main"
+_TOLD = 10.0  # seconds within which the system tells how a process ended, on a busy machine, too
 
 
 class Crew:
@@ -163,9 +164,11 @@ class Crew:
         """How a worker that has ended did: in words, its exit status, and its signal's name."""
         child = self.children[worker]
         if child is not None:
-            child.join(0.5)  # the channel tells a moment earlier than the system
+            child.join(_TOLD)  # the channel tells a moment earlier than the system
         status = None if child is None else child.poll()
-        if status is None or status >= 0:
+        if status is None:
+            return "hung up", None, None
+        if status >= 0:
             return f"left with exit status {status}", status, None
         import signal
 
