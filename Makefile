@@ -21,7 +21,7 @@ run := $(BIN)/python -m
 rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test parity interop learning long bench bench-short bench-quick bench-peers asan valgrind miri loom docs wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test parity corpus interop learning long bench bench-short bench-quick bench-peers asan valgrind miri loom docs wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -65,7 +65,7 @@ else
 peers = $(abspath .peers)
 bench bench-short: bench-peers
 bench-peers: $(addprefix .peers/.,modern tianshou1 tianshou12 tianshou2 rlox)  ## the libraries we are compared with, in .peers (several GB)
-parity: .peers/.tianshou1
+parity corpus: .peers/.tianshou1
 interop: $(addprefix .peers/.,modern tianshou1 tianshou12 tianshou2 d3rlpy)
 .peers/.%: bench/environments.py | $(VENV)/.env
 	$(BIN)/python bench/environments.py .peers $*
@@ -105,6 +105,9 @@ python-test: build      ## pytest with doctests
 
 parity: build           ## the same answers as Tianshou 1.0, which is installed beside
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python $(run) pytest tests/parity $(PYTEST_ARGS)
+
+corpus: build           ## scripts of Tianshou's users, in Tianshou 1.0 and here
+	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python $(run) pytest tests/corpus $(PYTEST_ARGS)
 
 interop: build          ## our buffers inside Tianshou 1.0, 1.2 and 2.0, TorchRL and d3rlpy, which are installed beside
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python RLFAST_TIANSHOU12_PYTHON=$(peers)/tianshou12/bin/python \

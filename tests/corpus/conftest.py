@@ -1,0 +1,1 @@
+collect_ignore_glob = ["*/*.py"]  # scripts, which test_corpus.py runs
