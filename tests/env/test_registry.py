@@ -1,4 +1,5 @@
 import logging
+import subprocess
 import sys
 import time
 
@@ -10,6 +11,7 @@ from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from gymnasium.vector import AutoresetMode
 
 import rlfast
+from machine import PATIENCE
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv
 from rlfast.env.process.measure import Measurement
 from scripted import Scripted
@@ -238,6 +240,13 @@ def test_the_namespace_ale_is_there(backend):
     with rlfast.make_vec("ALE/Pong-v5", 2, backend=backend, obs_type="ram") as envs:
         assert envs.reset(seed=0)[0].shape == (2, 128)
         assert envs.spec.id == "ALE/Pong-v5"
+
+
+def test_the_namespace_ale_is_there_from_the_start():
+    pytest.importorskip("ale_py")
+    script = "from rlfast.env.registry import find_spec; print(find_spec('ALE/Pong-v5').entry_point)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert done.stdout == "ale_py.env:AtariEnv\n"
 
 
 def test_the_namespace_ale_needs_a_package(monkeypatch):

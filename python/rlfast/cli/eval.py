@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlfast.cli.main import complain
-from rlfast.cli.parsing import Parser, Wrong, warnings_as_sentences
+from rlfast.cli.parsing import ALLOW_IMPORT, Parser, Wrong, warnings_as_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--episodes", type=int, default=100, help="how many [%(default)s]")
     parser.add_argument("--seed", type=int, help="of the environments [the run's]")
     parser.add_argument("--device", help="where the policy shall live: cpu, cuda, ... [the run's, if it is here]")
+    parser.add_argument("--allow-import", **ALLOW_IMPORT)
     parser.add_argument("--video", action="store_true", help="film one more episode, into RUN/video")
     try:
         given = parser.parse(arguments)
@@ -33,7 +34,14 @@ def main(arguments: Sequence[str]) -> int:
     video = given.run_dir / "video" if given.video else None
     try:
         with warnings_as_sentences():
-            stats = evaluate(given.run_dir, given.episodes, seed=given.seed, video=video, device=given.device)
+            stats = evaluate(
+                given.run_dir,
+                given.episodes,
+                seed=given.seed,
+                video=video,
+                device=given.device,
+                allow_import=given.allow_import,
+            )
     except (ValueError, OSError, ImportError, gym.error.Error) as error:
         return complain(str(error), 2)
     returns, lens = stats.returns_stat, stats.lens_stat

@@ -6,7 +6,7 @@ import argparse
 import sys
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rlfast.cli.main import complain
 
@@ -33,6 +33,12 @@ def warnings_as_sentences() -> Iterator[None]:
             warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield
+
+
+ALLOW_IMPORT: Final[dict[str, Any]] = {
+    "action": "store_true",
+    "help": "import the module in an environment's id such as module:Env-v0, which runs it",
+}
 
 
 class Wrong(Exception):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlfast.cli.main import complain
-from rlfast.cli.parsing import Parser, Wrong, warnings_as_sentences
+from rlfast.cli.parsing import ALLOW_IMPORT, Parser, Wrong, warnings_as_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlfast.experiment.run import RunResult
 
 _HELP = """usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
-       rlfast train --resume RUN_DIR [--max-steps N] [--device NAME] [--no-progress]
+       rlfast train --resume RUN_DIR [--max-steps N] [--device NAME] [--allow-import] [--no-progress]
 
 algorithms:
 {algorithms}
@@ -104,6 +104,7 @@ def _resume(arguments: Sequence[str]) -> int:
         default=argparse.SUPPRESS,
         help="where the networks shall live: cpu, cuda, ... [the run's, if it is here]",
     )
+    parser.add_argument("--allow-import", **ALLOW_IMPORT)
     parser.add_argument(
         "--no-progress", dest="progress", action="store_false", default=argparse.SUPPRESS, help="show no bar"
     )
@@ -138,7 +139,7 @@ def _report(run: Callable[[], RunResult]) -> int:
         what = f"no checkpoint of step {result.env_step} could be written: {result.unsaved}; the one before it stays"
         return complain(what, 130 if result.interrupted else 1)
     if result.interrupted:
-        again = f"rlfast train --resume {shlex.quote(str(result.run_dir))}"
+        again = f"rlfast train --resume {shlex.quote(str(result.run_dir))}" + " --allow-import" * (":" in config.env)
         return complain(f"interrupted at step {result.env_step}: {again} goes on", 130)
     if config.require_stop_return and not result.reached:
         return complain(f"the run ended below the return that was required, {config.stop_return:g}", 1)

@@ -16,6 +16,8 @@ from rlfast.env.failure import EnvFailure
 from rlfast.env.subproc import SubprocVectorEnv
 from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
 
+__all__ = ["can_be_native", "find_spec", "make_vec"]
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -82,6 +84,14 @@ def make_vec(
         envs = DummyVectorEnv([_maker(id, wrappers, kwargs)] * num_envs, **options)
     _log.info("%s%s", envs, f" (not native: {why_not})" if why_not else "")
     return envs
+
+
+def can_be_native(id: str | EnvSpec) -> bool:
+    """Whether :func:`make_vec` can make environments in Rust that do what the registration says.
+
+    :raises ImportError: the module in the id is not there.
+    """
+    return not _why_not_native(find_spec(id), (), {})
 
 
 def _name(spec: str | EnvSpec) -> str:

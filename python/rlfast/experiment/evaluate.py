@@ -9,9 +9,10 @@ import gymnasium as gym
 
 from rlfast.data.collector import Collector
 from rlfast.env import DummyVectorEnv
+from rlfast.env.registry import find_spec
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.checkpoint import load_policy
-from rlfast.experiment.folder import read_config
+from rlfast.experiment.folder import check_env, read_config
 from rlfast.experiment.parts import placed, stream_seed
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def evaluate(
     seed: int | None = None,
     video: Path | None = None,
     device: str | None = None,
+    allow_import: bool = False,
 ) -> CollectStats:
     """Plays new episodes with the policy in a run's checkpoint, without exploration.
 
@@ -40,10 +42,11 @@ def evaluate(
         environment asks for.
     :param device: where the policy shall live. Default: where it was trained, or the CPU, with a warning, when there
         is no such device here.
+    :param allow_import: whether the module in an id such as ``"module:Env-v0"`` may be imported, which runs it.
     :return: how they went.
     :raises FileNotFoundError: there is no such run, or it has no checkpoint.
-    :raises ValueError: run or checkpoint cannot be used, ``episodes`` is not positive, or
-        ``seed`` is negative.
+    :raises ValueError: run or checkpoint cannot be used, ``episodes`` is not positive, ``seed`` is negative, or a
+        module would have to be imported.
     :raises gymnasium.error.Error: there is no such environment any more, or it cannot be filmed.
     """
     if episodes < 1:
@@ -51,6 +54,7 @@ def evaluate(
     if seed is not None and seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
     given = placed(read_config(run_dir), device)
+    check_env(run_dir, given.env, allow_import=allow_import)
     config = replace(given, num_envs=1, eval_envs=1, progress=False)
     number = min(episodes, given.eval_envs)
     parts = algorithm_of(config).build(_smallest(config))
@@ -72,14 +76,18 @@ def _smallest(config: Any) -> Any:
 
 
 def _play(policy: BasePolicy, env: str, episodes: int, seeds: list[int]) -> CollectStats:
-    with Collector(policy, DummyVectorEnv([lambda: gym.make(env)] * len(seeds))) as collector:
+    spec = find_spec(env)
+    with Collector(policy, DummyVectorEnv([lambda: gym.make(spec)] * len(seeds))) as collector:
         collector.reset_env({"seed": seeds})
         return collector.evaluate(episodes)
 
 
 def _film(policy: BasePolicy, env: str, seed: int, folder: Path) -> None:
     filmed = gym.wrappers.RecordVideo(
-        gym.make(env, render_mode="rgb_array"), str(folder), episode_trigger=lambda _: True, disable_logger=True
+        gym.make(find_spec(env), render_mode="rgb_array"),
+        str(folder),
+        episode_trigger=lambda _: True,
+        disable_logger=True,
     )
     envs = DummyVectorEnv([lambda: filmed])
     with Collector(policy, envs) as collector:

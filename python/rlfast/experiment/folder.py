@@ -119,6 +119,19 @@ def check_files(run_dir: Path) -> None:
                 raise ValueError(f"{path} is a symbolic link, and going on would change what it leads to: put it there")
 
 
+def check_env(run_dir: Path, env: str, *, allow_import: bool) -> None:
+    """A run's folder may be somebody else's: making an environment whose id names a module would run that module.
+
+    :raises ValueError: the id in ``config.json`` names a module, and importing is not allowed.
+    """
+    module = env.rpartition(":")[0]
+    if module and not allow_import:
+        raise ValueError(
+            f"{run_dir / 'config.json'} names the environment {env!r}, and to make it the module {module!r} would be "
+            "imported, which runs it: who trusts the folder says --allow-import, or allow_import=True"
+        )
+
+
 def read_config(run_dir: Path) -> RunConfig:
     """The configuration in a run's ``config.json``; ``train`` of it (with another ``run_dir``) repeats the run.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import warnings
 import zlib
@@ -11,8 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import torch
 
-from rlfast.env.native import is_native
-from rlfast.env.registry import make_vec
+from rlfast.env.registry import can_be_native, make_vec
 from rlfast.experiment.config import RunConfig
 
 if TYPE_CHECKING:
@@ -114,9 +114,18 @@ def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
     number = config.num_envs if name == "train" else config.eval_envs
     backend = config.backend
     if backend == "auto":
-        backend = "native" if is_native(config.env) else "in-process"
+        backend = "native" if can_be_native(config.env) else "in-process"
     envs = make_vec(config.env, number, backend=backend, autoreset_mode=None)
     envs.seed([stream_seed(config.seed, f"env/{name}/{i}") for i in range(number)])
     for i, space in enumerate(envs.action_space):
         space.seed(stream_seed(config.seed, f"actions/{name}/{i}"))
+    shape = envs.single_observation_space.shape or ()
+    if name == "train" and len(shape) > 2:
+        warnings.warn(
+            f"observations of {config.env} are of shape {shape}: the fully connected network of this command takes "
+            f"them as {math.prod(shape):,} numbers, and learns little from images; a script can have a convolutional "
+            "network",
+            RunWarning,
+            stacklevel=2,
+        )
     return envs

@@ -12,7 +12,15 @@ import gymnasium as gym
 
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
-from rlfast.experiment.folder import check_files, make_run_dir, only_process, read_config, replace_file, write_config
+from rlfast.experiment.folder import (
+    check_env,
+    check_files,
+    make_run_dir,
+    only_process,
+    read_config,
+    replace_file,
+    write_config,
+)
 from rlfast.experiment.interrupt import Interrupt
 from rlfast.experiment.parts import RunWarning, placed
 from rlfast.experiment.plot import learning_curve
@@ -109,7 +117,7 @@ def train(config: RunConfig) -> RunResult:
     return _guarded(config, run_dir, parts, checkpoint=None)
 
 
-def resume(run_dir: Path, **changes: Any) -> RunResult:
+def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunResult:
     """Goes on with the run in a folder where its checkpoint was taken, as if it had never stopped.
 
     What the logs say of later than that is taken back. What cannot be restored, such as environments in which
@@ -117,12 +125,16 @@ def resume(run_dir: Path, **changes: Any) -> RunResult:
     anew, with a warning. A run from a device that is not here goes on on the CPU, with a warning.
 
     :param run_dir: the folder of the run.
+    :param allow_import: whether the module in an environment's id such as ``"module:Env-v0"`` may be imported, which
+        runs it: the folder may be somebody else's.
     :param changes: fields of the configuration to change, such as ``max_steps`` or ``device``.
     :raises ConfigError: there is no such run, its checkpoint cannot be used, or a change is not possible; nothing was
         started.
     """
     try:
         config = replace(read_config(run_dir), run_dir=run_dir, **changes)
+        if "env" not in changes:
+            check_env(run_dir, config.env, allow_import=allow_import)
         here = placed(config, changes.get("device"))
         check_files(run_dir)
         saved = any((run_dir / name).exists() for name in (CHECKPOINT, CHECKPOINT + ".old"))
