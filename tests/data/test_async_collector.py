@@ -48,7 +48,7 @@ def test_answers_belong_to_what_was_asked(wait_num):
         rows = buffer[:]
         np.testing.assert_array_equal(rows.act, rows.obs[:, 1] % 4)
         np.testing.assert_array_equal(rows.policy.seen, rows.obs)
-        np.testing.assert_array_equal(rows.policy.hidden_state, rows.obs[:, 1] + 1)
+        np.testing.assert_array_equal(rows.policy.hidden_state, rows.obs[:, 1])
         assert len(rows) >= total // (4 * 4)  # nobody starves
 
 

@@ -162,7 +162,7 @@ def leaf(state):
 
 
 @pytest.mark.parametrize("kind", ["array", "tensor", "dict", "tuple", "list", "nested", "Batch"])
-def test_hidden_states_are_stored_and_reset_with_their_episode(kind):
+def test_hidden_states_before_each_step_are_stored_and_reset_with_their_episode(kind):
     class Policy(ScriptedPolicy):
         def __call__(self, batch, state=None):
             self.seen.append(batch)
@@ -171,7 +171,7 @@ def test_hidden_states_are_stored_and_reset_with_their_episode(kind):
     c = collector(Scripted(2), Scripted(3), policy=Policy())
     c.collect(n_step=4)
     c.collect(n_step=8)  # carried over from one collect to the next
-    for buffer, expected in zip(c.buffer.buffers, ([1, 2, 1, 2, 1, 2], [1, 2, 3, 1, 2, 3]), strict=True):
+    for buffer, expected in zip(c.buffer.buffers, ([0, 1, 0, 1, 0, 1], [0, 1, 2, 0, 1, 2]), strict=True):
         state = buffer[:].policy.hidden_state
         path = {"array": "", "tensor": "", "tuple": "0", "list": "0", "nested": "h0"}.get(kind, "h")
         assert reduce(getitem, path, state).tolist() == expected
@@ -181,10 +181,32 @@ def test_hidden_states_follow_their_environment_when_others_retire():
     policy = ScriptedPolicy(state=next_state("array"))
     c = collector(Scripted(1), Scripted(5), policy=policy)
     c.collect(n_episode=2)
-    assert c.buffer.buffers[1][:].policy.hidden_state.tolist() == [1, 2, 3, 4, 5]
+    assert c.buffer.buffers[1][:].policy.hidden_state.tolist() == [0, 1, 2, 3, 4]
     c.reset_env()
+    c.collect(n_step=4)
+    assert c.buffer.buffers[1][-2:].policy.hidden_state.tolist() == [0, 1]
+
+
+def test_random_steps_end_what_the_policy_remembers():
+    policy = ScriptedPolicy(state=next_state("array"))
+    c = collector(Scripted(9), policy=policy)
     c.collect(n_step=2)
-    assert c.buffer.buffers[1][-1:].policy.hidden_state.tolist() == [1]
+    c.collect(n_step=2, random=True)
+    c.collect(n_step=2)
+    assert [None if state is None else state.tolist() for state in policy.states] == [None, [1], [0], [1]]
+    assert c.buffer[:].policy.hidden_state.tolist() == [0, 1, 0, 0, 0, 1]
+
+
+def test_hidden_states_of_objects_begin_as_none():
+    class Policy(ScriptedPolicy):
+        def __call__(self, batch, state=None):
+            memory = np.empty(1, object)
+            memory[0] = [*((None if state is None else state[0]) or []), int(batch.obs[0, 1])]
+            return Batch(act=np.zeros(1, np.int64), state=memory)
+
+    c = collector(Scripted(3), policy=Policy())
+    c.collect(n_step=5)
+    assert c.buffer[:].policy.hidden_state.tolist() == [None, [0], [0, 1], None, [0]]
 
 
 def test_hidden_states_start_anew_where_an_episode_is_broken_off():
@@ -337,32 +359,49 @@ def test_reset_does_what_it_is_asked_to():
     assert c.buffer[0].obs.tolist() == [3.0, 0.0]
 
 
-def test_reset_arguments_are_passed_on_and_a_seed_is_used_once():
-    env = Scripted(2)
-    c = collector(env)
-    c.collect(n_step=5, gym_reset_kwargs={"seed": 9, "options": {"x": 1}})
-    assert [call["seed"] for call in env.reset_kwargs] == [9, None, None]
-    assert all(call["options"] == {"x": 1} for call in env.reset_kwargs)
-    with pytest.raises(ValueError, match="has a seed, but no environment starts afresh"):
-        c.collect(n_step=1, gym_reset_kwargs={"seed": 9})
+def test_reset_arguments_are_passed_on_and_a_seed_is_used_once_in_each_environment():
+    envs = Scripted(2), Scripted(3)
+    c = collector(*envs)
+    c.collect(n_step=12, gym_reset_kwargs={"seed": 9, "options": {"x": 1}})
+    for i, env in enumerate(envs):
+        assert [call["seed"] for call in env.reset_kwargs][:3] == [9 + i, None, None]
+        assert all(call["options"] == {"x": 1} for call in env.reset_kwargs)
+    c.collect(n_step=2, gym_reset_kwargs={"seed": 5})  # nobody starts afresh
+    assert [call["seed"] for env in envs for call in env.reset_kwargs if call["seed"]] == [9, 10]
+    c.collect(n_step=8, gym_reset_kwargs={"seed": [5, 6]})  # within the collect
+    assert [call["seed"] for call in envs[0].reset_kwargs][4:] == [5, None]
+    assert [call["seed"] for call in envs[1].reset_kwargs if call["seed"]] == [10, 6]
     c.reset_env({"seed": 4})
-    assert env.reset_kwargs[-1]["seed"] == 4
-    c.evaluate(1, gym_reset_kwargs={"seed": 5})
-    assert env.reset_kwargs[-1]["seed"] == 5
+    assert [env.reset_kwargs[-1]["seed"] for env in envs] == [4, 5]
+    c.evaluate(4, gym_reset_kwargs={"seed": 7})
+    for i, env in enumerate(envs):
+        assert [call["seed"] for call in env.reset_kwargs][-2:] == [7 + i, None]
+    c.collect(n_step=2, reset_before_collect=True, gym_reset_kwargs={"seed": 8})
+    assert [env.reset_kwargs[-1]["seed"] for env in envs] == [8, 9]
+    c.collect(n_step=8, reset_before_collect=True, gym_reset_kwargs={"seed": 8})
+    assert envs[0].reset_kwargs[-1]["seed"] is None
 
 
-def test_render_and_close():
-    env = Scripted(3)
+def test_what_is_false_does_not_render():
+    env = Scripted(9)
     frames = []
     env.render = lambda: frames.append(env.step_count)
     with collector(env) as c:
-        c.collect(n_step=2, render=0.0)
+        for render in (None, 0.0, 0, False, np.float32(0)):
+            c.collect(n_step=1, render=render)
+        c.evaluate(1, render=0.0)
+        assert frames == []
+        c.collect(n_step=2, render=1e-6)
         assert frames == [1, 2]
+        c.evaluate(1, render=-1)
+        assert len(frames) == 2 + 9
         assert not c.is_closed
     assert c.is_closed
     assert env.closed
     with pytest.raises(RuntimeError, match="closed"):
         c.collect(n_step=1)
+    with pytest.raises(RuntimeError, match="closed"):
+        c.evaluate(1)
 
 
 def test_gradients_are_recorded_only_when_asked_for():
@@ -387,11 +426,12 @@ def test_gradients_are_recorded_only_when_asked_for():
         ({"n_step": 1, "n_episode": 1}, TypeError, "n_step=1 and n_episode=1"),
         ({"n_step": 0}, ValueError, "n_step must be a positive integer, got 0"),
         ({"n_episode": -2}, ValueError, "n_episode must be a positive integer, got -2"),
-        ({"n_step": 1.5}, ValueError, "got 1.5"),
-        ({"n_step": True}, ValueError, "got True"),
-        ({"n_episode": "3"}, ValueError, "got '3'"),
+        ({"n_step": 0.0}, ValueError, "got 0.0"),
+        ({"n_step": float("inf")}, TypeError, "n_step must be an integer, got inf"),
+        ({"n_episode": 1.5}, TypeError, "n_episode must be an integer, got 1.5"),
+        ({"n_episode": "3"}, TypeError, "got '3'"),
         ({"n_step": 1, "render": "3"}, TypeError, "render must be a number or None, got '3'"),
-        ({"n_step": 1, "gym_reset_kwargs": 3}, TypeError, "gym_reset_kwargs must be a dict, got 3"),
+        ({"n_step": 1, "gym_reset_kwargs": 3}, TypeError, "gym_reset_kwargs must be a dict or None, got 3"),
     ],
 )
 def test_what_to_collect_must_be_clear(arguments, error, message):
@@ -399,6 +439,22 @@ def test_what_to_collect_must_be_clear(arguments, error, message):
     with pytest.raises(error, match=message):
         c.collect(**arguments)
     assert c.env.workers[0].env.resets == 0
+
+
+def test_numbers_to_collect_may_be_floats():
+    c = collector(Scripted(), Scripted())
+    assert c.collect(n_step=1e1).n_collected_steps == 10
+    with pytest.warns(UserWarning, match="n_step=3.2 is not whole: 4 is taken"):
+        assert c.collect(n_step=3.2).n_collected_steps == 4
+    assert c.collect(n_episode=2.0).n_collected_episodes == 2
+    assert c.evaluate(np.int32(3)).n_collected_episodes == 3
+
+
+@pytest.mark.parametrize("kind", [TypeError, ValueError, AssertionError])
+@pytest.mark.parametrize("arguments", [{}, {"n_step": 1, "n_episode": 1}, {"n_step": 0}, {"n_episode": -1}])
+def test_contradictions_are_what_any_version_of_tianshou_raises(kind, arguments):
+    with pytest.raises(kind):
+        collector(Scripted()).collect(**arguments)
 
 
 def test_evaluation_needs_a_number():
@@ -414,7 +470,7 @@ def test_evaluation_needs_a_number():
         (lambda: VectorReplayBuffer(10, 2), ValueError, "has 2 rings for 3 environments"),
         (lambda: VectorReplayBuffer(0, 3), ValueError, "VectorReplayBuffer has no room: its size is 0"),
         (lambda: VectorReplayBuffer, TypeError, "buffer must be a ReplayBuffer, got <class"),
-        (lambda: 100, TypeError, "buffer must be a ReplayBuffer, got 100"),
+        (lambda: 100, TypeError, "buffer must be a ReplayBuffer, got 100, which has no add, reset"),
         (lambda: CachedReplayBuffer(ReplayBuffer(10), 2, 5), ValueError, "has 2 rings for 3 environments"),
     ],
 )
@@ -426,9 +482,14 @@ def test_the_buffer_must_keep_the_environments_apart(buffer, error, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"policy": None}, "policy must be an ActingPolicy, such as DQNPolicy(...), got None, which has no __call__"),
+        (
+            {"policy": None},
+            "policy must be an ActingPolicy, such as DQNPolicy(...), got None, which has no forward, map_action",
+        ),
         ({"policy": ScriptedPolicy}, "got <class 'scripted.ScriptedPolicy'>"),
-        ({"policy": len}, "got <built-in function len>, which has no exploration_noise, map_action"),
+        ({"policy": len}, "got <built-in function len>, which has no map_action"),
+        ({"policy": len, "exploration_noise": True}, "which has no map_action, exploration_noise"),
+        ({"preprocess_fn": 5}, "preprocess_fn must be a function or None, got 5"),
         ({"env": "CartPole-v1"}, "expected a vector environment"),
         ({"env": []}, "expected a vector environment"),
         ({"on_step_hook": 5}, "on_step_hook must be a function or None, got 5"),
@@ -453,7 +514,7 @@ SPACES = [
 
 
 @pytest.mark.parametrize(("name", "ours", "theirs"), SPACES)
-def test_the_policy_must_be_made_for_the_environments(name, ours, theirs):
+def test_a_policy_that_is_made_for_other_environments_is_warned_of(name, ours, theirs):
     def make(space):
         env = Scripted(2)
         setattr(env, name, space)
@@ -462,8 +523,21 @@ def test_the_policy_must_be_made_for_the_environments(name, ours, theirs):
     policy = ScriptedPolicy()
     setattr(policy, name, ours)
     Collector(policy, make(ours))
-    with pytest.raises(ValueError, match=f"the policy's {name} is {re.escape(str(ours))}, that of the environments is"):
-        Collector(policy, make(theirs))
+    message = f"the policy's {name} is {re.escape(str(ours))}, and that of the environments is {re.escape(str(theirs))}"
+    with pytest.warns(UserWarning, match=message):
+        c = Collector(policy, make(theirs))
+    assert c.env_num == 1
+
+
+@pytest.mark.parametrize("name", ["action_space", "observation_space"])
+def test_a_policy_made_for_all_environments_together_is_told_which_space_to_take(name):
+    env = SyncVectorEnv([Scripted, Scripted])
+    policy = ScriptedPolicy()
+    setattr(policy, name, getattr(env, name))
+    with pytest.warns(UserWarning, match=rf"that of all 2 environments together: .* with envs.single_{name}$"):
+        Collector(policy, env, VectorReplayBuffer(20, 2))
+    setattr(policy, name, getattr(env, f"single_{name}"))
+    Collector(policy, env, VectorReplayBuffer(20, 2))
 
 
 def test_a_policy_may_use_a_part_of_a_box():
@@ -543,33 +617,3 @@ def test_ragged_observations():
     c.collect(n_step=6)
     assert [[len(obs) for obs in batch.obs] for batch in policy.seen] == [[1, 5], [2, 6], [1, 7]]
     assert [len(obs) for obs in c.buffer.buffers[0][:].obs_next] == [2, 3, 2]
-
-
-# -- hooks -------------------------------------------------------------------------------------------------------------
-
-
-def test_the_step_hook_sees_actions_and_transitions():
-    seen = []
-    policy = ScriptedPolicy(stored=lambda batch: {"value": batch.obs[:, 1]})
-    c = collector(Scripted(2), Scripted(3), policy=policy, on_step_hook=lambda *batches: seen.append(batches))
-    c.collect(n_step=6)
-    assert len(seen) == 3
-    for step, (actions, transitions) in enumerate(seen):
-        assert set(actions.keys()) == {"act", "policy"}
-        np.testing.assert_array_equal(actions.policy.value, transitions.obs[:, 1])
-        assert transitions.terminated.tolist() == [step == 1, step == 2]
-
-
-def test_the_episode_hook_sees_whole_episodes_also_over_the_seam_of_the_ring():
-    episodes = []
-    envs = vector(Scripted(3), Scripted(4))
-    c = Collector(ScriptedPolicy(), envs, VectorReplayBuffer(10, 2), on_episode_done_hook=episodes.append)
-    c.collect(n_step=24)
-    assert [len(episode) for episode in episodes] == [3, 4, 3, 4, 3, 3, 4]
-    for episode in episodes:
-        np.testing.assert_array_equal(episode.obs[:, 1], np.arange(len(episode)))
-        assert episode.terminated.tolist() == [False] * (len(episode) - 1) + [True]
-    longer = []
-    c = Collector(ScriptedPolicy(), vector(Scripted(8)), ReplayBuffer(5), on_episode_done_hook=longer.append)
-    c.collect(n_step=16)
-    assert [episode.obs[:, 1].tolist() for episode in longer] == [[3, 4, 5, 6, 7]] * 2  # what the buffer still has

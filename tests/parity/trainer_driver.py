@@ -51,7 +51,7 @@ class Counting(gym.Env):
         return np.array([self.episode, self.count]), float(self.episode), self.count >= 2 + self.number, False, {}
 
 
-@dataclass(frozen=LIBRARY == "rlfast", kw_only=True)
+@dataclass(kw_only=True)
 class Losses(policy.TrainingStats):
     loss: float
 

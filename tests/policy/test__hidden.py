@@ -6,7 +6,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
 
-from rlfast.data import Batch, Collector, ReplayBuffer, VectorReplayBuffer
+from rlfast.data import Batch, Collector, ReplayBuffer, Sequence, VectorReplayBuffer
 from rlfast.env import DummyVectorEnv
 from rlfast.functional import Categorical
 from rlfast.policy import DQNPolicy, PPOPolicy, SACPolicy
@@ -21,11 +21,13 @@ LENGTHS = (3, 4, 2)  # the last episode is running
 
 
 def episodes(stack_num=1):
-    """Give a buffer in which the state after step t of episode e is ``10 e + t + 1``, and its rows as (e, t)."""
+    """Give a buffer in which the state before step t of episode e is ``10 e + t``, zero before its first step, and its
+    rows as (e, t).
+    """
     buffer, rows = ReplayBuffer(20, stack_num=stack_num), []
     for episode, length in enumerate(LENGTHS, 1):
         for t in range(length):
-            state = {"hidden": np.full((1, 1), 10.0 * episode + t + 1), "cell": np.full(2, -t - 1.0)}
+            state = {"hidden": np.full((1, 1), (10.0 * episode + t) * (t > 0)), "cell": np.full(2, -float(t))}
             obs = np.full(1, t, np.float32)
             flags = {"terminated": episode < 3 and t == length - 1, "truncated": False}
             row = Batch(obs=obs, act=0, rew=0.0, obs_next=obs + 1, info={}, policy={"hidden_state": state}, **flags)
@@ -35,16 +37,46 @@ def episodes(stack_num=1):
 
 
 @pytest.mark.parametrize("stack_num", [1, 2, 3])
-@pytest.mark.parametrize("of_next", [False, True])
-def test_the_state_before_the_first_frame(stack_num, of_next):
+def test_the_state_before_the_first_frame(stack_num):
     buffer, rows = episodes(stack_num)
     batch, indices = buffer.sample(0)
-    state = stored_state(batch, buffer, indices, of_next=of_next)
+    state = stored_state(batch, buffer, indices)
     for (episode, t), hidden, cell in zip(rows, state.hidden, state.cell, strict=True):
-        first = t - stack_num + 1 + of_next  # the frame the stack begins with
+        first = t - stack_num + 1  # the frame the stack begins with
         assert hidden.tolist() == [[10.0 * episode + first if first > 0 else 0.0]]
         assert cell.tolist() == ([-float(first)] * 2 if first > 0 else [0.0, 0.0])
     assert isinstance(state.hidden, torch.Tensor)
+
+
+@pytest.mark.parametrize("stack_num", [1, 2, 3])
+def test_the_state_before_the_first_frame_of_what_comes_next(stack_num):
+    buffer, rows = episodes(stack_num)
+    batch, indices = buffer.sample(0)
+    asked = []
+
+    def after(obs, state):
+        asked.append((obs.tolist(), state.hidden.flatten().tolist()))
+        return {"hidden": state.hidden + 0.5, "cell": -torch.as_tensor(obs).repeat(1, 2) - 0.5}
+
+    state = stored_state(batch, buffer, indices, after=after)
+    for (episode, t), hidden, cell in zip(rows, state.hidden, state.cell, strict=True):
+        first = t + 1 - stack_num + 1
+        if stack_num == 1 and t == LENGTHS[episode - 1] - 1:  # no later row has it
+            assert hidden.tolist() == [[10.0 * episode + t + 0.5]]
+            assert cell.tolist() == [-t - 0.5] * 2
+        else:
+            assert hidden.tolist() == [[10.0 * episode + first if first > 0 else 0.0]]
+            assert cell.tolist() == ([-float(first)] * 2 if first > 0 else [0.0, 0.0])
+    assert asked == ([([[2.0], [3.0], [1.0]], [12.0, 23.0, 31.0])] if stack_num == 1 else [])
+
+
+def test_a_ring_that_has_forgotten_the_start_of_an_episode_still_has_the_state():
+    buffer = ReplayBuffer(3)
+    for t in range(5):
+        row = Batch(obs=t, act=0, rew=0.0, obs_next=t + 1, terminated=False, truncated=False, info={})
+        buffer.add(Batch(row, policy={"hidden_state": np.full(1, t, np.float32)}))
+    batch, indices = buffer.sample(0)
+    assert stored_state(batch, buffer, indices).flatten().tolist() == [2, 3, 4]
 
 
 def test_what_has_no_memory_has_no_state():
@@ -54,11 +86,11 @@ def test_what_has_no_memory_has_no_state():
     assert stored_state(batch, buffer, indices) is None
 
 
-def collected(policy, n_step=60, stack_num=1):
+def collected(policy, n_step=60, **options):
     policy.seed(0)
     envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2)
     envs.seed(0)
-    buffer = VectorReplayBuffer(n_step, 2, stack_num=stack_num, seed=0)
+    buffer = VectorReplayBuffer(n_step, 2, seed=0, **options)
     Collector(policy, envs, buffer, exploration_noise=True).collect(n_step=n_step)
     return buffer
 
@@ -69,6 +101,28 @@ def make_dqn(**options):
     return DQNPolicy(model=net, optim=adam(), action_space=Discrete(2), target_update_freq=5, **options)
 
 
+def replayed(network, buffer):
+    """The state before each row, and after it, by the network from the start of each episode."""
+    before, after, state = {}, {}, None
+    rows, index = buffer[:], buffer.sample_indices(0)
+    for place, i in enumerate(index):
+        if buffer.prev(int(i)) == i:
+            state = None
+        before[int(i)] = state
+        with torch.no_grad():
+            _, state = network(torch.as_tensor(rows.obs[place][None]), state)
+        after[int(i)] = state
+    return before, after
+
+
+def assert_states(state, expected):
+    for place, one in enumerate(expected):
+        for name in ("hidden", "cell"):
+            found = torch.as_tensor(state[name][place])
+            wanted = torch.zeros_like(found) if one is None else one[name][0]
+            torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-5)
+
+
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_dqn_sees_while_learning_what_it_saw_while_acting(n_step):
     policy = make_dqn(estimation_step=n_step)
@@ -76,18 +130,39 @@ def test_dqn_sees_while_learning_what_it_saw_while_acting(n_step):
     buffer = collected(policy)
     batch, indices = buffer.sample(0)
     batch = policy.process_fn(batch, buffer, indices)
+    before, after = replayed(policy.model, buffer)
+    assert sum(state is None for state in before.values()) > 2
+    assert_states(batch.policy.hidden_state, [before[i] for i in indices])  # as it is stored
+    assert_states(batch.state, [before[i] for i in indices])
     with torch.no_grad():
-        q, after = policy.model(batch.obs, batch.state)
-    assert torch.allclose(after["hidden"], torch.as_tensor(batch.policy.hidden_state.hidden), atol=1e-6)
-    assert torch.allclose(after["cell"], torch.as_tensor(batch.policy.hidden_state.cell), atol=1e-6)
+        q, _ = policy.model(batch.obs, batch.state)
     assert not torch.allclose(q, policy.model(batch.obs)[0])
     reward_sum, discount, last = buffer.nstep(indices, n_step, 0.99)
-    state = buffer[last].policy.hidden_state
+    state = {name: torch.cat([after[i][name] for i in last]) for name in ("hidden", "cell")}
     with torch.no_grad():
         value = policy.model(buffer[last].obs_next, state)[0].max(dim=1).values  # both networks are still equal
     expected = torch.as_tensor(reward_sum) + torch.as_tensor(discount) * value
     assert torch.allclose(batch.returns.flatten().double(), expected.double(), atol=1e-5)
     assert np.isfinite(policy.learn(batch).loss)
+
+
+@pytest.mark.parametrize("burn_in", [0, 3])
+def test_a_sequence_begins_with_the_state_before_its_first_row(burn_in):
+    policy = make_dqn()
+    policy.set_eps(0.5)
+    buffer = collected(policy, unit=Sequence(5, burn_in))
+    plain = collected(policy)  # the same rows, drawn one by one
+    np.testing.assert_array_equal(plain[:].obs, buffer[:].obs)
+    before, after = replayed(policy.model, plain)
+    batch, indices = buffer.sample(64)
+    state = batch.policy.hidden_state[:, 0]
+    rows, mask = plain.window(indices, burn_in, 5)
+    assert_states(state, [before[i] for i in rows[:, 0]])
+    whole = mask.all(axis=1)
+    assert whole.sum() > 10
+    with torch.no_grad():
+        _, end = policy.model(torch.as_tensor(batch.obs[whole]), state[whole])
+    assert_states(end, [after[i] for i in rows[whole, -1]])
 
 
 def test_dqn_over_a_stack_of_frames():
@@ -98,9 +173,10 @@ def test_dqn_over_a_stack_of_frames():
     assert batch.obs.shape == (32, 4, 4)
     _, after = policy.model(batch.obs, batch.state)
     whole = np.array([len({int(i) for i in _back(buffer, index, 3)}) == 4 for index in indices])
-    stored = torch.as_tensor(buffer.get(indices, "policy", stack_num=1).hidden_state.hidden)
-    assert whole.any()
-    assert torch.allclose(after["hidden"][whole], stored[whole], atol=1e-5)
+    goes_on = np.array([buffer.next(int(index)) != index for index in indices])
+    assert (whole & goes_on).sum() > 5
+    stored = torch.as_tensor(buffer.get(buffer.next(indices), "policy", stack_num=1).hidden_state.hidden)
+    assert torch.allclose(after["hidden"][whole & goes_on], stored[whole & goes_on], atol=1e-5)
 
 
 def _back(buffer, index, steps):
@@ -123,8 +199,8 @@ def test_ppo_sees_while_learning_what_it_saw_while_acting():
     buffer = collected(policy)
     batch, indices = buffer.sample(0)
     batch = policy.process_fn(batch, buffer, indices)
-    _, after = policy.actor(batch.obs, batch.state)
-    assert torch.allclose(after["hidden"], torch.as_tensor(batch.policy.hidden_state.hidden), atol=1e-6)
+    before, _ = replayed(policy.actor, buffer)
+    assert_states(batch.state, [before[i] for i in indices])
     stats = policy.learn(batch, batch_size=16, repeat=2)
     assert stats.clip_loss.mean != 0
     # at the first step the ratios are 1: the loss is minus the mean of normalized advantages
@@ -134,42 +210,38 @@ def test_ppo_sees_while_learning_what_it_saw_while_acting():
     assert first[1].item() == pytest.approx(0.0, abs=1e-6)
 
 
-@pytest.mark.parametrize("n_step", [1, 2])
-def test_sac_sees_while_learning_what_it_saw_while_acting(n_step):
-    class Remembering(torch.nn.Module):
-        """An actor whose mean is its hidden state, which counts the steps of the episode."""
-
-        def __init__(self):
-            super().__init__()
-            self.std, self.seen = torch.nn.Parameter(torch.full((1, 1), 0.1)), []
-
-        def forward(self, obs, state=None, info=None):
-            count = torch.zeros(len(obs), 1) if state is None else torch.as_tensor(state["count"]).float()
-            self.seen.append(count.flatten().tolist())
-            return (count, self.std.expand(len(obs), 1)), {"count": count + 1}
-
+def test_sac_sees_while_learning_what_it_saw_while_acting(monkeypatch):
     torch.manual_seed(0)
-    actor = Remembering()
+    box = Box(-1.0, 1.0, (2,), np.float32)
     policy = SACPolicy(
-        actor=actor,
+        actor=ActorProb(Recurrent(1, 3, 8, hidden_layer_size=8), (2,), conditioned_sigma=True),
         actor_optim=adam(),
-        critic=QCritic(Net(1, 1, hidden_sizes=[8], concat=True)),
+        critic=QCritic(Net(3, 2, hidden_sizes=[8], concat=True)),
         critic_optim=adam(),
-        action_space=Box(-1.0, 1.0, (1,)),
-        estimation_step=n_step,
+        action_space=box,
     )
-    buffer = ReplayBuffer(20)
-    for t in range(7):
-        state = policy(Batch(obs=np.zeros((1, 1), np.float32), info={}), Batch(count=np.full((1, 1), t % 4))).state
-        row = {"obs": np.full(1, t, np.float32), "obs_next": np.full(1, t + 1, np.float32), "act": np.zeros(1)}
-        row |= {"rew": 0.0, "terminated": t == 3, "truncated": False, "info": {}}
-        buffer.add(Batch(row, policy={"hidden_state": {"count": state["count"][0].numpy()}}))
+    buffer = ReplayBuffer(60, seed=0)
+    env = gym.wrappers.TimeLimit(Wander(), 7)
+    Collector(policy, DummyVectorEnv([lambda: env]), buffer).collect(n_step=40)
     batch, indices = buffer.sample(0)
-    actor.seen.clear()
+    before, after = replayed(policy.actor, buffer)
+    states = []
+    monkeypatch.setattr(policy, "_next_value", lambda obs, _, state: states.append(state) or torch.zeros(len(obs)))
     batch = policy.process_fn(batch, buffer, indices)
-    policy.learn(batch)
-    last = [min(t + n_step - 1, 3 if t < 4 else 6) for t in range(7)]
-    assert actor.seen == [[t % 4 + 1.0 for t in last], [t % 4 for t in range(7)]]
+    assert_states(batch.state, [before[i] for i in indices])
+    assert_states(states[0], [after[i] for i in indices])
+
+
+class Wander(gym.Env):
+    observation_space = Box(-1.0, 1.0, (3,), np.float32)
+    action_space = Box(-1.0, 1.0, (2,), np.float32)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 3).astype(np.float32), {}
+
+    def step(self, action):
+        return self.np_random.uniform(-1, 1, 3).astype(np.float32), 1.0, False, False, {}
 
 
 def policies():

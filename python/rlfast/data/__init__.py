@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlfast.data.async_collector import AsyncCollector as AsyncCollector
+    from rlfast.data.base_collector import BaseCollector as BaseCollector
     from rlfast.data.batch import Batch as Batch
     from rlfast.data.buffer._relabel import Hindsight as Hindsight
     from rlfast.data.buffer._samplers import Prioritized as Prioritized
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "async_collector": ("AsyncCollector",),
+    "base_collector": ("BaseCollector",),
     "batch": ("Batch",),
     "buffer._relabel": ("Hindsight",),
     "buffer._samplers": ("Prioritized", "Uniform"),

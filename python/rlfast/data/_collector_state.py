@@ -30,7 +30,7 @@ def state_of(collector: Collector) -> dict[str, Any]:
         "counters": {name: getattr(collector, name) for name in _COUNTERS},
         "envs": [_env_state(collector, i, shown=shown) for i in range(collector.env_num)],
         "spaces": [space_streams(space) for space in _spaces(collector)],
-        "wrappers": [wrapper.state_dict() for wrapper in _wrappers(collector.env)],
+        "wrappers": [wrapper.state_dict() for wrapper in _wrappers(collector._envs)],
         "obs": collector._obs if shown else None,
         "infos": infos if shown else None,
         "hidden": _tree.plain(collector._state),
@@ -63,11 +63,11 @@ def load(collector: Collector, state: dict[str, Any]) -> dict[int, str]:
     if lost:
         seeds = np.random.RandomState()
         seeds.set_state(np.random.get_state())
-        collector.env.reset_rows(list(lost), seed=seeds.randint(2**31, size=len(lost)).tolist())
+        collector._envs.reset_rows(list(lost), seed=seeds.randint(2**31, size=len(lost)).tolist())
         collector._stale[list(lost)] = True
     for space, streams in zip(_spaces(collector), state["spaces"], strict=True):
         set_space_streams(space, streams)
-    for wrapper, own in zip(_wrappers(collector.env), state["wrappers"], strict=True):
+    for wrapper, own in zip(_wrappers(collector._envs), state["wrappers"], strict=True):
         wrapper.load_state_dict(own)
     for name in _COUNTERS:
         setattr(collector, name, state["counters"][name])
@@ -79,10 +79,10 @@ def load(collector: Collector, state: dict[str, Any]) -> dict[int, str]:
 def _env_state(collector: Collector, i: int, *, shown: bool) -> dict[str, Any]:
     if not shown:
         return {"why": "its observations or infos hold objects"}
-    if i in collector.env.waiting_id:
+    if i in collector._envs.waiting_id:
         return {"why": "it was stepping"}
     try:
-        state = {"env": collector.env.get_state([i])[0], "stale": bool(collector._stale[i])}
+        state = {"env": collector._envs.get_state([i])[0], "stale": bool(collector._stale[i])}
     except NotImplementedError as error:
         return {"why": str(error)}
     return state if is_plain(state) else {"why": "its state holds objects"}
@@ -93,7 +93,7 @@ def _restore_env(collector: Collector, i: int, state: dict[str, Any]) -> str | N
     if "why" in state:
         return str(state["why"])
     try:
-        collector.env.set_state([state["env"]], [i])
+        collector._envs.set_state([state["env"]], [i])
     except (NotImplementedError, ValueError) as error:
         return str(error)
     collector._stale[i] = state["stale"]

@@ -51,6 +51,10 @@ class LatestInfos:
         else:
             self._info = Info.of(state["dicts"])
 
+    def dicts(self) -> list[dict[str, Any]]:
+        """One fresh dict for each environment."""
+        return self._info.dicts()
+
     def columns(self, ids: Ids) -> dict[str, Any]:
         """A column of each key, with the ``env_id``: rows for ``ids``, in their order."""
         if not self._info:

@@ -81,6 +81,11 @@ def clear(tree: Any, ids: Ids) -> Any:
     return map_leaves(cleared, tree)
 
 
+def zeros(tree: Any) -> Any:
+    """As ``tree``, with zeros (None in object arrays) everywhere."""
+    return map_leaves(lambda leaf: np.full_like(leaf, None if leaf.dtype == object else 0), tree)
+
+
 def storable(tree: Any) -> Any:
     """Nested dicts of NumPy arrays; entry ``i`` of a tuple or list goes under the name ``str(i)``."""
     if isinstance(tree, np.ndarray):

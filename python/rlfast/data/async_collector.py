@@ -21,5 +21,5 @@ class AsyncCollector(Collector):
     """
 
     def _check_env(self) -> None:
-        if self.env.is_async:
-            warnings.warn("asynchronous environments may put more transitions into the buffer than asked", stacklevel=3)
+        if self._envs.is_async:
+            warnings.warn("asynchronous environments may put more transitions into the buffer than asked", stacklevel=5)

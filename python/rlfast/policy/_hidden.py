@@ -1,8 +1,11 @@
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from rlfast.data import Batch, to_torch
+from rlfast.data._tree import storable
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -11,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def stored_state(
-    batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: "Index", *, of_next: bool = False
+    batch: "RolloutBatchProtocol",
+    buffer: "ReplayBuffer",
+    indices: "Index",
+    *,
+    after: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
     """Give the hidden state that a recurrent policy had before it saw some rows, as it was stored while collecting.
 
@@ -22,20 +29,27 @@ def stored_state(
 
     :param batch: a sample of the buffer.
     :param indices: rows, ``[B]``.
-    :param of_next: whether the frames are those of ``obs_next``, of which the first is a row later. Default: False.
-    :return: a ``Batch`` of tensors ``[B, ...]``, zero where the frames reach back to the start of their episode; None
-        if no state was stored.
+    :param after: for the state before the frames of ``obs_next``, of which the first is a row later: gives the state
+        of the network after an observation, from the state before it. It is asked where the buffer has no later row
+        of the episode. None (default) is for the frames of ``obs``.
+    :return: a ``Batch`` of tensors ``[B, ...]``; None if no state was stored.
     """
     policy = batch.get("policy")
     if policy is None or "hidden_state" not in policy:
         return None
-    begun = np.ones(len(indices), bool)
-    for _ in range(buffer.stack_num - of_next):
-        before = np.asarray(buffer.prev(indices))
-        begun &= before != indices
-        indices = before
-    state = buffer.get(indices, "policy", stack_num=1).hidden_state
-    return _masked(to_torch(state), ~begun)
+    for _ in range(buffer.stack_num - 1 - (after is not None)):
+        indices = np.asarray(buffer.prev(indices))
+    if after is None or buffer.stack_num > 1:  # the first frame is that of a row
+        return _state_of(buffer, indices)
+    later = np.asarray(buffer.next(indices))
+    state = _state_of(buffer, later)
+    last = np.flatnonzero(later == indices)
+    if len(last):
+        rows = indices[last]
+        with torch.no_grad():
+            own = after(buffer.get(rows, "obs", stack_num=1), _state_of(buffer, rows))
+        _put(state, last, to_torch(Batch(storable(own))))
+    return state
 
 
 def add_stored_state(batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: "Index") -> None:
@@ -48,8 +62,13 @@ def add_stored_state(batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indi
         batch.state = state
 
 
-def _masked(state: Any, gone: "np.ndarray[Any, np.dtype[np.bool_]]") -> Any:
+def _state_of(buffer: "ReplayBuffer", rows: "Index") -> Any:
+    return to_torch(buffer.get(rows, "policy", stack_num=1).hidden_state)
+
+
+def _put(state: Any, rows: "Index", values: Any) -> None:
     if isinstance(state, Batch):
-        return Batch({key: _masked(value, gone) for key, value in state.items()})
-    state[gone] = 0
-    return state
+        for key, value in state.items():
+            _put(value, rows, values[key])
+    else:
+        state[rows] = values.to(state.dtype)

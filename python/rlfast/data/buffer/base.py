@@ -26,6 +26,10 @@ IndexLike = int | slice | list[int] | NDArray[Any]
 _STACKED = frozenset({"obs", "obs_next", "info", "policy"})
 
 
+class MalformedBufferError(RuntimeError):
+    """A buffer's rows are not as they must be."""
+
+
 class ReplayBuffer(Writing, Episodes, Files):
     """A ring of transitions, of any nested shape and dtype.
 

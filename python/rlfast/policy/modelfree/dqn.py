@@ -188,7 +188,7 @@ class DQNPolicy(BasePolicy):
 
         def target_q(buffer: "ReplayBuffer", last: Index) -> torch.Tensor:
             obs_next = batch.obs_next if self.n_step == 1 else buffer.get(last, "obs_next")
-            return self._next_value(obs_next, stored_state(batch, buffer, last, of_next=True))
+            return self._next_value(obs_next, stored_state(batch, buffer, last, after=self._state_after))
 
         if self._compiled is not None:
             return with_nstep_parts(batch, buffer, indices, self.gamma, self.n_step)
@@ -281,6 +281,9 @@ class DQNPolicy(BasePolicy):
         if self.is_double:
             return double_q_value(q_values(self.model), q_values(self.model_old))
         return max_value(q_values(self.model_old))
+
+    def _state_after(self, obs: Any, state: Any) -> Any:
+        return self._ask(self.model, obs, {}, state)[1]
 
     @staticmethod
     def _ask(network: torch.nn.Module, obs: Any, info: Any, state: Any = None) -> tuple[torch.Tensor, Any]:

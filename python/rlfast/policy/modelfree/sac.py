@@ -228,7 +228,7 @@ class SACPolicy(BasePolicy):
 
         def target_q(buffer: "ReplayBuffer", last: Index) -> torch.Tensor:
             obs_next = batch.obs_next if self.estimation_step == 1 else buffer.get(last, "obs_next")
-            state = stored_state(batch, buffer, last, of_next=True)
+            state = stored_state(batch, buffer, last, after=self._state_after)
             return self._next_value(to_torch(obs_next, device=self._device), self._draw(len(last)), state)
 
         if self._compiled is not None:
@@ -307,6 +307,9 @@ class SACPolicy(BasePolicy):
         """Rate the observation after the last reward, ``[B]``."""
         act, log_prob_B = self._act(obs_next, noise, state)
         return self._soft_value(self.critic_old, self.critic2_old, obs_next, act, log_prob_B)
+
+    def _state_after(self, obs: Any, state: Any) -> Any:
+        return self.actor(to_torch(obs, device=self._device), state=state, info={})[1]
 
     def _act(self, obs: Any, noise: torch.Tensor, state: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Give random actions, in evaluation mode as well, and their log-probabilities."""

@@ -1,0 +1,90 @@
+"""``preprocess_fn`` of Tianshou 1.0: a function that changes what environments answer before anything sees it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlfast.data import _tree
+from rlfast.data.batch import Batch, parse
+from rlfast.data.buffer._columns import wrap_nested
+from rlfast.env.info import Info
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from rlfast.env.backend import Rows
+
+    Ids = NDArray[Any]
+
+
+class Preprocessing:
+    """Calls the function with those of the fields that it takes, and puts back what it gives.
+
+    After a reset it is given ``obs``, ``info`` (an array of dicts) and ``env_id``; after a step ``obs_next``, ``rew``,
+    ``terminated``, ``truncated``, ``done``, ``info``, ``policy``, ``env_id`` and ``act``. It returns the fields that it
+    changes, in a dict or a ``Batch``.
+
+    :param function: it.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        parameters = inspect.signature(function).parameters.values()
+        every = any(one.kind is one.VAR_KEYWORD for one in parameters)
+        self._takes = None if every else {one.name for one in parameters}
+
+    def of_reset(self, obs: Any, info: Info, ids: Ids) -> tuple[Any, Info]:
+        """The first observations of ``ids`` and their infos."""
+        changed = self._call(obs=wrap_nested(obs), info=np.array(info.dicts(), dtype=object), env_id=ids)
+        if "obs" in changed:
+            obs = as_arrays(parse(changed["obs"]))
+        return obs, as_info(changed["info"], len(ids)) if "info" in changed else info
+
+    def of_rows(self, transition: dict[str, Any], rows: Rows) -> tuple[Any, Info]:
+        """Changes the ``transition`` that environments answered with.
+
+        :return: the observations that the next actions are chosen on, and their infos.
+        """
+        given = {key: transition[key] for key in ("obs_next", "rew", "terminated", "truncated", "info", "act")}
+        policy = transition.get("policy", Batch())
+        changed = self._call(**given, done=rows.done, policy=policy, env_id=rows.env_id)
+        transition |= {key: parse(value) for key, value in changed.items() if key != "done"}  # which is made of flags
+        obs = as_arrays(transition["obs_next"])
+        info = as_info(transition["info"], len(rows.env_id)) if "info" in changed else rows.info
+        began = np.zeros(len(rows.env_id), bool) if rows.valid is None else ~rows.valid  # within this step
+        if rows.obs is not rows.obs_next:
+            began |= rows.done
+        return (obs, info) if not began.any() else self._begun(np.flatnonzero(began), obs, info, rows)
+
+    def _begun(self, where: Ids, obs: Any, info: Info, rows: Rows) -> tuple[Any, Info]:
+        """With the first observations of those episodes that environments began by themselves."""
+        dicts, fresh = info.dicts(), rows.info.dicts()
+        own = Info.of([fresh[k] for k in where.tolist()])
+        first, own = self.of_reset(_tree.take(as_arrays(rows.obs), where), own, rows.env_id[where])
+        for k, one in zip(where.tolist(), own.dicts(), strict=True):
+            dicts[k] = one
+        return _tree.put(obs, where, first, len(rows.env_id)), Info.of(dicts)
+
+    def _call(self, **fields: Any) -> dict[str, Any]:
+        takes = self._takes
+        given = fields if takes is None else {key: value for key, value in fields.items() if key in takes}
+        changed = self._function(**given)
+        return {} if changed is None else dict(changed.items())
+
+
+def as_arrays(obs: Any) -> Any:
+    """Observations as policies and buffers take them: an array, or dicts of arrays, also where spaces are tuples."""
+    return obs if isinstance(obs, np.ndarray) else _tree.storable(obs)
+
+
+def as_info(value: Any, rows: int) -> Info:
+    """Infos that somebody made: an array or list of dicts, or columns in a ``Batch`` or a dict."""
+    if isinstance(value, Batch | dict):
+        columns = {key: _tree.storable(column) for key, column in Batch(value).items() if key != "env_id"}
+        return Info(rows, columns=columns or None)
+    return Info.of([dict(one) for one in value])

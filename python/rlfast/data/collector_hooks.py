@@ -1,0 +1,142 @@
+"""What a collector calls after steps and episodes, under the names of Tianshou 1.2."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from rlfast.data.types import BatchProtocol, RolloutBatchProtocol
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class CollectActionBatchProtocol(BatchProtocol, Protocol):
+    """The actions of one step, a row for each environment that answered."""
+
+    act: Any
+    """In the policy's form, as they are stored."""
+    act_normalized: Any
+    """In the environments' form."""
+    policy_entry: Any
+    """What is stored under ``policy``."""
+    dist: Any
+    """The policy's distribution, None without one, and where environments answer one after another."""
+    hidden_state: Any
+    """The policy's state before the step; None without one."""
+
+
+class CollectStepBatchProtocol(RolloutBatchProtocol, Protocol):
+    """The transitions of one step, with the policy's distribution of actions."""
+
+    dist: Any
+
+
+class EpisodeBatchProtocol(RolloutBatchProtocol, Protocol):
+    """The transitions of one episode, as far as the buffer still has them."""
+
+
+class StepHookProtocol(Protocol):
+    """A function that is called after every step of the environments, before its transitions are stored."""
+
+    def __call__(self, action_batch: Any, rollout_batch: Any) -> None:
+        """Looks at a step, or changes what is stored.
+
+        :param action_batch: see :class:`CollectActionBatchProtocol`.
+        :param rollout_batch: the transitions, ``done`` and ``dist`` among them; what is written into it is stored.
+        """
+
+
+class StepHook(StepHookProtocol, ABC):
+    """The base class of step hooks; a plain function will do as well."""
+
+    @abstractmethod
+    def __call__(self, action_batch: Any, rollout_batch: Any) -> None:
+        """See :class:`StepHookProtocol`."""
+
+
+class StepHookAddActionDistribution(StepHook):
+    """Adds the policy's distribution of actions to the transitions that statistics see.
+
+    As ``action_dist``. Buffers do not keep distributions.
+    """
+
+    ACTION_DIST_KEY: ClassVar[str] = "action_dist"
+
+    def __call__(self, action_batch: Any, rollout_batch: Any) -> None:
+        """See :class:`StepHookProtocol`."""
+        rollout_batch[self.ACTION_DIST_KEY] = action_batch.dist
+
+
+class EpisodeRolloutHookProtocol(Protocol):
+    """A function that is called when an episode has ended."""
+
+    def __call__(self, episode_batch: Any) -> dict[str, NDArray[Any]] | None:
+        """Looks at an episode.
+
+        :param episode_batch: its transitions.
+        :return: fields to be added to its rows in the buffer, an array of as many rows for each; None for none.
+        """
+
+
+class EpisodeRolloutHook(EpisodeRolloutHookProtocol, ABC):
+    """The base class of episode hooks; a plain function will do as well."""
+
+    @abstractmethod
+    def __call__(self, episode_batch: Any) -> dict[str, NDArray[Any]] | None:
+        """See :class:`EpisodeRolloutHookProtocol`."""
+
+
+class EpisodeRolloutHookMCReturn(EpisodeRolloutHook):
+    """Adds to each row the discounted return from there on, and that of the whole episode.
+
+    :param gamma: discount factor, in [0, 1].
+    :raises ValueError: it is not.
+
+    >>> from rlfast.data import Batch
+    >>> EpisodeRolloutHookMCReturn(gamma=0.5)(Batch(rew=[1.0, 0.0, 4.0]))["mc_return_to_go"].tolist()
+    [2.0, 2.0, 4.0]
+    """
+
+    MC_RETURN_TO_GO_KEY: ClassVar[str] = "mc_return_to_go"
+    FULL_EPISODE_MC_RETURN_KEY: ClassVar[str] = "full_episode_mc_return"
+
+    def __init__(self, gamma: float = 0.99) -> None:
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"gamma must be in [0, 1], got {gamma}")
+        self.gamma = gamma
+
+    def __call__(self, episode_batch: Any) -> dict[str, NDArray[Any]]:
+        """See :class:`EpisodeRolloutHookProtocol`."""
+        to_go = np.array(episode_batch.rew, dtype=np.float64)
+        for row in range(len(to_go) - 2, -1, -1):
+            to_go[row] += self.gamma * to_go[row + 1]
+        whole = np.broadcast_to(to_go[:1], to_go.shape).copy()
+        return {self.MC_RETURN_TO_GO_KEY: to_go, self.FULL_EPISODE_MC_RETURN_KEY: whole}
+
+
+class EpisodeRolloutHookMerged(EpisodeRolloutHook):
+    """Several episode hooks as one.
+
+    :param episode_rollout_hooks: are called in this order.
+    :param check_overlapping_keys: whether two that add the same field are an error; else the later one counts.
+    """
+
+    def __init__(self, *episode_rollout_hooks: EpisodeRolloutHookProtocol, check_overlapping_keys: bool = True) -> None:
+        self.episode_rollout_hooks = episode_rollout_hooks
+        self.check_overlapping_keys = check_overlapping_keys
+
+    def __call__(self, episode_batch: Any) -> dict[str, NDArray[Any]] | None:
+        """See :class:`EpisodeRolloutHookProtocol`.
+
+        :raises KeyError: two hooks add the same field.
+        """
+        merged: dict[str, NDArray[Any]] = {}
+        for hook in self.episode_rollout_hooks:
+            added = hook(episode_batch) or {}
+            if self.check_overlapping_keys and (twice := sorted(added.keys() & merged.keys())):
+                raise KeyError(f"{hook!r} adds {', '.join(twice)}, as a hook before it does: give the fields own names")
+            merged |= added
+        return merged or None

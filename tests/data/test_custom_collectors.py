@@ -1,0 +1,427 @@
+"""Collectors, policies, buffers and environments as users of Tianshou write them."""
+
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from rlfast.data import AsyncCollector, Batch, Collector, CollectStats, ReplayBuffer, VectorReplayBuffer
+from rlfast.data.collector import BaseCollector
+from rlfast.env import BaseVectorEnv, DummyVectorEnv
+from scripted import Scripted, ScriptedPolicy
+
+
+def vector(*envs):
+    return DummyVectorEnv([lambda env=env: env for env in envs])
+
+
+def collector(*envs, policy=None, kind=Collector, **kwargs):
+    return kind(policy or ScriptedPolicy(), vector(*envs), VectorReplayBuffer(100 * len(envs), len(envs)), **kwargs)
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_may_be_given_in_the_order_of_either_version():
+    policy, buffer = ScriptedPolicy(noise=lambda act: act + 1), VectorReplayBuffer(20, 2)
+    for kind in (Collector, AsyncCollector):
+        for after_the_buffer in ((None, True), (True,), (np.True_,)):
+            c = kind(policy, vector(Scripted(), Scripted()), buffer, *after_the_buffer)
+            assert (c.exploration_noise, c.preprocess_fn) == (True, None)
+            c.collect(2)
+            assert buffer.act[[0, 10]].tolist() == [1, 1]
+            buffer.reset()
+        c = kind(policy, vector(Scripted(), Scripted()), buffer, lambda **_: None, False)
+        assert c.exploration_noise is False
+        assert callable(c.preprocess_fn)
+
+
+def test_arguments_of_collect_may_be_given_in_the_order_of_either_version():
+    env = Scripted(3)
+    c = collector(env)
+    assert c.collect(2, None, False, None, True, {"options": {"x": 1}}).n_collected_steps == 2
+    assert env.reset_kwargs[-1]["options"] == {"x": 1}
+    assert c.collect(None, 1, False, None, True, None).n_collected_episodes == 1
+    c.collect(1, None, False, None, True, True, {"options": {"x": 2}})
+    assert env.reset_kwargs[-1]["options"] == {"x": 2}
+    c.reset(False, {"options": {"x": 3}})
+    assert env.reset_kwargs[-1]["options"] == {"x": 3}
+    assert (c.collect_step, len(c.buffer) > 0) == (0, True)
+    c.collect(1)
+    c.reset(True, False, {"options": {"x": 4}})
+    assert env.reset_kwargs[-1]["options"] == {"x": 4}
+    assert (c.collect_step, len(c.buffer)) == (1, 0)
+    c.reset(True, None)
+    assert c.collect_step == 0
+
+
+def test_it_is_said_what_the_statistics_are_of():
+    c = Collector[CollectStats](ScriptedPolicy(), vector(Scripted()))
+    assert type(c.collect(n_step=1)) is CollectStats
+
+
+# -- resetting ---------------------------------------------------------------------------------------------------------
+
+
+def test_resetting_gives_the_first_observations():
+    c = collector(Scripted(3, info={"lives": 2}), Scripted(3))
+    for obs, info in (c.reset(), c.reset_env()):
+        assert obs.shape == (2, 2)
+        assert isinstance(info, np.ndarray)
+        assert info.tolist() == [{"lives": 2}, {}]
+    obs, _ = collector(Scripted(3, dict_obs=True)).reset()
+    assert obs.pos.tolist() == [[0, 0]]
+
+
+def test_resetting_before_a_collect_also_resets_the_counters():
+    c = collector(Scripted(3))
+    c.collect(n_step=2)
+    c.collect(n_step=4, reset_before_collect=True)
+    assert (c.collect_step, len(c.buffer)) == (4, 6)
+
+
+def test_a_reset_of_the_users_own_is_called_when_the_collector_is_made():
+    """As by Tianshou 1.0's constructor; what it sets up is there, and what the constructor sets up as well."""
+
+    class Own(Collector):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.made = True
+
+        def reset(self, reset_buffer=True, gym_reset_kwargs=None):
+            super().reset(reset_buffer, gym_reset_kwargs)
+            self.calls = [reset_buffer, self.made]
+
+        def collect(self, *args, **kwargs):
+            self.calls.append("collect")
+            return super().collect(*args, **kwargs)
+
+    env = Scripted(3)
+    c = collector(env, kind=Own)
+    assert (c.calls, env.resets) == ([False, True], 1)
+    c.collect(n_step=2)
+    assert (c.calls, env.resets) == ([False, True, "collect"], 1)
+    c.reset()
+    assert (c.calls, env.resets) == ([True, True], 2)
+
+
+@pytest.mark.parametrize("signature", ["nothing", "any"])
+def test_a_reset_of_the_users_own_may_take_other_arguments(signature):
+    class Own(Collector):
+        def reset(self, *args, **kwargs):
+            if signature == "nothing":
+                assert not (args and kwargs)
+            super().reset(*args, **kwargs)
+            self.given = args, kwargs
+
+    class Bare(Collector):
+        def reset(self):
+            self.given = (), {}
+            super().reset(reset_buffer=False)
+
+    assert collector(Scripted(), kind=Own).given == ((), {"reset_buffer": False})
+    assert collector(Scripted(), kind=Bare).given == ((), {})
+
+
+def test_a_reset_of_the_environments_of_the_users_own_is_called_where_all_begin():
+    class Own(Collector):
+        resets = 0
+
+        def reset_env(self, gym_reset_kwargs=None):
+            self.resets += 1
+            return super().reset_env({"options": {"number": self.resets}, **(gym_reset_kwargs or {})})
+
+    env = Scripted(3)
+    c = collector(env, kind=Own)
+    assert c.resets == 0
+    c.collect(n_step=2)
+    assert c.resets == 1
+    c.collect(n_step=2)
+    assert c.resets == 1
+    assert env.reset_kwargs[0]["options"] == {"number": 1}
+    c.collect(n_episode=1)
+    c.collect(n_episode=1, gym_reset_kwargs={"seed": 3})
+    assert c.resets == 2
+    assert env.reset_kwargs[-1] == {"seed": 3, "options": {"number": 2}}
+    c.evaluate(1)
+    assert c.resets == 3
+
+
+def test_a_collector_may_collect_in_its_own_way():
+    class Constant(BaseCollector):
+        def reset_env(self, gym_reset_kwargs=None):
+            self.obs, info = super().reset_env(gym_reset_kwargs)
+            return self.obs, info
+
+        def _collect(self, n_step=None, n_episode=None, random=False, render=None, gym_reset_kwargs=None):
+            for _ in range(n_step // self.env_num):
+                act = np.full(self.env_num, 2)
+                obs_next, rew, terminated, truncated, info = self.env.step(act)
+                row = Batch(obs=self.obs, act=act, rew=rew, terminated=terminated, truncated=truncated,
+                            obs_next=obs_next, info=info)  # fmt: skip
+                self.buffer.add(row, buffer_ids=np.arange(self.env_num))
+                self.obs = obs_next
+            self.collect_step += n_step
+            return CollectStats(n_collected_steps=n_step)
+
+    c = collector(Scripted(9), Scripted(9), kind=Constant)
+    assert c.collect(n_step=4).n_collected_steps == 4
+    assert c.buffer[:].act.tolist() == [2] * 4
+    assert c.collect_step == 4
+    assert c.action_space == c.env.action_space
+    with pytest.raises(TypeError, match="abstract"):
+        BaseCollector(ScriptedPolicy(), vector(Scripted()))
+
+
+# -- what the collector holds ------------------------------------------------------------------------------------------
+
+
+def test_data_is_what_the_next_actions_are_chosen_on():
+    envs = Scripted(2, info={"lives": 1}), Scripted(3, info={"lives": 2})
+    c = collector(*envs, policy=ScriptedPolicy(act=lambda batch: np.arange(len(batch.obs))))
+    assert c.data.obs.tolist() == [[0, 0], [0, 0]]  # the constructor of 1.0 resets
+    assert c.data.info.lives.tolist() == [1, 2]
+    assert c.data.rew.is_empty()
+    assert [env.resets for env in envs] == [1, 1]
+    c.collect(n_step=4)
+    assert c.data.obs.tolist() == [[1, 0], [0, 2]]
+    assert c.data.obs_next.tolist() == [[0, 2], [0, 2]]
+    assert c.data.act.tolist() == [0, 1]
+    assert c.data.done.tolist() == c.data.terminated.tolist() == [True, False]
+    assert (c.data.rew.tolist(), c.data.policy.is_empty()) == ([1, 1], True)
+    assert len(c.data) == 2
+    c.collect(n_episode=2)
+    resets = [env.resets for env in envs]
+    assert c.data.act.is_empty()
+    assert c.data.obs[:, 1].tolist() == [0, 0]
+    c.collect(n_step=2)
+    assert [env.resets for env in envs] == [count + 1 for count in resets]
+
+
+def test_the_policy_sees_the_step_before_as_attributes():
+    seen = []
+
+    class Policy(ScriptedPolicy):
+        def __call__(self, batch, state=None):
+            assert set(batch.keys()) == {"obs", "info"}
+            assert len(batch) == len(batch.obs)
+            assert "rew" not in batch
+            empty = isinstance(batch.rew, Batch) and batch.rew.is_empty() and batch.done.is_empty()
+            seen.append(None if empty else (batch.rew.tolist(), batch.act.tolist(), batch.done.tolist()))
+            copy = Batch(batch)
+            assert not hasattr(copy, "rew")
+            assert not hasattr(batch[:1], "rew")
+            assert not hasattr(batch, "weight")
+            return super().__call__(batch, state)
+
+        def exploration_noise(self, act, batch):
+            return act + (0 if isinstance(batch.obs_next, Batch) else batch.obs_next[:, 1].astype(int) % 2)
+
+    envs = Scripted(1, reward=lambda step: -step), Scripted(3, reward=lambda step: step)
+    c = collector(*envs, policy=Policy(), exploration_noise=True)
+    c.collect(n_episode=3)
+    assert seen == [
+        None,
+        ([-1, 1], [0, 0], [True, False]),
+        ([2], [1], [False]),  # the first environment has left
+    ]
+    assert c.buffer.buffers[1][:].act.tolist() == [0, 1, 0]
+    seen.clear()
+    c.collect(n_step=2)
+    assert seen == [None]
+
+
+def test_environments_may_be_put_in_the_place_of_others():
+    c = collector(Scripted(2), Scripted(2))
+    c.collect(n_step=2)
+    c.env = vector(Scripted(5), Scripted(5))
+    c.collect(n_step=4)
+    first = c.buffer.buffers[0][:]
+    assert first.obs[:, 1].tolist() == [0, 0, 1]
+    assert first.truncated.tolist() == [True, False, False]
+    c.env = vector(Scripted(5))
+    assert c.env_num == 1
+    assert c.collect(n_step=3).n_collected_steps == 3
+    with pytest.raises(ValueError, match="2 rings for 3 environments"):
+        c.env = vector(Scripted(), Scripted(), Scripted())
+
+
+def test_the_environment_stays_the_users_own():
+    class Changed(DummyVectorEnv):
+        steps = 0
+
+        def step(self, action, id=None):
+            self.steps += 1
+            return super().step(action, id)
+
+    env = Changed([lambda: Scripted(3)])
+    c = Collector(ScriptedPolicy(), env)
+    c.collect(n_step=5)
+    assert c.env is env
+    assert env.steps == 5
+
+
+def test_another_buffer_may_be_taken():
+    c = collector(Scripted(3), Scripted(3))
+    c.collect(n_step=4)
+    c._assign_buffer(other := VectorReplayBuffer(20, 2))
+    c.collect(n_step=4)
+    assert (c.buffer is other, len(other)) == (True, 4)
+    with pytest.raises(AssertionError, match="1 rings for 2 environments"):
+        c._assign_buffer(VectorReplayBuffer(20, 1))
+
+
+# -- policies ----------------------------------------------------------------------------------------------------------
+
+
+class Forward:
+    """Not even called."""
+
+    def forward(self, batch, state=None):
+        return {"act": [1] * len(batch.obs)}
+
+    def map_action(self, act):
+        return act
+
+
+def test_a_policy_needs_what_is_used_of_it():
+    c = collector(Scripted(3), policy=Forward())
+    assert c.collect(n_step=3).n_collected_steps == 3
+    assert c.buffer[:].act.tolist() == [1, 1, 1]
+    with pytest.raises(TypeError, match="random actions need a policy with map_action_inverse, got"):
+        c.collect(n_step=1, random=True)
+    assert len(c.buffer) == 3
+
+
+ACTIONS = {
+    "floats": lambda n: np.ones(n),
+    "32 bits": lambda n: np.ones(n, np.int32),
+    "a list": lambda n: [1] * n,
+    "a tensor": lambda n: torch.ones(n, dtype=torch.int64),
+    "a tensor with gradient": lambda n: torch.ones(n, requires_grad=True),
+    "unsigned": lambda n: np.ones(n, np.uint8),
+    "flags": lambda n: np.ones(n, bool),
+}
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_actions_may_be_of_any_number_type(kind):
+    env = Scripted(3)
+    env.action_space = gym.spaces.Box(0.0, 2.0, ())
+    c = collector(env, policy=ScriptedPolicy(act=lambda batch: ACTIONS[kind](len(batch.obs))))
+    c.collect(n_step=4)
+    assert env.actions == [1] * 4
+    assert c.buffer[:].act.tolist() == [1] * 4
+
+
+def test_what_the_policy_keeps_may_be_a_dict_and_its_answer_any_object():
+    class Answer(SimpleNamespace):
+        def get(self, key, default=None):
+            return getattr(self, key, default)
+
+    class Policy(ScriptedPolicy):
+        def __call__(self, batch, state=None):
+            return Answer(act=np.zeros(len(batch.obs), int), policy={"v": torch.ones(len(batch.obs))}, state=None)
+
+    c = collector(Scripted(3), policy=Policy())
+    c.collect(n_step=2)
+    assert c.buffer[:].policy.v.tolist() == [1, 1]
+
+
+def test_a_mock_will_do():
+    policy = MagicMock()
+    policy.return_value = Batch(act=np.zeros(2, int))
+    policy.map_action.side_effect = lambda act: act
+    c = collector(Scripted(3), Scripted(3), policy=policy)
+    assert c.collect(n_step=6).n_collected_steps == 6
+    assert policy.call_count == 3
+
+
+# -- buffers -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_buffer_of_no_class_of_ours_will_do():
+    class Rows:
+        def __init__(self):
+            self.batches = []
+
+        def reset(self, keep_statistics=False):
+            self.batches.clear()
+
+        def add(self, batch, buffer_ids=None):
+            self.batches.append(batch)
+            n = len(buffer_ids)
+            done = batch.terminated | batch.truncated
+            return np.arange(n), np.where(done, 7.0, 0.0), np.where(done, 3, 0), np.zeros(n, int)
+
+    c = Collector(ScriptedPolicy(), vector(Scripted(3), Scripted(3)), Rows())
+    stats = c.collect(n_episode=2)
+    assert (stats.returns.tolist(), stats.lens.tolist()) == ([7.0, 7.0], [3, 3])
+    assert len(c.buffer.batches) == 3
+    c.reset()
+    assert c.buffer.batches == []
+
+
+def test_a_buffer_may_add_in_its_own_way():
+    class Shifted(ReplayBuffer):
+        def add(self, batch, buffer_ids=None):
+            batch.rew = batch.rew + 1
+            return super().add(batch, buffer_ids)
+
+    c = Collector(ScriptedPolicy(), vector(Scripted(3)), Shifted(10))
+    assert c.collect(n_episode=1).returns.tolist() == [6.0]
+
+
+# -- environments ------------------------------------------------------------------------------------------------------
+
+
+ODD = {
+    "arrays of one": lambda step: (np.array([step * 1.0]), np.array([step == 3]), np.array([False])),
+    "integers": lambda step: (step, int(step == 3), 0),
+    "floats": lambda step: (float(step), float(step == 3), 0.0),
+    "NumPy's": lambda step: (np.float32(step), np.bool_(step == 3), np.int64(0)),
+    "arrays without axes": lambda step: (np.array(step * 1.0), np.array(step == 3), np.array(False)),
+}
+
+
+class Odd(Scripted):
+    def __init__(self, kind, **kwargs):
+        super().__init__(**kwargs)
+        self.kind = kind
+
+    def step(self, action):
+        obs, _, _, _, info = super().step(action)
+        return (obs, *ODD[self.kind](self.step_count), info)
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_rewards_and_flags_may_be_of_any_form(kind):
+    c = collector(Odd(kind), Odd(kind))
+    stats = c.collect(n_episode=2)
+    assert stats.returns.ravel().tolist() == [6.0, 6.0]
+    assert stats.lens.tolist() == [3, 3]
+    assert stats.returns_stat.mean == 6.0
+    assert c.buffer[:].terminated.tolist() == [False, False, True] * 2
+    assert c.buffer[:].rew.ravel().tolist() == [1, 2, 3] * 2
+
+
+def test_vector_environments_whose_step_is_overridden():
+    class Finite(BaseVectorEnv):
+        """Ends with an exception after some steps, as a stream of data does."""
+
+        left = 4
+
+        def step(self, action, id=None):
+            if not self.left:
+                raise StopIteration
+            self.left -= 1
+            return super().step(action, id)
+
+    envs = Finite([lambda: Scripted(2), lambda: Scripted(2)], worker_fn=DummyVectorEnv([Scripted]).workers[0].__class__)
+    c = Collector(ScriptedPolicy(), envs, VectorReplayBuffer(20, 2))
+    with pytest.raises(StopIteration):
+        c.collect(n_step=10**18)
+    assert len(c.buffer) == 8
