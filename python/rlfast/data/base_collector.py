@@ -49,7 +49,7 @@ class _ResetOnce(ABCMeta):
     @property
     def __signature__(cls) -> inspect.Signature:
         """That of the constructor, for those who look at signatures."""
-        return inspect.signature(types.MethodType(cls.__init__, cls))
+        return inspect.signature(types.MethodType(cls.__init__, cls))  # type: ignore[misc]  # of this class itself
 
 
 class BaseCollector(metaclass=_ResetOnce):
