@@ -54,6 +54,7 @@ def test_what_cannot_become_steps(space, count, error, message):
 def test_combinations_are_numbered_with_the_last_dimension_running_fastest():
     env = MultiDiscreteToDiscrete(Space(gym.spaces.MultiDiscrete([2, 3, 4])))
     assert env.action_space == gym.spaces.Discrete(24)
+    assert env.bases.tolist() == [1, 4, 12]
     combinations = [tuple(env.action(i)) for i in range(24)]
     assert combinations == [(i, j, k) for i in range(2) for j in range(3) for k in range(4)]
     np.testing.assert_array_equal(env.action(np.array([0, 23])), [[0, 0, 0], [1, 2, 3]])

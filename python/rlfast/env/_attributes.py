@@ -89,8 +89,11 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @property
     def workers(self) -> list[Any]:
-        """What holds each environment, where there is one worker for each."""
-        return list(getattr(self._backend, "workers", []))
+        """What holds each environment, or stands for it where there is no worker for each."""
+        from rlfast.env._views import WorkerView
+
+        found = getattr(self._backend, "workers", None)
+        return [WorkerView(self, i) for i in range(self.num_envs)] if found is None else list(found)  # type: ignore[arg-type]
 
     @property
     def waiting_id(self) -> list[int]:
@@ -101,6 +104,17 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
     def ready_id(self) -> list[int]:
         """Environments that are not stepping."""
         return np.flatnonzero(~self._stepping).tolist()
+
+    @property
+    def worker_class(self) -> type:
+        """The class of :attr:`workers`."""
+        return type(self.workers[0])
+
+    @property
+    def waiting_conn(self) -> list[Any]:
+        """The workers of environments that are stepping."""
+        workers = self.workers
+        return [workers[i] for i in self.waiting_id]
 
     @property
     def is_closed(self) -> bool:

@@ -52,7 +52,7 @@ class PettingZooEnv(gym.Env[Any, Any]):
                 )
         return first
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts a new game.
 
         :return: the observation of whoever begins, and the info of the same agent.
@@ -84,6 +84,10 @@ class PettingZooEnv(gym.Env[Any, Any]):
         elif isinstance(self.action_space, gym.spaces.Discrete):
             obs["mask"] = np.ones(int(self.action_space.n), dtype=bool)
         return obs, bool(terminated), bool(truncated), dict(info)
+
+    def seed(self, seed: int | None = None) -> None:
+        """Starts a new game with this seed."""
+        self.reset(seed=seed)
 
     def render(self) -> Any:
         """What the game shows."""

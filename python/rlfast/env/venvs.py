@@ -4,4 +4,7 @@ from rlfast.env.ray import RayVectorEnv
 from rlfast.env.subproc import ShmemVectorEnv, SubprocVectorEnv
 from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
 
-__all__ = ["BaseVectorEnv", "DummyVectorEnv", "RayVectorEnv", "ShmemVectorEnv", "SubprocVectorEnv"]
+GYM_RESERVED_KEYS = ["metadata", "reward_range", "spec", "action_space", "observation_space"]
+"""What vector environments in Tianshou's protocol have of each environment, as lists."""
+
+__all__ = ["GYM_RESERVED_KEYS", "BaseVectorEnv", "DummyVectorEnv", "RayVectorEnv", "ShmemVectorEnv", "SubprocVectorEnv"]

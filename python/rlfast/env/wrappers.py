@@ -184,6 +184,7 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[Any, Any, Any]):
         if not isinstance(space, gym.spaces.MultiDiscrete):
             raise TypeError(f"MultiDiscreteToDiscrete needs a MultiDiscrete action space, got {space}")
         self.nvec = space.nvec
+        self.bases = np.cumprod([1, *self.nvec[:0:-1]])  # what a step of each dimension counts, the last first
         self.action_space = gym.spaces.Discrete(int(np.prod(self.nvec)))
 
     def action(self, act: Any) -> NDArray[np.int64]:
@@ -197,7 +198,7 @@ class TruncatedAsTerminated(gym.Wrapper[Any, Any, Any, Any]):
     :param env: any environment.
     """
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, act: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """As the environment's, with ``terminated`` set wherever ``truncated`` is."""
-        obs, reward, terminated, truncated, info = self.env.step(action)
+        obs, reward, terminated, truncated, info = self.env.step(act)
         return obs, reward, terminated or truncated, truncated, info

@@ -50,6 +50,9 @@ class EnvWorker(ABC):
     :param env_fn: makes the environment. Called once, where the environment is to live.
     """
 
+    result: Any
+    """Where :meth:`send` of a subclass may leave its answer for :meth:`recv`."""
+
     def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
         self._env_fn = env_fn
         self.is_closed = False
@@ -67,9 +70,10 @@ class EnvWorker(ABC):
     def send(self, action: Any, **kwargs: Any) -> None:
         """Begins a step with ``action``, or, when it is None, a reset with ``kwargs``."""
 
-    @abstractmethod
     def recv(self) -> StepResult | ResetResult:
-        """Waits for the answer to the last ``send``."""
+        """Waits for the answer to the last ``send``: what that left in ``result``, unless a subclass does otherwise."""
+        answer: StepResult | ResetResult = self.result
+        return answer
 
     def reset(self, **kwargs: Any) -> ResetResult:
         """``send(None, **kwargs)`` and ``recv()``."""
@@ -82,9 +86,16 @@ class EnvWorker(ABC):
         return self.recv()  # type: ignore[return-value]
 
     @staticmethod
-    @abstractmethod
-    def wait(workers: Sequence[EnvWorker], wait_num: int, timeout: float | None = None) -> Sequence[EnvWorker]:
-        """Those of ``workers`` that have answered: ``wait_num`` or more, or what is there after ``timeout`` seconds."""
+    def wait(
+        workers: Sequence[EnvWorker],
+        wait_num: int,  # noqa: ARG004
+        timeout: float | None = None,  # noqa: ARG004
+    ) -> Sequence[EnvWorker]:
+        """Those of ``workers`` that have answered: ``wait_num`` or more, or what is there after ``timeout`` seconds.
+
+        Unless a subclass knows better, all of them: :meth:`recv` waits.
+        """
+        return workers
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
         """Seeds the action space; subclasses seed the environment as well."""

@@ -1,0 +1,89 @@
+"""Single environments of a vector environment, as workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlfast.env import _tree
+from rlfast.env.worker import EnvWorker, ResetResult, StepResult
+
+if TYPE_CHECKING:
+    from rlfast.env.vector import BaseVectorEnv
+
+
+class WorkerView(EnvWorker):
+    """One environment of a vector environment that has no worker for each.
+
+    :param envs: the vector environment.
+    :param number: of the environment in it.
+    """
+
+    def __init__(self, envs: BaseVectorEnv, number: int) -> None:
+        self._envs, self._id = envs, np.array([number])
+        self._started: ResetResult | None = None
+
+    @property
+    def is_closed(self) -> bool:  # type: ignore[override]
+        """Whether the vector environment is closed."""
+        return self._envs.is_closed
+
+    @property
+    def action_space(self) -> Any:  # type: ignore[override]
+        """The environment's action space."""
+        return self.get_env_attr("action_space")
+
+    def get_env_attr(self, key: str) -> Any:
+        """The environment's attribute ``key``, looked up through its wrappers."""
+        return self._envs.get_env_attr(key, self._id)[0]
+
+    def set_env_attr(self, key: str, value: Any) -> None:
+        """Sets attribute ``key`` of the innermost environment."""
+        self._envs.set_env_attr(key, value, self._id)
+
+    def send(self, action: Any, **kwargs: Any) -> None:
+        """Begins a step with ``action``; or resets, when it is None, with ``seed`` and ``options``.
+
+        :raises RuntimeError: other environments are stepping, and their answers would come in between.
+        """
+        if self._envs.waiting_id:
+            raise RuntimeError(
+                f"environments {self._envs.waiting_id} are stepping: take their answers with recv() first"
+            )
+        if action is not None:
+            self._envs.send([action], self._id)
+            return
+        seed = kwargs.pop("seed", None)
+        obs, info = self._envs.reset_rows(self._id, None if seed is None else [seed], **kwargs)
+        self._started = _tree.each(obs)[0], info.dicts()[0]
+
+    def recv(self) -> StepResult | ResetResult:
+        """The answer to the last ``send``.
+
+        :raises RuntimeError: nothing was sent.
+        """
+        started, self._started = self._started, None
+        if started is not None:
+            return started
+        rows = self._envs.recv(1)
+        obs, info = _tree.each(rows.obs)[0], rows.info.dicts()[0]
+        return obs, rows.rew[0], bool(rows.terminated[0]), bool(rows.truncated[0]), info
+
+    def seed(self, seed: int | None = None) -> list[int | None] | None:
+        """Seeds the environment, which is reset by it, and its action space."""
+        self._envs.reset_rows(self._id, [seed])
+        return [seed]
+
+    def render(self, **kwargs: Any) -> Any:
+        """Renders the environment."""
+        return self._envs._backend.render(self._id, **kwargs)[0]  # noqa: SLF001
+
+    def close_env(self) -> None:
+        """Cannot be done for one.
+
+        :raises NotImplementedError: always.
+        """
+        raise NotImplementedError("one of several environments cannot be closed: close the vector environment")
+
+    close = close_env
