@@ -1,7 +1,9 @@
 import inspect
+from unittest.mock import MagicMock
 
 import pytest
 
+from rlfast.data import CachedReplayBuffer, ReplayBuffer
 from rlfast.trainer import BaseTrainer, OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 
 
@@ -77,6 +79,36 @@ def test_a_buffer_that_forgets_before_it_is_learned_from_is_refused(given):
     _, arguments = given(step_per_collect=1001)
     with pytest.raises(ValueError, match=r"1001 steps in 2 environments do not fit .* 500 of the 501 in each"):
         OnpolicyTrainer(**arguments)
+
+
+def test_no_row_of_an_episode_is_lost_unseen(given):
+    """Steps of two environments with 500 rows each, in episodes of 400 steps."""
+    parts, arguments = given(length=400, step_per_collect=None, episode_per_collect=2, max_epoch=1)
+    OnpolicyTrainer(**arguments).run()
+    assert parts.policy.updates == [(0, 800, True)]
+    parts, arguments = given(length=400, step_per_collect=None, episode_per_collect=3, max_epoch=1)
+    message = "environment 1 has filled the 500 rows that the buffer has for it, and rows would be lost before they"
+    with pytest.raises(ValueError, match=message):
+        OnpolicyTrainer(**arguments).run()
+    assert parts.policy.updates == []
+    assert parts.train_collector.buffer.buffers[1][:].obs.tolist()[0] == [0.0, 0.0]  # the oldest is still there
+    assert len(parts.train_collector.buffer.buffers[1]) == 500
+    assert parts.train_collector.collect(n_step=2).n_collected_steps == 2  # by itself it may forget
+    assert len(parts.train_collector.buffer.buffers[1]) == 500
+
+
+def test_rows_from_before_training_may_be_forgotten(given):
+    parts, arguments = given(length=9, step_per_collect=1000, step_per_epoch=1000, max_epoch=1)
+    parts.train_collector.collect(n_step=20, random=True)
+    OnpolicyTrainer(**arguments).run()
+    assert parts.policy.updates == [(0, 1000, True)]
+
+
+@pytest.mark.parametrize("buffer", [CachedReplayBuffer(ReplayBuffer(50), 2, 50), MagicMock(maxsize=3)])
+def test_rooms_that_are_not_known_are_not_asked_for(given, buffer):
+    _, arguments = given(step_per_collect=1000, max_epoch=1)
+    arguments["train_collector"].buffer = buffer
+    OnpolicyTrainer(**arguments)
 
 
 @pytest.mark.parametrize("trainer", [OnpolicyTrainer, OffpolicyTrainer, OfflineTrainer])

@@ -202,6 +202,14 @@ def check_buffer(buffer: Any, env_num: int) -> None:
         raise ArgumentError(f"{kind} has no room: its size is {size}")
 
 
+def rooms_of(buffer: Any, env_num: int) -> NDArray[np.int64] | None:
+    """How many rows of each environment the buffer can hold; None where that is not known beforehand."""
+    if not isinstance(buffer, ReplayBuffer) or isinstance(buffer, CachedReplayBuffer):
+        return None
+    parts = buffer.buffers if isinstance(buffer, ReplayBufferManager) else [buffer]
+    return np.array([part.maxsize for part in parts[:env_num]], dtype=np.int64)
+
+
 def check_nothing_missing(buffer: ReplayBuffer) -> None:
     """Whether all rows of the buffer have all their values.
 

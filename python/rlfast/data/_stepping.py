@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlfast.data import _tree
 from rlfast.data._asked import Asked
+from rlfast.data._collecting import rooms_of
 from rlfast.data._infos import LatestInfos, of_transitions
 from rlfast.data._preprocessing import Preprocessing, as_arrays
 from rlfast.data._random_actions import RandomActions
@@ -23,6 +24,8 @@ from rlfast.env._arguments import as_seeds
 from rlfast.utils.checks import check_function
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from rlfast.data._collecting import Manner, Tally
@@ -60,6 +63,7 @@ class Stepping(BaseCollector):
         self._state: Any = None  # the policy's hidden state
         self._before: Before | None = None  # the newest transitions
         self._shows_steps = self._shows_episodes = False
+        self._left: NDArray[np.int64] | None = None  # rows that each ring can take, where none may be lost
         self._dist: Any = None  # the policy's newest distribution of actions, where steps are shown
         self._dist_rows = 0
 
@@ -168,6 +172,8 @@ class Stepping(BaseCollector):
 
     def _store(self, transition: Batch, ids: Ids, done: NDArray[np.bool_] | None, tally: Tally) -> Ids:
         """One row for each of ``ids``; ``done`` is None where no episode ended."""
+        if self._left is not None:
+            self._take_room(ids)
         if self._shows_steps:
             transition = self._shown(transition, tally)
         index, ep_return, ep_len, _ = self.buffer.add(transition, buffer_ids=ids)
@@ -180,6 +186,27 @@ class Stepping(BaseCollector):
         if self._shows_episodes:
             self._tell_of_episodes(index[done], ep_return[done], lens, tally)
         return ids[done]
+
+    @contextmanager
+    def losing_nothing(self) -> Iterator[None]:
+        """While this lasts, a step whose row would take the place of one that was collected meanwhile is an error."""
+        self._left = rooms_of(self.buffer, self.env_num)
+        try:
+            yield
+        finally:
+            self._left = None
+
+    def _take_room(self, ids: Ids) -> None:
+        assert self._left is not None  # noqa: S101 (the caller saw to it)
+        full = ids[self._left[ids] == 0]
+        if len(full):
+            rooms = rooms_of(self.buffer, self.env_num)
+            assert rooms is not None  # noqa: S101 (so it was at first)
+            raise ValueError(
+                f"environment {full[0]} has filled the {rooms[full[0]]} rows that the buffer has for it, and rows "
+                "would be lost before they are learned from: make the buffer larger, or collect less at a time"
+            )
+        self._left[ids] -= 1
 
     def _shown(self, transition: Batch, tally: Tally) -> Batch:
         """The transitions after hooks have seen them."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from rlfast.data._collecting import rooms_of
 from rlfast.trainer.base import BaseTrainer
 
 if TYPE_CHECKING:
     from rlfast.data.collector import Collector
-    from rlfast.data.stats import CollectStatsBase
+    from rlfast.data.stats import CollectStats, CollectStatsBase
     from rlfast.policy import TrainingStats
 
 
@@ -18,6 +20,9 @@ class OnpolicyTrainer(BaseTrainer):
     The policy makes ``repeat_per_collect`` passes over the buffer, in mini-batches of ``batch_size`` (0 or None: all
     rows at once). A last mini-batch that is not whole joins the one before, and is not counted as a gradient step of
     its own. Episodes that are running when the buffer is emptied keep their return and length so far.
+
+    All rows of a collect are learned from: where episodes turn out longer than what the buffer can hold of them, the
+    collect ends in an error before a row is lost.
 
     The arguments are those of :class:`BaseTrainer`.
 
@@ -35,10 +40,21 @@ class OnpolicyTrainer(BaseTrainer):
         if self.step_per_collect is not None:
             self._check_room(self.train_collector, self.step_per_collect)
 
+    def train_step(self) -> tuple[CollectStats, bool]:
+        """Collects once; see :meth:`BaseTrainer.train_step`.
+
+        :raises ValueError: the buffer has no room for all of it.
+        """
+        lossless = getattr(self.train_collector, "losing_nothing", None)
+        with nullcontext() if lossless is None else lossless():
+            return super().train_step()
+
     @staticmethod
     def _check_room(collector: Collector, n_step: int) -> None:
-        room = collector.buffer.maxsize // getattr(collector.buffer, "buffer_num", 1)
-        each = -(-n_step // collector.env_num)
+        rooms = rooms_of(getattr(collector, "buffer", None), getattr(collector, "env_num", 1))
+        if rooms is None:
+            return
+        room, each = int(rooms.min()), -(-n_step // len(rooms))
         if each > room:
             raise ValueError(
                 f"{n_step} steps in {collector.env_num} environments do not fit into the buffer, which has room for "
