@@ -1,6 +1,5 @@
 """Files of a run whose checksums are right and whose contents are not: the documented error, and nothing changes."""
 
-import copy
 import json
 import random
 import zlib
@@ -11,6 +10,7 @@ import torch
 from safetensors import numpy as arrays_file
 from safetensors import torch as tensors_file
 
+from faults.json_tree import nested, variants
 from rlfast.cli import main
 from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint
 from rlfast.experiment.dqn import build
@@ -19,72 +19,6 @@ from rlfast.experiment.plot import learning_curve
 from rlfast.experiment.run import ConfigError, _Keeper, _trainer, resume, train
 from rlfast.utils.logger import CSVLogger, JSONLLogger, LazyLogger
 from rlfast.utils.plain import pack
-
-JUNK = [
-    None,
-    True,
-    -1,
-    0,
-    2**31,
-    2**63,
-    10**400,
-    0.5,
-    float("nan"),
-    float("inf"),
-    "",
-    "x" * 40,
-    "1",
-    [],
-    [[]],
-    {},
-    {"~": "tuple"},
-]
-
-
-def nested(depth):
-    """Deeper than the interpreter's stack."""
-    return "[" * depth + "]" * depth
-
-
-def places(tree, path=()):
-    """The path of every value in a tree of JSON."""
-    yield path
-    if isinstance(tree, dict | list):
-        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
-            yield from places(value, (*path, key))
-
-
-def changed(tree, path, value):
-    """The tree with another value at ``path``."""
-    if not path:
-        return value
-    tree = copy.copy(tree)
-    tree[path[0]] = changed(tree[path[0]], path[1:], value)
-    return tree
-
-
-def without(tree, path):
-    """The tree without what stands at ``path``."""
-    tree = copy.deepcopy(tree)
-    owner = tree
-    for key in path[:-1]:
-        owner = owner[key]
-    del owner[path[-1]]
-    return tree
-
-
-def variants(tree, number, seed):
-    """Texts of JSON, each with one thing wrong."""
-    chance, everywhere = random.Random(seed), list(places(tree))
-    for _ in range(number):
-        path = chance.choice(everywhere)
-        if path and chance.random() < 0.2:
-            yield json.dumps(without(tree, path))
-        else:
-            yield json.dumps(changed(tree, path, chance.choice(JUNK)))
-    for path in chance.sample(everywhere, min(5, len(everywhere))):
-        mark = json.dumps(changed(tree, path, "a mark"))
-        yield mark.replace('"a mark"', nested(100_000))
 
 
 def seal(folder, name, content):

@@ -99,8 +99,12 @@ def check_number(name: str, value: Any, *, optional: bool = False) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number{_or_none(optional)}, got {value!r}")
-    if not isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value}")
+    try:
+        finite = isfinite(value)
+    except OverflowError:  # an integer beyond the largest float
+        finite = False
+    if not finite:
+        raise ValueError(f"{name} must be a finite number, got {value!s:.50}")
 
 
 def check_function(name: str, value: Any, *, optional: bool = False) -> None:

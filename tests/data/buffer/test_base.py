@@ -9,10 +9,13 @@ import pytest
 from data.buffer.rows import everything, fill, row
 from rlfast.data import (
     Batch,
+    CachedReplayBuffer,
     HERReplayBuffer,
+    NStep,
     PrioritizedReplayBuffer,
     ReplayBuffer,
     ReplayBufferManager,
+    Sequence,
     VectorReplayBuffer,
 )
 
@@ -634,3 +637,29 @@ def test_options_build_the_same_buffer_again():
     assert PrioritizedReplayBuffer(5, **prioritized.options)._weight_norm is False
     hindsight = HERReplayBuffer(3, np.equal, 5)
     assert ReplayBuffer(5, **hindsight.options)._config == hindsight._config
+
+
+@pytest.mark.parametrize("whole", [5.0, np.float32(5), np.int16(5), np.array(5)])
+def test_sizes_may_be_whole_floats(whole):
+    buffer = ReplayBuffer(whole, stack_num=whole, seed=0)
+    assert (buffer.maxsize, buffer.stack_num, buffer.options["stack_num"]) == (5, 5, 5)
+    assert VectorReplayBuffer(whole * 2, whole).buffers[4].maxsize == 2
+    assert CachedReplayBuffer(ReplayBuffer(5), whole, whole).maxsize == 30
+    assert ReplayBuffer(5, unit=NStep(whole, 0.9)).options["unit"] == NStep(5, 0.9)
+
+
+@pytest.mark.parametrize("size", [2.5, np.nan, np.inf, "5", None, [5]])
+def test_other_sizes_are_refused(size):
+    makers = [
+        ReplayBuffer,
+        lambda n: ReplayBuffer(5, stack_num=n),
+        lambda n: VectorReplayBuffer(n, 2),
+        lambda n: VectorReplayBuffer(10, n),
+        lambda n: CachedReplayBuffer(ReplayBuffer(5), n, 4),
+        lambda n: CachedReplayBuffer(ReplayBuffer(5), 2, n),
+        lambda n: NStep(n, 0.9),
+        lambda n: Sequence(n),
+    ]
+    for make in makers:
+        with pytest.raises(TypeError, match="must be an integer, got"):
+            make(size)

@@ -8,6 +8,7 @@ from typing import Any
 from rlfast.data.buffer._relabel import Hindsight
 from rlfast.data.buffer._samplers import Prioritized, Uniform
 from rlfast.data.buffer._units import FrameStack, Transition, Unit
+from rlfast.utils.checks import count_of
 
 _UNIFORM, _TRANSITION = Uniform(), Transition()
 
@@ -25,6 +26,7 @@ class Config:
     relabel: Hindsight | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "stack_num", count_of("stack_num", self.stack_num))
         if self.stack_num < 1:
             raise AssertionError(f"stack_num should be greater than 0, got {self.stack_num}")
         for name, kinds in (("sampler", Uniform | Prioritized), ("unit", Unit), ("relabel", Hindsight | None)):

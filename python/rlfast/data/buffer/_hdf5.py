@@ -7,6 +7,9 @@ the names of Tianshou's classes, and read back as records: no class of Tianshou 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +23,8 @@ from rlfast.data.buffer._relabel import Hindsight
 from rlfast.data.buffer._samplers import Prioritized, Uniform
 from rlfast.data.buffer._units import Transition
 from rlfast.data.hdf5 import from_hdf5, require_h5py, to_hdf5
+from rlfast.utils.checks import count_of
+from rlfast.utils.plain import WRONG_DATA, summary
 
 if TYPE_CHECKING:
     from rlfast.data.buffer._files import Files, PathType
@@ -162,24 +167,33 @@ def _nested(fields: dict[str, Any]) -> _Fields:
 # -- reading -----------------------------------------------------------------------------------------------------------
 def load(cls: type[B], path: PathType, *, allow_pickle: bool, seed: int, storage: str) -> B:
     """See :meth:`ReplayBuffer.load_hdf5`."""
-    with require_h5py().File(path, "r") as file:
+    with require_h5py().File(path, "r") as file, nullcontext() if allow_pickle else _named(path):
         state = from_hdf5(file, allow_pickle=allow_pickle, classes=_CLASSES)
-    try:
+    with _named(path):
         rings = [vars(record) for record in state["buffers"]] if "buffers" in state else [state]
         config = _config(state, rings[0])
         meta = state["_meta"]
-        capacities = [int(ring["maxsize"]) for ring in rings]
+        capacities = [count_of("maxsize", ring["maxsize"]) for ring in rings]
         fits = hasattr(cls, "_adopt") == ("buffers" in state) and isinstance(config.sampler, cls._sampler_kind)
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} does not hold a replay buffer in Tianshou's layout: {error!r}") from error
     if not fits:
         raise ValueError(f"{path} does not hold a {cls.__name__}: it has {len(rings)} rings and {config}")
     buffer = object.__new__(cls)
     children = [object.__new__(_child_class(config)) for _ in rings] if "buffers" in state else []
-    buffer._setup(capacities, config, seed, storage, children)
-    if not meta.is_empty():
-        _fill(buffer, meta, rings, state)
+    with _named(path):
+        buffer._setup(capacities, config, seed, storage, children)
+        if not meta.is_empty():
+            _fill(buffer, meta, rings, state)
     return buffer
+
+
+@contextmanager
+def _named(path: PathType) -> Iterator[None]:
+    """Says of an error that comes from the contents of a file in which file that is."""
+    try:
+        yield
+    except (*WRONG_DATA, RuntimeError) as error:  # the last is what HDF5 says of objects that it cannot open
+        what = "does not hold a replay buffer in Tianshou's layout, or is damaged"
+        raise ValueError(f"{path} {what}: {summary(error)}") from error
 
 
 def _config(state: dict[str, Any], ring: dict[str, Any]) -> Config:
@@ -188,7 +202,8 @@ def _config(state: dict[str, Any], ring: dict[str, Any]) -> Config:
         sampler = Prioritized(float(state["_alpha"]), float(state["_beta"]), bool(state["_weight_norm"]))
     relabel = None
     if "future_p" in ring:
-        future_k = 1 / (1 - float(ring["future_p"]))
+        untouched = 1 - float(ring["future_p"])
+        future_k = 1 / untouched if untouched else inf  # every row is relabelled
         relabel = Hindsight(ring["compute_reward_fn"], int(ring["horizon"]), future_k)
     return Config(
         int(state["stack_num"]),

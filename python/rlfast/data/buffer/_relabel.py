@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from rlfast._core import carried, carry
 from rlfast.data.batch import Batch
+from rlfast.data.buffer._units import count_at_least
+from rlfast.utils.checks import check_number
 
 if TYPE_CHECKING:
     from rlfast.data.buffer._store import Store
@@ -40,8 +43,9 @@ class Hindsight:
     def __post_init__(self) -> None:
         if not callable(self.compute_reward_fn):
             raise TypeError(f"compute_reward_fn must be callable, got {self.compute_reward_fn!r}")
-        if self.horizon < 1:
-            raise ValueError(f"horizon must be at least 1, got {self.horizon}")
+        count_at_least(self, "horizon", 1)
+        if self.future_k != inf:  # with which every row is relabelled
+            check_number("future_k", self.future_k)
         if not self.future_k >= 1:
             raise ValueError(f"future_k must be at least 1, got {self.future_k}")
 

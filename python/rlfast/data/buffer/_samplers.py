@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from rlfast.utils.checks import check_number
+
 
 @dataclass(frozen=True)
 class Uniform:
@@ -18,7 +20,7 @@ class Prioritized:
     :param alpha: how much priorities count, > 0; 1 is proportional.
     :param beta: how much of the bias the weights take back, >= 0; 1 is all of it.
     :param weight_norm: divide the weights of a batch by the largest among them.
-    :raises ValueError: alpha or beta out of range.
+    :raises ValueError: alpha or beta out of range, or not finite.
     """
 
     alpha: float
@@ -26,6 +28,8 @@ class Prioritized:
     weight_norm: bool = True
 
     def __post_init__(self) -> None:
+        check_number("alpha", self.alpha)
+        check_number("beta", self.beta)
         if not self.alpha > 0.0:
             raise ValueError(
                 f"alpha must be > 0, got {self.alpha}; for uniform sampling take a buffer without priorities"

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ from rlfast.data.buffer._relabel import Hindsight
 from rlfast.data.buffer._samplers import Prioritized, Uniform
 from rlfast.data.buffer._units import NStep, Sequence, Transition
 from rlfast.data.schema import Column, Schema
+from rlfast.utils.plain import WRONG_DATA, summary
 
 if TYPE_CHECKING:
     from rlfast.data.buffer._files import Files, PathType
@@ -67,25 +69,38 @@ def _head(buffer: Files) -> dict[str, Any]:
 
 def load(cls: type[B], path: PathType, *, allow_pickle: bool, storage: str, compute_reward_fn: Any) -> B:
     """See :meth:`ReplayBuffer.load`."""
-    capacities, extra = Replay.read_header(os.fspath(path))
+    with _named(path):
+        capacities, extra = Replay.read_header(os.fspath(path))
     head, payload = _parse(extra, path)
-    try:
+    with _named(path, "what it says of the buffer makes no sense"):
         kind = _find(cls, head["class"], path)
         if head["objects"] and not allow_pickle:
             raise ValueError(f"{path} holds pickled Python objects; pass allow_pickle=True if you trust its source")
-        pickled = pickle.loads(payload) if allow_pickle and payload else {}  # noqa: S301
-        config = _config(head, compute_reward_fn or pickled.get("compute_reward_fn") or _missing)
+    pickled = pickle.loads(payload) if allow_pickle and payload else {}  # noqa: S301
+    with _named(path, "what it says of the buffer makes no sense"):
+        function = compute_reward_fn or pickled.get("compute_reward_fn") or _missing
+        config = _config(head, function)
         children = [object.__new__(_find(_root(cls), name, path)) for name in head["children"]]
-    except (AttributeError, AssertionError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is damaged: {error!r} in what it says of the buffer") from error
-    if len(children) != (len(capacities) if hasattr(kind, "_adopt") else 0):
-        raise ValueError(f"{path} is damaged: {len(children)} buffers for {len(capacities)} rings")
-    if config.relabel is not None and config.relabel.compute_reward_fn is _missing:
+        if len(children) != (len(capacities) if hasattr(kind, "_adopt") else 0):
+            raise ValueError(f"{path} is damaged: {len(children)} buffers for {len(capacities)} rings")
+    if config.relabel is not None and function is _missing:
         raise TypeError(f"{path} holds a relabelling buffer without its reward function: pass compute_reward_fn")
     buffer = object.__new__(kind)
-    buffer._setup(capacities, config, 0, storage, children)
-    _fill(buffer, head, pickled, path)
+    with _named(path):
+        buffer._setup(capacities, config, 0, storage, children)
+        _fill(buffer, head, pickled, path)
     return buffer
+
+
+@contextmanager
+def _named(path: PathType, what: str = "it cannot be read") -> Iterator[None]:
+    """Says of an error that comes from the contents of a file in which file that is."""
+    try:
+        yield
+    except WRONG_DATA as error:
+        if isinstance(error, ValueError) and str(path) in str(error):
+            raise
+        raise ValueError(f"{path} is damaged, or no snapshot of a buffer: {what}: {summary(error)}") from error
 
 
 def _missing(*_: Any) -> Any:
@@ -98,17 +113,22 @@ def _parse(extra: bytes, path: PathType) -> tuple[dict[str, Any], bytes]:
     try:
         parsed = json.loads(head)
         version = parsed["format"]
-    except (ValueError, TypeError, KeyError):
+    except WRONG_DATA:
         raise ValueError(f"{path} is a snapshot, but not of a replay buffer") from None
     if version != _FORMAT:
-        raise ValueError(f"{path} has version {version} of the buffer format; this rlfast reads version {_FORMAT}")
+        raise ValueError(
+            f"{path} has version {version!r:.50} of the buffer format; this rlfast reads version {_FORMAT}"
+        )
     return parsed, payload
 
 
 def _config(head: dict[str, Any], function: Any) -> Config:
     sampler, unit, relabel = head["sampler"], head["unit"], head["relabel"]
+    flags = {flag: head["flags"][flag] for flag in _FLAGS}
+    if any(type(flags[flag]) is not bool for flag in _FLAGS[1:]):
+        raise TypeError(f"flags {flags}")
     return Config(
-        **head["flags"],
+        **flags,
         sampler=_SAMPLERS[sampler[0]](**sampler[1]),
         unit=_UNITS[unit[0]](**unit[1]),
         relabel=Hindsight(function, **relabel) if relabel else None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from rlfast.data.batch import Batch
+from rlfast.utils.checks import check_number, count_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,9 +16,16 @@ if TYPE_CHECKING:
     from rlfast.data.buffer.base import ReplayBuffer
 
 
-def _at_least(name: str, value: int, least: int) -> None:
+def count_at_least(part: Any, name: str, least: int) -> None:
+    """Makes a field of a part the integer that is meant, such as 4 by ``4.0``.
+
+    :raises TypeError: it is no whole number.
+    :raises ValueError: it is below ``least``.
+    """
+    value = count_of(name, getattr(part, name))
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+    object.__setattr__(part, name, value)  # the part is frozen
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class FrameStack:
     stack_num: int
 
     def __post_init__(self) -> None:
-        _at_least("stack_num", self.stack_num, 1)
+        count_at_least(self, "stack_num", 1)
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,8 @@ class NStep:
     gamma: float
 
     def __post_init__(self) -> None:
-        _at_least("n_step", self.n_step, 1)
+        count_at_least(self, "n_step", 1)
+        check_number("gamma", self.gamma)
         if not 0.0 <= self.gamma <= 1.0:
             raise ValueError(f"gamma must be in [0, 1], got {self.gamma}")
 
@@ -89,8 +98,8 @@ class Sequence:
     burn_in: int = 0
 
     def __post_init__(self) -> None:
-        _at_least("length", self.length, 1)
-        _at_least("burn_in", self.burn_in, 0)
+        count_at_least(self, "length", 1)
+        count_at_least(self, "burn_in", 0)
 
     def expand(self, buffer: ReplayBuffer, indices: NDArray[np.int64]) -> Batch:
         """The sequences around ``indices``."""

@@ -17,6 +17,7 @@ from rlfast.data.buffer._samplers import Prioritized, Uniform
 from rlfast.data.buffer._store import Index
 from rlfast.data.buffer._units import NStep, Sequence, Unit
 from rlfast.data.buffer._writing import Writing
+from rlfast.utils.checks import count_of
 
 if TYPE_CHECKING:
     from rlfast.data.buffer._relabel import Hindsight
@@ -51,7 +52,7 @@ class ReplayBuffer(Writing, Episodes, Files):
     :param relabel: ``Hindsight(compute_reward_fn, horizon)``, or None.
     :raises AssertionError: ``stack_num`` below 1.
     :raises ValueError: a negative size.
-    :raises TypeError: an argument that does not exist.
+    :raises TypeError: an argument that does not exist, or a size that is no whole number.
 
     >>> from rlfast.data import Batch, ReplayBuffer
     >>> buf = ReplayBuffer(size=4, seed=0)
@@ -107,10 +108,10 @@ class ReplayBuffer(Writing, Episodes, Files):
     ) -> None:
         if kwargs:
             raise TypeError(f"{type(self).__name__} got unexpected arguments: {', '.join(kwargs)}")
-        if int(size) < 0:
+        if (size := count_of("size", size)) < 0:
             raise ValueError(f"size must not be negative, got {size}")
         config = Config(stack_num, ignore_obs_next, save_only_last_obs, sample_avail, sampler, unit, relabel).settled()
-        self._setup([int(size)], config, draw_seed(seed), storage)
+        self._setup([size], config, draw_seed(seed), storage)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

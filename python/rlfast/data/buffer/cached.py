@@ -14,6 +14,7 @@ from rlfast.data.buffer._files import draw_seed
 from rlfast.data.buffer._store import Added, Index
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
+from rlfast.utils.checks import count_of
 
 
 class CachedReplayBuffer(ReplayBufferManager):
@@ -45,6 +46,8 @@ class CachedReplayBuffer(ReplayBufferManager):
         seed: int | None = None,
         storage: str = "ram",
     ) -> None:
+        cached_buffer_num = count_of("cached_buffer_num", cached_buffer_num)
+        max_episode_length = count_of("max_episode_length", max_episode_length)
         assert cached_buffer_num > 0, f"cached_buffer_num must be at least 1, got {cached_buffer_num}"
         assert max_episode_length > 0, f"max_episode_length must be at least 1, got {max_episode_length}"
         assert isinstance(main_buffer, ReplayBuffer), f"main_buffer must be a ReplayBuffer, got {main_buffer!r}"

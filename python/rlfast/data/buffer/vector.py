@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from rlfast.data.buffer._config import Config
@@ -13,6 +12,7 @@ from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.hindsight import HERReplayBuffer, RewardFn
 from rlfast.data.buffer.manager import HERReplayBufferManager, PrioritizedReplayBufferManager, ReplayBufferManager
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, prioritized
+from rlfast.utils.checks import count_of
 
 
 def _build(
@@ -26,11 +26,12 @@ def _build(
     **options: Any,
 ) -> None:
     """Sets a manager up over ``buffer_num`` rings of equal size."""
+    total_size, buffer_num = count_of("total_size", total_size), count_of("buffer_num", buffer_num)
     assert buffer_num > 0, f"buffer_num must be at least 1, got {buffer_num}"
     unknown = options.keys() - Config.__dataclass_fields__.keys()
     if unknown:
         raise TypeError(f"{type(manager).__name__} got unexpected arguments: {', '.join(sorted(unknown))}")
-    capacities = [math.ceil(total_size / buffer_num)] * buffer_num
+    capacities = [-(-total_size // buffer_num)] * buffer_num
     children = [object.__new__(child) for _ in capacities]
     manager._setup(capacities, Config(**options).settled(), draw_seed(seed), storage, children)
 
