@@ -186,7 +186,9 @@ def test_the_next_sample_is_drawn_while_this_one_is_learned_from():
     assert len(buffer.threads) == 3  # and none beyond the last
     assert buffer.threads[0] == "MainThread"
     assert buffer.threads[1].startswith("prefetch")
+    assert not mine.is_ahead
     mine.series(2).sample(4)
+    assert mine.is_ahead
     mine.sample(4)
     assert len(buffer.threads) == 5
 
@@ -256,3 +258,120 @@ def test_offline_training_takes_it_too(unit):
             (batch, _), (other, _) = buffer.sample(4), expected.sample(4)
             assert np.array_equal(batch.mask.numpy(), other.mask)
             assert np.array_equal(batch.obs.place.numpy(), other.obs.place)
+
+
+# -- trainers ----------------------------------------------------------------------------------------------------------
+
+
+def watched(rows=50):
+    buffer = Watched(rows, seed=0)
+    for i in range(rows):
+        buffer.add(Batch(obs=[i / 50], act=i % 2, rew=1.0, terminated=False, truncated=i == 49, obs_next=[i / 50]))
+    return buffer
+
+
+def offline(buffer, *, prefetch=True, **options):
+    torch.manual_seed(0)
+    policy = dqn(Net(1, 2, [8]))
+    return OfflineTrainer(
+        policy, options.pop("max_epoch", 1), 8, buffer=buffer, step_per_epoch=10, show_progress=False,
+        prefetch=prefetch, **options,
+    )  # fmt: skip
+
+
+def weights(trainer):
+    return torch.cat([p.detach().flatten() for p in trainer.policy.parameters()])
+
+
+@pytest.mark.parametrize("max_step", [None, 24])
+def test_offline_training_draws_ahead_within_an_epoch_and_not_beyond(max_step):
+    buffer, expected = watched(), watched()
+    ahead, plain = offline(buffer, max_epoch=2, max_step=max_step), offline(expected, prefetch=False, max_epoch=2,
+                                                                            max_step=max_step)  # fmt: skip
+    ahead.run()
+    plain.run()
+    assert ahead.gradient_step == plain.gradient_step == (20 if max_step is None else 3)
+    assert len(buffer.threads) == len(expected.threads) == ahead.gradient_step
+    assert sum(name.startswith("prefetch") for name in buffer.threads) == (18 if max_step is None else 2)
+    assert torch.equal(weights(ahead), weights(plain))
+    assert np.array_equal(buffer.sample_indices(20), expected.sample_indices(20))  # the stream stands where it would
+
+
+def test_offline_training_that_is_stopped_learns_from_what_was_drawn():
+    buffer, expected = watched(), watched()
+    ahead, plain = offline(buffer), offline(expected, prefetch=False)
+    learn = ahead.policy.learn
+
+    def stop_at_the_fourth(*args, **kwargs):
+        if ahead.gradient_step == 3:
+            assert buffer.twice.wait(10)
+            ahead.stop()
+        return learn(*args, **kwargs)
+
+    ahead.policy.learn = stop_at_the_fourth
+    assert list(ahead) == []
+    assert (ahead.gradient_step, len(buffer.threads)) == (5, 5)
+    assert not ahead._is_ahead
+    ahead.policy.learn = learn
+    assert len(list(ahead)) == 1
+    plain.run()
+    assert torch.equal(weights(ahead), weights(plain))
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_an_error_while_learning_leaves_nothing_that_draws(error):
+    buffer = watched()
+    entered, go_on = threading.Event(), threading.Event()
+    sample = buffer.sample
+
+    def slowly(size):
+        if threading.current_thread().name.startswith("prefetch"):
+            entered.set()
+            go_on.wait(10)
+        return sample(size)
+
+    buffer.sample = slowly
+    trainer = offline(buffer)
+
+    def fail(*_, **__):
+        assert entered.wait(10)  # the next sample is being drawn
+        threading.Timer(0.2, go_on.set).start()
+        raise error
+
+    trainer.policy.learn = fail
+    with pytest.raises(error):
+        trainer.run()
+    assert go_on.is_set()  # the draw was waited for
+    assert not trainer._is_ahead
+    assert len(buffer.threads) == 2
+    del trainer.policy.learn
+    assert trainer.run().gradient_step == 10
+
+
+def test_another_buffer_is_followed():
+    first, second = watched(), watched()
+    trainer = offline(first, max_epoch=2)
+    for epoch in trainer:
+        if epoch.epoch == 1:
+            trainer.buffer = second
+    assert (len(first.threads), len(second.threads)) == (10, 10)
+    parts = dqn(), DummyVectorEnv([lambda: gym.make("CartPole-v1")])
+    collector = Collector(*parts, ReplayBuffer(100, seed=0))
+    online = OffpolicyTrainer(parts[0], 1, 4, collector, step_per_epoch=8, step_per_collect=4, show_progress=False,
+                              prefetch=True)  # fmt: skip
+    online.run()
+    collector.buffer = other = Watched(100, seed=0)
+    online.run()
+    assert len(other.threads) == 8
+
+
+def test_rows_that_the_users_own_class_draws_are_not_drawn_ahead():
+    class Own(Watched):
+        def sample_indices(self, batch_size):
+            return np.random.randint(len(self), size=batch_size)
+
+    buffer = filled(Own)
+    mine = PrefetchedBuffer(buffer, CPU).series(3)
+    for _ in range(3):
+        mine.sample(4)
+    assert buffer.threads == ["MainThread"] * 3

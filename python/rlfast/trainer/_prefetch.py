@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -38,8 +38,10 @@ class PrefetchedBuffer:
     One thread draws, gathers (in the engine, detached from the interpreter) and packs a sample into one block of
     memory, page-locked for CUDA; the block crosses to the device in one transfer that nobody waits for. The rows are
     those that would be drawn without a thread, since its draws are made in the same order and none is made that is not
-    asked for: nothing is drawn ahead of the last of a series, after which the buffer may change, nor from a buffer with
-    priorities, where what is learned decides what is drawn.
+    asked for: nothing is drawn ahead of the last of a series, after which the buffer may change. So where each collect
+    is followed by one update, there is nothing to draw ahead. Nor is there from a buffer with priorities, where what is
+    learned decides what is drawn, or from one whose ``sample_indices`` is the user's own, which may draw from a
+    generator that others draw from.
 
     Everything but ``sample`` is the buffer's own.
 
@@ -50,18 +52,33 @@ class PrefetchedBuffer:
 
     def __init__(self, buffer: ReplayBuffer, device: torch.device) -> None:
         self._buffer, self._device = buffer, device
-        self._ahead = not hasattr(buffer, "update_weight")
+        self._ahead = not hasattr(buffer, "update_weight") and _draws_by_itself(buffer)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch")
         self._next: tuple[int | None, Future[tuple[_Block, Index]]] | None = None
         self._left = 0
 
     def series(self, length: int) -> PrefetchedBuffer:
-        """Say that as many samples follow before the buffer changes.
+        """Say that as many samples follow before the buffer changes, the one that was drawn ahead among them.
 
         :param length: at least 1.
         """
-        self._left, self._next = length, None
+        self._left = length
         return self
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether a sample was drawn that nobody has asked for yet."""
+        return self._next is not None
+
+    def end(self) -> None:
+        """Wait until nothing is being drawn. A sample that nobody has asked for is dropped: something went wrong."""
+        waiting, self._next = self._next, None
+        if waiting is not None:
+            wait([waiting[1]])
+
+    def is_of(self, buffer: Any, device: torch.device) -> bool:
+        """Whether these are samples of ``buffer``, on ``device``."""
+        return buffer is self._buffer and device == self._device
 
     def sample(self, batch_size: int | None) -> tuple[Batch, Index]:
         """Give the next sample of the series; see :meth:`ReplayBuffer.sample`.
@@ -95,6 +112,12 @@ class PrefetchedBuffer:
 
     def __getitem__(self, index: Any) -> Batch:
         return self._buffer[index]
+
+
+def _draws_by_itself(buffer: Any) -> bool:
+    """Whether it draws from streams of its own, as ours do."""
+    draw = getattr(type(buffer), "sample_indices", None)
+    return getattr(draw, "__module__", "").partition(".")[0] == "rlfast"
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,6 +220,8 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
     def stop(self) -> None:
         """Asks a running loop to end before its next collect, even within an epoch; safe to call in a signal handler.
 
+        Without collects it ends before the next gradient step; one more is made where its sample was drawn ahead.
+
         A later loop, or ``run``, goes on from there.
         """
         self._stop_asked = True
@@ -314,14 +316,21 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         total, done = self.step_per_epoch or 0, self._epoch_step or 0
         began = self._clock()
         with ProgressBar(total, f"Epoch #{self.epoch}", initial=done, shown=self.show_progress) as bar:
-            while done < total and not self._must_stop:
-                if self._stop_asked:
-                    self._stop_asked = False
-                    return False
-                steps = self._advance()
-                done = self._epoch_step = done + steps
-                bar.update(steps, self._figures(began) if self.show_progress else {})
+            try:
+                while done < total and not self._must_stop:
+                    if self._stop_asked and not self._is_ahead:  # a sample that was drawn is learned from
+                        self._stop_asked = False
+                        return False
+                    steps = self._advance()
+                    done = self._epoch_step = done + steps
+                    bar.update(steps, self._figures(began) if self.show_progress else {})
+            finally:
+                self._end_prefetching()
         return True
+
+    @property
+    def _is_ahead(self) -> bool:
+        return self._prefetched is not None and self._prefetched.is_ahead
 
     def _advance(self) -> int:
         """One collect, where there is a collector, and the updates after it: how many steps of the epoch that makes."""
@@ -441,17 +450,31 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         :return: the updates, averaged; None when there was none to make.
         """
 
-    def _sample_and_update(self, buffer: ReplayBuffer, times: int = 1) -> TrainingStats:
-        """Makes ``times`` gradient steps, each on a sample of its own: their average."""
-        source = cast("ReplayBuffer", self._prefetching(buffer).series(times)) if self.prefetch else buffer
-        return self._record(
-            [self.policy.update(sample_size=self.batch_size, buffer=source) for _ in range(times)], gradient_steps=times
-        )
+    def _sample_and_update(self, buffer: ReplayBuffer, times: int = 1, *, following: int = 0) -> TrainingStats:
+        """Makes ``times`` gradient steps, each on a sample of its own: their average.
+
+        :param following: samples that are certain to be asked for after these, before the buffer changes.
+        """
+        source = buffer
+        if self.prefetch:
+            source = cast("ReplayBuffer", self._prefetching(buffer).series(times + following))
+        try:
+            updates = [self.policy.update(sample_size=self.batch_size, buffer=source) for _ in range(times)]
+        except BaseException:
+            self._end_prefetching()
+            raise
+        return self._record(updates, gradient_steps=times)
 
     def _prefetching(self, buffer: ReplayBuffer) -> PrefetchedBuffer:
-        if self._prefetched is None:
-            self._prefetched = PrefetchedBuffer(buffer, device_of(self.policy) or torch.device("cpu"))
+        device = device_of(self.policy) or torch.device("cpu")
+        if self._prefetched is None or not self._prefetched.is_of(buffer, device):
+            self._end_prefetching()
+            self._prefetched = PrefetchedBuffer(buffer, device)
         return self._prefetched
+
+    def _end_prefetching(self) -> None:
+        if self._prefetched is not None:
+            self._prefetched.end()
 
     def _record(self, updates: Sequence[TrainingStats], gradient_steps: int) -> TrainingStats:
         """Counts and logs updates that belong together: their average."""

@@ -47,11 +47,19 @@ class OfflineTrainer(BaseTrainer):
         :return: the update.
         """
         assert self.buffer is not None  # noqa: S101 (checked at construction)
-        update = self._sample_and_update(self.buffer, 1)
+        update = self._sample_and_update(self.buffer, following=int(self._one_more_follows()))
         if self.train_collector is None:
             self.env_step = self.gradient_step * (self.batch_size or len(self.buffer))
         self._updates.append(update)
         return update
+
+    def _one_more_follows(self) -> bool:
+        """Whether another gradient step on the same rows is certain to come after this one."""
+        if self.train_collector is not None or self._epoch_step is None or self._stop_asked or self.buffer is None:
+            return False
+        rows = (self.gradient_step + 1) * (self.batch_size or len(self.buffer))
+        ends = self.max_step is not None and rows >= self.max_step
+        return not ends and self._epoch_step + 1 < (self.step_per_epoch or 0)
 
     def _train_epoch(self) -> bool:
         whole = super()._train_epoch()
