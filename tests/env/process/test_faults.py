@@ -1,5 +1,6 @@
 """Environments that raise, crash, hang and are killed, and parents that are."""
 
+import gc
 import json
 import os
 import signal
@@ -414,6 +415,7 @@ def test_a_forked_child_leaves_its_parents_workers_alone(make):
 @pytest.mark.parametrize("doorbell", ["futex", "pipe"])
 def test_nothing_is_left_behind(make, doorbell):
     make([Scripted]).close()  # starts what all pools share
+    gc.collect()  # what earlier tests left
     before, shm = listed("/proc/self/fd"), listed("/dev/shm")
     pool = make([Scripted] * 4, num_workers=2, doorbell=doorbell)
     reset(pool)
@@ -422,4 +424,4 @@ def test_nothing_is_left_behind(make, doorbell):
     pool.close()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all, zombies too,")
     assert listed("/dev/shm") <= shm
-    assert listed("/proc/self/fd") == before
+    assert listed("/proc/self/fd") <= before
