@@ -5,10 +5,12 @@ import time
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from env.beside import run_beside
 from rlfast.env import RayEnvWorker, RayVectorEnv
+from scripted import Scripted
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]
@@ -94,6 +96,15 @@ def test_asynchronous_answers_carry_their_number(tmp_path):
         if steps.sum() > 10:
             gate.touch()
     envs.close()
+
+
+def test_actors_know_what_is_registered(monkeypatch):
+    spec = EnvSpec("CartPole-v1", entry_point=Scripted, disable_env_checker=True, max_episode_steps=4)
+    monkeypatch.setitem(gym.registry, "CartPole-v1", spec)
+    worker = RayEnvWorker(lambda: gym.make("CartPole-v1"))
+    assert worker.get_env_attr("spec").max_episode_steps == 4
+    assert worker.get_env_attr("length") == 3
+    worker.close()
 
 
 def test_what_an_environment_raises_arrives():

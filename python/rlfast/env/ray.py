@@ -6,6 +6,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rlfast.env.process.registrations import register, registrations
 from rlfast.env.vector import BaseVectorEnv
 from rlfast.env.worker import DummyEnvWorker, EnvWorker
 
@@ -29,7 +30,8 @@ def _ray() -> Any:
 class _Actor:
     """Lives in the actor: an environment, asked by name."""
 
-    def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
+    def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]], registered: bytes) -> None:
+        register(registered)
         self.worker = DummyEnvWorker(env_fn)
 
     def do(self, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -45,7 +47,7 @@ class RayEnvWorker(EnvWorker):
 
     def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
         self._ray = _ray()
-        self._actor = self._ray.remote(_Actor).options(num_cpus=0).remote(env_fn)
+        self._actor = self._ray.remote(_Actor).options(num_cpus=0).remote(env_fn, registrations())
         self._answer: Any = None
         try:
             super().__init__(env_fn)
