@@ -65,6 +65,51 @@ print(batch.obs.tolist(), batch.done.tolist(), index.tolist())
     assert python(code) == "[2, 3, 4, 5] [False, True, False, False] [2, 3, 0, 1]"
 
 
+ALONE = "import sys; sys.modules.update(dict.fromkeys(('torch', 'h5py', 'gymnasium', 'tyro', 'tensorboard')))\n"
+"""With NumPy alone: importing any of these raises ModuleNotFoundError."""
+
+
+def test_star_imports_give_what_is_there() -> None:
+    given = python(ALONE + "from rlfast.data import *; print('ReplayBuffer' in dir(), 'Collector' in dir())")
+    assert given == "True False"
+    assert python(ALONE + "from rlfast import *; print('data' in dir(), 'policy' in dir())") == "True False"
+    assert python("from rlfast.data import *; print('ReplayBuffer' in dir(), 'Collector' in dir())") == "True True"
+
+
+@pytest.mark.parametrize(
+    ("statement", "who"),
+    [
+        ("import rlfast.policy", "rlfast.policy needs"),
+        ("import rlfast.env", "rlfast.env needs gymnasium"),
+        ("import rlfast.trainer", "rlfast.\\w+ needs"),
+        ("import rlfast.utils.net.common", "rlfast.utils.net needs torch"),
+        ("from rlfast.data import Collector", "rlfast.data.Collector needs"),
+        ("import rlfast; rlfast.make_vec", "rlfast.env needs gymnasium"),
+    ],
+)
+def test_what_is_missing_is_named_with_its_extra(statement: str, who: str) -> None:
+    code = ALONE + f"try:\n    {statement}\nexcept ImportError as error:\n    print(error)"
+    hint = r', which cannot be imported; install it: pip install "rlfast\[train\]"'
+    assert re.search(who + ".*" + hint, python(code))
+
+
+def test_the_command_names_the_extra_in_one_line() -> None:
+    for command in (["train", "dqn"], ["eval", "nowhere"], ["train", "--resume", "nowhere"]):
+        code = ALONE + f"import io; sys.stderr = io.StringIO(); from rlfast.cli import main; print(main({command}))"
+        shown = python(code + "; print(sys.stderr.getvalue())").splitlines()
+        assert shown[0] == "1"
+        assert shown[1].startswith("rlfast: ")
+        assert shown[1].endswith('install it: pip install "rlfast[train]"')
+        assert len(shown) == 2
+
+
+def test_buffers_load_no_loggers() -> None:
+    assert (
+        python("import sys; from rlfast.data import ReplayBuffer; print('rlfast.utils.logger' in sys.modules)")
+        == "False"
+    )
+
+
 def test_one_version() -> None:
     assert rlfast.__version__ == _core.__version__ == importlib.metadata.version("rlfast")
 

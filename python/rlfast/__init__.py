@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rlfast._core import __version__ as __version__
     from rlfast.env.registry import make_vec as make_vec
 
-__all__ = [
+_NAMES = [
     "__version__",
     "data",
     "env",
@@ -39,10 +39,22 @@ def __getattr__(name: str) -> Any:
         return import_module("rlfast._core").__version__
     if name == "make_vec":
         return import_module("rlfast.env.registry").make_vec
-    if name in __all__:
+    if name == "__all__":  # for `import *`: all that can be imported with the libraries that are here
+        return [one for one in _NAMES if _is_here(one)]
+    if name in _NAMES:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _is_here(name: str) -> bool:
+    from rlfast.utils.extras import MissingExtra
+
+    try:
+        __getattr__(name)
+    except MissingExtra:
+        return False
+    return True
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_NAMES})

@@ -1,4 +1,5 @@
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -45,6 +46,13 @@ def test_a_run_from_a_gpu_is_played_without_one(run):
     assert evaluate(run, 3, device="cpu").returns.tolist() == expected
     with pytest.raises(ValueError, match="--device cuda:9 cannot be used here"):
         evaluate(run, 3, device="cuda:9")
+
+
+def test_a_film_names_our_own_extra(run, tmp_path, monkeypatch):
+    for library in ("moviepy", "moviepy.video.io.ImageSequenceClip"):
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=r'pip install "rlfast\[video\]"$'):
+        evaluate(run, 1, video=tmp_path / "video")
 
 
 def test_a_film(run, tmp_path):

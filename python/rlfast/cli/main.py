@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from rlfast.utils.extras import MissingExtra, needed_by
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -51,11 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = "no command was given" if command is None else f"there is no command {command!r}"
         return complain(f"{what}: choose from {', '.join(_COMMANDS)} (rlfast --help)", 2)
     try:
-        with _terminable():
+        with _terminable(), needed_by(f"rlfast {command}"):
             status: int = import_module(f"rlfast.cli.{command}").main(arguments[1:])
             sys.stdout.flush()
     except KeyboardInterrupt:  # before a run has begun; after that it is kept, and says so itself
         return complain("interrupted", 130)
+    except MissingExtra as error:
+        return complain(str(error), 1)
     except BrokenPipeError:  # whoever reads along, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rlfast.utils.extras import MissingExtra, needed_by
+
 if TYPE_CHECKING:
     from rlfast.data.async_collector import AsyncCollector as AsyncCollector
     from rlfast.data.base_collector import BaseCollector as BaseCollector
@@ -61,16 +63,25 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = sorted(_HOME_OF)  # noqa: PLE0605
-
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # for `import *`: all that can be imported with the libraries that are here
+        return [name for name in sorted(_HOME_OF) if _is_here(name)]
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    with needed_by(f"{__name__}.{name}"):
+        value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     globals()[name] = value  # from now on found without coming here
     return value
 
 
+def _is_here(name: str) -> bool:
+    try:
+        __getattr__(name)
+    except MissingExtra:
+        return False
+    return True
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOME_OF})

@@ -83,12 +83,17 @@ def _play(policy: BasePolicy, env: str, episodes: int, seeds: list[int]) -> Coll
 
 
 def _film(policy: BasePolicy, env: str, seed: int, folder: Path) -> None:
-    filmed = gym.wrappers.RecordVideo(
-        gym.make(find_spec(env), render_mode="rgb_array"),
-        str(folder),
-        episode_trigger=lambda _: True,
-        disable_logger=True,
-    )
-    envs = DummyVectorEnv([lambda: filmed])
-    with Collector(policy, envs) as collector:
-        collector.evaluate(1, gym_reset_kwargs={"seed": seed})
+    try:
+        filmed = gym.wrappers.RecordVideo(
+            gym.make(find_spec(env), render_mode="rgb_array"),
+            str(folder),
+            episode_trigger=lambda _: True,
+            disable_logger=True,
+        )
+        envs = DummyVectorEnv([lambda: filmed])
+        with Collector(policy, envs) as collector:
+            collector.evaluate(1, gym_reset_kwargs={"seed": seed})
+    except gym.error.DependencyNotInstalled as error:  # which names an extra of Gymnasium's own
+        raise ImportError(
+            'a film needs libraries that are missing; install them: pip install "rlfast[video]"'
+        ) from error

@@ -1,11 +1,14 @@
 """Acting and learning with PyTorch."""
 
-from rlfast.policy._alpha import Alpha, AutoAlpha, FixedAlpha
-from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
-from rlfast.policy.modelfree.dqn import DQNPolicy
-from rlfast.policy.modelfree.ppo import PPOPolicy
-from rlfast.policy.modelfree.sac import SACPolicy
-from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
+from rlfast.utils.extras import needed_by
+
+with needed_by("rlfast.policy"):
+    from rlfast.policy._alpha import Alpha, AutoAlpha, FixedAlpha
+    from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
+    from rlfast.policy.modelfree.dqn import DQNPolicy
+    from rlfast.policy.modelfree.ppo import PPOPolicy
+    from rlfast.policy.modelfree.sac import SACPolicy
+    from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
 
 __all__ = [
     "ActingPolicy",

@@ -1,9 +1,12 @@
 """Training loops."""
 
-from rlfast.trainer.base import BaseTrainer
-from rlfast.trainer.offline import OfflineTrainer
-from rlfast.trainer.offpolicy import OffpolicyTrainer
-from rlfast.trainer.onpolicy import OnpolicyTrainer
-from rlfast.trainer.utils import gather_info, test_episode
+from rlfast.utils.extras import needed_by
+
+with needed_by("rlfast.trainer"):
+    from rlfast.trainer.base import BaseTrainer
+    from rlfast.trainer.offline import OfflineTrainer
+    from rlfast.trainer.offpolicy import OffpolicyTrainer
+    from rlfast.trainer.onpolicy import OnpolicyTrainer
+    from rlfast.trainer.utils import gather_info, test_episode
 
 __all__ = ["BaseTrainer", "OfflineTrainer", "OffpolicyTrainer", "OnpolicyTrainer", "gather_info", "test_episode"]

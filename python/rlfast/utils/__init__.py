@@ -1,26 +1,52 @@
-"""Small tools that every layer may use. Importing them does not import torch."""
+"""Small tools that every layer may use. Each is imported when it is first asked for, so that the buffers, which need a
+few of them, start at once.
+"""
 
-from rlfast.utils.logger import BaseLogger, CSVLogger, JSONLLogger, LazyLogger, LoggerGroup
-from rlfast.utils.logger.tensorboard import BasicLogger, TensorboardLogger
-from rlfast.utils.logger.wandb import WandbLogger
-from rlfast.utils.lr_scheduler import MultipleLRSchedulers
-from rlfast.utils.progress import DummyTqdm, tqdm_config
-from rlfast.utils.statistics import MovAvg, RunningMeanStd
-from rlfast.utils.warning import deprecation
+from __future__ import annotations
 
-__all__ = [
-    "BaseLogger",
-    "BasicLogger",
-    "CSVLogger",
-    "DummyTqdm",
-    "JSONLLogger",
-    "LazyLogger",
-    "LoggerGroup",
-    "MovAvg",
-    "MultipleLRSchedulers",
-    "RunningMeanStd",
-    "TensorboardLogger",
-    "WandbLogger",
-    "deprecation",
-    "tqdm_config",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlfast.utils.logger import BaseLogger as BaseLogger
+    from rlfast.utils.logger import CSVLogger as CSVLogger
+    from rlfast.utils.logger import JSONLLogger as JSONLLogger
+    from rlfast.utils.logger import LazyLogger as LazyLogger
+    from rlfast.utils.logger import LoggerGroup as LoggerGroup
+    from rlfast.utils.logger.tensorboard import BasicLogger as BasicLogger
+    from rlfast.utils.logger.tensorboard import TensorboardLogger as TensorboardLogger
+    from rlfast.utils.logger.wandb import WandbLogger as WandbLogger
+    from rlfast.utils.lr_scheduler import MultipleLRSchedulers as MultipleLRSchedulers
+    from rlfast.utils.progress import DummyTqdm as DummyTqdm
+    from rlfast.utils.progress import tqdm_config as tqdm_config
+    from rlfast.utils.statistics import MovAvg as MovAvg
+    from rlfast.utils.statistics import RunningMeanStd as RunningMeanStd
+    from rlfast.utils.warning import deprecation as deprecation
+
+_HOMES = {
+    "logger": ("BaseLogger", "CSVLogger", "JSONLLogger", "LazyLogger", "LoggerGroup"),
+    "logger.tensorboard": ("BasicLogger", "TensorboardLogger"),
+    "logger.wandb": ("WandbLogger",),
+    "lr_scheduler": ("MultipleLRSchedulers",),
+    "progress": ("DummyTqdm", "tqdm_config"),
+    "statistics": ("MovAvg", "RunningMeanStd"),
+    "warning": ("deprecation",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("logger", "lr_scheduler", "progress", "statistics", "warning")
+
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:  # found as attributes without an import of their own, as in Tianshou
+        return import_module(f"{__name__}.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value  # from now on found without coming here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
