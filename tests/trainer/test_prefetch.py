@@ -304,7 +304,7 @@ def test_offline_training_that_is_stopped_learns_from_what_was_drawn():
 
     def stop_at_the_fourth(*args, **kwargs):
         if ahead.gradient_step == 3:
-            assert buffer.twice.wait(10)
+            assert buffer.twice.wait(PATIENCE)
             ahead.stop()
         return learn(*args, **kwargs)
 
@@ -327,14 +327,14 @@ def test_an_error_while_learning_leaves_nothing_that_draws(error):
     def slowly(size):
         if threading.current_thread().name.startswith("prefetch"):
             entered.set()
-            go_on.wait(10)
+            go_on.wait(PATIENCE)
         return sample(size)
 
     buffer.sample = slowly
     trainer = offline(buffer)
 
     def fail(*_, **__):
-        assert entered.wait(10)  # the next sample is being drawn
+        assert entered.wait(PATIENCE)  # the next sample is being drawn
         threading.Timer(0.2, go_on.set).start()
         raise error
 
