@@ -15,7 +15,7 @@ from rlfast.data._collecting import rooms_of
 from rlfast.data._infos import LatestInfos, of_transitions
 from rlfast.data._preprocessing import Preprocessing, as_arrays
 from rlfast.data._random_actions import RandomActions
-from rlfast.data._seen import Before, seen
+from rlfast.data._seen import seen
 from rlfast.data.base_collector import BaseCollector
 from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._columns import wrap_nested
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rlfast.data._collecting import Manner, Tally
+    from rlfast.data._seen import Before
     from rlfast.env.backend import Rows
 
     Ids = NDArray[np.int64]
@@ -66,9 +67,6 @@ class Stepping(BaseCollector):
         self._left: NDArray[np.int64] | None = None  # rows that each ring can take, where none may be lost
         self._dist: Any = None  # the policy's newest distribution of actions, where steps are shown
         self._dist_rows = 0
-
-    def _watch(self) -> None:
-        """Finds out whether somebody is to be told of each step and episode of this collect."""
 
     # -- acting ------------------------------------------------------------------------------------------------------
 
@@ -136,7 +134,7 @@ class Stepping(BaseCollector):
             obs, info = as_arrays(rows.obs), rows.info
         else:
             obs, info = self._preprocessing.of_rows(transition, rows)
-        self._before = Before(ids, transition)
+        self._before = ids, transition
         if rows.valid is None:
             ended = self._store(wrap(transition), ids, rows.done if ends else None, tally)
         else:

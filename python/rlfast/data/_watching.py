@@ -70,12 +70,17 @@ class Watching(Stepping):
         """Calls the hook; a subclass may do here what a hook would."""
         return None if self._on_episode_done_hook is None else self._on_episode_done_hook(episode_batch)
 
+    def _begin(self) -> None:
+        super()._begin()
+        kind = type(self)
+        self._own_step = kind.run_on_step_hook is not Watching.run_on_step_hook
+        self._own_episode = kind.run_on_episode_done is not Watching.run_on_episode_done
+
     def _watch(self) -> None:
-        own_stats, kind = self.collect_stats_class is not CollectStats, type(self)
-        own_step = kind.run_on_step_hook is not Watching.run_on_step_hook
-        own_episode = kind.run_on_episode_done is not Watching.run_on_episode_done
-        self._shows_steps = own_stats or own_step or self._on_step_hook is not None
-        self._shows_episodes = own_stats or own_episode or self._on_episode_done_hook is not None
+        """Finds out whether somebody is to be told of each step and episode of this collect."""
+        own_stats = self.collect_stats_class is not CollectStats
+        self._shows_steps = own_stats or self._own_step or self._on_step_hook is not None
+        self._shows_episodes = own_stats or self._own_episode or self._on_episode_done_hook is not None
 
     def _shown(self, transition: Batch, tally: Tally) -> Batch:
         fields = transition.__dict__

@@ -251,11 +251,9 @@ class BaseCollector(metaclass=_ResetOnce):
             gym_reset_kwargs = {key: value for key, value in (gym_reset_kwargs or {}).items() if key != "seed"}
         elif not self._was_reset:
             self._begin_first(gym_reset_kwargs)
-        options = {
-            name: value
-            for name, value, usual in (("no_grad", no_grad, True), ("exact", exact, False))
-            if value is not usual
-        }
+        options: dict[str, Any] = {} if no_grad is True else {"no_grad": no_grad}
+        if exact:
+            options["exact"] = True
         stats = self._collect(
             n_step=n_step,
             n_episode=n_episode,

@@ -242,7 +242,7 @@ class Collector(Watching):
         tally = Tally(own=own, whole_episodes=goal.discards)
         self._watch()
         try:
-            if self._stale.all() and type(self).reset_env is not Collector.reset_env:  # the user's own way to begin
+            if type(self).reset_env is not Collector.reset_env and self._stale.all():  # the user's own way to begin
                 self.reset_env(reset_kwargs) if reset_kwargs else self.reset_env()
                 reset_kwargs = {key: value for key, value in reset_kwargs.items() if key != "seed"}
             self._reset_stale(goal.ready, reset_kwargs)
