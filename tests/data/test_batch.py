@@ -49,7 +49,10 @@ class Container:
         ([b"a"], "object", (1,)),
         ([1, None], "object", (2,)),
         ([[1], [2, 3]], "object", (2,)),
-        ([np.zeros((2, 3)), np.zeros((2, 4))], "object", (2,)),
+        ([np.zeros(2), np.zeros(3)], "object", (2,)),
+        ([np.zeros((3, 2)), np.zeros((2, 2))], "object", (2,)),
+        ([[np.zeros(2), np.zeros(3)]] * 2, "object", (2, 2)),
+        ([torch.tensor(1.0), 2.0], "float64", (2,)),
         (np.array(["a", "b"]), "object", (2,)),
         (np.array([1, 2], ">f4"), ">f4", (2,)),
         (2**70, "object", ()),
@@ -70,6 +73,22 @@ def test_an_object_is_kept(value):
 
 def test_numbers_beside_strings_stay_numbers():
     assert Batch(a=[1, "x"]).a.tolist() == [1, "x"]
+
+
+def test_strings_of_numpy_become_plain():
+    assert type(Batch(a=np.str_("a")).a) is str
+    assert [type(entry) for entry in Batch(a=[np.str_("a"), np.str_("b")]).a] == [str, str]
+
+
+@pytest.mark.parametrize("shapes", [[(2, 3), (2, 4)], [(1, 3), (1, 4), (1, 3)], [(2,), (2, 2)]], ids=str)
+def test_arrays_of_one_length_but_different_shapes_are_refused(shapes):
+    for kind in (list, tuple):
+        with pytest.raises(TypeError, match="NumPy makes no array of these"):
+            Batch(a=kind(np.zeros(shape) for shape in shapes))
+    batch = Batch(b=1)
+    with pytest.raises(TypeError):
+        batch.a = [np.zeros(shape) for shape in shapes]
+    assert list(batch.keys()) == ["b"]
 
 
 def test_arrays_tensors_and_batches_are_kept_not_copied():
@@ -125,10 +144,27 @@ def test_other_lists_of_tensors_are_refused(value):
         Batch(a=value)
 
 
-@pytest.mark.parametrize("value", [5, "text", [1, 2], np.zeros(2), [{"a": 1}, 2]])
-def test_what_is_no_batch_is_refused(value):
-    with pytest.raises(TypeError, match="a Batch is made of"):
-        Batch(value)
+@pytest.mark.parametrize("value", [5, "text", [1, 2], np.zeros(2), [{"a": 1}, 2], {1}, torch.zeros(2)])
+def test_what_has_no_names_is_dropped_with_a_warning(value):
+    with pytest.warns(UserWarning, match="a Batch is made of") as caught:
+        batches = Batch(value), Batch(value, b=1)
+    assert [list(batch.keys()) for batch in batches] == [[], ["b"]]
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_update_takes_no_list():
+    with pytest.raises(AttributeError, match="items"):
+        Batch(a=1).update([1, 2])
+
+
+def test_an_array_of_one_number_is_set_as_one_number():
+    batch = Batch(a=np.arange(3), n=Batch(f=np.zeros(3, "f4")), t=torch.zeros(3), o=np.array([None, "x", 2]))
+    batch[1] = {"a": [7], "n": {"f": [[2.5]]}, "t": torch.ones(1), "o": [5]}
+    assert batch.a.tolist() == [0, 7, 2]
+    assert batch.n.f.tolist() == [0, 2.5, 0]
+    assert batch.t.tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match="sequence"):
+        batch[1] = {"a": [7, 8]}
 
 
 @pytest.mark.parametrize("make", [Batch, lambda d: Batch(a=d), lambda d: Batch().update(d)])
@@ -372,7 +408,13 @@ def test_batches_are_added_by_key():
     assert left.a.tolist() == [6, 8]
 
 
-@pytest.mark.parametrize("other", [Batch(b=[1]), Batch(a=[1], b=[2]), Batch()])
+def test_batches_of_other_names_are_added_in_order():
+    with pytest.warns(UserWarning, match="added in their order"):
+        total = Batch(a=[1], b=[0.5]) + Batch(c=[10], d=[20])
+    assert repr(total) == repr(Batch(a=[11], b=[20.5]))
+
+
+@pytest.mark.parametrize("other", [Batch(a=[1], b=[2]), Batch()])
 def test_batches_of_different_fields_are_not_added(other):
     with pytest.raises(ValueError, match="different fields"):
         Batch(a=[1]) + other

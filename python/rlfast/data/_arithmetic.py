@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Self
@@ -17,15 +18,20 @@ class Arithmetic(Fields):
     def __iadd__(self, other: Self | float) -> Self:
         """Adds a number to every field, or the field of the same name of another ``Batch``.
 
-        :raises ValueError: the two have different fields.
+        Batches whose fields have other names are added in the order of the fields, with a warning.
+
+        :raises ValueError: the two have different numbers of fields.
         :raises TypeError: ``other`` is neither.
         """
         if isinstance(other, Arithmetic):
-            if other.__dict__.keys() != self.__dict__.keys():
-                raise ValueError(
-                    f"cannot add batches of different fields: {list(self.__dict__)} and {list(other.__dict__)}"
-                )
-            return self._inplace(operator.iadd, other.__dict__.__getitem__)
+            theirs = other.__dict__
+            if theirs.keys() != self.__dict__.keys():
+                names = f"{list(self.__dict__)} and {list(theirs)}"
+                if len(theirs) != len(self.__dict__):
+                    raise ValueError(f"cannot add batches of different fields: {names}")
+                warnings.warn(f"batches of different fields are added in their order: {names}", stacklevel=2)
+                theirs = dict(zip(self.__dict__, theirs.values(), strict=True))
+            return self._inplace(operator.iadd, theirs.__getitem__)
         if is_number(other):
             return self._inplace(operator.iadd, lambda _: other)
         raise TypeError(f"only a Batch or a number can be added to a Batch, got {type(other).__name__}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pprint
+import warnings
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
@@ -43,9 +44,12 @@ class Fields(Settling):
             from rlfast.data._batch_ops import stack
 
             return stack(batch_dict)
-        raise TypeError(
-            f"a Batch is made of a dict, a Batch, or a list or array of them, got {type(batch_dict).__name__}"
+        warnings.warn(
+            f"a Batch is made of a dict, a Batch, or a list or array of them; this {type(batch_dict).__name__} has no "
+            "names, so nothing of it is kept",
+            stacklevel=3,
         )
+        return {}
 
     # -- a dict --------------------------------------------------------------------------------------------------------
 
@@ -93,7 +97,7 @@ class Fields(Settling):
 
         :raises AssertionError: a key is not a string.
         """
-        given = {} if batch is None else batch.__dict__ if isinstance(batch, Fields) else batch
+        given = {} if batch is None else batch.__dict__ if isinstance(batch, Fields) else dict(batch.items())
         self.__dict__.update(parse_fields(given, type(self)) | parse_fields(kwargs, type(self)))
 
     def to_dict(self, recursive: bool = True) -> dict[str, Any]:
@@ -192,8 +196,8 @@ def parse(value: Any, cls: type[Fields], key: str = "") -> Any:
         return value
     if is_batch_set(value):
         return cls(value)
-    if isinstance(value, list | tuple) and any(map(is_tensor, value)):
-        return _stack_tensors(value)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes) and any(map(is_tensor, value)):
+        return _of_tensors(value)
     return as_array(value)
 
 
@@ -238,11 +242,17 @@ def is_batch_set(value: Any) -> bool:
     )
 
 
-def _stack_tensors(values: Sequence[Any]) -> torch.Tensor:
+def _of_tensors(values: Sequence[Any]) -> Any:
+    """Tensors stacked; tensors of one element beside other numbers as an array.
+
+    :raises TypeError: neither can be.
+    """
     import torch
 
     if not all(map(is_tensor, values)):
-        raise TypeError("a list of tensors and other values cannot be a field of a Batch; make all of them tensors")
+        if any(is_tensor(value) and value.numel() != 1 for value in values):
+            raise TypeError("a list of tensors and other values cannot be a field of a Batch; make all of them tensors")
+        return as_array(values)
     try:
         return torch.stack(list(values))
     except RuntimeError as error:

@@ -46,11 +46,17 @@ def object_array(values: Sequence[Any]) -> NDArray[np.object_]:
 def as_array(value: Any) -> Any:
     """An array of booleans, numbers or objects; a single object is given back as it is.
 
-    :raises TypeError: tensors are among the objects of an array.
+    :raises TypeError: tensors are among the objects of an array, or entries are arrays that NumPy cannot keep as they
+        are: of one length, but of different shapes.
     """
     if not _is_array_like(value):
-        return value
-    array = _array(value)
+        return value.item() if isinstance(value, np.generic) else value
+    try:
+        array = _array(value)
+    except ValueError as error:
+        raise TypeError(
+            f"NumPy makes no array of these entries: {error}; pad them, or put each into an array of objects"
+        ) from error
     if is_numeric(array):
         return array
     if array.ndim == 0:
@@ -68,11 +74,14 @@ def _array(value: Any) -> NDArray[Any]:
     try:
         array = np.asanyarray(value)
     except ValueError:  # rows of different lengths
-        return object_array(value)
+        array = np.asanyarray(value, dtype=object)
     if is_numeric(array):
         return array
+    if isinstance(value, np.ndarray | np.generic):
+        return to_objects(array)
     # A list again from the start: beside a string, NumPy has turned the numbers into strings.
-    return to_objects(array) if isinstance(value, np.ndarray) else np.asanyarray(value, dtype=object)
+    objects = np.asanyarray(value, dtype=object)
+    return to_objects(array) if all(isinstance(entry, str | bytes) for entry in objects.flat) else objects
 
 
 def to_objects(array: NDArray[Any]) -> NDArray[Any]:

@@ -325,9 +325,18 @@ def _set_rows(batch: Batch, index: Any, value: Batch) -> None:
         if isinstance(field, Batch):
             _set_rows(field, index, parse(given[key]) if key in given else _NOTHING)
         elif key in given:
-            field[index] = given[key]
+            _set_row(field, index, given[key])
         else:
             field[index] = 0 if is_numeric(field) or is_tensor(field) else None
+
+
+def _set_row(field: Any, index: Any, value: Any) -> None:
+    try:
+        field[index] = value
+    except (TypeError, ValueError):  # an array of one number, for one number
+        if not (isinstance(value, np.ndarray) and value.size == 1 and value.ndim):
+            raise
+        field[index] = value.reshape(())
 
 
 def __getattr__(name: str) -> Any:
