@@ -38,7 +38,7 @@ class DummyTqdm:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, *exception: object, **kwargs: object) -> None:
         """Leaves nothing behind."""
 
 
