@@ -74,7 +74,7 @@ def test_huber_loss_by_hand():
 
 
 def test_huber_loss_keeps_the_importance_weights():
-    # inventory 6.14: prioritized replay lost its correction as soon as the loss was Huber's
+    # in Tianshou, prioritized replay lost its correction as soon as the loss was Huber's
     assert huber_loss(ERROR, WEIGHT).item() == pytest.approx((0.125 + 0.25 + 0.625 + 0.0) / 4)
 
 

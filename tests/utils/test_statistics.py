@@ -21,7 +21,7 @@ class TestMovAvg:
         average = MovAvg(size=0)
         assert average.add(np.arange(1000)) == pytest.approx(499.5)
 
-    # inventory 6.9: NaN is not NaN, so looking it up in a list by value does not find it
+    # in Tianshou, NaN is not NaN, so looking it up in a list by value does not find it
     @pytest.mark.parametrize(
         "bad", [float("nan"), math.nan, np.float32("nan"), np.array(np.nan), torch.tensor(torch.nan), -np.inf, np.inf]
     )

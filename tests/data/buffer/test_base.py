@@ -22,7 +22,7 @@ from rlfast.data import (
 
 # -- what an empty buffer says -----------------------------------------------------------------------------------------
 def test_an_empty_buffer_answers_in_kind():
-    """Inventory 6.16: sample(0) was a KeyError and unfinished_index() an AttributeError."""
+    """In Tianshou, sample(0) was a KeyError and unfinished_index() an AttributeError."""
     buffer = ReplayBuffer(5, seed=0)
     assert len(buffer) == 0
     assert buffer.unfinished_index().tolist() == []
@@ -296,7 +296,6 @@ def test_late_keys_are_zero_before_and_where_they_are_missing():
 
 
 def test_no_float_is_truncated_into_an_integer_column():
-    """Inventory 6.12."""
     buffer = fill(ReplayBuffer(4), "..")
     before = everything(buffer)
     with pytest.raises(TypeError, match="act"):

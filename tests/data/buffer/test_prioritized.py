@@ -20,7 +20,7 @@ def test_rows_are_drawn_by_priority():
 
 
 def test_weights_are_what_the_paper_says():
-    """Inventory 6.19: the leaves p^alpha were divided by the raw smallest priority."""
+    """In Tianshou, the leaves p^alpha were divided by the raw smallest priority."""
     buffer = fill(make(beta=0.5), "...")
     priorities = np.array([1.0, 4.0, 16.0])
     buffer.update_weight(np.arange(3), priorities - EPS)
@@ -45,7 +45,7 @@ def test_new_rows_have_the_largest_priority_so_far():
 
 
 def test_set_beta_counts_in_a_vector_buffer():
-    """Inventory 6.4: set_beta had no effect there, and weight_norm=False was lost."""
+    """In Tianshou, set_beta had no effect there, and weight_norm=False was lost."""
     buffer = PrioritizedVectorReplayBuffer(6, 2, alpha=1.0, beta=0.5, weight_norm=False, seed=0)
     buffer.add(rows(0, 2))
     buffer.update_weight(np.array([0, 3]), np.array([1.0, 4.0]))
@@ -60,7 +60,7 @@ def test_set_beta_counts_in_a_vector_buffer():
 
 
 def test_reset_empties_the_tree():
-    """Inventory 6.6: stale rows were drawn after a reset."""
+    """In Tianshou, stale rows were drawn after a reset."""
     buffer = fill(make(10), "." * 10)
     buffer.update_weight(np.arange(10), np.full(10, 5.0))
     buffer.reset()
@@ -72,7 +72,7 @@ def test_reset_empties_the_tree():
 
 
 def test_only_rows_with_a_whole_stack_are_drawn_when_asked():
-    """Inventory 6.7: prioritized sampling ignored sample_avail."""
+    """In Tianshou, prioritized sampling ignored sample_avail."""
     buffer = fill(make(8, stack_num=3, sample_avail=True), "...T....")
     assert set(buffer.sample_indices(300).tolist()) == {2, 3, 6, 7}
     assert buffer.sample_indices(0).tolist() == [2, 3, 6, 7]
@@ -80,7 +80,7 @@ def test_only_rows_with_a_whole_stack_are_drawn_when_asked():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_bad_priority_changes_nothing(bad):
-    """Inventory 6.10: a NaN spoilt every sample after it."""
+    """In Tianshou, a NaN spoilt every sample after it."""
     buffer = fill(make(), "...")
     before = buffer.weight[np.arange(5)].tolist()
     with pytest.raises(ValueError, match="1"):

@@ -71,7 +71,7 @@ def test_a_ring_that_is_not_there(ids):
 
 
 def test_a_slice_gives_live_rows_only():
-    """Inventory 6.8: v[0:4] of a part-filled vector buffer gave unfilled rows."""
+    """In Tianshou, v[0:4] of a part-filled vector buffer gave unfilled rows."""
     buffer = filled(steps=2)
     assert buffer[0:4].obs.tolist() == [0, 1, 100, 101]
     assert buffer[-1:].obs.tolist() == [201]

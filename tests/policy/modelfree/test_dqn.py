@@ -261,7 +261,7 @@ class TestLearn:
             (False, None, (0.25 + 1 + 9 + 16) / 4, [0.25, -0.5, 1.5, -2.0]),
             (False, WEIGHT, (0.25 + 0.5 + 2.25) / 4, [0.25, -0.25, 0.375, 0.0]),
             (True, None, (0.125 + 0.5 + 2.5 + 3.5) / 4, [0.125, -0.25, 0.25, -0.25]),
-            # inventory 6.14: Tianshou's Huber loss has no importance weights
+            # Tianshou's Huber loss has no importance weights
             (True, WEIGHT, (0.125 + 0.25 + 0.625) / 4, [0.125, -0.125, 0.0625, 0.0]),
         ],
     )

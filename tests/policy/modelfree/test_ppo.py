@@ -156,7 +156,7 @@ class TestProcess:
         assert not any(done[name].requires_grad for name in ("v_s", "returns", "adv", "logp_old"))
 
     def test_no_more_rows_at_once_than_allowed(self):
-        # inventory W24: logp_old of a whole roll-out in one batch
+        # in Tianshou, logp_old of a whole roll-out in one batch
         policy = make_ppo(max_batchsize=16)
         buffer = rollout(policy)
         seen = []

@@ -96,7 +96,7 @@ class TestConstruction:
 class TestAlpha:
     @pytest.mark.parametrize("alpha", [1, 1.0, FixedAlpha(1.0)])
     def test_a_number_is_a_number(self, make_rows, alpha):
-        # inventory W23: alpha=1 was taken for a tuple
+        # in Tianshou, alpha=1 was taken for a tuple
         policy = make_sac(alpha=alpha)
         stats = policy.update(16, make_rows())
         assert (policy.alpha, policy.is_auto_alpha) == (1.0, False)
