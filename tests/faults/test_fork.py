@@ -1,6 +1,7 @@
 """The threads of the engine and ``fork``: a child has none of them, and must not wait for them."""
 
 import os
+import pickle
 import signal
 import time
 import warnings
@@ -80,3 +81,25 @@ def test_a_childs_child_does_too():
         exit_code_of_child(lambda: sampled_right(buffer) and exit_code_of_child(lambda: sampled_right(buffer)) == 0)
         == 0
     )
+
+
+def test_a_child_does_not_touch_the_file_of_its_parents_rows(tmp_path):
+    """The file is mapped by both: each would see what the other writes."""
+    buffer = ReplayBuffer(8, storage=str(tmp_path))
+    row = Batch(obs=np.arange(3), act=1, rew=0.0, terminated=False, truncated=False, obs_next=np.arange(3) + 1, info={})
+    buffer.add(row)
+
+    def is_refused():
+        for work in (
+            lambda: buffer.add(row),
+            lambda: buffer.sample(1),
+            lambda: buffer[0],
+            lambda: pickle.dumps(buffer),
+        ):
+            with pytest.raises(RuntimeError, match="parent"):
+                work()
+        return ReplayBuffer(8, storage=str(tmp_path)).add(row)[0].tolist() == [0]
+
+    assert exit_code_of_child(is_refused) == 0
+    assert len(buffer) == 1
+    assert buffer[0].obs.tolist() == [0, 1, 2]

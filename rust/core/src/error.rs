@@ -11,6 +11,9 @@ pub enum Error {
     /// A row or ring that does not exist (`IndexError`).
     #[error("{0}")]
     Index(String),
+    /// What this process cannot do (`RuntimeError`).
+    #[error("{0}")]
+    Process(String),
     /// The columns cannot fit (`MemoryError`).
     #[error(
         "{what} would take {needed} bytes, but this process can have {limit} bytes of memory; use a smaller capacity, or \

@@ -9,4 +9,5 @@ pub mod replay;
 pub mod returns;
 pub mod rng;
 pub mod segment_tree;
+pub mod shared;
 pub mod simd;

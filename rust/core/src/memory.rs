@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 
 use crate::error::{Error, Result};
+use crate::shared::descent;
 
 const HUGE_PAGE: usize = 2 << 20;
 const PAGE: u64 = 4096;
@@ -35,6 +36,8 @@ pub struct Scratch {
     file: File,
     folder: PathBuf,
     end: AtomicU64,
+    /// The process that made it: see [`Storage::check_process`].
+    descent: usize,
 }
 
 impl Storage {
@@ -49,7 +52,29 @@ impl Storage {
         let file =
             OpenOptions::new().read(true).write(true).create_new(true).open(&name).map_err(Error::io(context()))?;
         std::fs::remove_file(&name).map_err(Error::io(context()))?;
-        Ok(Self::File(Arc::new(Scratch { file, folder: folder.to_path_buf(), end: AtomicU64::new(0) })))
+        Ok(Self::File(Arc::new(Scratch {
+            file,
+            folder: folder.to_path_buf(),
+            end: AtomicU64::new(0),
+            descent: descent(),
+        })))
+    }
+
+    /// Checks that this process is alone with the columns: a child that was forked has the same file as its parent, and each would
+    /// see what the other writes.
+    ///
+    /// # Errors
+    /// [`Error::Process`] in a child.
+    #[inline]
+    pub fn check_process(&self) -> Result<()> {
+        match self {
+            Self::File(scratch) if scratch.descent != descent() => Err(Error::Process(
+                "this buffer keeps its rows in a file that belongs to the parent of this process: make the buffer after the \
+                 fork, or send it here pickled"
+                    .to_owned(),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that `needed` bytes could be held at all, before any of them is touched.

@@ -104,6 +104,7 @@ impl Replay {
     /// # Errors
     /// `Value` for columns that contradict one another, `Memory` with the bytes needed; nothing is changed then.
     pub fn define(&mut self, leaves: Vec<Leaf>) -> Result<()> {
+        self.config.storage.check_process()?;
         match &mut self.table {
             Some(table) => table.extend(leaves),
             None => {
@@ -157,6 +158,7 @@ impl Replay {
     }
 
     fn laid_out(&self) -> Result<&Table> {
+        self.config.storage.check_process()?;
         self.table.as_ref().ok_or_else(|| Error::Value("the buffer is empty: nothing was added yet".to_owned()))
     }
 
@@ -182,6 +184,7 @@ impl Replay {
                 None => format!("ring {bad} is not there; the buffer has rings 0 to {}", self.rings.len() - 1),
             }));
         }
+        self.config.storage.check_process()?;
         let Some(table) = &mut self.table else {
             return value_error!("the columns are not laid out yet");
         };
@@ -226,6 +229,7 @@ impl Replay {
     /// `Index` for a ring that is not there.
     pub fn close_episode(&mut self, r: usize) -> Result<()> {
         self.ring(r)?;
+        self.config.storage.check_process()?;
         let ring = &mut self.rings[r];
         let (newest, cursor) = (ring.newest_slot(), ring.cursor);
         if let (Some(episode), Some(table)) = (ring.episodes.back_mut().filter(|e| !e.done), &mut self.table) {
@@ -242,6 +246,7 @@ impl Replay {
     /// # Errors
     /// `Index` for a ring that is not there.
     pub fn reset(&mut self, ring: Option<usize>, keep_statistics: bool) -> Result<()> {
+        self.config.storage.check_process()?;
         let which = match ring {
             Some(r) => {
                 self.ring(r)?;
@@ -265,7 +270,7 @@ impl Replay {
         if let Some(priorities) = &mut self.priorities {
             let slots: Vec<usize> =
                 (self.rings[r].oldest()..self.rings[r].head).map(|seq| self.rings[r].index(seq)).collect();
-            priorities.tree.lock().set_many(&slots, &vec![0.0; slots.len()]);
+            priorities.tree.set_many(&slots, &vec![0.0; slots.len()]);
         }
         self.rings[r].clear(cursor);
     }
@@ -392,14 +397,6 @@ impl Replay {
         self.live(ring).filter(|&i| !partial || self.whole(i)).map(|i| i as i64).collect()
     }
 
-    /// Makes those who look at another buffer's priorities look at these.
-    pub fn keep_tree_of(&mut self, other: &Self) {
-        if let (Some(new), Some(old)) = (&mut self.priorities, &other.priorities) {
-            std::mem::swap(&mut *new.tree.lock(), &mut *old.tree.lock());
-            new.tree = old.tree.clone();
-        }
-    }
-
     /// Starts all random streams anew.
     pub fn reseed(&mut self, seed: u64) {
         self.config.seed = seed;
@@ -461,11 +458,10 @@ impl Replay {
         let kept: Vec<usize> = (0..index.len()).filter(|&k| known(k)).collect();
         let slots: Vec<usize> = kept.iter().map(|&k| index[k] as usize).collect();
         let leaves: Vec<f64> = kept.iter().map(|&k| leaves[k]).collect();
-        held.tree.lock().set_many(&slots, &leaves);
-        let max = kept.iter().map(|&k| priorities[k] + priorities::EPSILON).fold(held.max, f64::max);
         let refused = (index.len() - kept.len()) as u64;
         if let Some(held) = &mut self.priorities {
-            held.max = max;
+            held.tree.set_many(&slots, &leaves);
+            held.max = kept.iter().map(|&k| priorities[k] + priorities::EPSILON).fold(held.max, f64::max);
             held.stale += refused;
         }
         Ok(refused)

@@ -190,6 +190,17 @@ impl Columns {
         Ok(())
     }
 
+    /// Values in one reward, and whether it is one number and not one for each agent.
+    pub fn agents(&self) -> (usize, bool) {
+        let reward = self.columns.iter().find(|column| column.role == Use::Reward);
+        reward.map_or((1, true), |reward| (reward.leaf.nbytes() / 8, reward.dims.is_empty()))
+    }
+
+    /// Bytes of a row, in all columns.
+    pub fn row_bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.leaf.nbytes()).sum()
+    }
+
     /// Whether `obs_next` is the next row's `obs` by the user's wish.
     pub fn ignores_obs_next(&self) -> bool {
         !self.save_obs_next

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use pyo3::exceptions::{PyIndexError, PyMemoryError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::{PyErr, create_exception};
 use rlfast_core::error::Error;
@@ -22,6 +22,7 @@ pub fn to_python(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
         Error::Value(_) => PyValueError::new_err(text),
+        Error::Process(_) => PyRuntimeError::new_err(text),
         Error::Index(_) => PyIndexError::new_err(text),
         Error::Memory { .. } => PyMemoryError::new_err(text),
         // With its number, Python picks the right subclass (FileNotFoundError, PermissionError, ...).

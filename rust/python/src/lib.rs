@@ -3,7 +3,6 @@
 mod array;
 mod columns;
 mod draws;
-mod enter;
 mod error;
 mod index;
 #[cfg(unix)]
@@ -13,13 +12,16 @@ mod returns;
 mod rows;
 mod segment_tree;
 mod settle;
+mod shared;
 mod taking;
 mod vector_env;
 
 use pyo3::prelude::*;
 
 /// The native half of rlfast.
-#[pymodule]
+// It needs the global interpreter lock: arrays of NumPy's are read as slices while attached, which rests on nobody else writing
+// to them meanwhile (`returns.rs`, `vector_env.rs`, `index.rs`), and forks rest on attached work being alone (`shared.rs`).
+#[pymodule(gil_used = true)]
 mod _core {
     use pyo3::prelude::*;
 

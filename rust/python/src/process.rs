@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use numpy::npyffi::types::npy_intp;
 use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _};
-use parking_lot::Mutex;
 use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use rlfast_envs::process::{Ask, Desk as Core, Doorbell, Futex, Pipe, Slab as Memory, Task, die_with};
 
 use crate::array::{over, vector};
 use crate::error::IntoPython as _;
+use crate::shared::Shared;
 
 /// The longest time without a look at signals and at the other side.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -196,7 +196,7 @@ impl Slab {
     #[pyo3(signature = (worker, *, spins=0))]
     fn desk(&self, worker: usize, spins: u32) -> PyResult<Desk> {
         let desk = Core::new(self.memory.clone(), self.worker(worker)?, spins);
-        Ok(Desk { memory: self.memory.clone(), desk: Mutex::new(desk) })
+        Ok(Desk { memory: self.memory.clone(), worker, spins, desk: Shared::new(desk) })
     }
 }
 
@@ -225,8 +225,9 @@ impl Drop for Lease {
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct Desk {
     memory: Arc<Memory>,
-    // One thread uses it; the lock is never waited for.
-    desk: Mutex<Core>,
+    worker: usize,
+    spins: u32,
+    desk: Shared<Core>,
 }
 
 #[pymethods]
@@ -246,7 +247,8 @@ impl Desk {
             _ => (Doorbell::Futex(Futex), Doorbell::Futex(Futex)),
         };
         let memory = Arc::new(Memory::attach(file, starts, data, answers, ask, worker).python()?);
-        Ok(Self { memory: memory.clone(), desk: Mutex::new(Core::new(memory, worker, spins)) })
+        let desk = Shared::new(Core::new(memory.clone(), worker, spins));
+        Ok(Self { memory, worker, spins, desk })
     }
 
     /// The slab of this desk.
@@ -258,10 +260,9 @@ impl Desk {
     /// Waits for something to do: ``(environment, kind, bank)``, where the environment is -1 for mail and -2 for the end. None
     /// after a while in which there was nothing.
     fn next(&self, py: Python<'_>) -> Option<(i64, u8, u8)> {
-        let mut desk = self.desk.lock();
-        let found = desk.look().or_else(|seen| {
-            py.detach(|| desk.sleep(seen, Duration::from_secs(1)));
-            desk.look()
+        let found = self.desk.with(py, Core::look).or_else(|seen| {
+            py.detach(|| self.memory.sleep(self.worker, self.spins, seen, Duration::from_secs(1)));
+            self.desk.with(py, Core::look)
         });
         found.ok().map(|task| match task {
             Task::Env(env, ask) => (env as i64, ask.kind, ask.bank),
@@ -271,17 +272,16 @@ impl Desk {
     }
 
     /// Says what is at work from now on, should the process die or hang; -1: none.
-    fn enter(&self, env: i64, phase: u8) {
-        let desk = self.desk.lock();
-        match usize::try_from(env) {
+    fn enter(&self, py: Python<'_>, env: i64, phase: u8) {
+        self.desk.with(py, |desk| match usize::try_from(env) {
             Ok(env) => desk.enter(env, phase),
             Err(_) => desk.leave(),
-        }
+        });
     }
 
     /// Answers for an environment whose observation is written.
-    fn answer(&self, env: usize, reward: f64, terminated: bool, truncated: bool, note: u8) {
-        self.desk.lock().answer(env, reward, terminated, truncated, note);
+    fn answer(&self, py: Python<'_>, env: usize, reward: f64, terminated: bool, truncated: bool, note: u8) {
+        self.desk.with(py, |desk| desk.answer(env, reward, terminated, truncated, note));
     }
 }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use rlfast_core::returns::{self, Ends, Floats, Real, Rows, VTrace};
 
 use crate::array::integers;
-use crate::enter::enter;
+use crate::shared::enter;
 
 type Object<'py> = Bound<'py, PyAny>;
 

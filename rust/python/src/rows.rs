@@ -1,5 +1,7 @@
 //! Rows as Python gives them: where the bytes of each column are, found without changing anything.
 
+use std::cell::Cell;
+
 use numpy::npyffi::objects::PyArrayObject;
 use numpy::npyffi::types::{NPY_TYPES, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
@@ -35,7 +37,21 @@ unsafe impl Send for Rows {}
 // SAFETY: as above.
 unsafe impl Sync for Rows {}
 
+thread_local! {
+    /// Memory that one row after the other is found in.
+    static SCRATCH: Cell<Option<Box<Rows>>> = const { Cell::new(None) };
+}
+
 impl Rows {
+    /// Does `work` with rows whose memory was used before, and lets go of what they kept alive.
+    pub fn with_scratch<R>(work: impl FnOnce(&mut Self) -> R) -> R {
+        let mut rows = SCRATCH.take().unwrap_or_default();
+        let result = work(&mut rows);
+        rows.release();
+        SCRATCH.set(Some(rows));
+        result
+    }
+
     fn start(&mut self, columns: usize, rows: usize) {
         self.sources.clear();
         self.sources.resize(columns, Source::ZEROS);
@@ -48,7 +64,7 @@ impl Rows {
     }
 
     /// Lets go of what was kept alive.
-    pub fn release(&mut self) {
+    fn release(&mut self) {
         self.converted.clear();
         self.singles.clear();
         self.kept.clear();
@@ -91,7 +107,11 @@ impl Columns {
             };
             found += 1;
             match &node.kind {
-                Kind::Leaf(at) => self.read(py, *at, &value, rows, out)?,
+                Kind::Leaf(at) => {
+                    self.read(py, *at, &value, rows, out)?;
+                    // Another thread may take it out of the dict before it is copied.
+                    out.kept.push(value.unbind());
+                }
                 Kind::Foreign => {}
                 Kind::Group(nodes) => {
                     let Some(inner) = self.dict_of(py, &value)? else {

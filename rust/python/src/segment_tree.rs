@@ -1,10 +1,7 @@
 //! `rlfast.data.SegmentTree` over the core's sum tree.
 
-use std::sync::Arc;
-
 use numpy::npyffi::types::npy_intp;
 use numpy::{PyArray1, PyArrayDyn, PyArrayMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
-use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::{PyAssertionError, PyIndexError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -12,7 +9,8 @@ use pyo3::types::{PyDict, PyType};
 use rlfast_core::segment_tree::{BadValue, SumTree};
 
 use crate::array::integers;
-use crate::enter::enter;
+use crate::replay::State;
+use crate::shared::{Shared, enter};
 
 /// A sum tree over `size` leaves, all zero at first, that finds leaves in proportion to their values.
 ///
@@ -24,21 +22,29 @@ use crate::enter::enter;
 /// :raises MemoryError: if that many leaves cannot be held; it says how many bytes they take.
 #[pyclass(frozen, module = "rlfast.data")]
 pub struct SegmentTree {
-    // A mutex, as the replay engine that shares the tree changes it too.
-    tree: Arc<Mutex<SumTree>>,
+    tree: Tree,
+    leaves: usize,
+}
+
+/// Whose a tree is.
+enum Tree {
+    Own(Shared<SumTree>),
+    /// That of a replay engine, under the engine's lock: a lock of its own could be waited for under that.
+    Of(Shared<State>),
 }
 
 impl SegmentTree {
-    /// The Python side of a tree that others hold as well.
-    pub fn sharing(tree: Arc<Mutex<SumTree>>) -> Self {
-        Self { tree }
+    /// The Python side of an engine's tree.
+    pub(crate) fn of(engine: Shared<State>, leaves: usize) -> Self {
+        Self { tree: Tree::Of(engine), leaves }
     }
 
-    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, SumTree> {
-        // The holder may be a detached thread: it must not have to wait for us to let go of the interpreter.
-        match self.tree.try_lock() {
-            Some(guard) => guard,
-            None => py.detach(|| self.tree.lock()),
+    /// Does work on so many `leaves`.
+    fn over<R: Send>(&self, py: Python<'_>, leaves: usize, work: impl FnOnce(&mut SumTree) -> R + Send) -> R {
+        let bytes = leaves.saturating_mul(16);
+        match &self.tree {
+            Tree::Own(tree) => tree.over(py, bytes, work),
+            Tree::Of(engine) => engine.over(py, bytes, |state| work(state.tree_mut())),
         }
     }
 }
@@ -51,29 +57,28 @@ impl SegmentTree {
         let leaves = leaves.ok_or_else(|| PyValueError::new_err(format!("size must be at least 1, got {size}")))?;
         let tree = enter(py, leaves.saturating_mul(8), || SumTree::try_new(leaves));
         let tree = tree.map_err(|error| PyMemoryError::new_err(error.to_string()))?;
-        Ok(Self::sharing(Arc::new(Mutex::new(tree))))
+        Ok(Self { tree: Tree::Own(Shared::new(tree)), leaves })
     }
 
-    fn __len__(&self, py: Python<'_>) -> usize {
-        self.lock(py).len()
+    fn __len__(&self) -> usize {
+        self.leaves
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
-        let tree = self.lock(py);
-        format!("SegmentTree({}, total={})", tree.len(), tree.total())
+        format!("SegmentTree({}, total={})", self.leaves, self.over(py, 0, |tree| tree.total()))
     }
 
     /// The leaf at an integer, as a float, or those at an integer array of any shape, as an array of that shape.
     fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let tree = self.lock(py);
         if let Some(index) = scalar::<i64>(index) {
-            let leaf = leaves_at(&[index], tree.len())?[0];
-            return Ok(tree.leaf(leaf).into_pyobject(py)?.into_any());
+            let leaf = leaves_at(py, &[index], self.leaves)?[0];
+            return Ok(self.over(py, 1, |tree| tree.leaf(leaf)).into_pyobject(py)?.into_any());
         }
         let (index, shape) = integers(index)?;
-        let leaves = leaves_at(&index, tree.len())?;
-        let values = leaves.into_iter().map(|leaf| tree.leaf(leaf));
-        shaped(PyArray1::from_iter(py, values), &shape)
+        let leaves = leaves_at(py, &index, self.leaves)?;
+        let values =
+            self.over(py, leaves.len(), |tree| leaves.into_iter().map(|leaf| tree.leaf(leaf)).collect::<Vec<_>>());
+        shaped(PyArray1::from_vec(py, values), &shape)
     }
 
     /// Sets the leaves at an integer or an integer array to a value or to an array of values that broadcasts to it. Where
@@ -88,9 +93,8 @@ impl SegmentTree {
             None => broadcast(value, &shape)?,
         };
         SumTree::check(&values).map_err(refuse)?;
-        let mut tree = self.lock(py);
-        let leaves = leaves_at(&index, tree.len())?;
-        enter(py, leaves.len() * 16, || tree.set_many(&leaves, &values));
+        let leaves = leaves_at(py, &index, self.leaves)?;
+        self.over(py, leaves.len(), |tree| tree.set_many(&leaves, &values));
         Ok(())
     }
 
@@ -101,14 +105,13 @@ impl SegmentTree {
     /// :raises OutOfRange: if the bounds lie outside the tree.
     #[pyo3(signature = (start=0, end=None))]
     fn reduce(&self, py: Python<'_>, start: i64, end: Option<i64>) -> PyResult<f64> {
-        let tree = self.lock(py);
-        let len = tree.len() as i64;
+        let len = self.leaves as i64;
         let stop = end.map_or(len, |end| if end < 0 { end + len } else { end });
         if !(0..=len).contains(&start) || !(0..=len).contains(&stop) {
             let end = end.map_or("None".to_owned(), |end| end.to_string());
             return Err(out_of_range(py, format!("leaves {start} to {end} reach outside a tree of {len}")));
         }
-        Ok(tree.sum(start as usize..stop as usize))
+        Ok(self.over(py, 0, |tree| tree.sum(start as usize..stop as usize)))
     }
 
     /// The leaf that owns each mass: the first one whose cumulative sum, itself included, is above the mass. So leaf `i` is
@@ -124,11 +127,13 @@ impl SegmentTree {
             Some(mass) => (vec![mass], Vec::new()),
             None => doubles(value)?,
         };
-        let tree = self.lock(py);
-        check_masses(py, &masses, &tree, single.is_some())?;
         let mut leaves = vec![0; masses.len()];
-        enter(py, masses.len() * 16, || tree.find_many(&masses, &mut leaves));
-        drop(tree);
+        let found = self.over(py, masses.len(), |tree| {
+            check_masses(&masses, tree.total(), single.is_some())?;
+            tree.find_many(&masses, &mut leaves);
+            Ok(())
+        });
+        found.map_err(|text| out_of_range(py, text))?;
         if single.is_some() {
             return Ok(leaves[0].into_pyobject(py)?.into_any());
         }
@@ -137,20 +142,18 @@ impl SegmentTree {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (usize,), Bound<'py, PyArray1<f64>>) {
-        let py = slf.py();
-        let tree = slf.get().lock(py);
-        let leaves = PyArray1::from_iter(py, tree.leaves());
-        (slf.get_type(), (tree.len(),), leaves)
+        let (py, this) = (slf.py(), slf.get());
+        let leaves = this.over(py, this.leaves, |tree| tree.leaves().collect::<Vec<_>>());
+        (slf.get_type(), (this.leaves,), PyArray1::from_vec(py, leaves))
     }
 
     fn __setstate__(&self, py: Python<'_>, leaves: &Bound<'_, PyAny>) -> PyResult<()> {
         let (values, _) = doubles(leaves)?;
         SumTree::check(&values).map_err(refuse)?;
-        let mut tree = self.lock(py);
-        if values.len() != tree.len() {
-            return Err(PyValueError::new_err(format!("got {} leaves for a tree of {}", values.len(), tree.len())));
+        if values.len() != self.leaves {
+            return Err(PyValueError::new_err(format!("got {} leaves for a tree of {}", values.len(), self.leaves)));
         }
-        tree.set_range(0, &values);
+        self.over(py, self.leaves, |tree| tree.set_range(0, &values));
         Ok(())
     }
 }
@@ -198,31 +201,29 @@ fn shaped<'py, T: numpy::Element>(flat: Bound<'py, PyArray1<T>>, shape: &[npy_in
     }
 }
 
-fn leaves_at(index: &[i64], len: usize) -> PyResult<Vec<usize>> {
+fn leaves_at(py: Python<'_>, index: &[i64], len: usize) -> PyResult<Vec<usize>> {
     // A negative index is a huge unsigned one.
     if index.iter().fold(true, |all, &index| all & ((index as u64) < len as u64)) {
         return Ok(index.iter().map(|&index| index as usize).collect());
     }
     let position = index.iter().position(|&index| index as u64 >= len as u64);
     let position = position.expect("invariant: some index is outside");
-    Python::attach(|py| {
-        Err(out_of_range(py, format!("leaf {} at position {position} is outside a tree of {len}", index[position])))
-    })
+    Err(out_of_range(py, format!("leaf {} at position {position} is outside a tree of {len}", index[position])))
 }
 
-fn check_masses(py: Python<'_>, masses: &[f64], tree: &SumTree, single: bool) -> PyResult<()> {
-    let total = tree.total();
+/// What is wrong with the first mass that is not inside the sum.
+fn check_masses(masses: &[f64], total: f64, single: bool) -> Result<(), String> {
     let inside = |mass: f64| (0.0..total).contains(&mass);
     if masses.iter().fold(true, |all, &mass| all & inside(mass)) {
         return Ok(());
     }
     if total == 0.0 {
-        return Err(out_of_range(py, "every leaf is zero: there is no mass to find".to_owned()));
+        return Err("every leaf is zero: there is no mass to find".to_owned());
     }
     let position = masses.iter().position(|&mass| !inside(mass));
     let position = position.expect("invariant: some mass is outside");
     let place = if single { String::new() } else { format!(" at position {position}") };
-    Err(out_of_range(py, format!("mass {}{place} is outside [0, {total}), the sum of the leaves", masses[position])))
+    Err(format!("mass {}{place} is outside [0, {total}), the sum of the leaves", masses[position]))
 }
 
 fn refuse(error: BadValue) -> PyErr {

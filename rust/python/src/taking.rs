@@ -12,11 +12,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
 use rlfast_core::replay::gather::{Output, Reader, What};
-use rlfast_core::replay::layout::Place;
+use rlfast_core::replay::layout::{Layout, Place};
 
 use crate::array;
 use crate::columns::{Columns, Kind, Node};
-use crate::enter::enter;
 
 /// Keys that are stacked under `stack_num`.
 const STACKED: [&str; 4] = ["obs", "obs_next", "info", "policy"];
@@ -62,6 +61,25 @@ pub struct Plan {
     items: Vec<Item>,
 }
 
+/// An obs and an obs_next, by their numbers, that share a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    obs: usize,
+    next: usize,
+    twin: usize,
+    /// Bytes of a row of the block.
+    bytes: usize,
+}
+
+/// The arrays, and where their rows are to be written.
+pub struct Room<'py> {
+    arrays: Vec<Option<Bound<'py, PyAny>>>,
+    /// For the engine.
+    pub outputs: Vec<Output>,
+    /// Bytes of all of them.
+    pub bytes: usize,
+}
+
 /// The arrays, filled.
 pub struct Filled<'py> {
     plan: Arc<Plan>,
@@ -69,10 +87,10 @@ pub struct Filled<'py> {
 }
 
 impl Item {
-    fn new(what: What, stack: usize, column: usize, shape: &[usize], reader: Reader<'_>) -> Self {
+    fn new(what: What, stack: usize, column: usize, shape: &[usize], layout: &Layout) -> Self {
         let stacked = (stack > 1).then_some(stack as npy_intp);
         let shape = stacked.into_iter().chain(shape.iter().map(|&n| n as npy_intp)).collect();
-        Self { what, stack, shape, bytes: reader.row_bytes(what, stack), column, twin: None }
+        Self { what, stack, shape, bytes: layout.output_bytes(what, stack), column, twin: None }
     }
 }
 
@@ -81,12 +99,11 @@ impl Plan {
     pub fn new(
         py: Python<'_>,
         columns: &Columns,
-        reader: Reader<'_>,
+        layout: &Layout,
         keys: Option<&[String]>,
         stack: usize,
     ) -> PyResult<Self> {
         let mut plan = Self { entries: Vec::new(), items: Vec::new() };
-        let layout = &reader.table.layout;
         let stack_of = |key: &str| if STACKED.contains(&key) { stack } else { 1 };
         let mut names: Vec<String> = match keys {
             Some(keys) => keys.to_vec(),
@@ -104,12 +121,12 @@ impl Plan {
             let name = PyString::intern(py, &key).unbind();
             let node = columns.root.iter().find(|node| node.name.bind(py) == key.as_str());
             let content = match (node, key.as_str()) {
-                (Some(node), _) => plan.content(py, &node.kind, stack_of(&key), &What::Leaf, reader),
+                (Some(node), _) => plan.content(py, &node.kind, stack_of(&key), &What::Leaf, layout),
                 (None, "obs_next") if !layout.linked() => {
                     let obs = columns.root.iter().find(|node| node.name.bind(py) == "obs");
                     let ignored = columns.ignores_obs_next();
                     match obs {
-                        Some(obs) if ignored => plan.content(py, &obs.kind, stack, &What::ObsOfNext, reader),
+                        Some(obs) if ignored => plan.content(py, &obs.kind, stack, &What::ObsOfNext, layout),
                         _ => Content::Group(Vec::new()),
                     }
                 }
@@ -142,12 +159,12 @@ impl Plan {
         kind: &Kind,
         stack: usize,
         what: &dyn Fn(usize) -> What,
-        reader: Reader<'_>,
+        layout: &Layout,
     ) -> Content {
         match kind {
             Kind::Leaf(leaf) => {
-                let shape = &reader.table.layout.leaves[*leaf].shape;
-                self.items.push(Item::new(what(*leaf), stack, *leaf, shape, reader));
+                let shape = &layout.leaves[*leaf].shape;
+                self.items.push(Item::new(what(*leaf), stack, *leaf, shape, layout));
                 Content::Array(self.items.len() - 1)
             }
             Kind::Foreign => Content::Group(Vec::new()),
@@ -158,7 +175,7 @@ impl Plan {
                     .filter(keep)
                     .map(|node| Entry {
                         name: node.name.clone_ref(py),
-                        content: self.content(py, &node.kind, stack, what, reader),
+                        content: self.content(py, &node.kind, stack, what, layout),
                     })
                     .collect();
                 Content::Group(entries)
@@ -166,64 +183,64 @@ impl Plan {
         }
     }
 
-    /// Makes the arrays for the rows at `index`, whose shape is `shape`, and fills them; `out` may give some of them.
-    pub fn fill<'py>(
-        self: &Arc<Self>,
+    /// Makes the arrays for `rows` rows, in the leading axes `shape`, of which `pairs` share blocks; `out` may give some of them.
+    pub fn room<'py>(
+        &self,
         py: Python<'py>,
         columns: &Columns,
-        reader: Reader<'_>,
-        index: &[i64],
+        rows: usize,
         shape: &[npy_intp],
+        pairs: &[Pair],
         out: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Filled<'py>> {
-        let mut arrays: Vec<Option<Bound<'py, PyAny>>> = vec![None; self.items.len()];
-        let mut outputs = Vec::with_capacity(self.items.len());
-        let mut bytes = 0;
-        let blocks = if out.is_none() && shape.len() == 1 { self.blocks(reader, index) } else { Vec::new() };
-        for (obs, next, twin) in blocks {
-            let column = &columns.columns[self.items[obs].column];
-            let stack = self.items[obs].stack;
-            let row = reader.row_bytes(What::Block(twin), stack);
+    ) -> PyResult<Room<'py>> {
+        let mut room =
+            Room { arrays: vec![None; self.items.len()], outputs: Vec::with_capacity(self.items.len()), bytes: 0 };
+        for pair in pairs {
+            let column = &columns.columns[self.items[pair.obs].column];
+            let stack = self.items[pair.obs].stack;
             let (block, frames, frame) =
-                Block::new(column.descr.bind(py), &column.leaf.shape, stack, index.len(), row)?;
-            outputs.push(Output { what: What::Block(twin), stack, dst: block.data });
-            bytes += row * index.len();
-            arrays[obs] = Some(block.view(column.descr.bind(py), 0, &frames, frame)?);
-            arrays[next] = Some(block.view(column.descr.bind(py), 1, &frames, frame)?);
+                Block::new(column.descr.bind(py), &column.leaf.shape, stack, rows, pair.bytes)?;
+            room.outputs.push(Output { what: What::Block(pair.twin), stack, dst: block.data });
+            room.bytes += pair.bytes * rows;
+            room.arrays[pair.obs] = Some(block.view(column.descr.bind(py), 0, &frames, frame)?);
+            room.arrays[pair.next] = Some(block.view(column.descr.bind(py), 1, &frames, frame)?);
         }
         for (at, item) in self.items.iter().enumerate() {
-            if arrays[at].is_some() {
+            if room.arrays[at].is_some() {
                 continue;
             }
             let column = &columns.columns[item.column];
-            let mut room = [0; NPY_MAXDIMS];
-            let dims = join(shape, &item.shape, &mut room)?;
+            let mut axes = [0; NPY_MAXDIMS];
+            let dims = join(shape, &item.shape, &mut axes)?;
             let given = match out {
                 Some(out) => self.given(py, out, at)?,
                 None => None,
             };
             let (array, dst) = match given {
                 Some(array) => into(column.descr.bind(py), dims, array)?,
-                None => array::empty(column.descr.bind(py), dims, item.bytes * index.len())?,
+                None => array::empty(column.descr.bind(py), dims, item.bytes * rows)?,
             };
-            outputs.push(Output { what: item.what, stack: item.stack, dst });
-            bytes += item.bytes * index.len();
-            arrays[at] = Some(array);
+            room.outputs.push(Output { what: item.what, stack: item.stack, dst });
+            room.bytes += item.bytes * rows;
+            room.arrays[at] = Some(array);
         }
-        // SAFETY: the caller checked the index; each output was made with room for its rows.
-        let gather = || unsafe { reader.gather(index, &outputs) };
-        enter(py, bytes, gather);
-        Ok(Filled { plan: self.clone(), arrays })
+        Ok(room)
     }
 
-    /// The pairs of obs and obs_next that can share a block, with their twin.
-    fn blocks(&self, reader: Reader<'_>, index: &[i64]) -> Vec<(usize, usize, usize)> {
+    /// Whether an obs and an obs_next might share a block.
+    pub fn may_share(&self) -> bool {
+        self.items.iter().any(|item| item.twin.is_some())
+    }
+
+    /// The pairs that can share a block for the rows at `index`.
+    pub fn pairs(&self, reader: Reader<'_>, index: &[i64]) -> Vec<Pair> {
         let mut pairs = Vec::new();
         for (obs, item) in self.items.iter().enumerate() {
             let Some((twin, false)) = item.twin else { continue };
             let next = self.items.iter().position(|other| other.twin == Some((twin, true)));
             if let Some(next) = next.filter(|_| !index.is_empty() && reader.shifts(index, twin, item.stack)) {
-                pairs.push((obs, next, twin));
+                let bytes = reader.table.layout.output_bytes(What::Block(twin), item.stack);
+                pairs.push(Pair { obs, next, twin, bytes });
             }
         }
         pairs
@@ -329,6 +346,13 @@ fn into<'py>(
     Ok((given, data))
 }
 
+impl<'py> Room<'py> {
+    /// The arrays of `plan`, once their rows are written.
+    pub fn filled(self, plan: Arc<Plan>) -> Filled<'py> {
+        Filled { plan, arrays: self.arrays }
+    }
+}
+
 impl<'py> Filled<'py> {
     /// The arrays in a dict, with a batch around the inner ones.
     pub fn nest(mut self, py: Python<'py>, batch: &Py<PyType>) -> PyResult<Bound<'py, PyDict>> {
@@ -380,7 +404,7 @@ pub fn around<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResult<Bou
 }
 
 /// The plan of one column alone.
-pub fn single(column: usize, reader: Reader<'_>) -> Plan {
-    let shape = &reader.table.layout.leaves[column].shape;
-    Plan { entries: Vec::new(), items: vec![Item::new(What::Leaf(column), 1, column, shape, reader)] }
+pub fn single(column: usize, layout: &Layout) -> Plan {
+    let shape = &layout.leaves[column].shape;
+    Plan { entries: Vec::new(), items: vec![Item::new(What::Leaf(column), 1, column, shape, layout)] }
 }

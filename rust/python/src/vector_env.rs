@@ -3,16 +3,16 @@
 use numpy::npyffi::flags::NPY_ARRAY_CARRAY_RO;
 use numpy::npyffi::types::npy_intp;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
-use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use rlfast_envs::registry::{self, Argument, Arguments, Limit, RegistryError};
-use rlfast_envs::vector::{AnyVector, Autoreset, Erase, Output, Values, ValuesMut, VectorError};
+use rlfast_envs::vector::{AnyVector, Autoreset, Erase, Output, OwnedValues, Values, ValuesMut, VectorError};
 use rlfast_envs::{DType, InfoField, Space, StepError};
 
 use crate::array;
 use crate::error::mismatch;
+use crate::shared::Shared;
 
 type Object<'py> = Bound<'py, PyAny>;
 
@@ -25,7 +25,8 @@ pub fn native_envs() -> Vec<(&'static str, Option<u64>)> {
 /// Environments in Rust that step together.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct NativeEnvs {
-    vector: Mutex<Box<dyn AnyVector>>,
+    vector: Shared<Box<dyn AnyVector>>,
+    num_envs: usize,
     observation: Row,
     action: Row,
     info: Vec<InfoField>,
@@ -71,7 +72,7 @@ impl NativeEnvs {
         let observation = Row::new(py, vector.observation_space(), vector.observation_dtype());
         let action = Row::new(py, vector.action_space(), vector.action_dtype());
         let info = vector.info_fields();
-        Ok(Self { vector: Mutex::new(vector), observation, action, info })
+        Ok(Self { vector: Shared::new(vector), num_envs, observation, action, info })
     }
 
     /// One environment's observations, in words that `rlfast.env.native` turns into a space.
@@ -95,7 +96,8 @@ impl NativeEnvs {
     /// Names and defaults of the numbers that a reset takes as options.
     #[getter]
     fn reset_options(&self, py: Python<'_>) -> Vec<(&'static str, f64)> {
-        self.lock(py).reset_options().iter().map(|option| (option.name, option.default)).collect()
+        let options = self.vector.with(py, |vector| vector.reset_options());
+        options.iter().map(|option| (option.name, option.default)).collect()
     }
 
     /// Begins an episode in the environments `ids` (None: all): first observations, and infos if they have any. `options` are
@@ -110,11 +112,14 @@ impl NativeEnvs {
     ) -> PyResult<(Object<'py>, Option<Object<'py>>)> {
         let ids = ids.map(read_ids).transpose()?;
         let seeds: Vec<_> = seeds.iter().map(|seed| read_seed(&seed)).collect::<PyResult<_>>()?;
-        let mut vector = self.lock(py);
-        let rows = ids.as_ref().map_or(vector.num_envs(), Vec::len);
+        let rows = ids.as_ref().map_or(self.num_envs, Vec::len);
         let (obs, values) = self.observation.fresh(py, rows)?;
-        vector.reset(ids.as_deref(), &seeds, options.as_deref(), values).map_err(vector_error)?;
-        let info = self.told(py, &**vector, ids.as_deref(), rows)?;
+        let (info, told) = self.fresh_info(py, rows)?;
+        let reset = |vector: &mut Box<dyn AnyVector>| {
+            vector.reset(ids.as_deref(), &seeds, options.as_deref(), values)?;
+            tell(&**vector, ids.as_deref(), told)
+        };
+        self.vector.with(py, reset).map_err(vector_error)?;
         Ok((obs, info))
     }
 
@@ -130,92 +135,122 @@ impl NativeEnvs {
         ids: Option<&Object<'py>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let ids = ids.map(read_ids).transpose()?;
-        let mut vector = self.lock(py);
-        let rows = ids.as_ref().map_or(vector.num_envs(), Vec::len);
+        let rows = ids.as_ref().map_or(self.num_envs, Vec::len);
         let actions = self.action.read(actions, rows)?;
         let (obs, obs_values) = self.observation.fresh(py, rows)?;
         let (rew, rewards) = fresh(&numpy::dtype::<f64>(py), vec![rows as npy_intp])?;
         let (terminated, ends) = fresh(&numpy::dtype::<bool>(py), vec![rows as npy_intp])?;
         let (truncated, cuts) = fresh(&numpy::dtype::<bool>(py), vec![rows as npy_intp])?;
+        let (info, told) = self.fresh_info(py, rows)?;
         let output = Output { obs: obs_values, rew: rewards, terminated: ends, truncated: cuts };
-        if vector.is_long(rows) {
-            // Detached, others may write to the array: only a copy stays what was checked.
-            let own = actions.to_owned();
-            let (vector, ids) = (&mut *vector, ids.as_deref());
-            py.detach(move || vector.step(ids, own.as_values(), output)).map_err(vector_error)?;
-        } else {
-            vector.step(ids.as_deref(), actions, output).map_err(vector_error)?;
-        }
-        let info = self.told(py, &**vector, ids.as_deref(), rows)?;
-        let events = self.events(py, &**vector, &obs, rows)?;
+        let events = self.stepped(py, ids.as_deref(), rows, actions, (output, told)).map_err(vector_error)?;
+        let events = events.map(|events| self.told_of(py, events, &obs, rows)).transpose()?;
         (obs, rew, terminated, truncated, info, events).into_pyobject(py)
     }
 
     /// All that decides what environment `id` will do.
     fn get_state<'py>(&self, py: Python<'py>, id: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let state = self.lock(py).save(id).map_err(vector_error)?;
+        let state = self.vector.with(py, |vector| vector.save(id)).map_err(vector_error)?;
         Ok(PyBytes::new(py, &state))
     }
 
     /// Puts back what `get_state` gave.
     fn set_state(&self, py: Python<'_>, id: usize, state: &[u8]) -> PyResult<()> {
-        self.lock(py).load(id, state).map_err(vector_error)
+        self.vector.with(py, |vector| vector.load(id, state)).map_err(vector_error)
     }
 }
 
-impl NativeEnvs {
-    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Box<dyn AnyVector>> {
-        // The holder may be a detached thread: it must not have to wait for us to let go of the interpreter.
-        match self.vector.try_lock() {
-            Some(guard) => guard,
-            None => py.detach(|| self.vector.lock()),
-        }
-    }
+type Room<'a> = (Output<'a, ValuesMut<'a>>, Option<&'a mut [f64]>);
 
-    /// The environments' infos as they are now, `(rows, numbers)`.
-    fn told<'py>(
+impl NativeEnvs {
+    /// Steps: attached where that is short and nobody else steps.
+    fn stepped(
         &self,
-        py: Python<'py>,
-        vector: &dyn AnyVector,
+        py: Python<'_>,
         ids: Option<&[usize]>,
         rows: usize,
-    ) -> PyResult<Option<Object<'py>>> {
-        if self.info.is_empty() {
-            return Ok(None);
+        actions: Values<'_>,
+        room: Room<'_>,
+    ) -> Result<Option<Events>, VectorError> {
+        let quick = |vector: &mut Box<dyn AnyVector>, room| {
+            if vector.is_long(rows) { Err(room) } else { Ok(step(&mut **vector, ids, actions, room)) }
+        };
+        match self.vector.try_with(py, room, quick) {
+            Ok(Ok(events)) => events,
+            Ok(Err(room)) | Err(room) => {
+                // Detached, others may write to the array: only a copy stays what was checked.
+                let own = actions.to_owned();
+                self.vector.detached(py, |vector| step(&mut **vector, ids, own.as_values(), room))
+            }
         }
-        let (array, values) = matrix(py, rows, self.info.iter().map(InfoField::len).sum())?;
-        vector.info(ids, values).map_err(vector_error)?;
-        Ok(Some(array))
     }
 
-    /// What happened in the last step, of `rows` environments that now show `obs`, beside the ordinary.
-    fn events<'py>(
+    /// An array for the infos of `rows` environments, and its elements; None if they have none.
+    fn fresh_info<'py, 'a>(
         &self,
         py: Python<'py>,
-        vector: &dyn AnyVector,
+        rows: usize,
+    ) -> PyResult<(Option<Object<'py>>, Option<&'a mut [f64]>)> {
+        if self.info.is_empty() {
+            return Ok((None, None));
+        }
+        let (array, values) = matrix(py, rows, self.info.iter().map(InfoField::len).sum())?;
+        Ok((Some(array), Some(values)))
+    }
+
+    /// What happened in the last step, of `rows` environments that now show `obs`, in arrays.
+    fn told_of<'py>(
+        &self,
+        py: Python<'py>,
+        events: Events,
         obs: &Object<'py>,
         rows: usize,
-    ) -> PyResult<Option<Object<'py>>> {
-        let (resets, ended) = (vector.resets(), vector.ended());
-        if !resets.is_empty() {
-            return Ok(Some((numbers(py, resets), py.None(), py.None()).into_pyobject(py)?.into_any()));
-        }
-        if ended.is_empty() {
-            return Ok(None);
-        }
+    ) -> PyResult<(Object<'py>, Option<Object<'py>>, Option<Object<'py>>)> {
+        let (ended, final_obs, told) = match events {
+            Events::Resets(rows) => return Ok((numbers(py, &rows), None, None)),
+            Events::Ended(rows, final_obs, told) => (rows, final_obs, told),
+        };
         let (obs_next, values) = self.observation.fresh(py, rows)?;
-        values.copy_rows(self.observation.read(obs, rows)?, ended, vector.final_obs());
-        let told = vector.final_info();
+        values.copy_rows(self.observation.read(obs, rows)?, &ended, final_obs.as_values());
         let final_info = match told.len() / ended.len() {
             0 => None,
             columns => {
                 let (array, values) = matrix(py, ended.len(), columns)?;
-                values.copy_from_slice(told);
+                values.copy_from_slice(&told);
                 Some(array)
             }
         };
-        Ok(Some((numbers(py, ended), obs_next, final_info).into_pyobject(py)?.into_any()))
+        Ok((numbers(py, &ended), Some(obs_next), final_info))
     }
+}
+
+/// What happened in a step beside the ordinary.
+enum Events {
+    /// Rows whose environments were only reset.
+    Resets(Vec<usize>),
+    /// Rows whose environments were reset after the step, with their final observations and infos.
+    Ended(Vec<usize>, OwnedValues, Vec<f64>),
+}
+
+fn step(
+    vector: &mut dyn AnyVector,
+    ids: Option<&[usize]>,
+    actions: Values<'_>,
+    (output, told): Room<'_>,
+) -> Result<Option<Events>, VectorError> {
+    vector.step(ids, actions, output)?;
+    tell(vector, ids, told)?;
+    if !vector.resets().is_empty() {
+        return Ok(Some(Events::Resets(vector.resets().to_vec())));
+    }
+    let ended = vector.ended();
+    let events = || Events::Ended(ended.to_vec(), vector.final_obs().to_owned(), vector.final_info().to_vec());
+    Ok((!ended.is_empty()).then(events))
+}
+
+/// The environments' infos as they are now, `(rows, numbers)`.
+fn tell(vector: &dyn AnyVector, ids: Option<&[usize]>, told: Option<&mut [f64]>) -> Result<(), VectorError> {
+    told.map_or(Ok(()), |values| vector.info(ids, values))
 }
 
 // -- arrays ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 use crate::memory;
 use crate::pool;
 use crate::prefetch::prefetch_at;
-use crate::replay::layout::{LINK, Place, link};
+use crate::replay::layout::{LINK, Layout, Place, link};
 use crate::replay::rings::Rings;
 use crate::replay::table::Table;
 
@@ -52,30 +52,31 @@ pub struct Reader<'a> {
     pub table: &'a Table,
 }
 
-impl Reader<'_> {
+impl Layout {
     /// Bytes of one row of an output.
     #[must_use]
-    pub fn row_bytes(&self, what: What, stack: usize) -> usize {
-        let layout = &self.table.layout;
+    pub fn output_bytes(&self, what: What, stack: usize) -> usize {
         match what {
-            What::Leaf(leaf) => layout.nbytes[leaf] * stack,
-            What::ObsOfNext(leaf) => layout.nbytes[leaf] * stack,
+            What::Leaf(leaf) => self.nbytes[leaf] * stack,
+            What::ObsOfNext(leaf) => self.nbytes[leaf] * stack,
             What::Block(twin) => {
-                let leaf = layout.obs[twin];
-                match layout.places[leaf] {
-                    Place::Frames { stack, .. } => layout.nbytes[leaf] / stack * (stack + 1),
-                    _ => layout.nbytes[leaf] * (stack + 1),
+                let leaf = self.obs[twin];
+                match self.places[leaf] {
+                    Place::Frames { stack, .. } => self.nbytes[leaf] / stack * (stack + 1),
+                    _ => self.nbytes[leaf] * (stack + 1),
                 }
             }
         }
     }
+}
 
+impl Reader<'_> {
     /// Copies the rows at `index` to the outputs.
     ///
     /// # Safety
-    /// Every index names a slot; each `dst` has room for `index.len()` rows of `row_bytes`.
+    /// Every index names a slot; each `dst` has room for `index.len()` rows of [`Layout::output_bytes`].
     pub unsafe fn gather(&self, index: &[i64], outputs: &[Output]) {
-        let row: usize = outputs.iter().map(|o| self.row_bytes(o.what, o.stack)).sum();
+        let row: usize = outputs.iter().map(|o| self.table.layout.output_bytes(o.what, o.stack)).sum();
         let bytes = row * index.len();
         if bytes < PARALLEL || index.len() < 2 {
             // SAFETY: as promised by the caller.
@@ -106,7 +107,7 @@ impl Reader<'_> {
             let mut next = next.chunks(share);
             for output in outputs {
                 self.prefetch(next.next().unwrap_or_default(), reach);
-                let bytes = self.row_bytes(output.what, output.stack);
+                let bytes = self.table.layout.output_bytes(output.what, output.stack);
                 let dst = output.dst.wrapping_add(first * bytes);
                 // SAFETY: as promised by the caller.
                 unsafe { self.leaf(rows, output, dst, bytes, &mut sources) }

@@ -4,10 +4,6 @@
 //! weight is `(N P(i))^-beta`, divided by the largest weight (section 3.4). A new row gets the largest priority ever seen,
 //! so that it is looked at once soon; that maximum does not fall when its row is overwritten.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-
 use crate::error::{Error, Result, value_error};
 use crate::power::power;
 use crate::segment_tree::{LARGEST, SumTree};
@@ -17,8 +13,8 @@ pub const EPSILON: f64 = f32::EPSILON as f64;
 
 /// The priorities of all slots.
 pub struct Priorities {
-    /// The leaves `p^alpha`, shared with those who look at the tree.
-    pub tree: Arc<Mutex<SumTree>>,
+    /// The leaves `p^alpha`.
+    pub tree: SumTree,
     /// The exponent.
     pub alpha: f64,
     /// The largest priority ever given, before the exponent.
@@ -37,7 +33,7 @@ impl Priorities {
             return value_error!("alpha must be a finite number >= 0, got {alpha}");
         }
         let tree = SumTree::try_new(total).map_err(|error| Error::Value(error.to_string()))?;
-        Ok(Self { tree: Arc::new(Mutex::new(tree)), alpha, max: 1.0, stale: 0 })
+        Ok(Self { tree, alpha, max: 1.0, stale: 0 })
     }
 
     /// The leaf of a priority.
@@ -51,10 +47,9 @@ impl Priorities {
     /// Gives new rows the largest priority.
     pub fn admit(&mut self, slots: &[usize]) {
         let leaf = self.leaf(self.max);
-        let mut tree = self.tree.lock();
         match slots {
-            [slot] => tree.set(*slot, leaf),
-            _ => tree.set_many(slots, &vec![leaf; slots.len()]),
+            [slot] => self.tree.set(*slot, leaf),
+            _ => self.tree.set_many(slots, &vec![leaf; slots.len()]),
         }
     }
 
@@ -83,14 +78,13 @@ impl Priorities {
 
     /// Importance weights of the rows at `slots`: `(p^alpha / least)^-beta`, where `least` is the least leaf of the batch
     /// (`normalize`, so that the largest weight is 1) or of the whole tree.
-    pub fn weights(&self, slots: &[usize], beta: f64, normalize: bool, out: &mut [f64]) {
-        let mut tree = self.tree.lock();
+    pub fn weights(&mut self, slots: &[i64], beta: f64, normalize: bool, out: &mut [f64]) {
         for (w, &slot) in out.iter_mut().zip(slots) {
-            *w = tree.leaf(slot);
+            *w = self.tree.leaf(slot as usize);
         }
         let positive = |least: f64, &leaf: &f64| if leaf > 0.0 { least.min(leaf) } else { least };
         let least =
-            if normalize { out.iter().fold(f64::INFINITY, positive) } else { tree.min_positive().unwrap_or(1.0) };
+            if normalize { out.iter().fold(f64::INFINITY, positive) } else { self.tree.min_positive().unwrap_or(1.0) };
         for w in out.iter_mut() {
             // A row without priority was not drawn by it; it counts as the rarest.
             *w = if *w > 0.0 { *w / least } else { 1.0 };
@@ -111,8 +105,8 @@ mod tests {
 
     #[test]
     fn c10_weights_are_those_of_the_paper() {
-        let priorities = Priorities::new(4, 1.0).unwrap();
-        priorities.tree.lock().set_many(&[0, 1, 2, 3], &[1.0, 2.0, 3.0, 4.0]);
+        let mut priorities = Priorities::new(4, 1.0).unwrap();
+        priorities.tree.set_many(&[0, 1, 2, 3], &[1.0, 2.0, 3.0, 4.0]);
         let mut out = [0.0; 4];
         priorities.weights(&[0, 1, 2, 3], 1.0, false, &mut out);
         assert_eq!(out, [1.0, 0.5, 1.0 / 3.0, 0.25]);

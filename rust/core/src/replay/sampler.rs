@@ -5,6 +5,8 @@ use crate::replay::Replay;
 
 /// Rounds of drawing again for rows without a whole stack, before all rows are looked through.
 const ROUNDS: usize = 8;
+/// Rows that are drawn by priority at a time.
+const TOGETHER: usize = 256;
 
 impl Replay {
     /// Draws rows with replacement, from one ring or from all; under `sample_avail` only rows whose stack is whole.
@@ -80,16 +82,19 @@ impl Replay {
 
     fn draw_by_priority(&mut self, out: &mut [i64]) -> Result<()> {
         let priorities = self.priorities.as_ref().expect("invariant: drawn by priority");
-        let tree = priorities.tree.lock();
+        let tree = &priorities.tree;
         let total = tree.total();
         if total <= 0.0 {
             return value_error!("cannot draw by priority: the priorities of all rows are zero");
         }
-        let masses: Vec<f64> = out.iter().map(|_| self.sampler.uniform() * total).collect();
-        let mut slots = vec![0_usize; out.len()];
-        tree.find_many(&masses, &mut slots);
-        for (i, slot) in out.iter_mut().zip(slots) {
-            *i = slot as i64;
+        for out in out.chunks_mut(TOGETHER) {
+            let (mut masses, mut slots) = ([0.0; TOGETHER], [0; TOGETHER]);
+            let (masses, slots) = (&mut masses[..out.len()], &mut slots[..out.len()]);
+            masses.iter_mut().for_each(|mass| *mass = self.sampler.uniform() * total);
+            tree.find_many(masses, slots);
+            for (i, &mut slot) in out.iter_mut().zip(slots) {
+                *i = slot as i64;
+            }
         }
         Ok(())
     }
@@ -131,7 +136,7 @@ impl Replay {
             }
             return Ok(());
         };
-        let tree = priorities.tree.lock();
+        let tree = &priorities.tree;
         let mut sum = 0.0;
         let ends: Vec<f64> = rows
             .iter()

@@ -32,13 +32,32 @@ pub struct Header {
     /// What the caller gave to be kept with it.
     pub extra: Vec<u8>,
 }
+
+/// Bytes that are written; that there is no memory for more is an error.
+struct Growing(Vec<u8>);
+
+impl io::Write for Growing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_reserve(bytes.len())?;
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Replay {
     /// The snapshot, with `extra` for the caller's own use.
-    #[must_use]
-    pub fn dump(&self, extra: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.write(&mut bytes, extra).expect("invariant: a vector takes all that is written");
-        bytes
+    ///
+    /// # Errors
+    /// `Io` when there is no memory for it.
+    pub fn dump(&self, extra: &[u8]) -> Result<Vec<u8>> {
+        self.config.storage.check_process()?;
+        let mut bytes = Growing(Vec::new());
+        self.write(&mut bytes, extra).map_err(Error::io("cannot hold the snapshot in memory"))?;
+        Ok(bytes.0)
     }
 
     /// Writes the snapshot to a temporary file beside `path`, syncs it, and renames it over `path`: whenever the process
@@ -47,6 +66,7 @@ impl Replay {
     /// # Errors
     /// `Io`; the temporary file is removed and `path` is what it was.
     pub fn save(&self, path: &Path, extra: &[u8]) -> Result<()> {
+        self.config.storage.check_process()?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
         let temporary = path.with_file_name(name);

@@ -368,6 +368,21 @@ impl Slab {
         }
     }
 
+    /// As [`Desk::sleep`], for who has not the desk at hand, after so many `spins`.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn sleep(&self, worker: usize, spins: u32, seen: u32, timeout: Duration) {
+        let post = self.post(1 + worker);
+        for _ in 0..spins {
+            if post.seen() != seen {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        post.sleep(&self.asks[worker], seen, 1, timeout);
+    }
+
     /// A bank whose rows nobody holds, marked as lent. Bank 0 is never lent: it is for answers that are copied.
     pub fn lend(&self) -> Option<u8> {
         let mut lent = self.lent.load(Ordering::Relaxed);
@@ -436,14 +451,7 @@ impl Desk {
 
     /// Sleeps until the parent has something to say after `seen`, or for `timeout`.
     pub fn sleep(&self, seen: u32, timeout: Duration) {
-        let post = self.slab.post(1 + self.worker);
-        for _ in 0..self.spins {
-            if post.seen() != seen {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-        post.sleep(&self.slab.asks[self.worker], seen, 1, timeout);
+        self.slab.sleep(self.worker, self.spins, seen, timeout);
     }
 
     /// Says which environment is at work from now on, and on what: what the parent reads when this process dies or hangs.

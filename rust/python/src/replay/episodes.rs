@@ -4,8 +4,9 @@ use numpy::{PyArray1, PyArrayMethods as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use rlfast_core::replay::Replay as Engine;
 
-use super::{Replay, State};
+use super::{Replay, State, find};
 use crate::array::{integers, vector};
 use crate::error::IntoPython as _;
 use crate::index::{Memory, recall, remembering};
@@ -19,16 +20,15 @@ impl Replay {
         &self,
         py: Python<'py>,
         index: &Bound<'py, PyAny>,
-        step: impl Fn(&State, usize) -> usize,
+        step: impl Fn(&Engine, usize) -> usize + Sync,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (mut index, shape) = integers(index)?;
-        {
-            let state = self.lock(py);
-            state.engine.rings().check(&index).python()?;
-            for i in &mut index {
-                *i = step(&state, *i as usize) as i64;
-            }
-        }
+        let walk = |state: &mut State| {
+            state.engine().rings().check(&index)?;
+            index.iter_mut().for_each(|i| *i = step(state.engine(), *i as usize) as i64);
+            Ok(index)
+        };
+        let index = self.state.with(py, walk).python()?;
         let shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
         Ok(PyArray1::from_vec(py, index).reshape(shape)?.into_any())
     }
@@ -37,37 +37,33 @@ impl Replay {
 #[pymethods]
 impl Replay {
     fn prev<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.map(py, index, |state, i| state.engine.prev(i))
+        self.map(py, index, |engine, i| engine.prev(i))
     }
 
     fn next<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.map(py, index, |state, i| state.engine.next(i))
+        self.map(py, index, |engine, i| engine.next(i))
     }
 
     fn episode_start<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.map(py, index, |state, i| state.engine.bounds(i).0)
+        self.map(py, index, |engine, i| engine.bounds(i).0)
     }
 
     fn episode_end<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.map(py, index, |state, i| state.engine.bounds(i).1)
+        self.map(py, index, |engine, i| engine.bounds(i).1)
     }
 
     fn unfinished<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
-        let rows: Vec<i64> = {
-            let state = self.lock(py);
-            let running = state.engine.rings().iter().filter(|ring| ring.is_running());
-            running.map(|ring| ring.newest_slot() as i64).collect()
+        let rows = |state: &mut State| {
+            let running = state.engine().rings().iter().filter(|ring| ring.is_running());
+            running.map(|ring| ring.newest_slot() as i64).collect::<Vec<_>>()
         };
-        vector(py, &rows)
+        vector(py, &self.state.with(py, rows))
     }
 
     #[pyo3(signature = (ring = None))]
     fn chronological<'py>(&self, py: Python<'py>, ring: Option<usize>) -> PyResult<Bound<'py, PyAny>> {
-        let state = self.lock(py);
-        let ring = Self::ring(&state, ring)?;
-        let memory = state.memory(state.engine.chronological(ring));
-        drop(state);
-        remembering(py, memory, None)
+        let rows = |state: &mut State| Ok(state.memory(state.engine().chronological(state.ring(ring)?)));
+        remembering(py, self.state.with(py, rows).python()?, None)
     }
 
     fn unroll<'py>(
@@ -78,10 +74,12 @@ impl Replay {
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>)> {
         let (index, _) = integers(index)?;
         let (mut rows, mut counts) = (vec![0; index.len() * length], vec![0; index.len()]);
-        let state = self.lock(py);
-        state.engine.rings().check(&index).python()?;
-        state.engine.units().python()?.unroll(&index, length, &mut rows, &mut counts);
-        drop(state);
+        let unroll = |state: &mut State| {
+            state.engine().rings().check(&index)?;
+            state.engine().units()?.unroll(&index, length, &mut rows, &mut counts);
+            Ok(())
+        };
+        self.state.over(py, index.len() * length * 8, unroll).python()?;
         let rows = vector(py, &rows).reshape([index.len(), length])?.into_any();
         Ok((rows, vector(py, &counts)))
     }
@@ -96,10 +94,12 @@ impl Replay {
         let (index, _) = integers(index)?;
         let width = before + length;
         let (mut rows, mut mask) = (vec![0; index.len() * width], vec![false; index.len() * width]);
-        let state = self.lock(py);
-        state.engine.rings().check(&index).python()?;
-        state.engine.units().python()?.window(&index, before, length, &mut rows, &mut mask);
-        drop(state);
+        let look = |state: &mut State| {
+            state.engine().rings().check(&index)?;
+            state.engine().units()?.window(&index, before, length, &mut rows, &mut mask);
+            Ok(())
+        };
+        self.state.over(py, index.len() * width * 9, look).python()?;
         let shape = [index.len(), width];
         Ok((vector(py, &rows).reshape(shape)?.into_any(), vector(py, &mask).reshape(shape)?.into_any()))
     }
@@ -116,15 +116,17 @@ impl Replay {
         }
         let goals = recall(index).and_then(|memory| memory.goals);
         let (index, _) = integers(index)?;
-        let state = self.lock(py);
-        state.engine.rings().check(&index).python()?;
-        let agents = state.engine.agents();
-        let (mut sums, mut discounts) = (vec![0.0; index.len() * agents], vec![0.0; index.len()]);
-        let mut last = vec![0; index.len()];
-        state.engine.units().python()?.nstep(&index, n_step, gamma, &mut sums, &mut discounts, &mut last);
-        let scalar = state.engine.scalar_reward();
-        let memory = Memory { goals, ..state.memory(last) };
-        drop(state);
+        let add_up = |state: &mut State| {
+            let engine = state.engine();
+            engine.rings().check(&index)?;
+            let agents = engine.agents();
+            let (mut sums, mut discounts) = (vec![0.0; index.len() * agents], vec![0.0; index.len()]);
+            let mut last = vec![0; index.len()];
+            engine.units()?.nstep(&index, n_step, gamma, &mut sums, &mut discounts, &mut last);
+            let memory = Memory { goals, ..state.memory(last) };
+            Ok((sums, discounts, memory, agents, engine.scalar_reward()))
+        };
+        let (sums, discounts, memory, agents, scalar) = self.state.over(py, index.len() * 32, add_up).python()?;
         let sums = vector(py, &sums);
         let sums = if scalar { sums.into_any() } else { sums.reshape([index.len(), agents])?.into_any() };
         Ok((sums, vector(py, &discounts), remembering(py, memory, None)?))
@@ -144,13 +146,22 @@ impl Replay {
         let (index, _) = integers(index)?;
         let mut values = vec![0.0; index.len() * length];
         let (mut last, mut before) = (index.clone(), vec![0; index.len()]);
-        let state = self.lock(py);
-        state.engine.rings().check(&index).python()?;
-        let value = state.find(value)?;
-        let ends = ends.iter().map(|path| state.find(path)).collect::<PyResult<Vec<_>>>()?;
-        let units = state.engine.units().python()?;
-        units.follow(&index, value, &ends, &mut values, &mut last, &mut before).python()?;
-        drop(state);
+        loop {
+            let columns = self.columns_now(py);
+            let value = find(&columns, value)?;
+            let ends = ends.iter().map(|path| find(&columns, path)).collect::<PyResult<Vec<_>>>()?;
+            let follow = |state: &mut State| {
+                if !state.has(&columns) {
+                    return Ok(false);
+                }
+                state.engine().rings().check(&index)?;
+                let units = state.engine().units()?;
+                units.follow(&index, value, &ends, &mut values, &mut last, &mut before).map(|()| true)
+            };
+            if self.state.over(py, index.len() * length * 4, follow).python()? {
+                break;
+            }
+        }
         let values = PyArray1::from_vec(py, values).reshape([index.len(), length])?.into_any();
         Ok((values, PyArray1::from_vec(py, last), PyArray1::from_vec(py, before)))
     }
@@ -164,21 +175,22 @@ impl Replay {
     ) -> PyResult<Goals<'py>> {
         let (index, _) = integers(index)?;
         let (mut relabel, mut goals) = (vec![false; index.len()], vec![0; index.len()]);
-        let mut state = self.lock(py);
-        state.engine.rings().check(&index).python()?;
-        state.engine.hindsight(&index, future_k, horizon, &mut relabel, &mut goals).python()?;
-        drop(state);
+        let draw = |state: &mut State| {
+            state.engine().rings().check(&index)?;
+            state.options_mut().hindsight(&index, future_k, horizon, &mut relabel, &mut goals)
+        };
+        self.state.over(py, index.len() * 32, draw).python()?;
         Ok((vector(py, &relabel), vector(py, &goals)))
     }
 
     fn stamp<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let goals = recall(index).and_then(|memory| memory.goals);
         let (index, shape) = integers(index)?;
-        let memory = {
-            let state = self.lock(py);
-            state.engine.rings().check(&index).python()?;
-            Memory { goals, ..state.memory(index) }
+        let stamp = |state: &mut State| {
+            state.engine().rings().check(&index)?;
+            Ok(Memory { goals, ..state.memory(index) })
         };
+        let memory = self.state.with(py, stamp).python()?;
         remembering(py, memory, Some(shape))
     }
 }

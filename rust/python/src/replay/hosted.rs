@@ -1,7 +1,7 @@
 //! Steps as Stable-Baselines3 and CleanRL have them: a row of each ring a step, in the columns `obs`, `actions`, `obs_next` and,
 //! one float32 each, `rewards`, `dones` and `timeouts`. What takes such a host a dozen calls of NumPy is one call here.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use numpy::npyffi::types::npy_intp;
 use numpy::{PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1, PyReadonlyArray2};
@@ -9,23 +9,29 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
 
+use super::reading::Asked;
 use super::{Replay, State};
 use crate::array::integers;
-use crate::error::IntoPython as _;
-use crate::rows::STEP;
+use crate::columns::Columns;
+use crate::error::{IntoPython as _, mismatch};
+use crate::rows::{Rows, STEP};
 
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| STEP.map(str::to_owned).to_vec());
 
 type Singles<'py> = Bound<'py, PyArray2<f32>>;
 
 impl State {
-    fn record(&mut self, py: Python<'_>, values: [&Bound<'_, PyAny>; 6]) -> PyResult<bool> {
-        let Self { engine, columns, rows, .. } = self;
+    /// A row of each ring; None if the columns are not `columns` any more.
+    fn record(&mut self, columns: &Arc<Columns>, rows: &Rows) -> Result<Option<bool>> {
+        if !self.has(columns) {
+            return Ok(None);
+        }
+        let engine = self.rows_mut();
         let rings: Vec<usize> = (0..engine.rings().len()).collect();
         let n = rings.len();
-        columns.find_step(py, values, n, rows)?;
         let (mut index, mut length, mut start) = (vec![0; n], vec![0; n], vec![0; n]);
         let mut returns = vec![0.0; n * engine.agents()];
         let mut added = Added {
@@ -35,10 +41,8 @@ impl State {
             episode_start: &mut start,
         };
         // SAFETY: `find_step` made a source for each column, good for all rows while the values live, which the caller holds.
-        let result =
-            unsafe { engine.add(&rings, &rows.sources, &rows.terminated, &rows.truncated, &mut added) }.python();
-        rows.release();
-        result.map(|()| rings.iter().all(|&r| engine.goes_on(r)))
+        unsafe { engine.add(&rings, &rows.sources, &rows.terminated, &rows.truncated, &mut added) }?;
+        Ok(Some(rings.iter().all(|&r| engine.goes_on(r))))
     }
 }
 
@@ -54,7 +58,12 @@ impl Replay {
         timeouts: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
         let py = obs.py();
-        self.lock(py).record(py, [obs, actions, obs_next, rewards, dones, timeouts])
+        let (columns, rings) = self.state.with(py, |state| (state.columns().clone(), state.engine().rings().len()));
+        Rows::with_scratch(|rows| {
+            columns.find_step(py, [obs, actions, obs_next, rewards, dones, timeouts], rings, rows)?;
+            let recorded = self.state.with(py, |state| state.record(&columns, rows)).python()?;
+            recorded.map_or_else(|| mismatch!("the columns have changed meanwhile"), Ok)
+        })
     }
 
     #[pyo3(signature = (index, keys = None))]
@@ -66,7 +75,8 @@ impl Replay {
     ) -> PyResult<Bound<'py, PyDict>> {
         let (index, shape) = integers(index)?;
         let keys = keys.as_ref().unwrap_or(&KEYS);
-        let filled = self.lock(py).take(py, &index, &shape, Some(keys), None, None)?;
+        let asked = Asked { keys: Some(keys), ..Asked::default() };
+        let filled = self.taken(py, &index, &shape, asked)?;
         let fields = filled.nest(py, &self.batch)?;
         if let Some(rewards) = fields.get_item(intern!(py, "rewards"))? {
             let rewards = rewards.cast_into::<PyArray1<f32>>()?;

@@ -11,14 +11,14 @@ use crate::index::recall;
 use crate::segment_tree::SegmentTree;
 
 impl State {
-    pub(crate) fn weights(&self, index: &[i64], normalize: Option<bool>) -> Vec<f64> {
-        let slots: Vec<usize> = index.iter().map(|&i| i as usize).collect();
-        let mut out = vec![0.0; slots.len()];
-        let config = &self.engine.config;
-        if let Some(priorities) = self.engine.priorities() {
-            priorities.weights(&slots, config.beta, normalize.unwrap_or(config.weight_norm), &mut out);
-        }
-        out
+    /// Importance weights; None where there are no priorities.
+    pub fn weights(&mut self, index: &[i64], normalize: Option<bool>) -> Option<Vec<f64>> {
+        let engine = self.options_mut();
+        let (beta, norm) = (engine.config.beta, normalize.unwrap_or(engine.config.weight_norm));
+        let priorities = engine.priorities_mut()?;
+        let mut out = vec![0.0; index.len()];
+        priorities.weights(index, beta, norm, &mut out);
+        Some(out)
     }
 }
 
@@ -44,24 +44,24 @@ fn doubles(values: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
 impl Replay {
     #[getter]
     fn prioritized(&self, py: Python<'_>) -> bool {
-        self.lock(py).engine.priorities().is_some()
+        self.state.with(py, |state| state.engine().priorities().is_some())
     }
 
     #[getter]
     fn tree(&self, py: Python<'_>) -> PyResult<SegmentTree> {
-        let state = self.lock(py);
-        let priorities = state.engine.priorities().ok_or_else(no_priorities)?;
-        Ok(SegmentTree::sharing(priorities.tree.clone()))
+        let leaves = self.state.with(py, |state| state.engine().priorities().map(|priorities| priorities.tree.len()));
+        Ok(SegmentTree::of(self.state.clone(), leaves.ok_or_else(no_priorities)?))
     }
 
     #[getter]
     fn stale_updates(&self, py: Python<'_>) -> u64 {
-        self.lock(py).engine.priorities().map_or(0, |priorities| priorities.stale)
+        self.state.with(py, |state| state.engine().priorities().map_or(0, |priorities| priorities.stale))
     }
 
     #[getter]
     fn get_max_priority(&self, py: Python<'_>) -> PyResult<f64> {
-        Ok(self.lock(py).engine.priorities().ok_or_else(no_priorities)?.max)
+        let max = self.state.with(py, |state| state.engine().priorities().map(|priorities| priorities.max));
+        max.ok_or_else(no_priorities)
     }
 
     #[setter]
@@ -69,8 +69,8 @@ impl Replay {
         if !(value > 0.0 && value.is_finite()) {
             return Err(PyValueError::new_err(format!("the largest priority must be finite and > 0, got {value}")));
         }
-        self.lock(py).engine.priorities_mut().ok_or_else(no_priorities)?.max = value;
-        Ok(())
+        let set = self.state.with(py, |state| state.options_mut().priorities_mut().map(|held| held.max = value));
+        set.ok_or_else(no_priorities)
     }
 
     #[pyo3(signature = (index, normalize = None))]
@@ -81,11 +81,11 @@ impl Replay {
         normalize: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (index, shape) = integers(index)?;
-        let state = self.lock(py);
-        state.engine.rings().check(&index).python()?;
-        state.engine.priorities().ok_or_else(no_priorities)?;
-        let weights = state.weights(&index, normalize);
-        drop(state);
+        let weights = self.state.over(py, index.len() * 16, |state| {
+            state.engine().rings().check(&index)?;
+            Ok(state.weights(&index, normalize))
+        });
+        let weights = weights.python()?.ok_or_else(no_priorities)?;
         let shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
         Ok(vector(py, &weights).reshape(shape)?.into_any())
     }
@@ -94,6 +94,8 @@ impl Replay {
         let generations = recall(index).and_then(|memory| memory.generations);
         let (index, _) = integers(index)?;
         let priority = doubles(priority)?;
-        self.lock(py).engine.update_priorities(&index, generations.as_deref(), &priority).python()
+        let update =
+            |state: &mut State| state.options_mut().update_priorities(&index, generations.as_deref(), &priority);
+        self.state.over(py, priority.len() * 16, update).python()
     }
 }

@@ -3,16 +3,184 @@
 use std::sync::Arc;
 
 use numpy::npyffi::types::npy_intp;
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use rlfast_core::replay::layout::Place;
+use rlfast_core::error::Result;
+use rlfast_core::memory::Region;
+use rlfast_core::replay::layout::{Layout, Place};
 
-use super::Replay;
+use super::{Replay, State, find};
 use crate::array::{self, RegionKeeper, integers, vector};
+use crate::columns::Columns;
 use crate::error::IntoPython as _;
-use crate::index::remembering;
-use crate::taking::{around, single};
+use crate::index::{Memory, remembering};
+use crate::taking::{Filled, Pair, Plan, around, single};
+
+/// What is asked for of rows.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked<'a, 'py> {
+    /// The top-level keys; None is all.
+    pub keys: Option<&'a [String]>,
+    /// How many rows are stacked into one; None is as the buffer has it.
+    pub stack: Option<usize>,
+    /// Arrays to be filled.
+    pub out: Option<&'a Bound<'py, PyAny>>,
+}
+
+/// Which rows.
+enum Which<'a> {
+    Given(&'a [i64]),
+    /// So many as there is room for.
+    Drawn(&'a mut Vec<i64>),
+}
+
+impl Which<'_> {
+    fn rows(&self) -> &[i64] {
+        match self {
+            Self::Given(rows) => rows,
+            Self::Drawn(rows) => rows,
+        }
+    }
+
+    /// Draws the rows, or checks those that were given.
+    fn settle(&mut self, state: &mut State) -> Result<()> {
+        match self {
+            Self::Given(rows) => state.engine().rings().check(rows),
+            Self::Drawn(rows) => state.options_mut().draw(rows, None),
+        }
+    }
+}
+
+/// What is known before there are arrays.
+struct Ready {
+    columns: Arc<Columns>,
+    plan: Arc<Plan>,
+    pairs: Vec<Pair>,
+    /// The count of writes at which rows were drawn, or the pairs found.
+    at: Option<u64>,
+}
+
+enum Looked {
+    Ready(Ready),
+    /// There is no plan for these columns yet.
+    Unplanned(Arc<Columns>, usize, Box<Layout>),
+}
+
+impl Replay {
+    /// The rows at `index`, whose shape is `shape`.
+    pub(crate) fn taken<'py>(
+        &self,
+        py: Python<'py>,
+        index: &[i64],
+        shape: &[npy_intp],
+        asked: Asked<'_, 'py>,
+    ) -> PyResult<Filled<'py>> {
+        let (filled, ()) = self.filled(py, Which::Given(index), shape, asked, |_, _| ())?;
+        Ok(filled)
+    }
+
+    /// The rows in fresh arrays, and what else is to be known of them at the time at which they are copied.
+    fn filled<'py, T: Send>(
+        &self,
+        py: Python<'py>,
+        mut which: Which<'_>,
+        shape: &[npy_intp],
+        asked: Asked<'_, 'py>,
+        beside: impl Fn(&mut State, &[i64]) -> T + Sync,
+    ) -> PyResult<(Filled<'py>, T)> {
+        let mut share = asked.out.is_none() && shape.len() == 1;
+        loop {
+            let ready = self.ready(py, &mut which, asked, share)?;
+            let count = which.rows().len();
+            let room = ready.plan.room(py, &ready.columns, count, shape, &ready.pairs, asked.out)?;
+            let gather = |state: &mut State| {
+                let same = state.has(&ready.columns) && ready.at.is_none_or(|at| at == state.writes());
+                if !same {
+                    return Ok(None);
+                }
+                if ready.at.is_none() {
+                    which.settle(state)?;
+                }
+                // SAFETY: the index was checked or drawn, and each output was made with room for its rows.
+                unsafe { state.engine().reader()?.gather(which.rows(), &room.outputs) };
+                Ok(Some(beside(state, which.rows())))
+            };
+            if let Some(beside) = self.state.over(py, room.bytes, gather).python()? {
+                return Ok((room.filled(ready.plan), beside));
+            }
+            // Another thread wrote in between. Without shared blocks, nothing depends on what the rows are before they are copied.
+            share = false;
+        }
+    }
+
+    /// The plan for what is asked; with `share`, and where it matters, also which rows there are and what can share blocks.
+    fn ready(&self, py: Python<'_>, which: &mut Which<'_>, asked: Asked<'_, '_>, share: bool) -> PyResult<Ready> {
+        loop {
+            match self.state.with(py, |state| look(state, which, asked.keys, asked.stack, share)).python()? {
+                Looked::Ready(ready) => return Ok(ready),
+                Looked::Unplanned(columns, stack, layout) => {
+                    let plan = Arc::new(Plan::new(py, &columns, &layout, asked.keys, stack)?);
+                    let kept = (asked.keys.map(<[String]>::to_vec), stack, plan);
+                    drop(self.state.with(py, |state| state.keep(&columns, kept)));
+                }
+            }
+        }
+    }
+
+    /// All rows of a column that is not stored as such; None if the columns are not `columns` any more.
+    fn copied<'py>(
+        &self,
+        py: Python<'py>,
+        columns: &Arc<Columns>,
+        plan: Plan,
+        total: usize,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let index: Vec<i64> = (0..total as i64).collect();
+        let room = plan.room(py, columns, total, &[total as npy_intp], &[], None)?;
+        let gather = |state: &mut State| {
+            if !state.has(columns) {
+                return Ok(false);
+            }
+            // SAFETY: rows of the table, and room for all of them.
+            unsafe { state.engine().reader()?.gather(&index, &room.outputs) };
+            Ok(true)
+        };
+        let done = self.state.over(py, room.bytes, gather).python()?;
+        Ok(if done { room.filled(Arc::new(plan)).single() } else { None })
+    }
+}
+
+fn look(
+    state: &mut State,
+    which: &mut Which<'_>,
+    keys: Option<&[String]>,
+    stack: Option<usize>,
+    share: bool,
+) -> Result<Looked> {
+    if state.engine().table().is_none() {
+        which.settle(state)?; // a draw says best that there is nothing
+    }
+    let stack = stack.unwrap_or(state.engine().config.stack_num);
+    let columns = state.columns().clone();
+    let Some(plan) = state.plan(keys, stack).cloned() else {
+        return Ok(Looked::Unplanned(columns, stack, Box::new(state.layout()?.clone())));
+    };
+    if !share || !plan.may_share() {
+        return Ok(Looked::Ready(Ready { columns, plan, pairs: Vec::new(), at: None }));
+    }
+    which.settle(state)?;
+    let pairs = plan.pairs(state.engine().reader()?, which.rows());
+    Ok(Looked::Ready(Ready { columns, plan, pairs, at: Some(state.writes()) }))
+}
+
+/// A column.
+enum Column {
+    /// Stored as such: its memory, where it begins there, and the bytes from one row to the next.
+    Stored { region: Arc<Region>, offset: usize, stride: usize },
+    /// Put together when it is read.
+    Composed(Plan),
+}
 
 #[pymethods]
 impl Replay {
@@ -26,8 +194,8 @@ impl Replay {
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (index, shape) = integers(index)?;
-        let filled = self.lock(py).take(py, &index, &shape, keys.as_deref(), stack_num, out)?;
-        filled.nest(py, &self.batch)
+        let asked = Asked { keys: keys.as_deref(), stack: stack_num, out };
+        self.taken(py, &index, &shape, asked)?.nest(py, &self.batch)
     }
 
     #[pyo3(signature = (batch_size, out = None))]
@@ -37,49 +205,50 @@ impl Replay {
         batch_size: usize,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let mut state = self.lock(py);
         let mut index = vec![0; batch_size];
-        state.engine.draw(&mut index, None).python()?;
-        let filled = state.take(py, &index, &[batch_size as npy_intp], None, None, out)?;
-        let weights = state.engine.priorities().is_some().then(|| state.weights(&index, None));
-        let memory = state.memory(index);
-        drop(state);
+        let asked = Asked { out, ..Asked::default() };
+        let known = |state: &mut State, index: &[i64]| (state.weights(index, None), state.generations(index));
+        let shape = [batch_size as npy_intp];
+        let (filled, (weights, generations)) = self.filled(py, Which::Drawn(&mut index), &shape, asked, known)?;
         let fields = filled.nest(py, &self.batch)?;
         if let Some(weights) = weights {
             fields.set_item(pyo3::intern!(py, "weight"), vector(py, &weights))?;
         }
+        let memory = Memory { index, generations: Some(generations), goals: None };
         Ok((around(&self.batch, fields)?, remembering(py, memory, None)?))
     }
 
     #[pyo3(signature = (batch_size, ring = None))]
     fn draw<'py>(&self, py: Python<'py>, batch_size: usize, ring: Option<usize>) -> PyResult<Bound<'py, PyAny>> {
-        let mut state = self.lock(py);
-        let ring = Self::ring(&state, ring)?;
         let mut index = vec![0; batch_size];
-        state.engine.draw(&mut index, ring).python()?;
-        let memory = state.memory(index);
-        drop(state);
+        let draw = |state: &mut State| {
+            let ring = state.ring(ring)?;
+            state.options_mut().draw(&mut index, ring)?;
+            Ok(state.memory(index))
+        };
+        let memory = self.state.over(py, batch_size * 32, draw).python()?;
         remembering(py, memory, None)
     }
 
     fn view<'py>(&self, py: Python<'py>, path: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        let state = self.lock(py);
-        let at = state.find(path)?;
-        let total = state.engine.rings().total();
-        let columns = state.columns.clone();
-        let column = &columns.columns[at];
-        let table = state.engine.table().expect("invariant: columns are laid out");
-        let (region, offset, stride) = match table.layout.places[at] {
-            Place::Record { offset } => (&table.records, offset, table.layout.stride),
-            Place::Column { column } => (&table.columns[column], 0, table.layout.columns[column]),
-            Place::Frames { .. } | Place::Next { .. } => {
-                let index: Vec<i64> = (0..total as i64).collect();
-                let reader = state.engine.reader().python()?;
-                let plan = Arc::new(single(at, reader));
-                let filled = plan.fill(py, &columns, reader, &index, &[total as npy_intp], None)?;
-                return filled.single().ok_or_else(|| PyKeyError::new_err("nothing to view"));
+        let (columns, at, total, place) = loop {
+            let columns = self.columns_now(py);
+            let at = find(&columns, path)?;
+            let look = |state: &mut State| {
+                state.engine().reader()?;
+                Ok(state.has(&columns).then(|| (state.engine().rings().total(), place(state, at))))
+            };
+            let Some((total, place)) = self.state.with(py, look).python()? else { continue };
+            match place {
+                Column::Stored { region, offset, stride } => break (columns, at, total, (region, offset, stride)),
+                Column::Composed(plan) => match self.copied(py, &columns, plan, total)? {
+                    Some(copy) => return Ok(copy),
+                    None => continue,
+                },
             }
         };
+        let column = &columns.columns[at];
+        let (region, offset, stride) = place;
         let mut dims = vec![total as npy_intp];
         dims.extend(column.leaf.shape.iter().map(|&n| n as npy_intp));
         let mut strides = vec![column.leaf.itemsize as npy_intp; dims.len()];
@@ -88,8 +257,7 @@ impl Replay {
         }
         strides[0] = stride as npy_intp;
         let writable = !matches!(column.leaf.root(), "obs" | "terminated" | "truncated" | "done");
-        let (region, data) = (region.clone(), region.at(offset));
-        drop(state);
+        let data = region.at(offset);
         let keeper = Bound::new(py, RegionKeeper::new(region))?.into_any();
         array::over(column.descr.bind(py), &mut dims, Some(&mut strides), data, writable, keeper)
     }
@@ -107,5 +275,19 @@ impl Replay {
         }
         py.import("numpy")?.call_method1("copyto", (column, values))?;
         Ok(())
+    }
+}
+
+/// Where the column with this number is.
+fn place(state: &State, at: usize) -> Column {
+    let table = state.engine().table().expect("invariant: columns are laid out");
+    match table.layout.places[at] {
+        Place::Record { offset } => {
+            Column::Stored { region: table.records.clone(), offset, stride: table.layout.stride }
+        }
+        Place::Column { column } => {
+            Column::Stored { region: table.columns[column].clone(), offset: 0, stride: table.layout.columns[column] }
+        }
+        Place::Frames { .. } | Place::Next { .. } => Column::Composed(single(at, &table.layout)),
     }
 }

@@ -1,14 +1,13 @@
 //! Saving and restoring.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rlfast_core::replay::{Replay as Engine, snapshot};
 
 use super::Replay;
-use crate::error::{IntoPython as _, to_python};
+use crate::error::IntoPython as _;
 
 impl Replay {
     /// Restores the engine and then the columns as Python names them; without the second there would not be the first.
@@ -17,14 +16,11 @@ impl Replay {
         py: Python<'_>,
         restore: impl FnOnce(&mut Engine) -> rlfast_core::error::Result<()> + Send,
     ) -> PyResult<()> {
-        let mut state = self.lock(py);
-        let state = &mut *state;
-        let mut fresh = Engine::new(state.engine.config.clone()).python()?;
-        py.detach(|| restore(&mut fresh)).map_err(to_python)?;
-        let columns = state.columns.restored(py, &fresh)?;
-        fresh.keep_tree_of(&state.engine);
-        (state.engine, state.columns) = (fresh, Arc::new(columns));
-        state.plans.clear();
+        let (config, columns) = self.state.with(py, |state| (state.engine().config.clone(), state.columns().clone()));
+        let mut fresh = Engine::new(config).python()?;
+        py.detach(|| restore(&mut fresh)).python()?;
+        let columns = columns.restored(py, &fresh)?;
+        drop(self.state.with(py, |state| state.replace(fresh, columns)));
         Ok(())
     }
 }
@@ -32,16 +28,15 @@ impl Replay {
 #[pymethods]
 impl Replay {
     fn reseed(&self, py: Python<'_>, seed: u64) {
-        self.lock(py).engine.reseed(seed);
+        self.state.with(py, |state| state.options_mut().reseed(seed));
     }
 
-    fn dump<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let bytes = {
-            let state = self.lock(py);
-            let engine = &state.engine;
-            py.detach(|| engine.dump(&[]))
-        };
-        PyBytes::new(py, &bytes)
+    fn dump<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.state.detached(py, |state| state.engine().dump(&[])).python()?;
+        PyBytes::new_with(py, bytes.len(), |place| {
+            place.copy_from_slice(&bytes);
+            Ok(())
+        })
     }
 
     fn restore(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<()> {
@@ -50,9 +45,8 @@ impl Replay {
 
     #[pyo3(signature = (path, extra = None))]
     fn save(&self, py: Python<'_>, path: String, extra: Option<&[u8]>) -> PyResult<()> {
-        let state = self.lock(py);
-        let engine = &state.engine;
-        py.detach(|| engine.save(Path::new(&path), extra.unwrap_or_default())).python()
+        let extra = extra.unwrap_or_default();
+        self.state.detached(py, |state| state.engine().save(Path::new(&path), extra)).python()
     }
 
     #[staticmethod]

@@ -1,14 +1,18 @@
 //! Rows in.
 
+use std::sync::Arc;
+
 use numpy::{PyArray1, PyArrayMethods as _};
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use rlfast_core::error::{Error, Result};
 use rlfast_core::replay::Added;
 use rlfast_core::replay::ring::Running;
 
 use super::{Replay, State};
 use crate::array::{integers, vector};
+use crate::columns::Columns;
 use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
 use crate::rows::Rows;
 
@@ -16,26 +20,76 @@ type AddedArrays<'py> =
     (Bound<'py, PyArray1<i64>>, Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
 impl State {
-    fn add<'py>(
+    /// Writes rows; None if the columns are not `columns` any more, for which the rows were found.
+    fn add(
         &mut self,
-        py: Python<'py>,
-        fields: &Bound<'py, PyDict>,
-        rings: Option<&[usize]>,
-    ) -> PyResult<AddedArrays<'py>> {
-        if self.columns.columns.is_empty() {
-            return mismatch!("nothing is laid out yet");
+        columns: &Arc<Columns>,
+        rings: &[usize],
+        rows: &Rows,
+        added: &mut Added<'_>,
+    ) -> Result<Option<()>> {
+        if !self.has(columns) {
+            return Ok(None);
         }
-        let mut rows = std::mem::take(&mut self.rows);
-        let found = self.columns.find(py, fields, rings.map(<[usize]>::len), &mut rows);
-        let added = found.and_then(|()| self.add_rows(py, rings.unwrap_or(&[0]), &rows));
-        rows.release();
-        self.rows = rows;
-        added
+        // SAFETY: the rows were found for these columns, and each has a source that is good for all of them: the memory is kept
+        // alive by them, or by the caller's arguments.
+        unsafe { self.rows_mut().add(rings, &rows.sources, &rows.terminated, &rows.truncated, added) }.map(Some)
     }
 
-    fn add_rows<'py>(&mut self, py: Python<'py>, rings: &[usize], rows: &Rows) -> PyResult<AddedArrays<'py>> {
+    /// Puts whole columns in the place of all rows; None likewise.
+    fn load(&mut self, columns: &Arc<Columns>, rows: &Rows, sizes: &[usize], cursors: &[usize]) -> Result<Option<()>> {
+        if !self.has(columns) {
+            return Ok(None);
+        }
+        let flags = (&rows.terminated[..], &rows.truncated[..]);
+        // SAFETY: as in `add`.
+        unsafe { self.rows_mut().load(&rows.sources, flags, sizes, cursors) }.map(Some)
+    }
+
+    /// A row of ring 0.
+    fn append(&mut self, columns: &Arc<Columns>, rows: &Rows) -> Result<Option<i64>> {
+        let (mut index, mut length, mut start) = ([0], [0], [0]);
+        let mut one = [0.0];
+        let mut many = Vec::new();
+        let agents = self.engine().agents();
+        let episode_return = if agents == 1 {
+            &mut one[..]
+        } else {
+            many.resize(agents, 0.0);
+            &mut many[..]
+        };
+        let mut added =
+            Added { index: &mut index, episode_return, episode_length: &mut length, episode_start: &mut start };
+        Ok(self.add(columns, &[0], rows, &mut added)?.map(|()| index[0]))
+    }
+}
+
+impl Replay {
+    fn append_quickly(
+        &self,
+        py: Python<'_>,
+        columns: &Arc<Columns>,
+        values: [Option<&Bound<'_, PyAny>>; 6],
+    ) -> PyResult<i64> {
+        if columns.columns.is_empty() {
+            return mismatch!("nothing is laid out yet");
+        }
+        Rows::with_scratch(|rows| {
+            columns.find_named(py, values, rows)?;
+            let index = self.state.with(py, |state| state.append(columns, rows)).python()?;
+            index.map_or_else(changed, Ok)
+        })
+    }
+
+    fn add_rows<'py>(
+        &self,
+        py: Python<'py>,
+        columns: &Arc<Columns>,
+        rings: &[usize],
+        rows: &Rows,
+    ) -> PyResult<AddedArrays<'py>> {
         let n = rings.len();
-        let agents = self.engine.agents();
+        let (agents, scalar) = columns.agents();
         // SAFETY: filled by `add` below; on an error they are dropped unread.
         let [index, length, start] = unsafe { [(); 3].map(|()| PyArray1::<i64>::new(py, [n], false)) };
         // SAFETY: as above.
@@ -49,39 +103,16 @@ impl State {
                 episode_start: start.as_slice_mut()?,
             }
         };
-        // SAFETY: `find` made a source for each column, good for all rows while the rows are kept alive by the caller.
-        unsafe { self.engine.add(rings, &rows.sources, &rows.terminated, &rows.truncated, &mut added) }.python()?;
-        let returns =
-            if self.engine.scalar_reward() { returns.into_any() } else { returns.reshape([n, agents])?.into_any() };
+        let done = self.state.with(py, |state| state.add(columns, rings, rows, &mut added)).python()?;
+        done.map_or_else(changed, Ok)?;
+        let returns = if scalar { returns.into_any() } else { returns.reshape([n, agents])?.into_any() };
         Ok((index, returns, length, start))
     }
 }
 
-impl State {
-    /// A row of ring 0.
-    fn append(&mut self, py: Python<'_>, values: [Option<&Bound<'_, PyAny>>; 6]) -> PyResult<i64> {
-        let Self { engine, columns, rows, .. } = self;
-        if columns.columns.is_empty() {
-            return mismatch!("nothing is laid out yet");
-        }
-        columns.find_named(py, values, rows)?;
-        let (mut index, mut length, mut start) = ([0], [0], [0]);
-        let mut one = [0.0];
-        let mut many = Vec::new();
-        let agents = engine.agents();
-        let episode_return = if agents == 1 {
-            &mut one[..]
-        } else {
-            many.resize(agents, 0.0);
-            &mut many[..]
-        };
-        let mut added =
-            Added { index: &mut index, episode_return, episode_length: &mut length, episode_start: &mut start };
-        // SAFETY: `find_named` made a source for each column, good while the values live, which the caller holds.
-        let result = unsafe { engine.add(&[0], &rows.sources, &rows.terminated, &rows.truncated, &mut added) }.python();
-        rows.release();
-        result.map(|()| index[0])
-    }
+/// Another thread defined columns while a row was looked at: the row is looked at again with more care.
+fn changed<T>() -> PyResult<T> {
+    mismatch!("the columns have changed meanwhile")
 }
 
 /// Ring numbers, one for each row.
@@ -106,7 +137,14 @@ impl Replay {
             None => None,
             Some(rings) => Some(ring_numbers(rings)?),
         };
-        self.lock(py).add(py, fields, rings.as_deref())
+        let columns = self.columns_now(py);
+        if columns.columns.is_empty() {
+            return mismatch!("nothing is laid out yet");
+        }
+        Rows::with_scratch(|rows| {
+            columns.find(py, fields, rings.as_ref().map(Vec::len), rows)?;
+            self.add_rows(py, &columns, rings.as_deref().unwrap_or(&[0]), rows)
+        })
     }
 
     #[pyo3(signature = (*, obs, act, rew, terminated, truncated, obs_next = None))]
@@ -122,18 +160,17 @@ impl Replay {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = obs.py();
         let values = [Some(obs), Some(act), Some(rew), Some(terminated), Some(truncated), obs_next];
-        let mut state = self.lock(py);
-        let refused = match &state.careful {
-            Some((_, true)) => None,
-            _ => match state.append(py, values) {
+        let (columns, always) =
+            self.state.with(py, |state| (state.columns().clone(), state.careful().map(|(_, always)| *always)));
+        if always != Some(true) {
+            match self.append_quickly(py, &columns, values) {
                 Ok(index) => return Ok(index.into_pyobject(py)?.into_any()),
-                Err(error) if error.is_instance_of::<SchemaMismatch>(py) => Some(error),
+                Err(error) if always.is_some() && error.is_instance_of::<SchemaMismatch>(py) => {}
                 Err(error) => return Err(error),
-            },
-        };
-        let careful = state.careful.as_ref().map(|(careful, _)| careful.clone_ref(py));
-        drop(state);
-        let Some(careful) = careful else { return Err(refused.expect("without `careful`, the row was tried")) };
+            }
+        }
+        let careful = self.state.with(py, |state| state.careful().map(|(careful, _)| careful.clone()));
+        let careful = careful.expect("invariant: once there, it stays");
         let row = PyDict::new(py);
         for (name, value) in ["obs", "act", "rew", "terminated", "truncated", "obs_next"].iter().zip(values) {
             if let Some(value) = value {
@@ -145,33 +182,32 @@ impl Replay {
 
     #[pyo3(signature = (careful, always = false))]
     fn on_mismatch(&self, py: Python<'_>, careful: Py<PyAny>, always: bool) {
-        self.lock(py).careful = Some((careful, always));
+        drop(self.state.with(py, |state| state.set_careful((Arc::new(careful), always))));
     }
 
     fn close_episode(&self, py: Python<'_>, ring: usize) -> PyResult<()> {
-        self.lock(py).engine.close_episode(ring).python()
+        self.state.with(py, |state| state.rows_mut().close_episode(ring)).python()
     }
 
     #[pyo3(signature = (ring = None, keep_statistics = false))]
     fn reset(&self, py: Python<'_>, ring: Option<usize>, keep_statistics: bool) -> PyResult<()> {
-        self.lock(py).engine.reset(ring, keep_statistics).python()
+        self.state.with(py, |state| state.rows_mut().reset(ring, keep_statistics)).python()
     }
 
     fn load(&self, py: Python<'_>, fields: &Bound<'_, PyDict>, sizes: Vec<usize>, cursors: Vec<usize>) -> PyResult<()> {
-        let mut state = self.lock(py);
-        let state = &mut *state;
+        let (columns, total) = self.state.with(py, |state| (state.columns().clone(), state.engine().rings().total()));
         let mut rows = Rows::default();
-        state.columns.find(py, fields, Some(state.engine.rings().total()), &mut rows)?;
-        // SAFETY: `find` made a source for each column, good for all rows while `fields` lives.
-        unsafe { state.engine.load(&rows.sources, (&rows.terminated, &rows.truncated), &sizes, &cursors) }.python()
+        columns.find(py, fields, Some(total), &mut rows)?;
+        let load = |state: &mut State| state.load(&columns, &rows, &sizes, &cursors);
+        self.state.over(py, total * columns.row_bytes(), load).python()?.map_or_else(changed, Ok)
     }
 
     fn running<'py>(&self, py: Python<'py>, ring: usize) -> PyResult<(Bound<'py, PyAny>, u64, usize)> {
-        let (running, offset, scalar) = {
-            let state = self.lock(py);
-            let running = state.engine.running(ring).python()?.clone();
-            (running, state.engine.rings()[ring].offset, state.engine.scalar_reward())
+        let running = |state: &mut State| {
+            let engine = state.engine();
+            Ok((engine.running(ring)?.clone(), engine.rings()[ring].offset, engine.scalar_reward()))
         };
+        let (running, offset, scalar) = self.state.with(py, running).python()?;
         let total = match &running.episode_return[..] {
             [] => 0.0_f64.into_pyobject(py)?.into_any(),
             [one] if scalar => one.into_pyobject(py)?.into_any(),
@@ -192,12 +228,14 @@ impl Replay {
             Ok(one) => vec![one],
             Err(_) => episode_return.extract::<Vec<f64>>()?,
         };
-        let mut state = self.lock(py);
-        state.engine.running(ring).python()?;
-        let (offset, capacity) = (state.engine.rings()[ring].offset, state.engine.rings()[ring].capacity);
-        if start < offset || start >= offset + capacity.max(1) {
-            return Err(PyValueError::new_err(format!("an episode of ring {ring} cannot start at row {start}")));
-        }
-        state.engine.set_running(ring, Running { episode_return, length, start: start - offset }).python()
+        let set = |state: &mut State| {
+            state.engine().running(ring)?;
+            let (offset, capacity) = (state.engine().rings()[ring].offset, state.engine().rings()[ring].capacity);
+            if start < offset || start - offset >= capacity.max(1) {
+                return Err(Error::Value(format!("an episode of ring {ring} cannot start at row {start}")));
+            }
+            state.rows_mut().set_running(ring, Running { episode_return, length, start: start - offset })
+        };
+        self.state.with(py, set).python()
     }
 }

@@ -264,7 +264,7 @@ fn read_priorities(fields: &mut Fields, rings: &Rings, scalars: (f64, f64, u64))
     if let Err(bad) = SumTree::check(&leaves).and_then(|()| SumTree::check(&[max])) {
         return value_error!("the snapshot is damaged: {bad}");
     }
-    priorities.tree.lock().set_many(&slots, &leaves);
+    priorities.tree.set_many(&slots, &leaves);
     (priorities.max, priorities.stale) = (max, stale);
     Ok(priorities)
 }

@@ -26,10 +26,9 @@ impl Replay {
             }
         }
         if let Some(priorities) = &self.priorities {
-            let tree = priorities.tree.lock();
             let mut values = Vec::new();
             for index in self.rings.chronological() {
-                values.extend(tree.leaf(index).to_le_bytes());
+                values.extend(priorities.tree.leaf(index).to_le_bytes());
             }
             writer.section(*b"PRIO", &values)?;
         }
