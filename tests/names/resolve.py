@@ -49,7 +49,7 @@ def find(path: str) -> Any:
         except ModuleNotFoundError:
             continue
         for name in parts[cut:]:
-            found = getattr(found, name, MISSING)
+            found = MISSING if found is MISSING else getattr(found, name, MISSING)
         return found
     return MISSING
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from names.resolve import HERE, Line, differences, lacks, table
+from names.resolve import HERE, Line, differences, lacks, parameters, table
 
 REASONS = {p: why for why, part in tomllib.loads((HERE / "reasons.toml").read_text()).items() for p in part["paths"]}
 
@@ -43,3 +43,23 @@ def modules() -> dict[str, list[Line]]:
 def test_names_are_here_or_have_a_reason(module):
     gone = [path for line in modules()[module] for path in missing(line) if reason(path) is None]
     assert gone == [], "these names of Tianshou are not here, and reasons.toml does not say why"
+
+
+@functools.cache
+def here() -> list[str]:
+    """The paths of all names and parameters that are taken here as Tianshou takes them."""
+    found = []
+    for line in table():
+        if lacks(line):
+            continue
+        found.append(line.path)
+        other = {name for name, _ in differences(line)}
+        names = {name for name, _ in parameters(line.parameters or "()")}
+        found += [f"{line.path}({name})" for name in names - other]
+    return found
+
+
+@pytest.mark.parametrize("pattern", REASONS)
+def test_a_reason_hides_nothing_that_is_here(pattern):
+    hidden = fnmatch.filter(here(), pattern)
+    assert hidden == [], "reasons.toml says why these are missing: name what is missing, and no more"
