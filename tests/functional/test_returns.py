@@ -293,12 +293,31 @@ class TestBadInput:
 
     def test_flags_must_be_flags(self, call):
         arrays = list(roll_out(12, 6))
-        arrays[4] = arrays[4].astype(np.float32)
-        with pytest.raises(TypeError, match="terminated: got dtype float32, wanted bool"):
+        arrays[4] = np.array([0, 0, 0.5, 1, 0, 0])
+        with pytest.raises(ValueError, match=r"terminated must be flags, 0 or 1, got 0\.5"):
             call(*arrays)
-        arrays[4] = [False] * 6
-        with pytest.raises(TypeError, match=r"terminated: got .*list.*, wanted an array"):
+        arrays[4] = ["no"] * 6
+        with pytest.raises(TypeError, match=r"terminated must be flags, bool or 0 and 1, got an array of <U2"):
             call(*arrays)
+
+    @pytest.mark.parametrize(
+        "kind",
+        [list, np.float32, np.int8, object, torch.as_tensor, lambda flags: torch.as_tensor(flags).float()],
+        ids=["list", "float", "int", "object", "tensor", "float tensor"],
+    )
+    def test_flags_of_any_kind(self, call, kind):
+        arrays = list(roll_out(12, 20, chance=0.3))
+        given = [
+            flags.astype(kind) if isinstance(kind, type) and kind is not list else kind(flags) for flags in arrays[4:]
+        ]
+        assert np.array_equal(arrays_in(call(*arrays[:4], *given)), arrays_in(call(*arrays)))
+
+    @pytest.mark.parametrize("shapes", [((20,), (20, 1)), ((20, 1), (20,)), ((20, 3), (20, 3, 1))], ids=str)
+    def test_axes_of_length_one_at_the_end(self, call, shapes):
+        rewards, others = shapes
+        arrays = list(roll_out(12, *rewards, chance=0.3))
+        given = [array.reshape(rewards if place == 0 else others) for place, array in enumerate(arrays)]
+        assert np.array_equal(arrays_in(call(*given)), arrays_in(call(*arrays)))
 
     @pytest.mark.parametrize(
         ("dtype", "got"), [(np.float16, "float16"), (complex, "complex128"), (object, "object"), (bool, "bool")]

@@ -12,11 +12,13 @@ flat ``[T]`` roll-out may hold many episodes one after another. Step ``t`` leads
 * The last row cuts every episode that has not ended.
 
 Floats are float32 or float64 and are computed in the widest type among them; integer rewards are welcome. Flags are
-bool.
+bool, or numbers that are 0 or 1. Lists are taken for arrays, and ``[T, 1]`` for ``[T]`` where the rewards are ``[T]``,
+and the other way round.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
@@ -211,19 +213,47 @@ def normalize(advantages: ArrayT, eps: float = 1e-8) -> ArrayT:
 _Arrays = tuple[Any, ...]
 
 
+def as_flags(name: str, values: Any) -> NDArray[np.bool_]:
+    """Flags as an array of bool.
+
+    :param name: of the argument.
+    :param values: an array, a tensor or a list, of bool or of numbers that are 0 or 1.
+    :raises ValueError: one is neither.
+    :raises TypeError: they are no numbers.
+
+    >>> as_flags("done", [0, 1.0]).tolist()
+    [False, True]
+    """
+    if type(values) is np.ndarray and values.dtype == np.bool_:
+        return values
+    array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+    if array.dtype == object:
+        array = np.array(array.tolist())
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be flags, bool or 0 and 1, got an array of {array.dtype}")
+    flags = array.astype(bool)
+    if not np.array_equal(flags, array):
+        raise ValueError(f"{name} must be flags, 0 or 1, got {array[flags != array].flat[0]}")
+    return flags
+
+
 def _run(kernel: Callable[..., Any], floats: _Arrays, flags: _Arrays, *numbers: float) -> Any:
     """What the kernel gives for NumPy arrays of one float type, in the kind of ``floats[0]``, the rewards."""
     try:
         return kernel(*floats, *flags, *numbers)
-    except TypeError:
+    except (TypeError, ValueError):
         pass  # they are not such arrays; made into some, what is still wrong with them is worth reporting
     torch = sys.modules.get("torch")  # who has not imported torch has no tensors
-    if torch is None:
-        return kernel(*_of_one_type(floats), *flags, *numbers)
     rewards = floats[0]
-    floats, flags = (tuple(_to_numpy(torch, array) for array in arrays) for arrays in (floats, flags))
-    result = kernel(*_of_one_type(floats), *flags, *numbers)
-    if not isinstance(rewards, torch.Tensor):
+    floats = _of_one_type(tuple(_to_numpy(torch, array) for array in floats))
+    shape = floats[0].shape
+    flags = tuple(
+        None if values is None else as_flags(name, values)
+        for name, values in zip(("terminated", "truncated"), flags, strict=True)
+    )
+    floats, flags = (tuple(_shaped(array, shape) for array in arrays) for arrays in (floats, flags))
+    result = kernel(*floats, *flags, *numbers)
+    if torch is None or not isinstance(rewards, torch.Tensor):
         return result
     if isinstance(result, tuple):
         return tuple(torch.from_numpy(array).to(rewards.device) for array in result)
@@ -232,7 +262,19 @@ def _run(kernel: Callable[..., Any], floats: _Arrays, flags: _Arrays, *numbers: 
 
 def _to_numpy(torch: Any, array: Any) -> Any:
     """The array under a tensor. What is no tensor is left as it is."""
-    return array.detach().cpu().numpy() if isinstance(array, torch.Tensor) else array
+    if torch is None or not isinstance(array, torch.Tensor):
+        return array
+    array = array.detach().cpu()
+    return (array.float() if array.dtype == torch.bfloat16 else array).numpy()  # NumPy has no such dtype
+
+
+def _shaped(array: Any, shape: tuple[int, ...]) -> Any:
+    """The array in a shape that differs from its own by axes of length 1 at the end; any other as it is."""
+    if array is None or array.shape == shape or array.size != math.prod(shape):
+        return array
+    longer, shorter = sorted((array.shape, shape), key=len, reverse=True)
+    same = longer[: len(shorter)] == shorter and all(size == 1 for size in longer[len(shorter) :])
+    return array.reshape(shape) if same else array
 
 
 def _of_one_type(floats: _Arrays) -> _Arrays:
