@@ -7,8 +7,11 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 
 from rlfast.data import Batch
+from rlfast.utils.net import continuous, discrete
+from rlfast.utils.net.atari import NatureCNN
 from rlfast.utils.net.common import (
     MLP,
+    DataParallelNet,
     Net,
     NetBase,
     RandomActor,
@@ -214,3 +217,49 @@ def test_a_random_actor_looks_at_nothing():
     assert numbered.is_discrete
     assert numbered(np.zeros((2, 3)))[0].tolist() == [[0.25] * 4] * 2
     assert set(numbered.compute_action_batch(np.zeros(200))) == {0, 1, 2, 3}
+
+
+DOUBLES = {
+    "mlp": (lambda: MLP(4, 2, [8]), (3, 4)),
+    "net": (lambda: Net(4, 2, [8], dueling_param=({}, {})), (3, 4)),
+    "recurrent": (lambda: Recurrent(1, 4, 2, hidden_layer_size=8), (3, 4)),
+    "parallel": (lambda: DataParallelNet(Net(4, 2, [8])), (3, 4)),
+    "cnn": (lambda: NatureCNN(1, 36, 36, 2), (3, 1, 36, 36)),
+    "discrete actor": (lambda: discrete.Actor(Net(4, hidden_sizes=[8]), 2), (3, 4)),
+    "discrete critic": (lambda: discrete.Critic(Net(4, hidden_sizes=[8])), (3, 4)),
+    "actor": (lambda: continuous.Actor(Net(4, hidden_sizes=[8]), 2), (3, 4)),
+    "critic": (lambda: continuous.Critic(Net(4, hidden_sizes=[8])), (3, 4)),
+    "normal actor": (lambda: continuous.ActorProb(Net(4, hidden_sizes=[8]), 2, conditioned_sigma=True), (3, 4)),
+    "recurrent actor": (lambda: continuous.RecurrentActorProb(1, (4,), (2,)), (3, 4)),
+    "recurrent critic": (lambda: continuous.RecurrentCritic(1, (4,)), (3, 4)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("obs_dtype", [np.float32, np.float64, np.uint8])
+@pytest.mark.parametrize("name", DOUBLES)
+def test_networks_compute_in_the_dtype_of_their_parameters(name, obs_dtype, dtype):
+    make, shape = DOUBLES[name]
+    module, obs = make().to(dtype), np.ones(shape, obs_dtype)
+    if dtype == torch.bfloat16 and "recurrent" in name:
+        pytest.skip("torch's memory has no such kernel on every processor")
+    out = module(obs)
+    while isinstance(out, tuple):
+        out = out[0]
+    assert out.dtype == dtype
+    obs_as_tensor = module(torch.as_tensor(obs))
+    while isinstance(obs_as_tensor, tuple):
+        obs_as_tensor = obs_as_tensor[0]
+    assert torch.equal(out, obs_as_tensor)
+
+
+def test_a_critic_of_actions_in_double_precision():
+    critic = continuous.Critic(Net(4, 2, [8], concat=True)).double()
+    assert critic(np.ones((3, 4), np.float32), torch.ones(3, 2)).dtype == torch.float64
+
+
+def test_parameters_that_are_no_floats_do_not_count():
+    mlp = MLP(2, 2)
+    mlp.model.insert(0, nn.Identity())
+    mlp.model[0].mask = nn.Parameter(torch.ones(2, dtype=torch.int64), requires_grad=False)
+    assert mlp(np.ones((1, 2))).dtype == torch.float32

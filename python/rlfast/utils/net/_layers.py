@@ -59,19 +59,40 @@ def _per_layer(name: str, value: Any, layers: int, *, split: type | tuple[type, 
     return options
 
 
-def device_of(module: nn.Module) -> torch.device | None:
-    """Give where a module computes; None if it holds no parameter and so computes anywhere.
-
-    It is asked at every step, and ``next(module.parameters())`` takes ten times as long.
-    """
+def _first_parameter(module: nn.Module) -> nn.Parameter | None:
+    """Give a module's first parameter; ``next(module.parameters())`` takes ten times as long."""
     for parameter in module._parameters.values():  # noqa: SLF001
         if parameter is not None:
-            return parameter.device
+            return parameter
     for child in module._modules.values():  # noqa: SLF001
-        device = None if child is None else device_of(child)
-        if device is not None:
-            return device
+        parameter = None if child is None else _first_parameter(child)
+        if parameter is not None:
+            return parameter
     return None
+
+
+def device_of(module: nn.Module) -> torch.device | None:
+    """Give where a module computes; None if it holds no parameter and so computes anywhere."""
+    parameter = _first_parameter(module)
+    return None if parameter is None else parameter.device
+
+
+def dtype_of(module: nn.Module) -> torch.dtype:
+    """Give the dtype that a module computes in: that of its first parameter, float32 if there is none of floats."""
+    parameter = _first_parameter(module)
+    return parameter.dtype if parameter is not None and parameter.is_floating_point() else torch.float32
+
+
+def placed_like(module: nn.Module, values: Any) -> torch.Tensor:
+    """Give an array or a tensor in the dtype, and on the device, of a module's first parameter.
+
+    >>> placed_like(nn.Linear(1, 1).double(), np.zeros(2)).dtype
+    torch.float64
+    """
+    parameter = _first_parameter(module)
+    if parameter is None or not parameter.is_floating_point():
+        return torch.as_tensor(values, dtype=torch.float32, device=None if parameter is None else parameter.device)
+    return torch.as_tensor(values, dtype=parameter.dtype, device=parameter.device)
 
 
 class _Where:
@@ -145,10 +166,10 @@ class MLP(Placed):
     def forward(self, obs: NDArray[Any] | torch.Tensor) -> torch.Tensor:
         """Compute the output.
 
-        :param obs: ``[batch, ...]``, any dtype, array or tensor; computed in float32 where the parameters are.
+        :param obs: ``[batch, ...]``, any dtype, array or tensor; computed in the parameters' dtype where they are.
         :return: ``[batch, output_dim]``.
         """
-        x = torch.as_tensor(obs, dtype=torch.float32, device=device_of(self.model))
+        x = placed_like(self.model, obs)
         if self.flatten_input and x.dim() != 2:
             x = x.flatten(1) if x.dim() > 1 else x[:, None]
         out: torch.Tensor = self.model(x)

@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.utils.net._layers import NetBase, TActionShape, TRecurrentState, device_of, size_of
+from rlfast.utils.net._layers import NetBase, TActionShape, TRecurrentState, placed_like, size_of
 
 State = Mapping[str, Any]
 
@@ -83,6 +83,6 @@ class Recurrent(NetBase[TRecurrentState]):
         :param state: see :func:`lstm_features`.
         :return: ``[batch, actions]``, and the next state.
         """
-        x = self.fc1(torch.as_tensor(obs, dtype=torch.float32, device=device_of(self.fc1)))
+        x = self.fc1(placed_like(self.fc1, obs))
         features, after = lstm_features(self.nn, x, state)
         return self.fc2(features), after

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.utils.net.common import NetBase, device_of, size_of
+from rlfast.utils.net.common import NetBase, device_of, dtype_of, size_of
 
 
 class NatureCNN(NetBase):
@@ -78,5 +78,5 @@ class NatureCNN(NetBase):
         :param state: given back as it is.
         :return: ``[batch, output_dim]``, and ``state``.
         """
-        x = torch.as_tensor(obs, device=device_of(self.net)).float()
+        x = torch.as_tensor(obs, device=device_of(self.net)).to(dtype_of(self.net))
         return self.net(x if self.scale == 1.0 else x * self.scale), state

@@ -18,6 +18,7 @@ from rlfast.utils.net._layers import (
     TLinearLayer,
     TRecurrentState,
     device_of,
+    dtype_of,
     miniblock,
     size_of,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "TLinearLayer",
     "TRecurrentState",
     "device_of",
+    "dtype_of",
     "get_dict_state_decorator",
     "get_output_dim",
     "getattr_with_matching_alt_value",
@@ -222,10 +224,11 @@ class DataParallelNet(nn.Module):
     def forward(self, obs: NDArray[Any] | torch.Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Compute what ``net`` computes.
 
-        :param obs: ``[batch, ...]``, array or tensor; moved to the first device in float32.
+        :param obs: ``[batch, ...]``, array or tensor; moved to the first device, in the parameters' dtype.
         """
         device = "cuda" if self.net.device_ids else None
-        result: tuple[Any, Any] = self.net(torch.as_tensor(obs, dtype=torch.float32, device=device), *args, **kwargs)
+        x = torch.as_tensor(obs, dtype=dtype_of(self.net), device=device)
+        result: tuple[Any, Any] = self.net(x, *args, **kwargs)
         return result
 
 

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.utils.net._layers import Placed
+from rlfast.utils.net._layers import Placed, placed_like
 from rlfast.utils.net._recurrent import State, lstm_features
 from rlfast.utils.net._shared import features_of
-from rlfast.utils.net.common import MLP, BaseActor, TActionShape, TLinearLayer, device_of, get_output_dim, size_of
+from rlfast.utils.net.common import MLP, BaseActor, TActionShape, TLinearLayer, get_output_dim, size_of
 
 SIGMA_MIN = -20
 SIGMA_MAX = 2
@@ -122,11 +122,10 @@ class Critic(CriticBase):
         :param obs: ``[batch, ...]``, array or tensor.
         :param act: ``[batch, ...]``; None where values are those of observations.
         """
-        device = device_of(self.last)
-        x = torch.as_tensor(obs, dtype=torch.float32, device=device)
+        x = placed_like(self.last, obs)
         x = (features_of(self.preprocess, x, None)[0] if self.apply_preprocess_net_to_obs_only else x).flatten(1)
         if act is not None:
-            x = torch.cat([x, torch.as_tensor(act, dtype=torch.float32, device=device).flatten(1)], dim=1)
+            x = torch.cat([x, placed_like(self.last, act).flatten(1)], dim=1)
         if not self.apply_preprocess_net_to_obs_only:
             x, _ = features_of(self.preprocess, x, None)
         value: torch.Tensor = self.last(x)
@@ -232,7 +231,7 @@ class RecurrentActorProb(Placed):
         :param obs: ``[batch, size]`` for one step, ``[batch, steps, size]`` for several.
         :param state: ``hidden`` and ``cell``, each ``[batch, layers, hidden_layer_size]``; None for zeros.
         """
-        x = torch.as_tensor(obs, dtype=torch.float32, device=device_of(self.mu))
+        x = placed_like(self.mu, obs)
         features, after = lstm_features(self.nn, x, state)
         return _normal(self, features), after
 
@@ -273,11 +272,9 @@ class RecurrentCritic(Placed):
         :param obs: ``[batch, size]`` or ``[batch, steps, size]``.
         :param act: ``[batch, ...]``.
         """
-        device = device_of(self.fc2)
-        features, _ = lstm_features(self.nn, torch.as_tensor(obs, dtype=torch.float32, device=device), None)
+        features, _ = lstm_features(self.nn, placed_like(self.fc2, obs), None)
         if act is not None:
-            actions = torch.as_tensor(act, dtype=torch.float32, device=device).flatten(1)
-            features = torch.cat([features, actions], dim=1)
+            features = torch.cat([features, placed_like(self.fc2, act).flatten(1)], dim=1)
         value: torch.Tensor = self.fc2(features)
         return value
 
