@@ -185,7 +185,7 @@ def everything(trainer, folder):
     state = trainer.policy.state_dict()["_extra_state"]
     return {
         "weights": b"".join(value.numpy().tobytes() for value in weights.values()),
-        "policy": repr({name: state[name] for name in ("random", "parts", "eps", "lr_scheduler")}),
+        "policy": repr({name: state[name] for name in ("random", "parts", "values", "torch_random", "lr_scheduler")}),
         "counters": (trainer.epoch, trainer.env_step, trainer.gradient_step, trainer.best_reward, trainer.best_epoch),
         "rows": rows,
     }
@@ -431,8 +431,8 @@ def test_what_is_no_checkpoint(folders, saved):
     with pytest.raises(FileNotFoundError, match="nothing holds no checkpoint"):
         load_checkpoint(folders / "nothing", trainer)
     head = saved / "checkpoint.json"
-    head.write_text(head.read_text().replace('"version": 3', '"version": 99'))
-    with pytest.raises(ValueError, match="a checkpoint of version 99: this rlfast reads version 3"):
+    head.write_text(head.read_text().replace('"version": 4', '"version": 99'))
+    with pytest.raises(ValueError, match="a checkpoint of version 99: this rlfast reads version 4"):
         load_checkpoint(saved, trainer)
     head.write_text("{")
     with pytest.raises(ValueError, match="is damaged"):

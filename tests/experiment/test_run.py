@@ -383,9 +383,9 @@ def test_a_checkpoint_that_cannot_be_written_stops_nothing(tiny, run_dir, monkey
             {},
             "is of a PPOPolicy, not",
         ),
-        (lambda run: edit(run / "checkpoint/checkpoint.json", '"version": 3', '"version": 9'), {}, "of version 9"),
+        (lambda run: edit(run / "checkpoint/checkpoint.json", '"version": 4', '"version": 9'), {}, "of version 9"),
         (
-            lambda run: (run / "checkpoint/checkpoint.json").write_text('{"version": 3}'),
+            lambda run: (run / "checkpoint/checkpoint.json").write_text('{"version": 4}'),
             {},
             "it has no policy, trainer",
         ),

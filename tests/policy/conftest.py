@@ -18,6 +18,11 @@ class OracleBuffer:
         self.prioritized = prioritized
         self.rng = np.random.default_rng(0)
         self.priorities = []
+        if prioritized:
+            self.update_weight = self._update_weight
+
+    def __getitem__(self, indices):
+        return self.batch(indices)
 
     def add(self, ring=0, **fields):
         self.replay.add(ring, {(key,): np.asarray(value) for key, value in fields.items()})
@@ -58,7 +63,7 @@ class OracleBuffer:
     def unfinished_index(self):
         return np.array([self.replay.index(row) for row in self.replay.unfinished_rows()], np.int64)
 
-    def update_weight(self, indices, priorities):
+    def _update_weight(self, indices, priorities):
         magnitudes = np.abs(np.asarray(priorities.detach()))
         self.priorities.append(magnitudes)
         self.replay.update_priority(self.rows(indices), magnitudes)

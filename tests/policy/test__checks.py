@@ -1,9 +1,11 @@
 """What cannot be meant is refused where it is given, by each of the policies."""
 
 import gymnasium as gym
+import numpy as np
 import pytest
 from torch.distributions import Categorical
 
+from rlfast.data import Batch, ReplayBuffer
 from rlfast.policy import DQNPolicy, PPOPolicy, SACPolicy
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import ActorProb, Critic
@@ -51,9 +53,9 @@ INTEGERS = {
     PPOPolicy: ["max_batchsize"],
 }
 PARTS = {
-    DQNPolicy: ["model", "optim", "lr_scheduler", "observation_space", "action_space"],
+    DQNPolicy: ["model", "optim", "lr_scheduler", "action_space"],
     SACPolicy: ["actor", "actor_optim", "critic", "critic_optim", "exploration_noise", "lr_scheduler"],
-    PPOPolicy: ["actor", "critic", "optim", "dist_fn", "lr_scheduler", "observation_space", "action_space"],
+    PPOPolicy: ["actor", "critic", "optim", "dist_fn", "lr_scheduler", "action_space"],
 }
 
 
@@ -79,8 +81,79 @@ def test_numbers_that_are_not_finite(kind, name, value):
 @pytest.mark.parametrize(("kind", "name", "value"), cases(PARTS, [5, "x", []]))
 def test_parts_of_another_kind(kind, name, value):
     given = MADE[kind]() | {name: value}
-    with pytest.raises((TypeError, ValueError), match=rf"({name}|an optimizer|needs a) .*got|needs a Discrete"):
+    with pytest.raises((TypeError, ValueError), match=rf"({name}|an optimizer) .*got"):
         kind(**given)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        (DQNPolicy, "estimation_step", 3.0),
+        (DQNPolicy, "target_update_freq", 1e3),
+        (SACPolicy, "estimation_step", np.float32(2)),
+        (PPOPolicy, "max_batchsize", np.int64(64)),
+        (PPOPolicy, "max_grad_norm", 0),
+        (PPOPolicy, "dual_clip", 0),
+        (PPOPolicy, "eps_clip", 0),
+    ],
+)
+def test_odd_numbers_that_mean_something(kind, name, value):
+    policy = kind(**MADE[kind]() | {name: value})
+    own = {"estimation_step": "n_step" if kind is DQNPolicy else name, "target_update_freq": "freq"}.get(name, name)
+    assert getattr(policy, own) == (None if name == "dual_clip" else value)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_policy_without_optimizers_acts_and_does_not_learn(kind):
+    given = MADE[kind]()
+    policy = kind(**{name: None if name.endswith("optim") else value for name, value in given.items()})
+    size = 3 if kind is SACPolicy else 4
+    assert len(policy(Batch(obs=np.zeros((5, size), np.float32), info={})).act) == 5
+    buffer = ReplayBuffer(10)
+    for _ in range(10):
+        act = np.zeros(given["action_space"].shape, given["action_space"].dtype)
+        obs = np.zeros(size, np.float32)
+        buffer.add(Batch(obs=obs, act=act, rew=1.0, terminated=False, truncated=False, obs_next=obs, info={}))
+    learning = {"batch_size": None, "repeat": 1} if kind is PPOPolicy else {}
+    with pytest.raises(ValueError, match="made with optim=None can act, but not learn"):
+        policy.update(0, buffer, **learning)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "match"),
+    [
+        (
+            DQNPolicy,
+            {"action_space": gym.spaces.MultiDiscrete([2, 2])},
+            "DQN chooses actions 0, 1, 2.*single_action_space",
+        ),
+        (PPOPolicy, {"action_space": gym.spaces.Discrete(3)}, r"the actor gives 2 numbers, but Discrete\(3\) needs 3"),
+        (PPOPolicy, {"action_space": gym.spaces.MultiDiscrete([2, 2])}, "the actor gives 2 numbers, but .* needs 4"),
+        (PPOPolicy, {"action_space": gym.spaces.Box(-1, 1, (3,))}, "the actor gives 2 numbers, but .* needs 3"),
+        (SACPolicy, {"action_space": gym.spaces.Box(-1, 1, (2,))}, "the actor gives 1 numbers, but .* needs 2"),
+    ],
+)
+def test_another_action_space_is_taken_with_a_warning(kind, given, match):
+    with pytest.warns(UserWarning, match=match):
+        assert kind(**MADE[kind]() | given).action_space is given["action_space"]
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_anything_with_a_step_is_a_schedule(kind):
+    class Schedule:
+        steps = 0
+
+        def step(self):
+            self.steps += 1
+
+    schedule = Schedule()
+    policy = kind(**MADE[kind]() | {"lr_scheduler": schedule})
+    policy.process_fn, policy.learn = (lambda batch, *_: batch), lambda batch, **_: {}
+    buffer = ReplayBuffer(1)
+    buffer.add(Batch(obs=0.0, act=0, rew=1.0, terminated=False, truncated=False, obs_next=0.0, info={}))
+    policy.update(1, buffer)
+    assert schedule.steps == 1
+    policy.load_state_dict(kind(**MADE[kind]() | {"lr_scheduler": Schedule()}).state_dict())
 
 
 @pytest.mark.parametrize("kind", MADE)

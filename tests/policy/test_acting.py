@@ -17,6 +17,10 @@ class Mirror(ActingPolicy):
         return Batch(act=batch.obs, state=state)
 
 
+class CountsFromZero(Mirror):
+    counts_from_zero = True
+
+
 def box(*bounds, shape=(2,)):
     return Box(*bounds, shape=shape, dtype=np.float32)
 
@@ -51,6 +55,8 @@ class TestConstruction:
         policy = Mirror(action_space=space, observation_space=BOX)
         assert policy.action_type == kind
         assert policy.observation_space is BOX
+        spaces = [BOX, BOX]  # as vector environments give them
+        assert Mirror(action_space=space, observation_space=spaces).observation_space is spaces
 
     @pytest.mark.parametrize("method", ["", "none", "Clip", 1])
     def test_another_bound_method_is_refused(self, method):
@@ -138,12 +144,25 @@ class TestMapAction:
         ("space", "start"), [(Discrete(3, start=2), 2), (MultiDiscrete([3, 4], start=[1, -1]), [1, -1])]
     )
     def test_discrete_spaces_that_do_not_start_at_zero(self, space, start):
-        policy = Mirror(action_space=space)
+        policy = CountsFromZero(action_space=space)
         act = np.zeros((5, *np.shape(start)), np.int64)
         mapped = policy.map_action(act)
         assert (mapped == start).all()
         assert (policy.map_action_inverse(mapped) == 0).all()
         assert space.contains(mapped[0])
+
+    def test_who_counts_or_maps_otherwise_is_left_to_it(self):
+        class Maps(CountsFromZero):
+            def map_action(self, act):
+                return super().map_action(act) + 2
+
+        space = Discrete(3, start=2)
+        assert Mirror(action_space=space).map_action(np.array([2, 3])).tolist() == [2, 3]
+        assert Mirror(action_space=space).map_action_inverse(np.array([2, 3])).tolist() == [2, 3]
+        assert Maps(action_space=space).map_action(np.array([0, 1])).tolist() == [2, 3]
+        patched = CountsFromZero(action_space=space)
+        patched.map_action = lambda act: act + 7
+        assert patched.map_action(np.array([0])).tolist() == [7]
 
     @pytest.mark.parametrize("space", [Discrete(3), MultiDiscrete([3, 4]), MultiBinary(2)])
     def test_other_discrete_actions_stay(self, space):
@@ -159,7 +178,7 @@ class TestMapAction:
 
 class TestComputeAction:
     def test_a_number_for_discrete_actions(self):
-        act = Mirror(action_space=Discrete(5, start=1)).compute_action(np.int64(3))
+        act = CountsFromZero(action_space=Discrete(5, start=1)).compute_action(np.int64(3))
         assert act == 4
         assert type(act) is int
 

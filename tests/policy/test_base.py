@@ -1,6 +1,7 @@
 import copy
 import pickle
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -91,16 +92,39 @@ class TestPriorities:
         policy.update(8, buffer)
         assert buffer.priorities[0].tolist() == self.ERRORS.abs().tolist()
 
-    def test_importance_weights_are_never_taken_for_errors(self, make_buffer):
+    def test_errors_in_the_place_of_weights_that_were_taken_out(self, make_buffer):
+        def leave(batch):
+            del batch.weight
+            batch.td_error = self.ERRORS
+
+        buffer = make_buffer(50, prioritized=True)
+        Probe(leave=leave).update(8, buffer)
+        assert buffer.priorities[0].tolist() == self.ERRORS.abs().tolist()
+
+    @pytest.mark.parametrize("leave", [None, lambda batch: batch.pop("weight")])
+    def test_importance_weights_are_never_taken_for_errors(self, make_buffer, leave):
         # a learner that knows nothing of priorities: in Tianshou 1.0 its rows' weights became their priorities
         buffer = make_buffer(50, prioritized=True)
         with pytest.warns(UserWarning, match=r"Probe.learn sets no batch.td_error"):
-            Probe().update(8, buffer)
+            Probe(leave).update(8, buffer)
         assert buffer.priorities == []
 
-    def test_a_uniform_buffer_is_told_nothing(self, make_buffer):
+    @pytest.mark.parametrize("as_tensor", [False, True])
+    def test_nor_where_the_methods_are_called_one_by_one(self, make_buffer, as_tensor):
+        buffer = make_buffer(50, prioritized=True)
+        batch, indices = buffer.sample(8)
+        if as_tensor:  # as n-step returns leave it
+            batch.weight = torch.as_tensor(batch.weight, dtype=torch.float32)
+        with pytest.warns(UserWarning, match=r"Probe.learn sets no batch.td_error"):
+            Probe().post_process_fn(batch, buffer, indices)
+        batch.weight = self.ERRORS
+        Probe().post_process_fn(batch, buffer, indices)
+        assert buffer.priorities[0].tolist() == self.ERRORS.abs().tolist()
+
+    @pytest.mark.parametrize("field", ["td_error", "weight"])
+    def test_a_uniform_buffer_is_told_nothing(self, make_buffer, field):
         buffer = make_buffer(50)
-        Probe(leave=lambda batch: setattr(batch, "td_error", self.ERRORS)).update(8, buffer)
+        Probe(leave=lambda batch: setattr(batch, field, self.ERRORS)).update(8, buffer)
         assert buffer.priorities == []
 
 
@@ -269,6 +293,14 @@ class TestLaggedNetworks:
         assert torch.equal(target[1].running_mean, source[1].running_mean)
         assert target[1].num_batches_tracked == 1
 
+    def test_a_frozen_part_may_be_shared(self):
+        source = nn.Sequential(nn.Linear(1, 1).requires_grad_(False), nn.Linear(1, 1))
+        target = nn.Sequential(source[0], copy.deepcopy(source[1]))
+        nn.init.constant_(source[1].weight, 5.0)
+        before = source[0].weight.item()
+        BasePolicy.soft_update(target, source, 1.0)
+        assert (target[1].weight.item(), source[0].weight.item()) == (5.0, before)
+
     def test_sharing_a_parameter_is_noticed(self):
         source = network()
         target = copy.copy(source)
@@ -375,6 +407,14 @@ class TestState:
             other.set_extra_state(Learner(0).get_extra_state())
 
 
+@pytest.mark.parametrize("kind", ["int", "float", "column", "tensor"])
+def test_value_mask_of_numbers(kind):
+    flags = FLAGS[kind](np.array([False, True, False]))
+    mask = BasePolicy.value_mask(SimpleNamespace(terminated=flags), np.array([1, 2]))
+    assert mask.dtype == bool
+    assert mask.flatten().tolist() == [False, True]
+
+
 def test_value_mask_is_false_at_terminal_states_only(make_buffer):
     buffer = make_buffer(50)
     indices = buffer.all()
@@ -382,6 +422,19 @@ def test_value_mask_is_false_at_terminal_states_only(make_buffer):
     assert batch.terminated.any()
     assert batch.truncated.any()
     assert np.array_equal(BasePolicy.value_mask(buffer, indices), ~batch.terminated)
+
+
+FLAGS = {
+    "int": lambda flags: flags.astype(np.int64),
+    "float": lambda flags: flags.astype(np.float32),
+    "list": list,
+    "numbers": lambda flags: [float(flag) for flag in flags],
+    "column": lambda flags: flags[:, None],
+    "column of numbers": lambda flags: flags[:, None].astype(np.uint8),
+    "tensor": torch.as_tensor,
+    "tensor of numbers": lambda flags: torch.as_tensor(flags).double(),
+    "objects": lambda flags: flags.astype(object),
+}
 
 
 class TestEpisodicReturn:
@@ -401,6 +454,28 @@ class TestEpisodicReturn:
             )
             assert advantage == pytest.approx(expected, abs=1e-10)
             assert returns == pytest.approx(expected + v_s, abs=1e-10)
+
+    @pytest.mark.parametrize("kind", FLAGS)
+    def test_flags_and_rewards_of_any_kind(self, make_buffer, kind):
+        buffer = make_buffer(50)
+        indices = buffer.all()
+        batch = buffer.batch(indices)
+        v_s = np.random.default_rng(1).normal(size=len(indices))
+        expected = BasePolicy.compute_episodic_return(batch, buffer, indices, v_s, v_s)
+        odd = {name: FLAGS[kind](batch[name]) for name in ("terminated", "truncated")}
+        for rew in (batch.rew[:, None], torch.as_tensor(batch.rew), batch.rew.tolist()):
+            given = SimpleNamespace(rew=rew, **odd)
+            for rows in (indices, indices[:, None]) if kind == "column" else (indices,):
+                answer = BasePolicy.compute_episodic_return(given, buffer, rows, v_s.tolist(), v_s[:, None])
+                assert np.array_equal(answer, expected)
+
+    def test_flags_that_are_none(self, make_buffer):
+        buffer = make_buffer(20)
+        indices = buffer.all()
+        batch = buffer.batch(indices)
+        batch.terminated = np.full(20, 0.5)
+        with pytest.raises(ValueError, match=r"terminated must be flags, 0 or 1, got 0\.5"):
+            BasePolicy.compute_episodic_return(batch, buffer, indices, gae_lambda=1.0)
 
     @pytest.mark.pitfall("A1")
     @pytest.mark.pitfall("A2")
@@ -574,6 +649,14 @@ class TestNStepReturn:
         assert (discount == 0).any()
         assert (last != indices).any()
         assert torch.equal(batch.returns, bootstrapped_return(sums, discounts, value))
+
+    def test_a_field_of_the_users_may_be_called_discount(self, make_buffer):
+        """As environments of dm_env name it; only with ``last_index`` it is the buffer's own."""
+        buffer = self.a5(make_buffer)
+        batch = buffer.batch([3])
+        batch.discount = np.array([0.0])
+        BasePolicy.compute_nstep_return(batch, buffer, np.array([3]), by_index(), gamma=0.5, n_step=1)
+        assert batch.returns.tolist() == [[8 + 103 / 2]]
 
     def test_several_values_share_their_rewards(self, make_buffer):
         buffer = self.a5(make_buffer)

@@ -6,7 +6,7 @@ from torch import nn
 
 from rlfast.policy._compiled import CompiledUpdate
 from rlfast.utils.capture import capture, check_capturable
-from rlfast.utils.optim import adam, optim_step
+from rlfast.utils.optim import adam, descend
 
 OPTIMIZERS = {
     "adam": adam(0.1),
@@ -28,7 +28,7 @@ class Regression:
 
     def step(self, x, y):
         loss = (self.net(x) - y).square().mean()
-        optim_step(loss, self.optim, max_grad_norm=self.max_grad_norm)
+        descend(loss, self.optim, max_grad_norm=self.max_grad_norm)
         return loss.detach()
 
 

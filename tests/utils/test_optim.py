@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlfast.utils.optim import adam, clone_optimizer, make_optimizer, optim_step
+from rlfast.utils.optim import adam, clone_optimizer, descend, make_optimizer, optim_step
 
 
 def test_adam_is_fused_unless_told_otherwise():
@@ -24,19 +24,19 @@ def test_make_optimizer_calls_a_factory_and_keeps_an_optimizer():
     assert make_optimizer(optim, []) is optim
 
 
-def test_optim_step_clears_old_gradients_and_descends():
+def test_descend_clears_old_gradients_and_descends():
     weight = nn.Parameter(torch.tensor([1.0]))
     optim = torch.optim.SGD([weight], lr=0.5)
     for _ in range(2):
-        optim_step((2 * weight).sum(), optim)
+        descend((2 * weight).sum(), optim)
     assert weight.item() == pytest.approx(1.0 - 2 * 0.5 * 2)
 
 
-def test_optim_step_clips_the_norm_of_all_gradients_together():
+def test_descend_clips_the_norm_of_all_gradients_together():
     module = nn.Linear(1, 1)
     before = torch.cat([p.detach().flatten().clone() for p in module.parameters()])
     optim = torch.optim.SGD(module.parameters(), lr=1.0)
-    optim_step(module(torch.tensor([[3.0]])).sum() * 4, optim, max_grad_norm=0.5)  # gradient (12, 4)
+    descend(module(torch.tensor([[3.0]])).sum() * 4, optim, max_grad_norm=0.5)  # gradient (12, 4)
     moved = torch.cat([p.detach().flatten() for p in module.parameters()]) - before
     assert moved.norm().item() == pytest.approx(0.5, rel=1e-5)
     assert (moved[0] / moved[1]).item() == pytest.approx(3.0, rel=1e-4)
@@ -53,12 +53,57 @@ def test_optim_step_clips_the_parameters_of_one_module():
     assert net[1].weight.item() == pytest.approx(3.0 - 2.0)
 
 
+@pytest.mark.parametrize("max_grad_norm", [None, 0.5])
+def test_optim_step_gives_a_gradient_to_all_that_the_loss_depends_on(max_grad_norm):
+    actor, critic = nn.Linear(1, 1), nn.Linear(1, 1)
+    other = torch.optim.SGD(critic.parameters(), lr=0.1)
+    loss = critic(actor(torch.ones(1, 1))).sum()
+    optim_step(loss, torch.optim.SGD(actor.parameters(), lr=0.1), max_grad_norm=max_grad_norm)
+    assert critic.bias.grad.item() == 1.0
+    before = critic.bias.item()
+    other.step()
+    assert critic.bias.item() == pytest.approx(before - 0.1)
+
+
+def test_an_optimizer_that_is_only_like_torchs():
+    class Own:
+        def __init__(self, parameters):
+            self.parameters, self.calls = [*parameters], []
+
+        def zero_grad(self):
+            self.calls.append("zero_grad")
+
+        def step(self):
+            self.calls.append(self.parameters[0].grad.item())
+
+    net = nn.Linear(1, 1, bias=False)
+    optim = make_optimizer(Own(net.parameters()), [])
+    descend(net(torch.tensor([[3.0]])).sum(), optim)
+    assert optim.calls == ["zero_grad", 3.0]
+
+
+def test_a_zero_grad_of_its_own_is_called():
+    class Own(torch.optim.SGD):
+        cleared = 0
+
+        def zero_grad(self, set_to_none=True):
+            self.cleared += 1
+            super().zero_grad(set_to_none)
+
+    net = nn.Linear(1, 1)
+    optim = Own(net.parameters(), lr=0.1)
+    for _ in range(2):
+        descend(net(torch.ones(1, 1)).sum(), optim)
+    assert optim.cleared == 2
+    assert net.bias.grad.item() == 1.0
+
+
 @pytest.mark.parametrize("max_grad_norm", [1e-3, 0.5, 1e9])
 def test_clipping_is_torchs_own_to_the_bit(max_grad_norm):
     torch.manual_seed(0)
     ours = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
     theirs, x = copy.deepcopy(ours), torch.randn(8, 3)
-    optim_step(ours(x).square().sum(), torch.optim.SGD(ours.parameters(), lr=0.1), max_grad_norm=max_grad_norm)
+    descend(ours(x).square().sum(), torch.optim.SGD(ours.parameters(), lr=0.1), max_grad_norm=max_grad_norm)
     theirs(x).square().sum().backward()
     nn.utils.clip_grad_norm_(theirs.parameters(), max_grad_norm)
     torch.optim.SGD(theirs.parameters(), lr=0.1).step()
@@ -80,7 +125,7 @@ def test_gradients_are_those_of_backward_and_reach_what_the_optimizer_holds(shap
     for net in nets:
         net["held"].unused, net["held"].fixed = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1), False)
     losses = [net["other"](net["held"](torch.ones(3, 2)).tanh()).mean().reshape(shape) for net in nets]
-    optim_step(losses[0], torch.optim.SGD(nets[0]["held"].parameters(), lr=0.1))
+    descend(losses[0], torch.optim.SGD(nets[0]["held"].parameters(), lr=0.1))
     losses[1].backward()
     held, wanted = dict(nets[0]["held"].named_parameters()), dict(nets[1]["held"].named_parameters())
     assert held["unused"].grad is held["fixed"].grad is None
@@ -92,9 +137,9 @@ def test_a_loss_that_is_no_number_is_refused():
     weight = nn.Parameter(torch.ones(2))
     optim = torch.optim.SGD([weight], lr=0.1)
     with pytest.raises(RuntimeError, match="scalar outputs"):
-        optim_step(weight * 2, optim)
+        descend(weight * 2, optim)
     with pytest.raises(RuntimeError, match="does not require grad"):
-        optim_step(torch.ones(()), optim)
+        descend(torch.ones(()), optim)
     assert weight.tolist() == [1, 1]
 
 
@@ -118,7 +163,7 @@ def test_a_step_is_the_optimizers_own_to_the_bit(options):
     optims = [adam(**{"lr": 0.01, **copy.deepcopy(options)})(own) for own in groups]
     x = torch.randn(8, 3)
     for number in range(9):
-        for net, optim, step in zip(nets, optims, (optim_step, own_step), strict=True):
+        for net, optim, step in zip(nets, optims, (descend, own_step), strict=True):
             optim.param_groups[0]["lr"] *= 0.9  # a schedule
             loss = net(x).square().sum()
             step(loss if number % 3 == 2 else loss + net.other.square().sum(), optim)
@@ -146,13 +191,13 @@ def test_whoever_listens_to_steps_hears_of_them(listen):
 
     net = nn.Linear(2, 1)
     optim = Loud(net.parameters(), fused=True) if listen == "subclass" else adam(0.1)(net.parameters())
-    optim_step(net(torch.ones(1, 2)).sum(), optim)
+    descend(net(torch.ones(1, 2)).sum(), optim)
     heard.clear()
     if listen == "hook":
         optim.register_step_post_hook(lambda *_: heard.append(optim))
     elif listen == "scheduler":
         scheduler = torch.optim.lr_scheduler.ExponentialLR(optim, 0.5)
-    optim_step(net(torch.ones(1, 2)).sum(), optim)
+    descend(net(torch.ones(1, 2)).sum(), optim)
     if listen == "scheduler":
         scheduler.step()  # warns if no step came before
         assert optim.param_groups[0]["lr"] == 0.05
@@ -164,7 +209,7 @@ def test_whoever_listens_to_steps_hears_of_them(listen):
 def test_clone_optimizer_keeps_class_and_options_but_no_state():
     old, new = nn.Linear(2, 1), nn.Linear(3, 1)
     optim = torch.optim.RMSprop(old.parameters(), lr=0.3, alpha=0.5)
-    optim_step(old(torch.ones(1, 2)).sum(), optim)
+    descend(old(torch.ones(1, 2)).sum(), optim)
     clone = clone_optimizer(optim, new.parameters())
     assert type(clone) is torch.optim.RMSprop
     assert clone.defaults == optim.defaults

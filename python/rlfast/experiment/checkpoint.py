@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rlfast.policy import BasePolicy
     from rlfast.trainer import BaseTrainer
 
-VERSION = 3
+VERSION = 4
 _WEIGHTS, _STATE, _ARRAYS, _BUFFER, _HEAD = (
     "policy.safetensors",
     "training_state.json",

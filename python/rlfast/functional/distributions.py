@@ -72,9 +72,15 @@ class DiagonalNormal(Distribution):
     def variance(self) -> torch.Tensor:
         return self.scale.square()
 
-    def rsample(self, sample_shape: Size = ()) -> torch.Tensor:
+    def rsample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
         shape = (*sample_shape, *self.loc.shape)
+        if generator is not None:  # of the CPU, wherever the means are
+            return self.loc + self.scale * torch.randn(shape, dtype=self.loc.dtype, generator=generator).to(self.loc)
         return self.loc + self.scale * torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
+        return self.rsample(sample_shape, generator=generator)
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         z = (value - self.loc) / self.scale
@@ -111,8 +117,12 @@ class SquashedNormal(Distribution):
         """The action of the mean; the tangent has moved the greatest density elsewhere."""
         return self.base.loc.tanh()
 
-    def rsample(self, sample_shape: Size = ()) -> torch.Tensor:
-        return self.base.rsample(sample_shape).tanh()
+    def rsample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
+        return self.base.rsample(sample_shape, generator=generator).tanh()
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
+        return self.rsample(sample_shape, generator=generator)
 
     def with_log_prob(self, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         r"""Make actions of standard normal noise, with their log-probabilities, exactly.
@@ -162,9 +172,13 @@ class Categorical(Distribution):
     def mode(self) -> torch.Tensor:
         return self.logits.argmax(-1)
 
-    def sample(self, sample_shape: Size = ()) -> torch.Tensor:
+    def sample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
         probs = self.probs.expand(*sample_shape, *self.logits.shape)
-        return (probs / torch.empty_like(probs).exponential_()).argmax(-1)  # the first of A exponential clocks to ring
+        if generator is None:
+            clocks = torch.empty_like(probs).exponential_()
+        else:  # of the CPU, wherever the logits are
+            clocks = torch.empty(probs.shape, dtype=probs.dtype).exponential_(generator=generator).to(probs.device)
+        return (probs / clocks).argmax(-1)  # the first of A exponential clocks to ring
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         return self.logits.gather(-1, value.long()[..., None]).squeeze(-1)
@@ -201,8 +215,8 @@ class MultiCategorical(Distribution):
     def mode(self) -> torch.Tensor:
         return torch.stack([choice.mode for choice in self.choices], -1)
 
-    def sample(self, sample_shape: Size = ()) -> torch.Tensor:
-        return torch.stack([choice.sample(sample_shape) for choice in self.choices], -1)
+    def sample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
+        return torch.stack([choice.sample(sample_shape, generator=generator) for choice in self.choices], -1)
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         parts = [choice.log_prob(act) for choice, act in zip(self.choices, value.unbind(-1), strict=True)]

@@ -1,11 +1,14 @@
+import math
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import torch
 from torch import nn
 
 from rlfast.functional.losses import temperature_loss
 from rlfast.utils.checks import check_number
-from rlfast.utils.optim import OptimizerFactory, make_optimizer, optim_step
+from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
 
 
 class Alpha(nn.Module):
@@ -15,6 +18,14 @@ class Alpha(nn.Module):
     @abstractmethod
     def value(self) -> torch.Tensor:
         """The temperature, one number without gradient."""
+
+    @abstractmethod
+    def assign(self, value: torch.Tensor | float) -> None:
+        """Set the temperature.
+
+        :param value: 0 or more; above 0 for one that is learned.
+        :raises ValueError: it is something else.
+        """
 
     @abstractmethod
     def learn(self, log_prob: torch.Tensor) -> torch.Tensor | None:
@@ -40,11 +51,22 @@ class FixedAlpha(Alpha):
         check_number("alpha", alpha)
         if not alpha >= 0:
             raise ValueError(f"alpha must be 0 or more, got {alpha}")
-        self.register_buffer("alpha", torch.tensor(float(alpha)), persistent=False)
+        self._alpha = torch.tensor(float(alpha))  # no buffer: an argument is no weight that a checkpoint would bring
 
     @property
     def value(self) -> torch.Tensor:
-        return self.get_buffer("alpha")
+        return self._alpha
+
+    def assign(self, value: torch.Tensor | float) -> None:
+        number = float(value)
+        if not 0 <= number < math.inf:
+            raise ValueError(f"alpha must be 0 or more, got {value}")
+        self._alpha.fill_(number)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        self._alpha = fn(self._alpha)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def learn(self, log_prob: torch.Tensor) -> None:
         """Do nothing."""
@@ -86,26 +108,47 @@ class AutoAlpha(Alpha):
             self.log_alpha = log_alpha
         else:  # the tensor that the optimizer holds: it is saved as well, and stays on its device
             self.register_buffer("log_alpha", log_alpha)
-        self.optim = make_optimizer(optim, [log_alpha])  # type: ignore[list-item]
-        if not any(p is log_alpha for group in self.optim.param_groups for p in group["params"]):
+        made: Any = make_optimizer(optim, [log_alpha])  # type: ignore[list-item]
+        self.optim = made
+        held = [log_alpha] if made is None else [p for group in made.param_groups for p in group["params"]]
+        if not any(p is log_alpha for p in held):
             raise ValueError("the optimizer of alpha does not hold log_alpha: make it with [log_alpha]")
 
     @property
     def value(self) -> torch.Tensor:
         return self.log_alpha.detach().exp()
 
+    @torch.no_grad()
+    def assign(self, value: torch.Tensor | float) -> None:
+        number = torch.as_tensor(value, dtype=self.log_alpha.dtype, device=self.log_alpha.device).detach()
+        if not bool(((number > 0) & number.isfinite()).all()):
+            raise ValueError(f"a learned alpha must be above 0, got {value}")
+        if bool((number != self.value).any()):  # its logarithm would round
+            self.log_alpha.copy_(number.log())
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        """Move a given tensor as parameters are moved: it stays the one that the optimizer and the script hold."""
+        given = self._buffers.pop("log_alpha", None)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if given is not None:
+            with torch.no_grad():
+                given.data = fn(given.data)
+            given.grad = None
+            self._buffers["log_alpha"] = given
+        return self
+
     def learn(self, log_prob: torch.Tensor) -> torch.Tensor:
         """Do one gradient step."""
         loss = temperature_loss(self.log_alpha, log_prob, self.target_entropy)
-        optim_step(loss, self.optim)
+        descend(loss, self.optim)
         return loss.detach()
 
 
-def make_alpha(alpha: "float | tuple[float, torch.Tensor, torch.optim.Optimizer] | Alpha") -> Alpha:
+def make_alpha(alpha: "float | Sequence[Any] | Alpha") -> Alpha:
     """Give the temperature that a policy's argument means.
 
     :param alpha: a number for a fixed one; ``(target_entropy, log_alpha, optim)`` for a learned one; or either, made.
     """
     if isinstance(alpha, Alpha):
         return alpha
-    return AutoAlpha(*alpha) if isinstance(alpha, tuple) else FixedAlpha(alpha)
+    return AutoAlpha(*alpha) if isinstance(alpha, tuple | list) and len(alpha) == 3 else FixedAlpha(alpha)  # type: ignore[arg-type]

@@ -1,13 +1,15 @@
 """What constructors of policies refuse."""
 
 import math
+import warnings
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.spaces import Discrete, MultiBinary, MultiDiscrete
+import numpy as np
+from gymnasium.spaces import Discrete, MultiDiscrete
 from torch import nn
 
-from rlfast.utils.checks import check_instance, check_number
+from rlfast.utils.checks import check_instance, check_integer, check_number
 from rlfast.utils.net.common import BaseActor
 
 
@@ -22,6 +24,20 @@ def check_gamma(name: str, gamma: float) -> None:
         raise ValueError(f"{name} must be in [0, 1], got {gamma}")
 
 
+def whole(name: str, value: Any) -> int:
+    """Give a whole number as an int; 2.0 is one.
+
+    :raises TypeError: it is none; True is none.
+
+    >>> whole("target_update_freq", 1e3)
+    1000
+    """
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return int(value)
+    check_integer(name, value)
+    return int(value)
+
+
 def check_networks(**networks: Any) -> None:
     """Refuse what is no module of torch.
 
@@ -32,10 +48,9 @@ def check_networks(**networks: Any) -> None:
 
 
 def check_output(actor: nn.Module, action_space: gym.Space[Any]) -> None:
-    """Refuse one of our actors whose output does not fit the actions; others may give what they like.
+    """Warn of one of our actors whose output does not fit the actions; others may give what they like.
 
     :raises TypeError: ``action_space`` is no space.
-    :raises ValueError: if it gives another number of numbers than the space has dimensions, or actions.
     """
     check_instance("action_space", action_space, gym.Space)
     if not isinstance(actor, BaseActor):
@@ -44,10 +59,12 @@ def check_output(actor: nn.Module, action_space: gym.Space[Any]) -> None:
         wanted = int(action_space.n)
     elif isinstance(action_space, MultiDiscrete):
         wanted = int(action_space.nvec.sum())
-    elif isinstance(action_space, MultiBinary):
-        wanted = math.prod(action_space.shape)
     else:
         wanted = math.prod(action_space.shape or ())
     given = actor.get_output_dim()
     if given != wanted:
-        raise ValueError(f"the actor gives {given} numbers, but {action_space} needs {wanted}")
+        warnings.warn(
+            f"the actor gives {given} numbers, but {action_space} needs {wanted}; the space of one of several "
+            "environments is their single_action_space or action_space[0]",
+            stacklevel=4,
+        )

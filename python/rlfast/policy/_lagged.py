@@ -40,14 +40,17 @@ class LaggedNetworks(nn.Module):
         :param tgt: the target network, of the same structure as ``src``.
         :param src: the trained network.
         :param tau: in [0, 1].
-        :raises ValueError: for another ``tau``, or if the networks differ in structure or share a parameter.
+        :raises ValueError: for another ``tau``, or if the networks differ in structure or share a parameter that is
+            trained.
         """
         if not 0 <= tau <= 1:
             raise ValueError(f"tau must be in [0, 1], got {tau}")
         targets: list[torch.Tensor] = [*tgt.parameters()]
         sources: list[torch.Tensor] = [*src.parameters()]
         for target, source in zip(targets, sources, strict=True):
-            if not torch.compiler.is_compiling() and target.numel() and target.data_ptr() == source.data_ptr():
+            if torch.compiler.is_compiling() or not source.requires_grad:
+                continue
+            if target.numel() and target.data_ptr() == source.data_ptr():
                 raise ValueError(
                     f"target and source share a parameter of shape {tuple(source.shape)}: copy the network first"
                 )

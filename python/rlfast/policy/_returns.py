@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rlfast import _core
 from rlfast.functional.losses import bootstrapped_return
-from rlfast.functional.returns import discounted_returns
+from rlfast.functional.returns import as_flags, discounted_returns
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -42,8 +42,7 @@ class ReturnEstimation:
         :param indices: rows, ``[B]``.
         :return: ``[B]``.
         """
-        mask: NDArray[np.bool_] = ~buffer.terminated[indices]
-        return mask
+        return ~as_flags("terminated", buffer.terminated[indices])
 
     @staticmethod
     def compute_episodic_return(
@@ -65,7 +64,8 @@ class ReturnEstimation:
         Episodes end where the batch says so and at the newest row of those that still run. A terminal state has value
         0, whatever is given for it; one cut off by time keeps its value.
 
-        :param batch: B rows in order of time, with ``rew``, ``terminated`` and ``truncated``.
+        :param batch: B rows in order of time, with ``rew``, ``terminated`` and ``truncated``, each ``[B]`` or ``[B,
+            1]``; flags may be numbers, 0 and 1.
         :param buffer: where they come from.
         :param indices: their places there, ``[B]``.
         :param v_s_: values of the next observations, B of them; None for 0, which needs ``gae_lambda=1``.
@@ -75,7 +75,8 @@ class ReturnEstimation:
         :param gamma: discount. Default: 0.99.
         :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
         :return: returns and advantages, each ``[B]``.
-        :raises ValueError: if ``v_s_`` is None and ``gae_lambda`` is not 1, or the numbers of rows differ.
+        :raises ValueError: if ``v_s_`` is None and ``gae_lambda`` is not 1, the numbers of rows differ, or a flag is
+            neither 0 nor 1.
         """
         if len(indices) != len(batch.rew):
             raise ValueError(f"got {len(batch.rew)} rows and {len(indices)} indices")
@@ -87,9 +88,9 @@ class ReturnEstimation:
             _floats(batch.rew),
             None if v_s is None else _floats(v_s),
             None if v_s_ is None else _floats(v_s_),
-            np.asarray(batch.terminated),
-            np.asarray(batch.truncated),
-            np.asarray(indices, np.int64),
+            as_flags("terminated", batch.terminated).reshape(-1),
+            as_flags("truncated", batch.truncated).reshape(-1),
+            np.asarray(indices, np.int64).reshape(-1),
             buffer.unfinished_index(),
             gamma,
             gae_lambda,
@@ -156,7 +157,7 @@ def nstep_sums(
     """
     if len(indices) != len(batch.rew):
         raise ValueError(f"got {len(batch.rew)} rows and {len(indices)} indices")
-    if "discount" not in batch:
+    if "last_index" not in batch or "discount" not in batch:
         return buffer.nstep(indices, n_step, gamma)
     if n_step == 1:  # drawn with unit=NStep: a transition is n steps already
         return batch.rew, batch.discount, batch.last_index

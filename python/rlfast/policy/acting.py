@@ -1,6 +1,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.data import Batch, to_numpy
-from rlfast.utils.checks import check_instance
+from rlfast.policy._replaced import Replaceable, stock
 from rlfast.utils.seeding import SeededMixin
 
 if TYPE_CHECKING:
@@ -22,24 +22,31 @@ _BOUND_METHODS = ("clip", "tanh", None)
 _ONE = 1 - float(np.finfo(np.float32).eps)  # the largest action whose inverse tanh is finite in float32
 
 
-class ActingPolicy(SeededMixin, nn.Module, ABC):
+@stock("map_action", "map_action_inverse")
+class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
     """What chooses actions: all that collectors and evaluators need of a policy.
 
     Actions have two forms. The policy's own form is what :meth:`forward` gives, buffers store and learning sees;
     :meth:`map_action` makes of it what the environment takes. For a Box, the policy's form is bounded to [-1, 1] first
-    and then, with ``action_scaling``, stretched to the Box. For discrete spaces the policy counts from 0, the
-    environment from the space's ``start``.
+    and then, with ``action_scaling``, stretched to the Box. For discrete spaces, a policy that
+    :attr:`counts_from_zero` leaves out the space's ``start``, which the environment counts from.
 
-    Random choices draw from :attr:`rng`; see :meth:`seed`.
+    Random choices draw from streams of the policy's own after :meth:`seed`. Without it, those of NumPy's kind draw from
+    :attr:`rng` all the same, and those of torch's kind from torch's global generator.
 
     :param action_space: of one environment: Box, Discrete, MultiDiscrete or MultiBinary.
-    :param observation_space: of one environment, kept for reference. Default: None.
+    :param observation_space: of one environment, kept for reference; anything is taken. Default: None.
     :param action_scaling: whether actions in [-1, 1] are stretched to the bounds of the Box. Default: False.
     :param action_bound_method: how actions are brought into [-1, 1]: ``"clip"`` (default), ``"tanh"``, or None to leave
         them. Concerns a Box only.
     :raises ValueError: for another kind of space, another bound method, or scaling to anything but a Box with finite
         bounds.
     """
+
+    counts_from_zero: ClassVar[bool] = False
+    """Whether actions of discrete spaces are counted from 0 whatever the space's ``start``."""
+
+    _torch_rng: torch.Generator | None = None
 
     def __init__(
         self,
@@ -53,7 +60,6 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
             raise ValueError(f"action_bound_method must be one of {_BOUND_METHODS}, got {action_bound_method!r}")
         if not isinstance(action_space, Box | Discrete | MultiDiscrete | MultiBinary):
             raise ValueError(f"action_space must be a Box, Discrete, MultiDiscrete or MultiBinary, got {action_space}")
-        check_instance("observation_space", observation_space, gym.Space, optional=True)
         if action_scaling and not (isinstance(action_space, Box) and _has_finite_width(action_space)):
             raise ValueError(f"action_scaling needs a Box with finite bounds, got {action_space}; leave it False")
         super().__init__()
@@ -62,7 +68,7 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
         self.action_scaling = action_scaling
         self.action_bound_method = action_bound_method
         start = getattr(action_space, "start", 0)
-        self._start = start if np.any(start) else None  # where the environment counts from, unless from 0
+        self._start: Any = start if np.any(start) else None  # where the environment counts from, unless from 0
         self.action_type: Literal["continuous", "discrete"] = (
             "continuous" if isinstance(action_space, Box) else "discrete"
         )
@@ -107,7 +113,7 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
         array = _as_array(act)
         space = self.action_space
         if isinstance(space, _COUNTED):
-            return array if self._start is None else array + self._start
+            return array + self._start if self._shifts else array
         if not isinstance(space, Box):
             return array
         if self.action_bound_method == "clip":
@@ -130,7 +136,7 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
         array = _as_array(act)
         space = self.action_space
         if isinstance(space, _COUNTED):
-            return array if self._start is None else array - self._start
+            return array - self._start if self._shifts else array
         if not isinstance(space, Box):
             return array
         if self.action_scaling:
@@ -139,6 +145,30 @@ class ActingPolicy(SeededMixin, nn.Module, ABC):
         if self.action_bound_method == "tanh":
             array = np.arctanh(np.clip(array, -_ONE, _ONE))
         return array
+
+    @property
+    def _shifts(self) -> bool:
+        """Whether the two forms of a discrete action differ. Who maps actions by a method of its own is left to it."""
+        return (
+            self._start is not None
+            and self.counts_from_zero
+            and not self.is_replaced("map_action", "map_action_inverse")
+        )
+
+    def seed(self, seed: int) -> None:
+        """Restart the random streams.
+
+        :param seed: any non-negative integer.
+        """
+        super().seed(seed)
+        self._torch_rng = torch.Generator()
+        self._torch_rng.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0] >> 1))
+
+    def draw_normal(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Draw standard normal numbers: from the stream that :meth:`seed` began, else from torch's."""
+        if self._torch_rng is None:
+            return torch.randn(shape, dtype=dtype, device=device)
+        return torch.randn(shape, dtype=dtype, generator=self._torch_rng).to(device)
 
     @torch.no_grad()
     def compute_action(self, obs: Any, info: Mapping[str, Any] | None = None, state: Any = None) -> NDArray[Any] | int:

@@ -6,16 +6,19 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 import gymnasium as gym
+import numpy as np
 import torch
 from torch import nn
 
-from rlfast.exploration import BaseNoise
+from rlfast.data import to_numpy
+from rlfast.policy import _state
 from rlfast.policy._compiled import CompiledUpdate, check_compilable
 from rlfast.policy._lagged import LaggedNetworks
 from rlfast.policy._returns import Index, ReturnEstimation, episode_mc_return_to_go
+from rlfast.policy._state import noting
 from rlfast.policy.acting import ActingPolicy
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
-from rlfast.utils import MultipleLRSchedulers, RunningMeanStd
+from rlfast.utils import MultipleLRSchedulers
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -40,15 +43,23 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
     """A policy that learns: :meth:`update` is sample, :meth:`process_fn`, :meth:`learn`, :meth:`post_process_fn`.
 
     Its ``state_dict`` has all that training goes on from: the networks' weights, and under ``_extra_state`` the state
-    of every optimizer, normaliser and exploration noise that is an attribute, of the learning rate scheduler and of the
-    random stream. A file with weights alone loads too, with a warning.
+    of every optimizer, schedule, normaliser, exploration noise and network in a list, the numbers, arrays and tensors
+    that have changed since the policy was made, and the random streams; whether they are attributes of the policy, of
+    its submodules or of objects it holds, or in lists and dicts of these. A file with weights alone loads too, with a
+    warning.
 
     :param action_space: see :class:`ActingPolicy`, as for ``observation_space``, ``action_scaling`` and
         ``action_bound_method``.
-    :param lr_scheduler: takes a step after each update. Default: None.
+    :param lr_scheduler: anything with a method ``step``, which is called after each update. Default: None.
     :raises ValueError: as :class:`ActingPolicy`.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = noting(cls.__init__)  # type: ignore[method-assign]
+
+    @noting
     def __init__(
         self,
         *,
@@ -58,8 +69,8 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         action_bound_method: Literal["clip", "tanh"] | None = "clip",
         lr_scheduler: TLearningRateScheduler | None = None,
     ) -> None:
-        if lr_scheduler is not None and not isinstance(lr_scheduler, TLearningRateScheduler):
-            raise TypeError(f"lr_scheduler must be one of torch's, MultipleLRSchedulers or None, got {lr_scheduler!r}")
+        if lr_scheduler is not None and not callable(getattr(lr_scheduler, "step", None)):
+            raise TypeError(f"lr_scheduler must have a method step, or be None, got {lr_scheduler!r}")
         super().__init__(
             action_space=action_space,
             observation_space=observation_space,
@@ -69,6 +80,8 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         self.lr_scheduler = lr_scheduler
         self.agent_id = 0
         self.updating = False
+        self._sampled_weight: Any = None  # while an update runs
+        self._networks_seen: tuple[tuple[nn.Module, ...], bool] = ((), True)
         self.register_load_state_dict_post_hook(_accept_weights_alone)  # type: ignore[no-untyped-call]
 
     def __class_getitem__(cls, _: Any) -> type[Self]:
@@ -115,22 +128,34 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         """
 
     def post_process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> None:
-        """Tell a prioritized buffer the new priorities.
+        """Tell a prioritized buffer, one with a method ``update_weight``, the new priorities.
 
-        :param batch: after :meth:`learn`. Nothing happens unless it has a ``weight``, which says that the buffer is
-            prioritized.
+        :param batch: after :meth:`learn`, which has left ``td_error`` or replaced ``weight``; else priorities stay, and
+            a warning says so.
         :param buffer: where it comes from.
         :param indices: as sampled; updates of rows overwritten since then are refused by the buffer.
         """
-        if "weight" not in batch:
+        if not hasattr(buffer, "update_weight"):
             return
-        if "td_error" not in batch:
+        error = batch.get("td_error")
+        if error is None:
+            error = self._replaced_weight(batch, buffer, indices)
+        if error is None:
             warnings.warn(
                 f"the buffer is prioritized, but {type(self).__name__}.learn sets no batch.td_error: priorities stay",
                 stacklevel=2,
             )
             return
-        buffer.update_weight(indices, batch.td_error)
+        buffer.update_weight(indices, error)
+
+    def _replaced_weight(self, batch: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
+        """Give what ``learn`` has put in the place of the importance weights; None if they are still there."""
+        weight = batch.get("weight")
+        if weight is None or weight is self._sampled_weight:
+            return None
+        before = np.asarray(buffer[indices].weight)
+        now = to_numpy(weight)
+        return None if now.shape == before.shape and np.allclose(now, before, rtol=1e-5, atol=0) else weight
 
     def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
         """Learn from one sample.
@@ -149,15 +174,14 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         self.updating = True
         try:
             batch = self.process_fn(cast("RolloutBatchProtocol", sample), buffer, indices)
-            weight = batch.get("weight")
+            vars(self)["_sampled_weight"] = batch.get("weight")  # not looked for among parameters
             stats: TrainingStats = as_stats(self.learn(batch, **kwargs), type(self).__name__)
-            if "td_error" not in batch and batch.get("weight") is not weight:
-                batch.td_error = batch.weight
             self.post_process_fn(batch, buffer, indices)
             if self.lr_scheduler is not None:
                 self.lr_scheduler.step()
         finally:
             self.updating = False
+            vars(self)["_sampled_weight"] = None
         stats.train_time, stats.sample_time = time.perf_counter() - start, sampled - start
         return stats
 
@@ -165,11 +189,15 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Give what ``state_dict`` holds besides weights."""
+        found = _state.find(self)
+        scheduler = getattr(self.lr_scheduler, "state_dict", None)
         return {
-            "optimizers": {name: optim.state_dict() for name, optim in self._optimizers().items()},
-            "lr_scheduler": None if self.lr_scheduler is None else self.lr_scheduler.state_dict(),
+            "optimizers": {name: optim.state_dict() for name, optim in found.optimizers.items()},
+            "lr_scheduler": None if scheduler is None else scheduler(),
             "random": self.random_state(),
-            "parts": {name: part.state_dict() for name, part in self._stateful().items()},
+            "torch_random": None if self._torch_rng is None else self._torch_rng.get_state(),
+            "parts": {name: part.state_dict() for name, part in found.parts.items()},
+            "values": _state.values_of(self),
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
@@ -177,40 +205,79 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
 
         :raises ValueError: if this policy has other optimizers or another scheduler; nothing is changed then.
         """
-        optimizers, parts = self._optimizers(), self._stateful()
-        if optimizers.keys() != state["optimizers"].keys():
-            raise ValueError(f"got the state of optimizers {[*state['optimizers']]}, this policy has {[*optimizers]}")
-        if (self.lr_scheduler is None) != (state["lr_scheduler"] is None):
+        found = _state.find(self)
+        if found.optimizers.keys() != state["optimizers"].keys():
+            raise ValueError(
+                f"got the state of optimizers {[*state['optimizers']]}, this policy has {[*found.optimizers]}"
+            )
+        if hasattr(self.lr_scheduler, "state_dict") is (state["lr_scheduler"] is None):
             raise ValueError("lr_scheduler: either the policy or the saved state has one, but not both")
-        if parts.keys() != state["parts"].keys():
-            raise ValueError(f"got the state of {[*state['parts']]}, this policy has {[*parts]}")
-        for name, optim in optimizers.items():
+        if found.parts.keys() != state["parts"].keys():
+            raise ValueError(f"got the state of {[*state['parts']]}, this policy has {[*found.parts]}")
+        for name, optim in found.optimizers.items():
             optim.load_state_dict(deepcopy(state["optimizers"][name]))  # it keeps the tensors, which may be in use
-        if self.lr_scheduler is not None:
+        if self.lr_scheduler is not None and state["lr_scheduler"] is not None:
             self.lr_scheduler.load_state_dict(deepcopy(state["lr_scheduler"]))
         self.set_random_state(state["random"])
-        for name, part in parts.items():
+        self._torch_rng = None
+        if state["torch_random"] is not None:
+            self._torch_rng = torch.Generator()
+            self._torch_rng.set_state(state["torch_random"].cpu())
+        for name, part in found.parts.items():
             part.load_state_dict(state["parts"][name])
+        _state.set_values(self, state["values"])
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        """Move to another device or dtype, as ``to`` asks, and the optimizers' states along with their parameters."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for optim in _state.find(self).optimizers.values():
+            if optim.state:
+                optim.load_state_dict(optim.state_dict())
+        return self
 
     def compiled(self, update: Callable[..., Any], *networks: nn.Module) -> CompiledUpdate:
         """Make one graph of an update, for policies with ``compile=True``.
 
         :param update: a method that takes and gives tensors.
         :param networks: what it computes with.
-        :raises ValueError: for a recurrent network or an unknown optimizer.
+        :raises ValueError: for a recurrent network, an unknown optimizer or a method of the algorithm that is replaced.
         """
+        self.check_graph_is_stock()
         check_compilable(*networks)
         return CompiledUpdate(update, self._all_optimizers)
 
+    def check_graph_is_stock(self) -> None:
+        """Refuse to learn by a graph that was made without what has replaced methods of the policy.
+
+        :raises ValueError: one is replaced, or there are hooks.
+        """
+        names = [name for name in self._stock if not name.startswith("map_action")]
+        if self._asks_itself(*names):
+            raise ValueError(
+                f"compile=True makes one graph of the algorithm's own methods, and {type(self).__name__} has replaced "
+                f"one of {', '.join(names)}, or has hooks: leave compile at False"
+            )
+
+    def _asks_itself(self, *names: str) -> bool:
+        """Whether learning must call the policy, because somebody listens to the calls or gives other answers.
+
+        :param names: of methods that matter besides ``forward``.
+        """
+        return bool(self.is_replaced("__call__", "forward", *names) or self._forward_hooks or self._forward_pre_hooks)
+
+    def _known_networks(self, *networks: nn.Module) -> bool:
+        """Whether networks are made of modules of this library and of torch, which take tensors as well as arrays."""
+        if self._networks_seen[0] != networks:
+            known = all(
+                type(module).__module__.startswith(("rlfast.", "torch."))
+                for network in networks
+                for module in network.modules()
+            )
+            vars(self)["_networks_seen"] = (networks, known)
+        return self._networks_seen[1]
+
     def _all_optimizers(self) -> list[torch.optim.Optimizer]:
-        return [*self._optimizers().values()]
-
-    def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        return {name: value for name, value in vars(self).items() if isinstance(value, torch.optim.Optimizer)}
-
-    def _stateful(self) -> dict[str, BaseNoise | RunningMeanStd]:
-        """Exploration noise and normalisers."""
-        return {name: value for name, value in vars(self).items() if isinstance(value, BaseNoise | RunningMeanStd)}
+        return [value for value in vars(self).values() if isinstance(value, torch.optim.Optimizer)]
 
 
 def _accept_weights_alone(policy: nn.Module, incompatible: Any) -> None:

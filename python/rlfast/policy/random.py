@@ -30,6 +30,8 @@ class RandomPolicy(BasePolicy):
     [1, 1]
     """
 
+    counts_from_zero = True
+
     def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":  # noqa: ARG002
         mask = action_mask(batch.obs)
         if mask is not None:

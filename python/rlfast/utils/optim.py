@@ -27,16 +27,17 @@ def adam(lr: float = 1e-3, **options: Any) -> OptimizerFactory:
 
 
 def make_optimizer(
-    optim: torch.optim.Optimizer | OptimizerFactory, parameters: Iterable[nn.Parameter]
+    optim: torch.optim.Optimizer | OptimizerFactory | None, parameters: Iterable[nn.Parameter]
 ) -> torch.optim.Optimizer:
     """Give an optimizer for these parameters.
 
-    :param optim: an optimizer, returned as it is, or a factory.
+    :param optim: an optimizer, or what has its methods, returned as it is; or a factory; or None, for who never steps.
     :param parameters: what a factory is called with.
-    :raises TypeError: it is neither.
+    :raises TypeError: it is something else.
     """
-    if isinstance(optim, torch.optim.Optimizer):
-        return optim
+    made = not isinstance(optim, type) and all(callable(getattr(optim, name, None)) for name in ("step", "zero_grad"))
+    if optim is None or made:
+        return optim  # type: ignore[return-value]
     if not callable(optim):
         raise TypeError(f"an optimizer must be one of torch's, or a function that makes one, got {optim!r}")
     return optim(parameters)
@@ -48,38 +49,59 @@ def optim_step(
     module: nn.Module | None = None,
     max_grad_norm: float | None = None,
 ) -> None:
-    """Do one step down the gradient: clear the gradients, ``loss.backward()``, clip if asked to, ``optim.step()``.
+    """Do one step down the gradient: clear the optimizer's gradients, ``loss.backward()``, clip if asked to, step.
 
-    Only the parameters that the optimizer holds get a gradient: an actor's loss costs no gradients of its critic.
+    All that the loss depends on gets a gradient, so that a second optimizer may step by it, too.
+
+    :param loss: scalar.
+    :param optim: holds the parameters that are moved.
+    :param module: whose gradients are clipped; None (default) for all that the optimizer holds.
+    :param max_grad_norm: largest Euclidean norm of these gradients together; None or 0 for no limit.
+    """
+    optim.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    if max_grad_norm:
+        clipped = _held(optim) if module is None else module.parameters()
+        nn.utils.clip_grad_norm_(clipped, max_grad_norm)
+    optim.step()
+
+
+def descend(loss: torch.Tensor, optim: Any, max_grad_norm: float | None = None) -> None:
+    """Do what :func:`optim_step` does, quicker, with gradients for the parameters that the optimizer holds alone: an
+    actor's loss costs no gradients of its critic.
+
     Within a graph of torch.compile, where the optimizer must be captured (:mod:`rlfast.utils.capture`), ``.grad`` stays
     as it is.
 
     :param loss: scalar.
     :param optim: holds the parameters that are moved.
-    :param module: clip the gradients of its parameters alone, as far as the optimizer holds them; None (default) for
-        all that it holds. Must be None within a graph.
-    :param max_grad_norm: largest Euclidean norm of all these gradients together; None or 0 for no limit.
+    :param max_grad_norm: largest Euclidean norm of all their gradients together; None or 0 for no limit.
+    :raises ValueError: there is no optimizer.
     """
     if torch.compiler.is_compiling():
-        assert module is None  # noqa: S101 (policies' own graphs alone come here)
-        optim.captured.descend(loss, max_grad_norm)  # type: ignore[attr-defined]
+        optim.captured.descend(loss, max_grad_norm)
         return
-    held = [p for group in optim.param_groups for p in group["params"]]
-    for p in held:  # what optim.zero_grad() does, at a tenth of its time
-        p.grad = None
+    if optim is None:
+        raise ValueError("a policy that was made with optim=None can act, but not learn: give it an optimizer")
+    if not isinstance(optim, torch.optim.Optimizer):  # something with its methods
+        optim_step(loss, optim, None, max_grad_norm)
+        return
+    held = _held(optim)
+    if type(optim).zero_grad is torch.optim.Optimizer.zero_grad:
+        for p in held:  # what optim.zero_grad() does, at a tenth of its time
+            p.grad = None
+    else:
+        optim.zero_grad()
     moved = [p for p in held if p.requires_grad]
     _backward(loss, moved)
-    if max_grad_norm:
-        clipped = moved if module is None else _common(moved, module)
-        if grads := [p.grad for p in clipped if p.grad is not None]:
-            _clip(grads, max_grad_norm)
+    if max_grad_norm and (grads := [p.grad for p in moved if p.grad is not None]):
+        _clip(grads, max_grad_norm)
     if not _step_fused(optim):
         optim.step()
 
 
-def _common(moved: list[torch.Tensor], module: nn.Module) -> list[torch.Tensor]:
-    own = {id(p) for p in module.parameters()}
-    return [p for p in moved if id(p) in own]
+def _held(optim: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [p for group in optim.param_groups for p in group["params"]]
 
 
 def _backward(loss: torch.Tensor, moved: list[torch.Tensor]) -> None:

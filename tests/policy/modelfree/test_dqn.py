@@ -44,7 +44,6 @@ class TestConstruction:
             ({"estimation_step": 0}, "estimation_step must be 1 or more"),
             ({"target_update_freq": -1}, "target_update_freq must be 0"),
             ({"reward_normalization": True}, "reward_normalization must be False"),
-            ({"action_space": Box(-1, 1)}, "needs a Discrete action space"),
         ],
     )
     def test_bad_options(self, make_dqn, options, match):
@@ -95,9 +94,24 @@ class TestForward:
         with pytest.raises(ValueError, match="no target network"):
             make_dqn(Table(self.VALUES))(observations([0]), model="model_old")
 
-    def test_a_model_of_another_width_is_refused(self, make_dqn):
-        with pytest.raises(ValueError, match="the model gives 2 values, but there are 3 actions"):
-            make_dqn(Table([[1.0, 2.0]]))(observations([0]))
+    @pytest.mark.parametrize("values", [[[1.0, 2.0]], [[0.0, 1.0, 2.0, 3.0]]])
+    def test_a_model_of_another_width_says_how_many_actions_there_are(self, make_dqn, values):
+        policy = make_dqn(Table(values))
+        with pytest.warns(UserWarning, match=f"the model gives {len(values[0])} values, but there are 3 actions"):
+            assert policy(observations([0])).act.tolist() == [len(values[0]) - 1]
+        policy(observations([0]))  # and says no more
+        policy.set_eps(1.0)
+        acts = policy.exploration_noise(np.zeros(500, np.int64), observations(np.zeros(500)))
+        assert set(acts) == set(range(len(values[0])))
+
+    def test_a_space_without_a_number_of_actions(self, make_dqn):
+        with pytest.warns(UserWarning, match="DQN chooses actions"):
+            policy = make_dqn(Table([[1.0, 2.0]]), action_space=Box(-1, 1))
+        policy.set_eps(0.5)
+        with pytest.raises(ValueError, match="not known before the first forward"):
+            policy.exploration_noise(np.zeros(1, np.int64), observations([0]))
+        policy(observations([0]))
+        assert policy.exploration_noise(np.zeros(9, np.int64), observations(np.zeros(9))).max() <= 1
 
     def test_the_model_is_called_as_tianshou_calls_it(self, make_dqn, make_buffer):
         class Plain(nn.Module):  # no **kwargs
@@ -150,10 +164,23 @@ class TestExploration:
         noisy = policy.exploration_noise(np.ones(20_000, np.int64), observations(np.zeros(20_000), mask))
         assert np.bincount(noisy, minlength=3) / 20_000 == pytest.approx([0.0, 0.5, 0.5], abs=0.02)
 
-    @pytest.mark.parametrize("eps", [-0.1, 1.5, float("nan")])
-    def test_eps_out_of_range(self, make_dqn, eps):
-        with pytest.raises(ValueError, match=r"eps must be in \[0, 1\]"):
-            make_dqn().set_eps(eps)
+    @pytest.mark.parametrize(("eps", "share"), [(-0.1, 0.0), (1.5, 2 / 3)])
+    @pytest.mark.parametrize("masked", [False, True])
+    def test_eps_out_of_range_counts_as_the_nearest_in_it(self, make_dqn, eps, share, masked):
+        policy = make_dqn()
+        policy.set_eps(eps)
+        obs = Batch(obs=np.zeros(3000), mask=np.ones((3000, 3), bool)) if masked else np.zeros(3000)
+        acts = policy.exploration_noise(np.zeros(3000, np.int64), Batch(obs=obs, info={}))
+        assert np.mean(acts != 0) == pytest.approx(share, abs=0.05)
+
+    def test_eps_that_is_no_number(self, make_dqn):
+        with pytest.raises(ValueError, match="eps must be a probability, got nan"):
+            make_dqn().set_eps(float("nan"))
+
+    def test_actions_that_are_a_batch_come_back_as_they_are(self, make_dqn):
+        policy, acts = make_dqn(), Batch(a=np.zeros(3), b=np.zeros(3))
+        policy.set_eps(1.0)
+        assert policy.exploration_noise(acts, observations(np.zeros(3))) is acts
 
     @pytest.mark.pitfall("E9")
     def test_seeds_decide_and_numpy_global_generator_stays(self, make_dqn):

@@ -56,7 +56,6 @@ class TestConstruction:
         ("options", "match"),
         [
             ({"action_space": Discrete(3)}, "SAC needs a Box action space, got Discrete"),
-            ({"action_space": Box(-1, 1, (3,))}, "the actor gives 2 numbers, but .* needs 3"),
             ({"action_bound_method": "tanh"}, "SAC squashes actions itself"),
             ({"action_bound_method": ""}, "action_bound_method must be"),
             ({"action_space": Box(-np.inf, np.inf, (2,))}, "finite bounds"),
@@ -64,13 +63,23 @@ class TestConstruction:
             ({"gamma": -0.1}, "gamma must be in"),
             ({"estimation_step": 0}, "estimation_step must be 1 or more"),
             ({"alpha": -1.0}, "alpha must be 0 or more, got -1.0"),
-            ({"critic2": Critic(Net(4, 2, hidden_sizes=[8], concat=True))}, "critic2 and critic2_optim together"),
-            ({"critic2_optim": adam()}, "critic2 and critic2_optim together"),
         ],
     )
     def test_bad_options(self, options, match):
         with pytest.raises(ValueError, match=match):
             make_sac(**options)
+
+    def test_an_optimizer_for_a_critic_that_is_not_given(self):
+        optim = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1)
+        with pytest.raises(ValueError, match="critic2_optim holds no parameters of the critic2 that is made here"):
+            make_sac(critic2_optim=optim)
+        assert make_sac(critic2_optim=adam(0.5)).critic2_optim.defaults["lr"] == 0.5
+
+    def test_a_second_critic_without_an_optimizer(self):
+        critic2 = Critic(Net(4, 2, hidden_sizes=[5], concat=True))
+        policy = make_sac(critic2=critic2, lr=0.125)
+        assert policy.critic2_optim.defaults["lr"] == 0.125
+        assert policy.critic2_optim.param_groups[0]["params"] == [*critic2.parameters()]
 
     def test_the_second_critic_is_no_twin_in_its_weights(self):
         # equal at the start, both would stay equal for ever, and the smaller of them would be no safer
@@ -115,6 +124,97 @@ class TestAlpha:
         assert stats.alpha == pytest.approx(math.exp(log_alpha.item()))
         assert policy.alpha == pytest.approx(stats.alpha)
 
+    def test_what_scripts_ask_of_a_learned_one(self):
+        log_alpha = torch.full((1,), -1.0, requires_grad=True)
+        policy = make_sac(alpha=[-2.0, log_alpha, torch.optim.SGD([log_alpha], lr=0.5)])
+        assert policy.log_alpha is log_alpha
+        assert torch.equal(policy.alpha, log_alpha.detach().exp())
+        assert not policy.alpha.requires_grad
+        policy.target_entropy = -3
+        assert policy.target_entropy == policy.temperature.target_entropy == -3.0
+        policy.alpha = policy.alpha  # as a learn written for Tianshou ends: changes nothing, not by rounding either
+        assert log_alpha.item() == -1.0
+        policy.alpha = torch.tensor([0.5])
+        assert policy.alpha.item() == pytest.approx(0.5)
+        assert policy.log_alpha is log_alpha
+        with pytest.raises(ValueError, match=r"a learned alpha must be above 0, got 0\.0"):
+            policy.alpha = 0.0
+
+    def test_a_fixed_one_can_be_annealed(self, make_rows):
+        policy = make_sac(alpha=0.5)
+        policy.alpha = 0.25
+        assert policy.alpha == 0.25
+        assert policy.update(16, make_rows()).alpha == 0.25
+        other = make_sac(alpha=0.5)
+        other.load_state_dict(policy.state_dict())
+        assert other.alpha == 0.25
+        with pytest.raises(ValueError, match="alpha must be 0 or more, got -1"):
+            policy.alpha = -1
+        assert not hasattr(policy, "log_alpha")
+        assert not hasattr(policy, "target_entropy")
+
+    @pytest.mark.parametrize("kind", ["tensor", "parameter", "number"])
+    def test_it_moves_with_the_policy_and_learns_on(self, make_rows, kind):
+        made = {"tensor": torch.zeros(1, requires_grad=True), "parameter": nn.Parameter(torch.zeros(1)), "number": 0.0}
+        log_alpha = made[kind]
+        policy = make_sac(alpha=(-2.0, log_alpha, adam(0.1) if kind == "number" else adam(0.1)([log_alpha])))
+        held = policy.log_alpha
+        policy.update(16, make_rows())
+        before = held.item()
+        policy.double()
+        assert policy.log_alpha is held
+        assert held.dtype == torch.float64
+        assert held.item() == before
+        stats = policy.update(16, make_rows())
+        assert held.item() != before
+        assert stats.alpha == pytest.approx(math.exp(held.item()))
+        assert "temperature.log_alpha" in policy.state_dict()
+
+    def test_an_own_learn_as_it_is_written_for_tianshou(self, make_rows):
+        """Its names are there, and it ends with the weights of ours."""
+
+        class Own(SACPolicy):
+            def learn(self, batch, *args, **kwargs):
+                td1, critic1_loss = self._mse_optimizer(batch, self.critic, self.critic_optim)
+                td2, critic2_loss = self._mse_optimizer(batch, self.critic2, self.critic2_optim)
+                batch.weight = (td1 + td2) / 2.0
+                result = self(batch)
+                q = torch.min(self.critic(batch.obs, result.act), self.critic2(batch.obs, result.act)).flatten()
+                actor_loss = (self.alpha * result.log_prob.flatten() - q).mean()
+                self.actor_optim.zero_grad()
+                actor_loss.backward()
+                self.actor_optim.step()
+                log_prob = result.log_prob.detach() + self.target_entropy
+                alpha_loss = -(self.log_alpha * log_prob).mean()
+                self.alpha_optim.zero_grad()
+                alpha_loss.backward()
+                self.alpha_optim.step()
+                self.alpha = self.log_alpha.detach().exp()
+                self.sync_weight()
+                losses = {"critic1_loss": critic1_loss.item(), "critic2_loss": critic2_loss.item()}
+                return SACTrainingStats(actor_loss=actor_loss.item(), **losses, alpha=self.alpha.item())
+
+        def learned(kind):
+            torch.manual_seed(0)
+            log_alpha = torch.zeros(1, requires_grad=True)
+            critics = [Critic(Net(4, 2, hidden_sizes=[8], concat=True)) for _ in range(2)]
+            policy = kind(
+                actor=ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True, conditioned_sigma=True),
+                critic=critics[0],
+                critic2=critics[1],
+                **dict.fromkeys(("actor_optim", "critic_optim", "critic2_optim"), adam(0.01)),
+                action_space=SPACE,
+                alpha=(-2.0, log_alpha, torch.optim.Adam([log_alpha], lr=0.1)),
+            )
+            buffer = make_rows(prioritized=True)
+            for _ in range(4):
+                policy.update(16, buffer)
+            return weights(policy), buffer.priorities
+
+        (own, own_priorities), (ours, our_priorities) = learned(Own), learned(SACPolicy)
+        torch.testing.assert_close(own, ours)
+        np.testing.assert_allclose(own_priorities, our_priorities, rtol=1e-4)
+
     @pytest.mark.parametrize(("log_prob", "sign"), [(5.0, 1), (-5.0, -1)])
     def test_it_grows_while_there_is_too_little_entropy(self, log_prob, sign):
         alpha = AutoAlpha(-2.0, 0.0, lambda p: torch.optim.SGD(p, lr=0.1))
@@ -150,6 +250,26 @@ class TestForward:
         assert torch.allclose(policy.eval()(self.BATCH).act, mean)
         assert not torch.allclose(make_sac(deterministic_eval=False).eval()(self.BATCH).act, mean)
 
+    def test_logits_are_means_and_deviations_in_one_tensor(self):
+        policy = make_sac()
+        mean, std = policy.actor(self.BATCH.obs)[0]
+        assert torch.equal(policy(self.BATCH).logits, torch.stack([mean, std]))
+
+    @pytest.mark.pitfall("E9")
+    def test_seeds_repeat_actions_and_leave_torchs_generator_alone(self):
+        policy = make_sac()
+
+        def acts(seed):
+            policy.seed(seed)
+            return torch.stack([policy(self.BATCH).act for _ in range(3)])
+
+        before = torch.get_rng_state()
+        first = acts(0)
+        assert torch.equal(acts(0), first)
+        assert not torch.equal(acts(1), first)
+        assert not torch.equal(first[0], first[1])
+        assert torch.equal(torch.get_rng_state(), before)
+
     def test_the_log_probability_is_that_of_the_action(self):
         result = make_sac()(self.BATCH)
         assert torch.allclose(result.dist.log_prob(result.act), result.log_prob.flatten(), atol=1e-3)
@@ -159,6 +279,13 @@ class TestForward:
         assert policy(self.BATCH).act.shape == (100, 1, 2)
         assert policy.compute_action(self.BATCH.obs[0]).shape == (1, 2)
         assert np.isfinite(policy.update(16, make_rows()).actor_loss)
+
+    def test_noise_may_be_any_function_of_the_shape(self):
+        policy = make_sac(exploration_noise=np.ones)
+        assert policy.exploration_noise(np.zeros((3, 2), np.float32), self.BATCH).tolist() == [[1.0, 1.0]] * 3
+        tensor = torch.zeros(3, 2)
+        with pytest.warns(UserWarning, match="noise is added to arrays, not to a Tensor"):
+            assert policy.exploration_noise(tensor, self.BATCH) is tensor
 
     def test_exploration_noise_only_where_it_is_set(self):
         act = np.zeros((1000, 2), np.float32)

@@ -12,14 +12,16 @@ from rlfast.data.batch import wrap
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, value_loss
-from rlfast.policy._checks import check_gamma, check_networks, check_output
+from rlfast.policy._checks import check_gamma, check_networks, check_output, whole
+from rlfast.policy._dist_fn import draw, takes_a_tuple
 from rlfast.policy._hidden import add_stored_state
+from rlfast.policy._replaced import stock
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
 from rlfast.utils import RunningMeanStd
-from rlfast.utils.checks import check_function, check_integer, check_number
+from rlfast.utils.checks import check_function, check_number
 from rlfast.utils.net._shared import shared_features
-from rlfast.utils.net.common import ActorCritic, device_of
-from rlfast.utils.optim import OptimizerFactory, make_optimizer, optim_step
+from rlfast.utils.net.common import ActorCritic, device_of, dtype_of
+from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -42,6 +44,7 @@ class PPOTrainingStats(TrainingStats):
 TPPOTrainingStats = TypeVar("TPPOTrainingStats", bound=PPOTrainingStats)
 
 
+@stock("__call__", "forward")
 class PPOPolicy(BasePolicy):
     r"""Proximal policy optimization (Schulman et al., arXiv:1707.06347).
 
@@ -51,23 +54,28 @@ class PPOPolicy(BasePolicy):
     (equation 9), in ``repeat`` passes over a roll-out, whose advantages are estimated by :func:`rlfast.functional.gae`;
     see :func:`rlfast.functional.clipped_surrogate_loss` and :func:`rlfast.functional.value_loss` for the parts.
 
+    A subclass that overrides :meth:`forward` or ``_compute_returns(batch, buffer, indices)`` learns through them, and
+    so does a policy to which hooks or a method of its own are given.
+
     :param actor: called as ``actor(obs, state=..., info=...)``; gives the arguments of ``dist_fn`` (a tuple of several,
         or one tensor), and the next hidden state.
     :param critic: called as ``critic(obs)``; gives values ``[B, 1]``.
     :param optim: optimizes both: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`, called with their
-        parameters.
+        parameters; None for a policy that only acts.
     :param dist_fn: makes the distribution over actions, such as :class:`rlfast.functional.Categorical` of logits,
-        ``torch.distributions.Categorical`` of probabilities, or :class:`rlfast.functional.DiagonalNormal`.
+        ``torch.distributions.Categorical`` of probabilities, or :class:`rlfast.functional.DiagonalNormal`. Of the tuple
+        that an actor may give it takes the elements; or, if it has one parameter only, the tuple.
     :param action_space: of one environment.
     :param eps_clip: :math:`\epsilon`, how far the ratio of probabilities counts. Default: 0.2.
-    :param dual_clip: bound of the loss where the advantage is negative (arXiv:1912.09729), above 1. Default: None.
+    :param dual_clip: bound of the loss where the advantage is negative (arXiv:1912.09729), above 1; 0 or None
+        for none. Default: None.
     :param value_clip: whether the critic's step is clipped by ``eps_clip``, too. Default: False.
     :param advantage_normalization: whether advantages have mean 0 and deviation 1 in each minibatch. Default: True.
     :param recompute_advantage: whether they are estimated anew before each pass (arXiv:2006.05990, section 3.5).
         Default: False.
     :param vf_coef: :math:`c_v`. Default: 0.5.
     :param ent_coef: :math:`c_e`. Default: 0.01.
-    :param max_grad_norm: largest Euclidean norm of the gradient of all that ``optim`` holds; None for no limit.
+    :param max_grad_norm: largest Euclidean norm of the gradient of all that ``optim`` holds; 0 or None for no limit.
         Default: None.
     :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
     :param max_batchsize: most rows that the networks are asked about at once while a roll-out is prepared. Default:
@@ -82,8 +90,7 @@ class PPOPolicy(BasePolicy):
     :param action_bound_method: how actions are brought into [-1, 1] before: ``"clip"`` (default), ``"tanh"``, or None.
     :param lr_scheduler: takes a step after each update. Default: None.
     :param compile: whether a gradient step becomes one graph; see :class:`DQNPolicy`. Default: False.
-    :raises ValueError: for a value out of range, scaling of anything but a Box with finite bounds, or an actor of
-        another width than the actions'.
+    :raises ValueError: for a value out of range, or scaling of anything but a Box with finite bounds.
 
     >>> from rlfast.data import Batch
     >>> from rlfast.functional import Categorical
@@ -102,12 +109,14 @@ class PPOPolicy(BasePolicy):
     torch.Size([5])
     """
 
+    counts_from_zero = True
+
     def __init__(
         self,
         *,
         actor: nn.Module,
         critic: nn.Module,
-        optim: torch.optim.Optimizer | OptimizerFactory,
+        optim: torch.optim.Optimizer | OptimizerFactory | None,
         dist_fn: TDistFn,
         action_space: gym.Space[Any],
         eps_clip: float = 0.2,
@@ -135,14 +144,14 @@ class PPOPolicy(BasePolicy):
             check_number(name, value)
         check_number("dual_clip", dual_clip, optional=True)
         check_number("max_grad_norm", max_grad_norm, optional=True)
-        check_integer("max_batchsize", max_batchsize)
+        max_batchsize = whole("max_batchsize", max_batchsize)
         check_gamma("discount_factor", discount_factor)
         check_gamma("gae_lambda", gae_lambda)
-        if not eps_clip > 0:
-            raise ValueError(f"eps_clip must be above 0, got {eps_clip}")
-        if dual_clip is not None and not dual_clip > 1:
+        if not eps_clip >= 0:
+            raise ValueError(f"eps_clip must be 0 or more, got {eps_clip}")
+        if dual_clip and not dual_clip > 1:
             raise ValueError(f"dual_clip must be above 1, or None for no second clip, got {dual_clip}")
-        if max_grad_norm is not None and not max_grad_norm > 0:
+        if max_grad_norm is not None and not max_grad_norm >= 0:
             raise ValueError(f"max_grad_norm must be above 0, or None for no limit, got {max_grad_norm}")
         if max_batchsize < 1:
             raise ValueError(f"max_batchsize must be 1 or more, got {max_batchsize}")
@@ -157,7 +166,8 @@ class PPOPolicy(BasePolicy):
         self.actor, self.critic = actor, critic
         self.optim = make_optimizer(optim, ActorCritic(actor, critic).parameters())
         self.dist_fn = dist_fn
-        self.eps_clip, self.dual_clip, self.value_clip = eps_clip, dual_clip, value_clip
+        self._dist_call = (dist_fn, takes_a_tuple(dist_fn))
+        self.eps_clip, self.dual_clip, self.value_clip = eps_clip, dual_clip or None, value_clip
         self.norm_adv, self.recompute_adv, self.rew_norm = (
             advantage_normalization,
             recompute_advantage,
@@ -168,8 +178,10 @@ class PPOPolicy(BasePolicy):
         self.max_batchsize = max_batchsize
         self.deterministic_eval = deterministic_eval
         self.ret_rms = RunningMeanStd()
+        self._eps = 1e-8  # added to a variance that is divided by
         self._compiled = self.compiled(self._gradient_step, actor, critic) if compile else None
-        self._rollout: tuple[ReplayBuffer, Index] | None = None  # for recomputed advantages
+        self._buffer: ReplayBuffer | None = None  # of a roll-out whose advantages are recomputed
+        self._indices: Index | None = None
 
     # -- acting --------------------------------------------------------------------------------------------------------
 
@@ -183,16 +195,30 @@ class PPOPolicy(BasePolicy):
 
         :param batch: has ``obs`` and ``info``.
         :param state: hidden state of the actor.
-        :return: ``act``, ``[B, ...]``; ``dist``, their distribution; ``logits``, what the actor gave; ``state``, the
-            next hidden state.
+        :return: ``act``, ``[B, ...]``; ``dist``, their distribution; ``logits``, what the actor gave, several tensors
+            of one shape stacked; ``state``, the next hidden state.
         """
         logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
         dist = self._dist(logits)
-        act = dist.mode if self.deterministic_eval and not self.training else dist.sample()
+        act = dist.mode if self.deterministic_eval and not self.training else draw(dist, self._torch_rng)
+        if isinstance(logits, tuple) and len({part.shape for part in logits}) == 1:
+            logits = torch.stack(logits)
         return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
     def _dist(self, logits: Any) -> torch.distributions.Distribution:
-        return self.dist_fn(*logits) if isinstance(logits, tuple) else self.dist_fn(logits)
+        if not isinstance(logits, tuple):
+            return self.dist_fn(logits)
+        if self._dist_call[0] is not self.dist_fn:
+            self._dist_call = (self.dist_fn, takes_a_tuple(self.dist_fn))
+        return self.dist_fn(logits) if len(logits) > 1 and self._dist_call[1] else self.dist_fn(*logits)
+
+    @property
+    def _actor_critic(self) -> ActorCritic:
+        return ActorCritic(self.actor, self.critic)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the roll-out out of copies: it is the whole buffer."""
+        return {**vars(self), "_buffer": None, "_indices": None}
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -203,20 +229,32 @@ class PPOPolicy(BasePolicy):
         :return: with ``v_s``, ``returns``, ``adv`` and ``logp_old``, each ``[B]``.
         """
         rollout = cast("Any", batch)
-        rollout.obs = to_torch(batch.obs, device=self._device)
-        rollout.obs_next = to_torch(batch.obs_next, device=self._device)
+        if self._takes_tensors:
+            rollout.obs = to_torch(batch.obs, device=self._device)
+            rollout.obs_next = to_torch(batch.obs_next, device=self._device)
         rollout.act = to_torch(batch.act, device=self._device)
         add_stored_state(rollout, buffer, indices)
         if self.recompute_adv:
-            self._rollout = (buffer, indices)
-        self._add_returns(rollout, buffer, indices)
+            self._buffer, self._indices = buffer, indices
+        rollout = self._compute_returns(rollout, buffer, indices)
         with torch.no_grad():
-            parts = [
-                self._log_prob(rollout.obs[part], _rows(rollout.get("state"), part), rollout.act[part])
-                for part in self._parts(len(indices))
-            ]
-        rollout.logp_old = torch.cat(parts)
+            if self._asks_itself():
+                dist = cast("Any", self(rollout, rollout.get("state"))).dist
+                rollout.logp_old = dist.log_prob(rollout.act)
+            else:
+                parts = [
+                    self._log_prob(rollout.obs[part], _rows(rollout.get("state"), part), rollout.act[part])
+                    for part in self._parts(len(indices))
+                ]
+                rollout.logp_old = torch.cat(parts)
         return cast("LogpOldProtocol", rollout)
+
+    def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
+        """Learn from one roll-out; see :meth:`BasePolicy.update`."""
+        try:
+            return super().update(sample_size, buffer, **kwargs)
+        finally:
+            self._buffer = self._indices = None
 
     def learn(
         self,
@@ -232,18 +270,34 @@ class PPOPolicy(BasePolicy):
         :param batch_size: rows in a minibatch; the last one takes the rest along. None for all rows.
         :param repeat: passes, each in an order of its own.
         """
-        rollout = cast("Any", batch)
+        rollout = self._as_tensors(batch)
         losses: list[torch.Tensor] = []
-        gradient_step = self._gradient_step if self._compiled is None else self._compiled
         for step in range(repeat):
-            if step and self._rollout is not None:
-                self._add_returns(rollout, *self._rollout)
-            for rows in self._minibatches(rollout, batch_size):
-                with shared_features():
-                    losses += gradient_step(*rows)
+            if step and self._buffer is not None and self._indices is not None:
+                rollout = self._as_tensors(self._compute_returns(rollout, self._buffer, self._indices))
+            losses += self._pass_over(rollout, batch_size)
         columns = torch.stack(losses).view(-1, 4).T.tolist()  # the one time that the device is waited for
         loss, clip_loss, vf_loss, ent_loss = map(SequenceSummaryStats.from_sequence, columns)
         return PPOTrainingStats(loss=loss, clip_loss=clip_loss, vf_loss=vf_loss, ent_loss=ent_loss)
+
+    def _pass_over(self, rollout: Any, batch_size: int | None) -> list[torch.Tensor]:
+        """Do a gradient step for each minibatch, and give its four losses."""
+        losses: list[torch.Tensor] = []
+        if self._compiled is not None:
+            self.check_graph_is_stock()
+        elif self._asks_itself():
+            order = self.rng.permutation(len(rollout.returns))
+            for part in _minibatches_of(len(order), batch_size):
+                minibatch = rollout[order[part]]
+                dist = self(minibatch, minibatch.get("state")).dist
+                columns = [minibatch[name] for name in ("act", "logp_old", "adv", "returns", "v_s")]
+                losses += self._descend(dist, minibatch.obs, *columns)
+            return losses
+        gradient_step = self._gradient_step if self._compiled is None else self._compiled
+        for rows in self._minibatches(rollout, batch_size):
+            with shared_features():
+                losses += gradient_step(*rows)
+        return losses
 
     def _gradient_step(
         self,
@@ -256,6 +310,18 @@ class PPOPolicy(BasePolicy):
         v_s_B: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         dist = self._dist(self.actor(obs, state=state, info={})[0])
+        return self._descend(dist, obs, act, logp_old_B, adv_B, returns_B, v_s_B)
+
+    def _descend(
+        self,
+        dist: torch.distributions.Distribution,
+        obs: Any,
+        act: torch.Tensor,
+        logp_old_B: torch.Tensor,
+        adv_B: torch.Tensor,
+        returns_B: torch.Tensor,
+        v_s_B: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
         if self.norm_adv:
             adv_B = normalize(adv_B)
         clip_loss = clipped_surrogate_loss(dist.log_prob(act), logp_old_B, adv_B, self.eps_clip, self.dual_clip)
@@ -266,27 +332,42 @@ class PPOPolicy(BasePolicy):
         loss = clip_loss + self.vf_coef * vf_loss
         if self.ent_coef:
             loss = loss - self.ent_coef * ent_loss
-        optim_step(loss, self.optim, max_grad_norm=self.max_grad_norm)
+        descend(loss, self.optim, self.max_grad_norm)
         return loss.detach(), clip_loss.detach(), vf_loss.detach(), ent_loss.detach()
+
+    def _as_tensors(self, batch: Any) -> Any:
+        """Make tensors of what a ``process_fn`` of others has left as arrays."""
+        for name in ("act", "logp_old", "adv", "returns", "v_s"):
+            value = batch[name]
+            if not isinstance(value, torch.Tensor):
+                batch[name] = to_torch(value, None if name == "act" else dtype_of(self.critic), self._device)
+        return batch
+
+    @property
+    def _takes_tensors(self) -> bool:
+        """Whether the networks take tensors as observations; those of others are written for what buffers give."""
+        if self._compiled is not None:
+            return True
+        return self._known_networks(self.actor, self.critic) and not self._asks_itself()
 
     def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[list[Any]]:
         """Give the columns of each minibatch, in random order, as :meth:`_gradient_step` takes them."""
         size = len(rollout.returns)
-        order = torch.as_tensor(self.rng.permutation(size), device=self._device)
+        order = self.rng.permutation(size)
+        order_here = torch.as_tensor(order, device=self._device)
         names = ("obs", "state", "act", "logp_old", "adv", "returns", "v_s")
-        shuffled = [_rows(rollout.get(name), order) for name in names]
-        starts = range(0, max(size - (batch_size or size), 0) + 1, batch_size or size)
-        for start in starts:
-            stop = size if start == starts[-1] else start + starts.step
-            yield [_rows(column, slice(start, stop)) for column in shuffled]
+        columns = [rollout.get(name) for name in names]
+        shuffled = [_rows(c, order_here if isinstance(c, torch.Tensor) else order) for c in columns]
+        for part in _minibatches_of(size, batch_size):
+            yield [_rows(column, part) for column in shuffled]
 
-    def _add_returns(self, rollout: Any, buffer: "ReplayBuffer", indices: Index) -> None:
-        """Add ``v_s``, ``returns`` and ``adv``: tensors ``[B]``."""
+    def _compute_returns(self, rollout: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
+        """Add ``v_s``, ``returns`` and ``adv``: tensors ``[B]``; the method that subclasses override."""
         with torch.no_grad():
             parts = [*self._parts(len(indices))]
             rollout.v_s = torch.cat([self.critic(rollout.obs[part]).flatten() for part in parts])
             next_value = torch.cat([self.critic(rollout.obs_next[part]).flatten() for part in parts])
-        scale = np.sqrt(self.ret_rms.var + self.ret_rms.eps).item() if self.rew_norm else 1.0
+        scale = np.sqrt(self.ret_rms.var + self._eps).item() if self.rew_norm else 1.0
         values, next_values = torch.stack([rollout.v_s, next_value]).double().mul(scale).cpu().numpy()
         returns, advantage = self.compute_episodic_return(
             rollout, buffer, indices, next_values, values, self.gamma, self.gae_lambda
@@ -296,6 +377,7 @@ class PPOPolicy(BasePolicy):
         )
         if self.rew_norm:
             self.ret_rms.update(returns)
+        return rollout
 
     def _log_prob(self, obs: Any, state: Any, act: torch.Tensor) -> torch.Tensor:
         return self._dist(self.actor(obs, state=state, info={})[0]).log_prob(act)
@@ -306,6 +388,13 @@ class PPOPolicy(BasePolicy):
     @property
     def _device(self) -> torch.device:
         return device_of(self.actor) or torch.device("cpu")
+
+
+def _minibatches_of(size: int, batch_size: int | None) -> Iterator[slice]:
+    """Cut rows into minibatches, of which the last takes the rest along."""
+    starts = range(0, max(size - (batch_size or size), 0) + 1, batch_size or size)
+    for start in starts:
+        yield slice(start, size if start == starts[-1] else start + starts.step)
 
 
 def _rows(column: Any, rows: Any) -> Any:

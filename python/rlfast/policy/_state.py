@@ -1,0 +1,282 @@
+"""Which of a policy's attributes are training state, wherever they hang: in lists, dicts, submodules and objects."""
+
+import inspect
+import sys
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import ModuleType
+from typing import Any, NamedTuple, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import nn
+
+_ATOMS = (type(None), bool, int, float, str)
+_KINDS = "biuf"
+_TORCHS_OWN = frozenset(vars(nn.Module()))  # what every module has: parameters, hooks and the like
+_SKIPPED = _TORCHS_OWN | {
+    *("_rng", "_torch_rng", "lr_scheduler"),  # which have their own places in the state
+    *("_lagged", "_made_with", "_networks_seen", "_sampled_weight", "updating"),
+}
+_FOREIGN = sys.stdlib_module_names | {"torch", "numpy", "gymnasium", "envpool", "ray", "pettingzoo", "wandb"}
+_DEEPEST = 6  # levels below the policy: who goes deeper is not in a policy any more
+_OURS = ("rlfast.data", "rlfast.env", "rlfast.trainer", "rlfast.experiment", "rlfast.utils.logger")
+
+Values: TypeAlias = dict[str, Any]
+
+
+class Slot(NamedTuple):
+    """Where a value is."""
+
+    owner: Any
+    """An object, a list or a dict."""
+    name: Any
+    """Of an attribute, an index or a key."""
+    value: Any
+
+
+class Found(NamedTuple):
+    """All training state of a policy but weights and random streams, by its place, such as ``critic_optims.0``."""
+
+    optimizers: dict[str, torch.optim.Optimizer]
+    parts: dict[str, Any]
+    """What has ``state_dict`` and ``load_state_dict``: schedules, normalisers, noise, networks in lists."""
+    slots: dict[str, Slot]
+    """Numbers, arrays, tensors and containers of them."""
+
+
+def find(policy: nn.Module) -> Found:
+    """Look through a policy."""
+    found = Found({}, {}, {})
+    registered = {id(module) for module in policy.modules()}
+    seen = {id(policy), *map(id, policy.parameters()), *map(id, policy.buffers())}
+    todo = deque([(policy, "", 0)])
+    while todo:
+        owner, path, depth = todo.popleft()
+        for name, value in [*_items(owner)]:
+            place = f"{path}{name}"
+            if _is_plain(value):
+                if not isinstance(value, torch.Tensor) or id(value) not in seen:
+                    found.slots[place] = Slot(owner, name, value)
+            elif id(value) not in seen:
+                seen.add(id(value))
+                if not _keep(found, place, value, registered) and depth < _DEEPEST:
+                    todo.append((value, f"{place}.", depth + 1))
+    return found
+
+
+def _keep(found: Found, place: str, value: Any, registered: set[int]) -> bool:
+    """Add what is a part by itself to what was found.
+
+    :return: whether there is nothing more to find in it.
+    """
+    if isinstance(value, torch.optim.Optimizer):
+        found.optimizers[place] = value
+        return True
+    if isinstance(value, nn.Module) and id(value) in registered:
+        return type(value).get_extra_state is not nn.Module.get_extra_state  # it writes its state down itself
+    if isinstance(value, list | tuple | dict | deque):
+        return False
+    if isinstance(value, np.random.Generator | torch.Generator):
+        found.parts[place] = _Stream(value)
+        return True
+    if _is_foreign(value):
+        return True
+    if all(callable(getattr(value, name, None)) for name in ("state_dict", "load_state_dict")):
+        found.parts[place] = value
+        return True
+    return not hasattr(value, "__dict__")
+
+
+class _Stream:
+    """A random stream, with the methods that other parts have."""
+
+    def __init__(self, stream: np.random.Generator | torch.Generator) -> None:
+        self._stream = stream
+
+    def state_dict(self) -> dict[str, Any]:
+        if isinstance(self._stream, torch.Generator):
+            return {"torch": self._stream.get_state()}
+        return {"numpy": dict(self._stream.bit_generator.state)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if isinstance(self._stream, torch.Generator):
+            self._stream.set_state(state["torch"])
+        else:
+            self._stream.bit_generator.state = state["numpy"]
+
+
+def _items(owner: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(owner, nn.Module):
+        if not type(owner).__module__.startswith("torch."):
+            yield from ((name, value) for name, value in vars(owner).items() if name not in _SKIPPED)
+        yield from owner._modules.items()  # noqa: SLF001
+    elif isinstance(owner, dict):
+        yield from owner.items()
+    elif isinstance(owner, list | tuple | deque):
+        yield from enumerate(owner)
+    else:
+        yield from ((name, value) for name, value in vars(owner).items() if name != "_rng")
+
+
+def _is_foreign(value: Any) -> bool:
+    """Whether it is something that a policy only knows of: functions, environments, buffers, loggers."""
+    if isinstance(value, type | ModuleType | gym.Env | gym.Space) or inspect.isroutine(value):
+        return True
+    home = type(value).__module__
+    if isinstance(value, torch.optim.lr_scheduler.LRScheduler | nn.Module):
+        return False
+    return home.partition(".")[0] in _FOREIGN or home.startswith(_OURS)
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    if type(value) in _ATOMS:
+        return True
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind in _KINDS
+    if isinstance(value, torch.Tensor):
+        return not (depth and isinstance(value, nn.Parameter))
+    if depth > _DEEPEST or type(value) not in (list, tuple, deque, dict):
+        return False
+    if isinstance(value, dict):
+        return all(type(key) in _ATOMS and _is_plain(entry, depth + 1) for key, entry in value.items())
+    return all(_is_plain(entry, depth + 1) for entry in value)
+
+
+# -- what has changed since a policy was made ------------------------------------------------------------------------
+
+
+def noting(construct: Callable[..., None]) -> Callable[..., None]:
+    """Let a constructor of policies, when the outermost one returns, note the values that the policy is made with."""
+
+    @wraps(construct)
+    def init(policy: Any, *args: Any, **kwargs: Any) -> None:
+        outermost = "_made_with" not in vars(policy)
+        vars(policy).setdefault("_made_with", {})
+        construct(policy, *args, **kwargs)
+        if outermost:
+            vars(policy)["_made_with"] = {place: _mark(slot.value) for place, slot in find(policy).slots.items()}
+
+    return init
+
+
+def values_of(policy: nn.Module) -> dict[str, Values]:
+    """Write down the values that have changed since the policy was made, and the single numbers that have not.
+
+    Arguments of the constructor are no training state, and a policy that goes on from this keeps its own.
+    """
+    made: Values = vars(policy).get("_made_with", {})
+    slots = find(policy).slots
+    changed = {place: s for place, s in slots.items() if place not in made or made[place] != _mark(s.value)}
+    return {
+        "changed": {place: _written(slot.value) for place, slot in changed.items()},
+        "made_with": {
+            place: slot.value for place, slot in slots.items() if place not in changed and type(slot.value) in _ATOMS
+        },
+    }
+
+
+def set_values(policy: nn.Module, state: dict[str, Values]) -> None:
+    """Take over what :func:`values_of` gave; a number that had not changed there is set back where it has here."""
+    made: Values = vars(policy).get("_made_with", {})
+    slots = find(policy).slots
+    for place, value in state["made_with"].items():
+        if place in slots and place in made and made[place] != _mark(slots[place].value):
+            _put(slots[place], value)
+    for place, written in state["changed"].items():
+        slot = slots.get(place) or _new_slot(policy, place)
+        if slot is not None:
+            _put(slot, _read(written, slot.value))
+
+
+def _mark(value: Any) -> Any:
+    """Something that is equal only as long as the value is."""
+    if type(value) in _ATOMS:
+        return (type(value), repr(value))  # of NaN, too
+    if isinstance(value, torch.Tensor):
+        flat = value.detach().cpu().reshape(-1)
+        return (str(value.dtype), tuple(value.shape), zlib.crc32(flat.view(torch.uint8).numpy().tobytes()))
+    if isinstance(value, np.ndarray | np.generic):
+        return (value.dtype.str, value.shape, zlib.crc32(value.tobytes()))
+    entries = value.items() if isinstance(value, dict) else enumerate(value)
+    return (type(value), tuple((key, _mark(entry)) for key, entry in entries))
+
+
+def _written(value: Any) -> Any:
+    """The value as numbers, lists, dicts and tensors: what ``torch.load`` reads with ``weights_only``."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return {"array": torch.from_numpy(value.copy())}
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {"dict": [[key, _written(entry)] for key, entry in value.items()]}
+    if isinstance(value, list | tuple | deque):
+        return {type(value).__name__: [_written(entry) for entry in value]}
+    return value
+
+
+def _read(written: Any, old: Any) -> Any:
+    """What :func:`_written` was given: ``old`` itself, changed, if it can be, for others may hold it."""
+    if isinstance(written, dict):
+        (kind, entries) = next(iter(written.items()))
+        return _read_entries(kind, entries, old)
+    if isinstance(written, torch.Tensor):
+        if not isinstance(old, torch.Tensor) or old.shape != written.shape:
+            return written.clone()
+        with torch.no_grad():
+            return old.copy_(written)
+    return type(old)(written) if isinstance(old, np.generic) and written is not None else written
+
+
+def _read_entries(kind: str, entries: Any, old: Any) -> Any:
+    if kind == "array":
+        array = entries.cpu().numpy()
+        if not isinstance(old, np.ndarray) or old.shape != array.shape or old.dtype != array.dtype:
+            return array.copy()
+        old[...] = array
+        return old
+    if kind == "dict":
+        known = old if isinstance(old, dict) else {}
+        read = {key: _read(entry, known.get(key)) for key, entry in entries}
+        known.clear()
+        known.update(read)
+        return known
+    before = [*old] if isinstance(old, list | tuple | deque) else []
+    before += [None] * (len(entries) - len(before))
+    listed = [_read(entry, one) for entry, one in zip(entries, before, strict=False)]
+    if kind == "tuple":
+        return tuple(listed)
+    known_list: Any = old if isinstance(old, list | deque) else deque() if kind == "deque" else []
+    known_list.clear()
+    known_list.extend(listed)
+    return known_list
+
+
+def _new_slot(policy: Any, place: str) -> Slot | None:
+    """Where an attribute, or an entry of a dict, belongs that came into being after the policy was made."""
+    owner = policy
+    *path, name = place.split(".")
+    for step in path:
+        if isinstance(owner, dict):
+            owner = owner.get(step)
+        elif isinstance(owner, list | tuple | deque):
+            owner = owner[int(step)] if step.isdigit() and int(step) < len(owner) else None
+        else:
+            owner = getattr(owner, step, None)
+    if owner is None or isinstance(owner, list | tuple | deque):
+        return None
+    return Slot(owner, name, None)
+
+
+def _put(slot: Slot, value: Any) -> None:
+    if value is slot.value:
+        return
+    if isinstance(slot.owner, dict | list):
+        slot.owner[slot.name] = value
+    elif not isinstance(slot.owner, tuple | deque):
+        setattr(slot.owner, slot.name, value)

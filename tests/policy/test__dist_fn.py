@@ -1,0 +1,194 @@
+"""Functions that make a distribution are called as they are written: with the tuple of an actor, or its elements."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete
+from torch import distributions as td
+from torch import nn
+
+from rlfast.data import Batch
+from rlfast.functional import Categorical, DiagonalNormal
+from rlfast.policy import PPOPolicy
+from rlfast.policy._dist_fn import takes_a_tuple
+from rlfast.utils.net.common import Net
+from rlfast.utils.net.continuous import ActorProb
+from rlfast.utils.net.discrete import Actor, Critic
+from rlfast.utils.optim import adam
+
+
+def named(loc_scale: tuple[torch.Tensor, torch.Tensor], validate: bool = False) -> td.Distribution:
+    return td.Independent(td.Normal(*loc_scale, validate_args=validate), 1)
+
+
+def in_words(loc_scale: "tuple[torch.Tensor, ...]", other: int = 0) -> td.Distribution:
+    return td.Independent(td.Normal(*loc_scale), 1)
+
+
+def apart(loc, scale, *, validate=False):
+    return td.Independent(td.Normal(loc, scale, validate_args=validate), 1)
+
+
+def in_a_tuple(loc_scale):
+    loc, scale = loc_scale
+    return td.Independent(td.Normal(loc, scale), 1)
+
+
+class Maker:
+    def __call__(self, loc_scale):
+        return in_a_tuple(loc_scale)
+
+    def method(self, loc_scale, /):
+        return in_a_tuple(loc_scale)
+
+
+class Module(nn.Module):
+    def forward(self, loc_scale):
+        return in_a_tuple(loc_scale)
+
+
+class Own(td.Independent):
+    def __init__(self, loc_scale):
+        super().__init__(td.Normal(*loc_scale), 1)
+
+
+TUPLE = {
+    "named": named,
+    "annotated in words": in_words,
+    "lambda": lambda logits: in_a_tuple(logits),
+    "function": in_a_tuple,
+    "callable": Maker(),
+    "method": Maker().method,
+    "module": Module(),
+    "class": Own,
+    "partial": partial(lambda flag, logits: in_a_tuple(logits), True),
+}
+APART = {
+    "star": lambda *logits: td.Independent(td.Normal(*logits), 1),
+    "function": apart,
+    "lambda": lambda loc, scale: apart(loc, scale),
+    "default": lambda loc, scale=None: apart(loc, scale),
+    "class": td.Normal,
+    "partial": partial(td.Normal, validate_args=False),
+    "ours": DiagonalNormal,
+}
+
+
+@pytest.mark.parametrize(
+    ("dist_fn", "expected"),
+    [pytest.param(fn, True, id=f"tuple {name}") for name, fn in TUPLE.items()]
+    + [pytest.param(fn, False, id=f"apart {name}") for name, fn in APART.items()]
+    + [pytest.param(max, False, id="no signature")],
+)
+def test_the_signature_says_how_it_is_called(dist_fn, expected):
+    assert takes_a_tuple(dist_fn) is expected
+
+
+def gaussian(dist_fn, **options):
+    torch.manual_seed(0)
+    net = Net(4, hidden_sizes=[8])
+    return PPOPolicy(
+        actor=ActorProb(net, 2, unbounded=True),
+        critic=Critic(net),
+        optim=adam(0.01),
+        dist_fn=dist_fn,
+        action_space=Box(-1, 1, (2,)),
+        **options,
+    )
+
+
+def observations(number=6):
+    return Batch(obs=np.linspace(-1, 1, number * 4, dtype=np.float32).reshape(number, 4), info={})
+
+
+@pytest.mark.parametrize("dist_fn", [*TUPLE.values(), *APART.values()], ids=[*TUPLE, *APART])
+def test_a_gaussian_policy_acts_with_it(dist_fn):
+    result = gaussian(dist_fn)(observations())
+    assert result.dist.mean.shape == result.act.shape == (6, 2)
+    assert result.logits.shape == (2, 6, 2)  # means and deviations, as Tianshou stacks them
+    mean, std = result.logits
+    assert torch.equal(mean, result.dist.mean)
+    assert torch.equal(std, result.dist.stddev)
+
+
+def test_one_that_is_assigned_later_is_looked_at_anew():
+    policy = gaussian(apart)
+    assert policy(observations()).dist.event_shape == (2,)
+    policy.dist_fn = in_a_tuple
+    assert policy(observations()).dist.event_shape == (2,)
+    policy.dist_fn = td.Normal
+    assert policy(observations()).dist.event_shape == ()
+
+
+@pytest.mark.parametrize(
+    ("dist_fn", "softmax"),
+    [
+        (td.Categorical, True),
+        (lambda probs: td.Categorical(probs), True),
+        (lambda *logits: td.Categorical(*logits), True),
+        (lambda logits: td.Categorical(logits=logits), False),
+        (partial(td.Categorical, validate_args=False), True),
+        (Categorical, False),
+    ],
+)
+def test_one_tensor_is_given_as_it_is(dist_fn, softmax):
+    net = Net(4, hidden_sizes=[8])
+    actor = Actor(net, 3, softmax_output=softmax)
+    policy = PPOPolicy(
+        actor=actor,
+        critic=Critic(net),
+        optim=adam(),
+        dist_fn=dist_fn,
+        action_space=Discrete(3),
+        action_scaling=False,
+    )
+    result = policy(observations())
+    assert torch.allclose(result.dist.probs, actor(observations().obs)[0].softmax(-1) if not softmax else result.logits)
+
+
+class Pair(nn.Module):
+    """Gives tensors of different shapes."""
+
+    def __init__(self, *tails):
+        super().__init__()
+        self.tails = tails
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, obs, state=None, info=None):
+        x = self.layer(torch.as_tensor(obs))
+        return tuple(x.expand(len(x), *tail) for tail in self.tails), state
+
+
+def test_what_does_not_stack_stays_a_tuple_and_a_tuple_of_one_is_taken_out():
+    given = {"critic": Critic(Net(4)), "optim": adam(), "action_space": Box(-1, 1, (2,))}
+    policy = PPOPolicy(actor=Pair((3,), (1,)), dist_fn=lambda a, b: td.Normal(a[:, :2], b.exp()), **given)
+    logits = policy(observations()).logits
+    assert [part.shape for part in logits] == [(6, 3), (6, 1)]
+    policy = PPOPolicy(actor=Pair((2,)), dist_fn=lambda loc: td.Independent(td.Normal(loc, 1.0), 1), **given)
+    assert policy(observations()).act.shape == (6, 2)
+
+
+@pytest.mark.parametrize("dist_fn", [in_a_tuple, DiagonalNormal], ids=["torch's", "ours"])
+def test_seeds_repeat_actions_and_leave_torchs_generator_alone(dist_fn):
+    policy = gaussian(dist_fn)
+
+    def acts(seed):
+        policy.seed(seed)
+        return [policy(observations()).act for _ in range(3)]
+
+    before = torch.get_rng_state()
+    first, again, other = acts(0), acts(0), acts(1)
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[0], first[1])
+    assert not torch.equal(first[0], other[0])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_without_a_seed_torchs_generator_decides():
+    policy = gaussian(in_a_tuple)
+    torch.manual_seed(3)
+    first = policy(observations()).act
+    torch.manual_seed(3)
+    assert torch.equal(policy(observations()).act, first)

@@ -1,0 +1,259 @@
+"""Training state is found wherever it hangs, saved, and put back where it was."""
+
+from collections import deque
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Discrete
+from torch import nn
+from torch.optim.lr_scheduler import ExponentialLR
+
+from rlfast.data import Batch, ReplayBuffer
+from rlfast.exploration import GaussianNoise
+from rlfast.policy import BasePolicy, DQNPolicy, TrainingStats
+from rlfast.utils import MovAvg, RunningMeanStd
+from rlfast.utils.net.common import Net
+from rlfast.utils.plain import is_plain
+
+
+class Schedule:
+    def __init__(self, start):
+        self.start, self.steps = start, 0
+        self.inner = {"depth": [0, np.zeros(2)]}
+
+
+class Curiosity(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(2, 1)
+        self.optim = torch.optim.Adam(self.net.parameters(), lr=0.1)
+        self.count = 0
+
+
+class Everywhere(BasePolicy):
+    """Keeps its state in every kind of place."""
+
+    def __init__(self, seed=0, gamma=0.9):
+        torch.manual_seed(seed)
+        super().__init__(action_space=Discrete(2))
+        self.gamma = gamma
+        self.critics = nn.ModuleList(nn.Linear(2, 1) for _ in range(2))
+        self.critic_optims = [torch.optim.Adam(critic.parameters(), lr=0.1) for critic in self.critics]
+        self.log_alpha = torch.zeros(1, requires_grad=True)
+        self.optims = {"alpha": torch.optim.Adam([self.log_alpha], lr=0.1)}
+        self.lr_schedules = (ExponentialLR(self.critic_optims[0], 0.5),)
+        self.curiosity = Curiosity()
+        self.schedule = Schedule(gamma)
+        self.unregistered = [nn.Linear(1, 1)]
+        self.noises = {"act": GaussianNoise(seed=seed)}
+        self.stream, self.torch_stream = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+        self.rms = [RunningMeanStd()]
+        self.counters = {"updates": 0, "losses": deque([0.0], maxlen=3)}
+        self.last, self.mean, self.scale = None, np.zeros(2), np.float32(1)
+        self.history, self.phase = [], "warm-up"
+
+    def forward(self, batch, state=None, **kwargs):
+        return Batch(act=np.zeros(len(batch.obs), np.int64))
+
+    def learn(self, batch, *args, **kwargs):
+        x = torch.randn(4, 2, generator=self.torch_stream) * float(self.stream.random())
+        losses = [critic(x).square().mean() + self.log_alpha.exp().sum() for critic in self.critics]
+        losses.append(self.curiosity.net(x).square().mean())
+        for optim in (*self.critic_optims, *self.optims.values(), self.curiosity.optim):
+            optim.zero_grad()
+        sum(losses).backward()
+        for optim in (*self.critic_optims, *self.optims.values(), self.curiosity.optim):
+            optim.step()
+        self.lr_schedules[0].step()
+        with torch.no_grad():
+            self.unregistered[0].bias.add_(1)
+        self.rms[0].update(x.numpy())
+        self.curiosity.count += 1
+        self.schedule.steps += 2
+        self.schedule.inner["depth"][0] += 3
+        self.schedule.inner["depth"][1] += 4
+        self.counters["updates"] += 1
+        self.counters["losses"].append(losses[0].item())
+        self.last, self.scale, self.phase = losses[0].item(), self.scale * np.float32(2), "on"
+        self.mean += self.noises["act"]((2,))
+        self.best = min(getattr(self, "best", np.inf), self.last)  # born while learning
+        self.history.append((self.last, self.phase))
+        return TrainingStats()
+
+
+BUFFER = ReplayBuffer(1)
+BUFFER.add(Batch(obs=0.0, act=0, rew=1.0, terminated=False, truncated=False, obs_next=0.0, info={}))
+
+
+def trained(policy, updates):
+    for _ in range(updates):
+        policy.update(1, BUFFER)
+    return policy
+
+
+def everything(policy):
+    counted = (
+        *(policy.curiosity.count, policy.schedule.steps, policy.schedule.inner["depth"][0], policy.counters["updates"]),
+        *(policy.counters["losses"], policy.last, policy.scale, type(policy.scale), policy.phase, policy.best),
+        *(policy.history, policy.rms[0].count),
+        [optim.param_groups[0]["lr"] for optim in policy.critic_optims],
+    )
+    arrays = [policy.mean, policy.schedule.inner["depth"][1], policy.rms[0].mean, policy.unregistered[0].bias.item()]
+    weights = [p.detach().numpy() for p in (*policy.parameters(), policy.log_alpha)]
+    return counted, [np.asarray(array).tolist() for array in (*arrays, *weights)]
+
+
+@pytest.mark.pitfall("F10")
+@pytest.mark.parametrize("updates_before_loading", [0, 2])
+def test_training_goes_on_bit_for_bit(tmp_path, updates_before_loading):
+    policy, other = trained(Everywhere(0), 3), trained(Everywhere(1), updates_before_loading)
+    torch.save(policy.state_dict(), tmp_path / "policy.pth")
+    trained(policy, 3)
+    log_alpha, mean, losses = other.log_alpha, other.mean, other.counters["losses"]
+    other.load_state_dict(torch.load(tmp_path / "policy.pth", weights_only=True))
+    assert everything(trained(other, 3)) == everything(policy)
+    assert other.log_alpha is log_alpha  # others hold them
+    assert other.optims["alpha"].param_groups[0]["params"] == [log_alpha]
+    assert other.mean is mean
+    assert other.counters["losses"] is losses
+    assert losses.maxlen == 3
+
+
+def test_optimizers_and_parts_have_the_names_of_their_places():
+    state = Everywhere().get_extra_state()
+    assert [*state["optimizers"]] == ["critic_optims.0", "critic_optims.1", "optims.alpha", "curiosity.optim"]
+    assert [*state["parts"]] == [
+        *("stream", "torch_stream", "lr_schedules.0", "unregistered.0", "noises.act", "rms.0"),
+    ]
+    assert is_plain(trained(Everywhere(), 2).get_extra_state())  # what a checkpoint can write down
+
+
+def test_arguments_of_the_constructor_stay_those_of_the_policy_that_goes_on():
+    other = Everywhere(gamma=0.5)
+    other.load_state_dict(trained(Everywhere(gamma=0.9), 2).state_dict())
+    assert (other.gamma, other.schedule.start) == (0.5, 0.5)
+
+
+def test_a_number_that_was_annealed_goes_on_where_it_was():
+    policy, other = Everywhere(gamma=0.9), Everywhere(gamma=0.9)
+    policy.gamma = 0.99
+    other.load_state_dict(policy.state_dict())
+    assert other.gamma == 0.99
+
+
+def test_a_number_that_had_not_changed_is_set_back():
+    other = Everywhere()
+    other.gamma, other.curiosity.count = 0.1, 7
+    other.load_state_dict(Everywhere().state_dict())
+    assert (other.gamma, other.curiosity.count) == (0.9, 0)
+
+
+def test_a_policy_in_a_policy_writes_its_state_down_itself():
+    class Around(Everywhere):
+        def __init__(self, seed=0):
+            super().__init__(seed)
+            self.policy = Everywhere(seed)
+
+    state = Around().state_dict()
+    assert "policy._extra_state" in state
+    assert not any(name.startswith("policy") for name in state["_extra_state"]["optimizers"])
+    policy, other = Around(), Around()
+    trained(policy.policy, 2)
+    other.load_state_dict(policy.state_dict())
+    assert other.policy.counters["updates"] == 2
+
+
+def test_policies_in_a_dict_are_saved_with_their_networks():
+    class Team(Everywhere):
+        def __init__(self):
+            super().__init__()
+            self.policies = {"a": Everywhere(1), "b": Everywhere(2)}
+
+    team, other = Team(), Team()
+    trained(team.policies["b"], 2)
+    other.load_state_dict(team.state_dict())
+    assert everything(trained(other.policies["b"], 1)) == everything(trained(team.policies["b"], 1))
+
+
+def test_what_a_policy_only_knows_of_is_no_part_of_it():
+    class Knows(Everywhere):
+        def __init__(self):
+            super().__init__()
+            self.env, self.buffer, self.space = gym.make("CartPole-v1"), ReplayBuffer(5), gym.spaces.Box(0, 1)
+            self.function, self.kind, self.module = len, Everywhere, np
+            self.itself, self.loop = self, [self]
+            self.average = MovAvg()
+
+    state = Knows().get_extra_state()
+    places = [*state["parts"], *state["values"]["changed"], *state["values"]["made_with"]]
+    assert not any(place.startswith(("env", "buffer", "space", "itself", "loop", "function")) for place in places)
+    assert "average.size" in places
+
+
+def test_deep_structures_end():
+    class Node:
+        def __init__(self):
+            self.count, self.next = 0, None
+
+    class Deep(Everywhere):
+        def __init__(self):
+            super().__init__()
+            self.chain, self.nested, self.loop = Node(), [], []
+            node, inner = self.chain, self.nested
+            for _ in range(5000):
+                node.next = Node()
+                node = node.next
+                inner.append([])
+                inner = inner[0]
+            self.loop.append(self.loop)
+
+    assert "chain.next.next.count" in Deep().get_extra_state()["values"]["made_with"]
+
+
+def test_other_structures_are_refused_before_anything_changes():
+    class Fewer(Everywhere):
+        def __init__(self):
+            super().__init__(1)
+            self.critic_optims.pop()
+
+    other = Fewer()
+    before = everything(trained(other, 1))
+    state = trained(Everywhere(), 2).get_extra_state()
+    with pytest.raises(ValueError, match=r"got the state of optimizers .*critic_optims\.1.*this policy has"):
+        other.set_extra_state(state)
+    assert everything(other) == before
+
+
+class TestMoving:
+    def test_a_policy_can_go_on_in_double_precision(self):
+        policy = trained(Everywhere(), 1)
+        policy.double()
+        for optim in policy.critic_optims:
+            for parameter, state in optim.state.items():
+                assert parameter.dtype == state["exp_avg"].dtype == torch.float64
+                assert state["step"] == 1
+
+    @pytest.mark.parametrize("fused", [False, True])
+    def test_a_dqn_learns_on_after_it(self, fused):
+        net = Net(4, 2, [8])
+        policy = DQNPolicy(
+            model=net,
+            optim=torch.optim.Adam(net.parameters(), fused=fused),
+            action_space=Discrete(2),
+            estimation_step=2,
+        )
+        buffer = ReplayBuffer(20)
+        for step in range(20):
+            obs = np.full(4, step, np.float64)
+            buffer.add(Batch(obs=obs, act=step % 2, rew=1.0, terminated=False, truncated=False, obs_next=obs, info={}))
+        policy.update(8, buffer)
+        before = next(iter(net.parameters())).detach().clone()
+        policy.double()
+        batch, indices = buffer.sample(8)
+        batch = policy.process_fn(batch, buffer, indices)
+        assert batch.returns.dtype == torch.float64
+        policy.learn(batch)
+        assert batch.td_error.dtype == torch.float64
+        assert not torch.equal(next(iter(net.parameters())), before.double())
