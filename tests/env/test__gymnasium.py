@@ -93,7 +93,7 @@ def test_calls_and_attributes(mode):
     assert envs.get_attr("length") == (4, 5)
     envs.set_attr("length", 6)
     assert envs.get_attr("length") == (6, 6)
-    with pytest.raises(ValueError, match="got 3 values for 2 environments"):
+    with pytest.raises(ValueError, match="Got `3` values for 2 environments"):
         envs.set_attr("length", [1, 2, 3])
 
 
@@ -117,10 +117,10 @@ def test_a_partial_reset_keeps_what_the_others_show():
 @pytest.mark.parametrize(
     ("mask", "error", "message"),
     [
-        ([True, False], TypeError, "must be an array of bools, got <class 'list'>"),
-        (np.array([1, 0]), TypeError, "an array of int64"),
-        (np.array([True]), ValueError, "shape \\(2,\\)"),
-        (np.array([False, False]), ValueError, "one True or more"),
+        ([True, False], TypeError, "must be a numpy array, got <class 'list'>"),
+        (np.array([1, 0]), TypeError, "must have `dtype=np.bool_`, got int64"),
+        (np.array([True]), ValueError, "must have shape `\\(2,\\)`, got \\(1,\\)"),
+        (np.array([False, False]), ValueError, "at least one True value"),
     ],
 )
 def test_masks_that_make_no_sense(mask, error, message):

@@ -250,21 +250,17 @@ def test_methods_are_called_where_the_environments_are(face):
 @pytest.mark.parametrize("mode", [None, *MODES])
 def test_misuse_raises_and_changes_nothing(face, mode):
     envs = face([lambda: Scripted(9)] * 2, autoreset_mode=mode)
-    for ask in (envs.step, envs.send):
-        with pytest.raises(RuntimeError, match=r"environments \[0, 1\] are in no episode: call reset"):
-            ask([0, 0])
     with pytest.raises(RuntimeError, match="no environment is stepping: give actions"):
         envs.recv()
     envs.reset()
     envs.reset()  # twice is two episodes, not an error
     with pytest.raises(ValueError, match="got 3 actions for 2 environments: give one action for each"):
         envs.step([0, 0, 0])
-    with pytest.raises(ValueError, match=r"the action 4 for environment 1 is outside its action space Discrete\(4\)"):
-        envs.step([0, 4])
-    with pytest.raises(ValueError, match="the action -1 for environment 0"):
-        envs.send([-1, 0])
-    with pytest.raises(TypeError, match="give integers"):
-        envs.send([0.5, 0.0])
+    for single in (1, None, np.array(1), {"left": 1}):
+        with pytest.raises(
+            TypeError, match=r"Unable to iterate over the following elements.* give one action for each"
+        ):
+            envs.step(single)
     with pytest.raises(IndexError, match=r"distinct and within 0 and 1, got \[0, 0\]"):
         envs.send([0, 0], [0, 0])
     with pytest.raises(IndexError, match=r"got \[2\]"):
@@ -273,8 +269,9 @@ def test_misuse_raises_and_changes_nothing(face, mode):
         envs.reset_rows("a")
     with pytest.raises(ValueError, match="got 3 seeds for 2"):
         envs.reset(seed=[1, 2, 3])
-    with pytest.raises(TypeError, match="seeds must be integers or None, got 'x'"):
-        envs.reset(seed=["x", 1])
+    for seed in (["x", 1], "xy", 1.5, [0.5, 1]):
+        with pytest.raises(TypeError, match="integer"):
+            envs.reset(seed=seed)
     envs.send([0, 1])
     for again in (lambda: envs.send([0, 1]), lambda: envs.send([0], [1]), envs.reset_rows, envs.render):
         with pytest.raises(RuntimeError, match=r"are stepping: fetch their answers with recv\(\) or step\(None\)"):
@@ -335,18 +332,11 @@ def test_a_step_that_raises_leaves_all_to_be_reset(face, mode):
     assert envs.step([0, 0, 0])[0].tolist() == [[1, 1]] * 3
 
 
-def test_environments_of_different_kinds_are_refused(face):
-    with pytest.raises(ValueError, match=r"same action_space.*environment 0 is Discrete\(4\).*1 is Discrete\(5\)"):
-        face([Scripted, lambda: Scripted(actions=5)])
-    with pytest.raises(ValueError, match=r"same observation_space.*environment 2 is Dict"):
-        face([Scripted, Scripted, lambda: Scripted(dict_obs=True)])
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"wait_num": 3}, "within 1 and 2, the number of environments, got 3"),
-        ({"wait_num": 0}, "got 0"),
+        ({"wait_num": -1}, "got -1"),
         ({"timeout": 0}, "timeout must be positive"),
         ({"timeout": float("nan")}, "timeout must be positive"),
         ({"autoreset_mode": "never"}, "got 'never'"),

@@ -260,17 +260,22 @@ def test_streams_of_nested_spaces(seed):
 
 
 def test_vector_environments_keep_who_is_in_an_episode():
-    envs = DummyVectorEnv([lambda: gym.make("CartPole-v1", max_episode_steps=2)] * 3)
+    def make():
+        return DummyVectorEnv(
+            [lambda k=k: gym.make("CartPole-v1", max_episode_steps=k + 1) for k in range(3)], autoreset_mode="disabled"
+        )
+
+    envs = make()
     envs.reset(seed=0)
-    envs.step([0, 0], id=[0, 1])
-    envs.step([0], id=[0])  # the first is over now
+    envs.step([0, 0, 0])  # the first is over now
     state = unpack(*pack(envs.get_state()))
-    expected = envs.step([1, 1], id=[1, 2])[0]
-    other = DummyVectorEnv([lambda: gym.make("CartPole-v1", max_episode_steps=2)] * 3)
+    envs.send([1, 1], [1, 2])
+    other = make()
     other.set_state(state)
     with pytest.raises(RuntimeError, match=r"environments \[0\] are in no episode"):
-        other.step([0], id=[0])
-    np.testing.assert_array_equal(other.step([1, 1], id=[1, 2])[0], expected)
+        other.send([0], [0])
+    other.send([1, 1], [1, 2])
+    np.testing.assert_array_equal(other.recv().obs, envs.recv().obs)
 
 
 @pytest.mark.parametrize("mode", [None, "disabled", "next-step", "same-step"])

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
+from env.odd import Showing
 from rlfast.env import DummyVectorEnv, VectorEnvNormObs
 from rlfast.utils import RunningMeanStd
 from scripted import Scripted
@@ -153,3 +154,22 @@ def test_only_arrays_are_scaled():
     envs = make()
     with pytest.raises(ValueError, match=r"shape \(3,\) and \(3,\) for observations of shape \(2,\)"):
         envs.load_state_dict({"mean": np.zeros(3), "var": np.ones(3), "count": 1})
+
+
+@pytest.mark.parametrize(
+    ("space", "values", "dtype"),
+    [
+        ("none", np.array([[1.0, 5.0], [2.0, 9.0]]), np.float64),
+        ("none", np.array([[1, 5], [2, 9]], np.float32), np.float32),
+        (gym.spaces.Discrete(9), np.array([3, 4]), np.float32),
+    ],
+)
+def test_numbers_without_a_box_are_scaled(space, values, dtype):
+    envs = VectorEnvNormObs(DummyVectorEnv([lambda k=k: Showing(space, values[k], space) for k in range(2)]))
+    obs, _ = envs.reset()
+    np.testing.assert_allclose(
+        obs, np.full(values.shape, 1.0) * np.array([-1.0, 1.0]).reshape(2, *[1] * (values.ndim - 1)), rtol=1e-4
+    )
+    assert obs.dtype == dtype
+    envs.load_state_dict(envs.state_dict())
+    assert envs.step([0, 0])[0].shape == obs.shape

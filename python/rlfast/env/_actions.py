@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import gymnasium as gym
 import numpy as np
 
-from rlfast.env._tree import ARRAY_SPACES, collate_as, objects
+from rlfast.env._spaces import ARRAY_SPACES
+from rlfast.env._tree import collate_as, objects
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from rlfast.env._spaces import Space
     from rlfast.env.backend import Tree
 
 Checker: TypeAlias = "Callable[[Any, NDArray[np.int64]], Tree]"
@@ -21,17 +23,45 @@ Checker: TypeAlias = "Callable[[Any, NDArray[np.int64]], Tree]"
 _FEW = 64  # up to here, Python finds the smallest and largest of a list before NumPy has started
 
 
-def checker(space: gym.Space[Any]) -> Checker:
-    """Checks actions for environments with this action space.
+def lenient(space: Space) -> Checker:
+    """Takes one action for each environment, whatever it is: environments written in Python see to the rest.
 
-    Actions come as one array (any space with a shape), as a dict or tuple of such, as the space is nested, or as a
-    list of one action for each environment. Bounds of a ``Box`` are the environments' business, many of which clip.
+    Actions come as one array, as a dict or tuple of such, as the space is nested, or as a list of one action for each
+    environment. Leaves that are no elements of ``space`` become arrays of objects, one for each environment; so does
+    the whole where it is not nested like the space.
+
+    :param space: of each environment; None: there is none, or they are of several kinds.
+    :raises ValueError: (from what is returned) their number is another.
+    :raises TypeError: (from what is returned) it is a single action.
+    :raises KeyError: (from what is returned) a part of a dict is missing.
+    """
+    if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
+        return _nested(space, lenient)
+    if not isinstance(space, ARRAY_SPACES):
+        return one_each
+    kinds, shape = _kinds(space), tuple(space.shape or ())
+
+    def take(actions: Any, ids: NDArray[np.int64]) -> Tree:
+        try:
+            array = _as_array(actions)
+        except (TypeError, ValueError):  # of several shapes
+            return one_each(actions, ids)
+        return array if array.shape == (len(ids), *shape) and array.dtype.kind in kinds else one_each(actions, ids)
+
+    return take
+
+
+def checker(space: Space) -> Checker:
+    """Checks actions for environments that do not look after themselves, as they are no Python.
+
+    Actions come as for :func:`lenient`. Bounds of a ``Box`` are the environments' business, many of which clip.
 
     :raises ValueError: (from what is returned) their number or shape is another, or one is outside the space.
     :raises TypeError: (from what is returned) they are of another kind.
+    :raises KeyError: (from what is returned) a part of a dict is missing.
     """
     if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
-        return _nested(space)
+        return _nested(space, checker)
     if not isinstance(space, ARRAY_SPACES):
         return _any(space)
     low, high = _bounds(space)
@@ -55,9 +85,7 @@ def checker(space: gym.Space[Any]) -> Checker:
 
 def converter(space: gym.Space[Any]) -> Callable[[Any, NDArray[np.int64]], NDArray[Any]]:
     """As :func:`checker` of a space with a shape, but whoever takes the array looks after the bounds."""
-    kinds = (
-        "iufb" if isinstance(space, gym.spaces.Box) else "iub" if isinstance(space, gym.spaces.MultiBinary) else "iu"
-    )
+    kinds = _kinds(space)
     shape = space.shape or ()
 
     def convert(actions: Any, ids: NDArray[np.int64]) -> NDArray[Any]:
@@ -72,6 +100,13 @@ def converter(space: gym.Space[Any]) -> Callable[[Any, NDArray[np.int64]], NDArr
 
 
 _KINDS = {"iu": "integers", "iub": "integers", "iufb": "numbers"}
+
+
+def _kinds(space: gym.Space[Any]) -> str:
+    """Dtypes of actions, by their letter."""
+    if isinstance(space, gym.spaces.Box):
+        return "iufb"
+    return "iub" if isinstance(space, gym.spaces.MultiBinary) else "iu"
 
 
 def _bounds(space: gym.Space[Any]) -> tuple[Any, Any]:
@@ -96,10 +131,37 @@ def _as_array(actions: Any) -> NDArray[Any]:
         raise ValueError(f"actions must be of one shape to make an array, got {actions!r}") from None
 
 
+def one_each(actions: Any, ids: NDArray[np.int64]) -> NDArray[np.object_]:
+    """An array that holds each of the actions as it is.
+
+    :raises ValueError: their number is not that of ``ids``.
+    :raises TypeError: it is a single action, or a dict.
+    """
+    if hasattr(actions, "detach"):
+        actions = actions.detach().cpu().numpy()
+    try:
+        rows = None if isinstance(actions, Mapping) else list(actions)
+    except TypeError:
+        rows = None
+    if rows is None:
+        _raise_single(actions, ids)
+    if len(rows) != len(ids):
+        raise ValueError(f"got {len(rows)} actions for {len(ids)} environments: give one action for each")
+    return objects(rows)
+
+
+def _raise_single(actions: Any, ids: NDArray[np.int64]) -> NoReturn:
+    raise TypeError(
+        f"Unable to iterate over the following elements: {actions}. "
+        f"That is a single action for {len(ids)} environments: give one action for each"
+    )
+
+
 def _raise_shape(array: NDArray[Any], ids: NDArray[np.int64], space: gym.Space[Any]) -> None:
-    if not array.ndim or len(array) != len(ids):
-        got = f"{len(array)} actions" if array.ndim else "a single action"
-        raise ValueError(f"got {got} for {len(ids)} environments: give one action for each")
+    if not array.ndim:
+        _raise_single(array, ids)
+    if len(array) != len(ids):
+        raise ValueError(f"got {len(array)} actions for {len(ids)} environments: give one action for each")
     raise ValueError(f"got actions of shape {array.shape}, {array.shape[1:]} for each environment, for {space}")
 
 
@@ -108,37 +170,36 @@ def _raise_outside(array: NDArray[Any], outside: NDArray[np.bool_], ids: NDArray
     raise ValueError(f"the action {array[k]} for environment {ids[k]} is outside its action space {space}")
 
 
-def _nested(space: gym.spaces.Dict | gym.spaces.Tuple[Any]) -> Checker:
-    parts: dict[Any, Checker] = (
-        {key: checker(part) for key, part in space.items()}
-        if isinstance(space, gym.spaces.Dict)
-        else {k: checker(part) for k, part in enumerate(space)}
-    )
-    whole = Mapping if isinstance(space, gym.spaces.Dict) else tuple
+def _nested(space: gym.spaces.Dict | gym.spaces.Tuple[Any], check_part: Callable[[Space], Checker]) -> Checker:
+    is_dict = isinstance(space, gym.spaces.Dict)
+    own = space.items() if isinstance(space, gym.spaces.Dict) else enumerate(space)
+    parts: dict[Any, Checker] = {key: check_part(part) for key, part in own}
+    whole = Mapping if is_dict else tuple
 
     def check(actions: Any, ids: NDArray[np.int64]) -> Tree:
-        if not isinstance(actions, whole):  # one action for each environment
-            actions = list(actions)
-            if len(actions) != len(ids):
-                raise ValueError(f"got {len(actions)} actions for {len(ids)} environments: give one action for each")
-            actions = collate_as(space, actions)
-        given = actions.keys() if isinstance(actions, Mapping) else range(len(actions))
-        if set(given) != parts.keys():
-            raise ValueError(f"got actions with the parts {list(given)} for {space}: give {list(parts)}")
+        if not isinstance(actions, whole) or (not is_dict and len(actions) != len(parts)):  # one for each environment
+            rows = one_each(actions, ids)
+            try:
+                actions = collate_as(space, rows.tolist())
+            except (KeyError, IndexError, TypeError, ValueError):
+                if check_part is lenient:
+                    return rows
+                raise
+        missing = parts.keys() - (actions.keys() if is_dict else range(len(actions)))
+        if missing:
+            raise KeyError(f"the actions have no part {min(missing, key=str)!r}: give {list(parts)} for {space}")
         checked = {key: part(actions[key], ids) for key, part in parts.items()}
-        return checked if whole is Mapping else tuple(checked.values())
+        return checked if is_dict else tuple(checked.values())
 
     return check
 
 
-def _any(space: gym.Space[Any]) -> Checker:
+def _any(space: Space) -> Checker:
     def check(actions: Any, ids: NDArray[np.int64]) -> Tree:
-        rows = list(actions)
-        if len(rows) != len(ids):
-            raise ValueError(f"got {len(rows)} actions for {len(ids)} environments: give one action for each")
+        rows = one_each(actions, ids)
         for i, row in zip(ids.tolist(), rows, strict=True):
-            if not space.contains(row):
+            if space is not None and not space.contains(row):
                 raise ValueError(f"the action {row!r} for environment {i} is outside its action space {space}")
-        return objects(rows)
+        return rows
 
     return check

@@ -54,21 +54,22 @@ def as_env_fns(env_fns: Iterable[EnvFn]) -> list[EnvFn]:
     return made
 
 
-def check_waiting(env_num: int, wait_num: int | None, timeout: float | None) -> None:
-    """Complains about a number of environments, a ``wait_num`` or a ``timeout`` that cannot be.
+def check_waiting(env_num: int, wait_num: int | None, timeout: float | None) -> int | None:
+    """The number of environments to wait for, None where it is all of them, which 0 means as well.
 
-    :raises ValueError: there is no environment, or one of them is out of range.
+    :raises ValueError: there is no environment, or ``wait_num`` or ``timeout`` is out of range.
     """
     if env_num == 0:
         raise ValueError("a vector environment needs at least one environment, got an empty list")
-    if wait_num is not None and not 1 <= wait_num <= env_num:
+    if wait_num and not 1 <= wait_num <= env_num:
         raise ValueError(f"wait_num must be within 1 and {env_num}, the number of environments, got {wait_num}")
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout must be positive (seconds) or None, got {timeout}")
+    return wait_num or None
 
 
 def as_ids(id: Any, env_num: int) -> NDArray[np.int64]:
-    """Environments as an array of int64.
+    """Environments as an array of int64; negative numbers count from the end.
 
     :raises TypeError: they are no integers.
     :raises IndexError: one comes twice, or does not exist.
@@ -78,12 +79,15 @@ def as_ids(id: Any, env_num: int) -> NDArray[np.int64]:
         raise TypeError(f"environment ids must be an integer or a list of integers, got {id!r}")
     ids = given.astype(np.int64, copy=False)
     numbers = ids.tolist()
+    if numbers and min(numbers) < 0:
+        ids = np.where(ids < 0, ids + env_num, ids)
+        numbers = ids.tolist()
     if numbers and (min(numbers) < 0 or max(numbers) >= env_num or len(set(numbers)) != len(numbers)):
-        raise IndexError(f"environment ids must be distinct and within 0 and {env_num - 1}, got {numbers}")
+        raise IndexError(f"environment ids must be distinct and within 0 and {env_num - 1}, got {given.tolist()}")
     return ids
 
 
-def as_seeds(seed: int | Sequence[int | None] | None, ids: NDArray[np.int64]) -> list[int | None]:
+def as_seeds(seed: Any, ids: NDArray[np.int64]) -> list[int | None]:
     """One seed for each environment; an int is the seed of environment 0.
 
     :raises ValueError: their number is another.
@@ -93,9 +97,14 @@ def as_seeds(seed: int | Sequence[int | None] | None, ids: NDArray[np.int64]) ->
         return [None] * len(ids)
     if isinstance(seed, int | np.integer):
         return [int(seed) + i for i in ids.tolist()]
+    if isinstance(seed, str) or not isinstance(seed, Iterable):
+        raise TypeError(f"the seed must be an integer, a list of them or None, got {seed!r}")
     seeds: list[Any] = list(seed)
     if len(seeds) != len(ids):
-        raise ValueError(f"got {len(seeds)} seeds for {len(ids)} environments: give one int, or one seed for each")
+        raise ValueError(
+            f"got {len(seeds)} seeds for {len(ids)} environments: give one int, or one seed for each. If seeds are "
+            f"passed as a list the length must match num_envs={len(ids)} but got length={len(seeds)}."
+        )
     if wrong := [one for one in seeds if one is not None and not isinstance(one, int | np.integer)]:
         raise TypeError(f"seeds must be integers or None, got {wrong[0]!r}")
     return [one if one is None else int(one) for one in seeds]

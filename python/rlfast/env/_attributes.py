@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +12,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 if TYPE_CHECKING:
-    import gymnasium as gym
     from numpy.typing import NDArray
 
     from rlfast.env._arguments import Ids
@@ -23,7 +24,8 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
     autoreset_mode: AutoresetMode | None
     _backend: Backend
     _stepping: NDArray[np.bool_]
-    _given_spec: Any = None
+    _given: Mapping[str, Any] = MappingProxyType({})
+    """Attributes of all together that somebody has set, as ``gymnasium.make_vec`` does."""
 
     @abstractmethod
     def _idle(self, id: Ids | None) -> NDArray[np.int64]:
@@ -37,40 +39,68 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         return self.num_envs
 
     @property
-    def action_space(self) -> Any:  # type: ignore[override]
+    def action_space(self) -> Any:
         """The action space of each environment; in Gymnasium's protocol, that of all together."""
         return self._space("action_space")
 
+    @action_space.setter
+    def action_space(self, space: Any) -> None:
+        self._give("action_space", space)
+
     @property
-    def observation_space(self) -> Any:  # type: ignore[override]
+    def observation_space(self) -> Any:
         """The observation space of each environment; in Gymnasium's protocol, that of all together."""
         return self._space("observation_space")
 
+    @observation_space.setter
+    def observation_space(self, space: Any) -> None:
+        self._give("observation_space", space)
+
+    def _give(self, name: str, value: Any) -> None:
+        self._given = {**self._given, name: value}
+
     def _space(self, name: str) -> Any:
+        if name in self._given:
+            return self._given[name]
         if self.autoreset_mode is None:
+            return self._declared_spaces(name)
+        space = batch_space(getattr(self, f"single_{name}"), self.num_envs)
+        self._give(name, space)
+        return space
+
+    def _declared_spaces(self, name: str) -> list[Any]:
+        """What each environment has under this name; None where it declares no space."""
+        try:
             return self.get_env_attr(name)
-        batched: dict[str, gym.Space[Any]] = self.__dict__.setdefault("_batched", {})
-        if name not in batched:
-            batched[name] = batch_space(getattr(self, f"single_{name}"), self.num_envs)
-        return batched[name]
+        except AttributeError:
+            declared = getattr(self._backend, f"{name}s")
+            if declared is None:
+                raise
+            return list(declared)
 
     @property
     def spec(self) -> Any:
         """The registration of each environment; in Gymnasium's protocol, of the first, or what was set."""
-        if self._given_spec is not None:
-            return self._given_spec
+        if self._given.get("spec") is not None:
+            return self._given["spec"]
         return self.get_env_attr("spec") if self.autoreset_mode is None else self._backend.spec
 
     @spec.setter
     def spec(self, spec: Any) -> None:
-        self._given_spec = spec  # of all together: gymnasium.make_vec sets it
+        self._give("spec", spec)
 
     @property
-    def metadata(self) -> Any:  # type: ignore[override]
+    def metadata(self) -> Any:
         """The metadata of each environment; in Gymnasium's protocol, of the first, with the ``autoreset_mode``."""
+        if "metadata" in self._given:
+            return self._given["metadata"]
         if self.autoreset_mode is None:
             return self.get_env_attr("metadata")
         return {**self._backend.metadata, "autoreset_mode": self.autoreset_mode}
+
+    @metadata.setter
+    def metadata(self, metadata: Any) -> None:
+        self._give("metadata", metadata)
 
     @property
     def reward_range(self) -> list[Any]:
@@ -78,14 +108,31 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         return self.get_env_attr("reward_range")
 
     @property
-    def render_mode(self) -> str | None:  # type: ignore[override]
+    def render_mode(self) -> str | None:
         """How the environments render."""
-        return self._backend.render_mode
+        given: str | None = self._given.get("render_mode", self._backend.render_mode)
+        return given
+
+    @render_mode.setter
+    def render_mode(self, mode: str | None) -> None:
+        self._give("render_mode", mode)
 
     @property
     def placement(self) -> str:
         """What runs the environments."""
         return str(getattr(self._backend, "placement", type(self._backend).__name__))
+
+    @property
+    def envs(self) -> list[Any]:
+        """The environments themselves, where they are in this process.
+
+        :raises AttributeError: they are elsewhere.
+        """
+        if self.placement != "in-process":
+            raise AttributeError(
+                f"the environments are not in this process ({self.placement}): use get_attr() or call()"
+            )
+        return [worker.env for worker in self.workers]
 
     @property
     def workers(self) -> list[Any]:
@@ -141,12 +188,20 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Sets attribute ``name``: a list or tuple gives each environment its own value, anything else is for all."""
+        """Sets attribute ``name`` of the outermost wrapper that has it, else of the environment.
+
+        :param values: a list or tuple gives each environment its own value, anything else is for all.
+        :raises ValueError: the number of values is not that of the environments.
+        """
         if not isinstance(values, list | tuple):
             values = [values] * self.num_envs
+        ids = self._idle(None)
         if len(values) != self.num_envs:
-            raise ValueError(f"got {len(values)} values for {self.num_envs} environments: give one for each")
-        self._backend.set_attr(name, values, self._idle(None))
+            raise ValueError(
+                "Values must be a list or tuple with length equal to the number of environments. "
+                f"Got `{len(values)}` values for {self.num_envs} environments."
+            )
+        self._backend.set_wrapper_attr(name, values, ids)
 
     @property  # type: ignore[misc]
     def np_random(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -9,6 +10,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env import _tree
+from rlfast.env._arguments import as_seeds
+from rlfast.env._spaces import ARRAY_SPACES
 from rlfast.env.info import Info
 
 if TYPE_CHECKING:
@@ -20,29 +23,52 @@ if TYPE_CHECKING:
     from rlfast.env.vector import BaseVectorEnv
 
 
-def reset(
+@dataclass
+class Reset:
+    """What a reset is asked for."""
+
+    ids: NDArray[np.int64] | None
+    """None: all environments."""
+    seeds: int | Sequence[int | None] | None
+    options: dict[str, Any] | None
+
+
+def asked(
     envs: BaseVectorEnv, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-) -> tuple[Any, dict[str, Any]]:
-    """Resets all environments, or those of ``options["reset_mask"]``; the others show what they showed last."""
+) -> Reset:
+    """A reset of all environments, or of those of ``options["reset_mask"]``."""
     if options is None or "reset_mask" not in options:
-        envs._shown, info = envs.reset_rows(None, seed, options)  # noqa: SLF001
-        return shown(envs), info.columns()
+        return Reset(None, seed, options)
+    as_seeds(seed, envs._all)  # noqa: SLF001 - one for each of all, also where some are reset
     ids = np.flatnonzero(_mask(options["reset_mask"], envs.num_envs))
     if len(ids) < envs.num_envs and envs._shown is None:  # noqa: SLF001
         raise RuntimeError("the first reset() must be of all environments: leave out the reset_mask")
-    if isinstance(seed, list | tuple) and len(seed) == envs.num_envs:
-        seed = [seed[i] for i in ids]
-    obs, info = envs.reset_rows(ids, seed, {key: value for key, value in options.items() if key != "reset_mask"})
-    envs._shown = obs if len(ids) == envs.num_envs else _tree.put(envs._shown, obs, ids)  # noqa: SLF001
-    return shown(envs), Info(envs.num_envs, dict(zip(ids.tolist(), info.dicts(), strict=True))).columns()
+    if seed is not None and not isinstance(seed, int | np.integer):
+        seed = [seed[i] for i in ids.tolist()]
+    return Reset(ids, seed, {key: value for key, value in options.items() if key != "reset_mask"})
+
+
+def reset(envs: BaseVectorEnv, ask: Reset) -> tuple[Any, dict[str, Any]]:
+    """Resets; environments that are not asked show what they showed last."""
+    obs, info = envs.reset_rows(ask.ids, ask.seeds, ask.options)
+    if ask.ids is None:
+        envs._shown = obs  # noqa: SLF001
+        return shown(envs), info.columns()
+    envs._shown = obs if len(ask.ids) == envs.num_envs else _tree.put(envs._shown, obs, ask.ids)  # noqa: SLF001
+    return shown(envs), Info(envs.num_envs, dict(zip(ask.ids.tolist(), info.dicts(), strict=True))).columns()
 
 
 def _mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
-        kind = f"an array of {mask.dtype}" if isinstance(mask, np.ndarray) else type(mask)
-        raise TypeError(f"options['reset_mask'] must be an array of bools, got {kind}")
-    if mask.shape != (num_envs,) or not mask.any():
-        raise ValueError(f"options['reset_mask'] must have shape ({num_envs},) and one True or more, got {mask}")
+    if not isinstance(mask, np.ndarray):
+        raise TypeError(f"`options['reset_mask']` must be a numpy array, got {type(mask)}")
+    if mask.shape != (num_envs,):
+        raise ValueError(f"`options['reset_mask']` must have shape `({num_envs},)`, got {mask.shape}")
+    if mask.dtype != np.bool_:
+        raise TypeError(f"`options['reset_mask']` must have `dtype=np.bool_`, got {mask.dtype}")
+    if not mask.any():
+        raise ValueError(
+            f"`options['reset_mask']` must contain a boolean array with at least one True value, got reset_mask={mask}"
+        )
     return mask
 
 
@@ -81,7 +107,7 @@ def shown(envs: BaseVectorEnv) -> Any:
 
 def batched(space: gym.Space[Any], tree: Tree) -> Any:
     """Leaves ``(N, ...)`` of elements of ``space`` as Gymnasium batches them."""
-    if isinstance(space, _tree.ARRAY_SPACES):
+    if isinstance(space, ARRAY_SPACES):
         return tree
     if isinstance(space, gym.spaces.Dict):
         return {key: batched(part, tree[key]) for key, part in space.items()}
@@ -96,6 +122,6 @@ def unbatched(space: gym.Space[Any], value: Any, *, copy: bool) -> Tree:
         return {key: unbatched(part, value[key], copy=copy) for key, part in space.items()}
     if isinstance(space, gym.spaces.Tuple):
         return tuple(unbatched(part, leaf, copy=copy) for part, leaf in zip(space, value, strict=True))
-    if isinstance(space, _tree.ARRAY_SPACES):
+    if isinstance(space, ARRAY_SPACES):
         return np.array(value, dtype=space.dtype) if copy else np.asarray(value, dtype=space.dtype)
     return _tree.objects(value)

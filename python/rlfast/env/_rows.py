@@ -19,8 +19,7 @@ def joined(first: Rows, second: Rows) -> Rows:
     both = (first, second)
 
     def leaves(name: str) -> Any:
-        trees = [getattr(rows, name) for rows in both]
-        return _tree.map_leaves(lambda *parts: np.concatenate(parts), *trees)
+        return _tree.joined([getattr(rows, name) for rows in both])
 
     obs = leaves("obs")
     finals = [rows.final_info for rows in both]

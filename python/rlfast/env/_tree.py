@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
+from rlfast.env._spaces import ARRAY_SPACES
 from rlfast.env.worker import stack
 
 if TYPE_CHECKING:
@@ -14,10 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rlfast.env._spaces import Space
     from rlfast.env.backend import Tree
-
-ARRAY_SPACES = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
-"""Spaces whose elements are arrays or numbers of one shape; elements of others are kept as objects."""
 
 
 def collate(rows: Sequence[Any]) -> Tree:
@@ -31,45 +30,80 @@ def collate(rows: Sequence[Any]) -> Tree:
         return stack(rows)
     if isinstance(first, dict) and all(isinstance(row, dict) and row.keys() == first.keys() for row in rows):
         return {key: collate([row[key] for row in rows]) for key in first}
-    if isinstance(first, tuple) and all(isinstance(row, tuple) and len(row) == len(first) for row in rows):
+    if type(first) is tuple and all(type(row) is tuple and len(row) == len(first) for row in rows):
         return tuple(collate(part) for part in zip(*rows, strict=True))
     return stack(rows)
 
 
-def collate_as(space: gym.Space[Any], rows: Sequence[Any]) -> Tree:
+def collate_as(space: Space, rows: Sequence[Any]) -> Tree:
     """Elements of ``space`` with its nesting and dtypes; those of spaces without a shape become an array of objects.
 
-    :raises ValueError: an element has another shape, or a dtype that does not fit.
+    :raises ValueError: an element has another shape.
+    :raises TypeError: an element has a dtype that would not keep its numbers.
     """
     return collator(space)(rows)
 
 
-def collator(space: gym.Space[Any]) -> Callable[[Sequence[Any]], Tree]:
-    """:func:`collate_as` for one space, which is looked at once."""
+def collator(space: Space, *, strict: bool = True) -> Callable[[Sequence[Any]], Tree]:
+    """:func:`collate_as` for one space, which is looked at once.
+
+    :param strict: whether what is no element of the space is an error; if not, such rows are collated as they are.
+    """
     if isinstance(space, gym.spaces.Dict):
-        named = {key: collator(part) for key, part in space.items()}
-        return lambda rows: {key: part([row[key] for row in rows]) for key, part in named.items()}
+        named = {key: collator(part, strict=strict) for key, part in space.items()}
+        return lambda rows: (
+            {key: part([row[key] for row in rows]) for key, part in named.items()}
+            if strict or all(isinstance(row, dict) and row.keys() == named.keys() for row in rows)
+            else collate(rows)
+        )
     if isinstance(space, gym.spaces.Tuple):
-        parts = [collator(part) for part in space]
-        return lambda rows: tuple(part([row[k] for row in rows]) for k, part in enumerate(parts))
+        parts = [collator(part, strict=strict) for part in space]
+        return lambda rows: (
+            tuple(part([row[k] for row in rows]) for k, part in enumerate(parts))
+            if strict or all(isinstance(row, tuple) and len(row) == len(parts) for row in rows)
+            else collate(rows)
+        )
     if not isinstance(space, ARRAY_SPACES):
-        return objects
-    shape, dtype = tuple(space.shape or ()), space.dtype
+        return objects if strict or space is not None else collate
+    shape, dtype = tuple(space.shape or ()), np.dtype(space.dtype)
 
     def collate_leaf(rows: Sequence[Any]) -> Tree:
         try:
             leaf = np.array(rows)
         except ValueError:  # of different shapes
-            leaf = None
-        if leaf is not None and leaf.shape == (len(rows), *shape):
-            if leaf.dtype == dtype:
-                return leaf
-            if np.can_cast(leaf.dtype, dtype, "same_kind"):
-                return leaf.astype(dtype)
-        wrong = np.asarray(next((row for row in rows if np.shape(row) != shape), rows[0]))
-        raise ValueError(f"got an array of shape {wrong.shape} and dtype {wrong.dtype} where the space is {space}")
+            leaf = np.array(None)
+        fitting = fitted(leaf, (len(rows), *shape), dtype)
+        if fitting is not None:
+            return fitting
+        if not strict:
+            return collate(rows)
+        wrong = [one for one in (np.asarray(row) for row in rows) if one.shape != shape]
+        one = wrong[0] if wrong else np.asarray(rows[0])
+        message = f"got an array of shape {one.shape} and dtype {one.dtype} where the space is {space}"
+        raise ValueError(message) if wrong else TypeError(message)
 
     return collate_leaf
+
+
+def fitted(array: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """``array`` with this dtype, if it has this shape and keeps its numbers; floats may be rounded. Else None.
+
+    >>> fitted(np.array([1.0, 0.0]), (2,), np.dtype(bool))
+    array([ True, False])
+    >>> fitted(np.array([300]), (1,), np.dtype(np.uint8))
+    """
+    if array.shape != shape:
+        return None
+    if array.dtype == dtype:
+        return array
+    if array.dtype.kind not in "biuf" or dtype.kind not in "biuf":
+        return array.astype(dtype) if np.can_cast(array.dtype, dtype, "safe") else None
+    with np.errstate(over="raise", invalid="ignore"):
+        try:
+            cast = array.astype(dtype)
+        except FloatingPointError:
+            return None
+    return cast if dtype.kind == "f" or np.array_equal(cast, array) else None
 
 
 def objects(rows: Sequence[Any]) -> NDArray[np.object_]:
@@ -88,6 +122,18 @@ def each(tree: Tree) -> list[Any]:
     if isinstance(tree, tuple):
         return list(zip(*(each(part) for part in tree), strict=True))
     return list(tree)
+
+
+def joined(parts: Sequence[Tree]) -> Tree:
+    """The rows of all ``parts``, one after the other."""
+    first = parts[0]
+    if isinstance(first, dict) and all(isinstance(part, dict) and part.keys() == first.keys() for part in parts):
+        return {key: joined([part[key] for part in parts]) for key in first}
+    if isinstance(first, tuple) and all(isinstance(part, tuple) and len(part) == len(first) for part in parts):
+        return tuple(joined(own) for own in zip(*parts, strict=True))
+    if all(isinstance(part, np.ndarray) and part.shape[1:] == first.shape[1:] for part in parts):
+        return np.concatenate(parts)
+    return collate([row for part in parts for row in each(part)])
 
 
 def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env import _tree
+from rlfast.env._spaces import common, declared
 from rlfast.env.backend import Backend, Rows
 from rlfast.env.info import Info
-from rlfast.env.worker import reset_result, step_result
+from rlfast.env.worker import EnvWorker, reset_result, step_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -19,11 +22,23 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from numpy.typing import NDArray
 
+    from rlfast.env._spaces import Space
     from rlfast.env.backend import Tree
-    from rlfast.env.worker import EnvWorker, ResetResult, StepResult
+    from rlfast.env.worker import ResetResult, StepResult
 
     Ids = NDArray[np.int64]
     Failures = dict[int, Exception]
+
+
+@dataclass
+class Begun:
+    """A reset that has been asked for."""
+
+    ids: list[int]
+    seeds: Sequence[int | None]
+    options: dict[str, Any] | None
+    failures: Failures = field(default_factory=dict)
+    """Of those that could not be asked."""
 
 
 class Workers(Backend):
@@ -32,12 +47,13 @@ class Workers(Backend):
     :param env_fns: one callable per environment.
     :param worker_fn: makes the worker that holds the environment made by the given callable.
     :param autoreset_mode: who resets an environment whose episode ended.
-    :param as_space: whether observations take the dtypes of the observation space, and must fit it; otherwise they are
-        stacked as they come, those of different shapes as an array of objects.
-    :raises ValueError: the environments' spaces differ.
+    :param as_space: True: observations take the dtypes of the observation space, and must fit it. False: they are
+        stacked as they come, those of different shapes as an array of objects. None: they take these dtypes where they
+        fit, and are stacked as they come where not.
     """
 
     placement = "workers"
+    takes_anything = True
 
     def __init__(
         self,
@@ -45,29 +61,32 @@ class Workers(Backend):
         worker_fn: Callable[[Callable[[], gym.Env[Any, Any]]], EnvWorker],
         autoreset_mode: AutoresetMode = AutoresetMode.DISABLED,
         *,
-        as_space: bool = False,
+        as_space: bool | None = False,
     ) -> None:
         self.num_envs = len(env_fns)
         self.autoreset_mode = autoreset_mode
         self.workers: list[EnvWorker] = []
         try:
             self.workers.extend(worker_fn(fn) for fn in env_fns)
-            self.single_observation_space = self._same("observation_space")
-            self.single_action_space = self._same("action_space")
-            first = self.workers[0]
-            self.metadata = dict(first.get_env_attr("metadata") or {})
-            self.spec, self.render_mode = first.get_env_attr("spec"), first.get_env_attr("render_mode")
+            self.observation_spaces = self._declared("observation_space")
+            self.action_spaces = self._declared("action_space")
+            self.metadata = dict(self._of_first("metadata") or {})
+            self.spec, self.render_mode = self._of_first("spec"), self._of_first("render_mode")
         except BaseException:
             with suppress(Exception):
                 self.close()
             raise
-        self._wait = type(first).wait
+        self.single_observation_space, self.single_action_space = self.observation_spaces[0], self.action_spaces[0]
+        self._wait = type(self.workers[0]).wait
         self._collate: Callable[[Sequence[Any]], Tree] = (
-            _tree.collator(self.single_observation_space) if as_space else _tree.collate
+            _tree.collate
+            if as_space is False
+            else _tree.collator(common(self.observation_spaces), strict=bool(as_space))
         )
         self._numbers = list(range(self.num_envs))
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
+        self._begun: Begun | None = None  # a reset that is waited for
         self._stepping: list[int] = []  # in the order they were sent
         self._failed: Failures = {}
         self._answers: dict[int, StepResult] = {}  # taken from their workers, and not yet handed out
@@ -75,46 +94,84 @@ class Workers(Backend):
         self._ended: set[int] = set()  # NEXT_STEP: to be reset by the next step
         self._resetting: set[int] = set()  # NEXT_STEP: being reset by this one
 
-    def _same(self, name: str) -> Any:
-        """The space of all environments."""
-        spaces = [worker.get_env_attr(name) for worker in self.workers]
-        for i, space in enumerate(spaces):
-            if space != spaces[0]:
-                raise ValueError(
-                    f"all environments need the same {name}, but that of environment 0 is {spaces[0]} "
-                    f"and that of environment {i} is {space}: use one vector environment for each kind"
-                )
-        return spaces[0]
+    def _declared(self, name: str) -> list[Space]:
+        return [declared(worker.get_env_attr, name) for worker in self.workers]
+
+    def _of_first(self, name: str) -> Any:
+        """An attribute of the first environment; None where it has no such."""
+        with suppress(AttributeError):
+            return self.workers[0].get_env_attr(name)
+        return None
 
     # -- episodes ----------------------------------------------------------------------------------------------------
 
-    def reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> tuple[Tree, Info]:
+    def reset(
+        self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any
+    ) -> tuple[Tree, Info]:
         """As :meth:`Backend.reset`. An argument that is None is left out: environments need not know it."""
-        given = {} if options is None else {"options": options}
-        requests = [given if seed is None else {"seed": seed, **given} for seed in seeds]
-        results, failures = self._reset(ids.tolist(), requests)
+        begun, self._begun = self._begun, None
+        if begun is not None and (begun.ids, begun.seeds) == (ids.tolist(), seeds) and begun.options is options:
+            results, failures = self._finish_reset(begun)
+        else:
+            if begun is not None:
+                self._finish_reset(begun)  # nobody waits for it any more
+            results, failures = self._finish_reset(self._ask_reset(ids, seeds, options, **more))
         if failures:
             raise next(iter(failures.values()))
         self._ended.difference_update(results)
         obs, infos = zip(*results.values(), strict=True)
         return self._collate(obs), Info.of(infos)
 
-    def _reset(self, ids: Sequence[int], requests: Sequence[dict[str, Any]]) -> tuple[dict[int, ResetResult], Failures]:
-        """Sends all requests before it waits for an answer: what came, and who failed."""
-        failures: Failures = {}
-        for i, request in zip(ids, requests, strict=True):
+    def begin_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> None:
+        """As :meth:`Backend.begin_reset`."""
+        self._begun = self._ask_reset(ids, seeds, options)
+
+    def _ask_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any) -> Begun:
+        """Sends requests for resets."""
+        given = more if options is None else {"options": options, **more}
+        begun = Begun(ids.tolist(), seeds, options)
+        for i, seed in zip(begun.ids, seeds, strict=True):
+            request = given if seed is None else {"seed": seed, **given}
             try:
                 self.workers[i].send(None, **request)
             except Exception as error:
-                failures[i] = told(error, i, f"reset({', '.join(f'{k}={v!r}' for k, v in request.items())})")
+                begun.failures[i] = told(error, i, f"reset({', '.join(f'{k}={v!r}' for k, v in request.items())})")
+        return begun
+
+    def _finish_reset(self, begun: Begun) -> tuple[dict[int, ResetResult], Failures]:
+        """Waits for all answers: what came, and who failed."""
         results: dict[int, ResetResult] = {}
-        for i in ids:
+        failures = begun.failures
+        for i in begun.ids:
             if i not in failures:
                 try:
                     results[i] = reset_result(self.workers[i].recv())
                 except Exception as error:
                     failures[i] = told(error, i, "reset()")
         return results, failures
+
+    def ready(self, count: int, timeout: float) -> bool:
+        """As :meth:`Backend.ready`."""
+        ids = self._stepping if self._begun is None else self._begun.ids
+        waiting = [self.workers[i] for i in ids if i not in self._failed and i not in self._answers]
+        done = len(ids) - len(waiting)
+        deadline = time.monotonic() + timeout
+        while done < count:
+            ready = self._wait(waiting, count - done, max(0.0, deadline - time.monotonic()))
+            done += len(ready)
+            waiting = [worker for worker in waiting if worker not in ready]
+            if not ready and time.monotonic() >= deadline:
+                break
+        return done >= count
+
+    def seed(self, ids: Ids, seeds: Sequence[int | None]) -> None:
+        """As :meth:`Backend.seed`."""
+        for i, seed in zip(ids.tolist(), seeds, strict=True):
+            if type(self.workers[i]).seed is EnvWorker.seed:  # which knows the action space alone
+                self.reset(np.array([i]), [seed], None)
+            else:
+                self.workers[i].seed(seed)
+            self._ended.discard(i)
 
     def send(self, actions: Tree, ids: Ids) -> None:
         """As :meth:`Backend.send`; what an environment raises is kept for :meth:`recv`."""
@@ -185,7 +242,7 @@ class Workers(Backend):
         """SAME_STEP: resets the environments ``done``, unless they were already."""
         fresh = [i for i in done if i not in self._restarted]
         if fresh:
-            results, failures = self._reset(fresh, [{}] * len(fresh))
+            results, failures = self._finish_reset(self._ask_reset(np.array(fresh), [None] * len(fresh), None))
             self._restarted.update(results)
             self._failed.update(failures)
 
@@ -220,10 +277,29 @@ class Workers(Backend):
         """As :meth:`Backend.get_attr`."""
         return [self.workers[i].get_env_attr(name) for i in ids.tolist()]
 
+    def call(
+        self,
+        name: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        ids: Ids,
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """As :meth:`Backend.call`, where the environments are if the workers know how."""
+        if not all(hasattr(self.workers[i], "call_env") for i in ids.tolist()):
+            return super().call(name, args, kwargs, ids, timeout)
+        return [self.workers[i].call_env(name, *args, **kwargs) for i in ids.tolist()]
+
     def set_attr(self, name: str, values: Sequence[Any], ids: Ids) -> None:
         """As :meth:`Backend.set_attr`."""
         for i, value in zip(ids.tolist(), values, strict=True):
             self.workers[i].set_env_attr(name, value)
+
+    def set_wrapper_attr(self, name: str, values: Sequence[Any], ids: Ids) -> None:
+        """As :meth:`Backend.set_wrapper_attr`, where the workers know wrappers."""
+        for i, value in zip(ids.tolist(), values, strict=True):
+            worker = self.workers[i]
+            getattr(worker, "set_wrapper_attr", worker.set_env_attr)(name, value)
 
     def render(self, ids: Ids, **kwargs: Any) -> list[Any]:
         """As :meth:`Backend.render`."""

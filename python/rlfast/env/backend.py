@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import gymnasium as gym
     import numpy as np
     from gymnasium.vector import AutoresetMode
     from numpy.typing import NDArray
 
+    from rlfast.env._spaces import Space
     from rlfast.env.info import Info
 
 Tree: TypeAlias = Any
@@ -81,8 +81,15 @@ class Backend(ABC):
     """
 
     num_envs: int
-    single_observation_space: gym.Space[Any]
-    single_action_space: gym.Space[Any]
+    single_observation_space: Any
+    single_action_space: Any
+    """The spaces of the first environment; None where it declares none."""
+    observation_spaces: Sequence[Space] | None = None
+    action_spaces: Sequence[Space] | None = None
+    """The spaces of each environment; None: all have those of the first."""
+    takes_anything = False
+    """Whether environments, which are Python, are themselves asked about actions outside their spaces and steps outside
+    episodes; if not, the face refuses them."""
     autoreset_mode: AutoresetMode
     """Who resets an environment whose episode ended: the caller (DISABLED), the step that ended it, the next step."""
     metadata: dict[str, Any]
@@ -93,7 +100,26 @@ class Backend(ABC):
     def reset(
         self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
     ) -> tuple[Tree, Info]:
-        """Starts new episodes in ``ids``: first observations, leaves ``(len(ids), ...)``, and infos."""
+        """Starts new episodes in ``ids``: first observations, leaves ``(len(ids), ...)``, and infos.
+
+        Backends that run Python take further keywords and give them to the environments' ``reset``.
+        """
+
+    def begin_reset(  # noqa: B027 - most have nothing to do ahead
+        self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
+    ) -> None:
+        """Begins what a :meth:`reset` with the same arguments, which follows, will finish."""
+
+    def ready(self, count: int, timeout: float) -> bool:  # noqa: ARG002
+        """Waits until ``count`` environments have answered their step or begun reset, or so many seconds have gone by.
+
+        :return: whether they have. Backends that do the work when the answer is asked for are always ready.
+        """
+        return True
+
+    def seed(self, ids: NDArray[np.int64], seeds: Sequence[int | None]) -> None:
+        """Seeds environments: by their own method ``seed`` where they have one, else by a reset."""
+        self.reset(ids, seeds, None)
 
     @abstractmethod
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
@@ -115,16 +141,30 @@ class Backend(ABC):
     def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
         """Attribute ``name`` of each environment, looked up through its wrappers."""
 
-    def call(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], ids: NDArray[np.int64]) -> list[Any]:
+    def call(
+        self,
+        name: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        ids: NDArray[np.int64],
+        timeout: float | None = None,  # noqa: ARG002
+    ) -> list[Any]:
         """What method ``name`` of each environment gives; the attribute itself where it is no method.
 
         Backends whose environments live elsewhere call them there: here they would be copies.
+
+        :param timeout: seconds after which those elsewhere are not waited for any more; None: any.
+        :raises TimeoutError: (that of :mod:`multiprocessing`) they took longer.
         """
         return [one(*args, **kwargs) if callable(one) else one for one in self.get_attr(name, ids)]
 
     @abstractmethod
     def set_attr(self, name: str, values: Sequence[Any], ids: NDArray[np.int64]) -> None:
         """Sets attribute ``name`` of each innermost environment, one value each."""
+
+    def set_wrapper_attr(self, name: str, values: Sequence[Any], ids: NDArray[np.int64]) -> None:
+        """Sets attribute ``name`` of the outermost wrapper that has it, or of the environment, as Gymnasium does."""
+        self.set_attr(name, values, ids)
 
     @abstractmethod
     def render(self, ids: NDArray[np.int64], **kwargs: Any) -> list[Any]:

@@ -26,14 +26,17 @@ class InProcess(Workers):
     :param env_fns: one callable per environment.
     :param autoreset_mode: who resets an environment whose episode ended.
     :param as_space: as for :class:`~rlfast.env._workers.Workers`.
-    :raises ValueError: the environments' spaces differ.
     """
 
     placement = "in-process"
     workers: list[DummyEnvWorker]  # type: ignore[assignment]
 
     def __init__(
-        self, env_fns: Sequence[Callable[[], gym.Env[Any, Any]]], autoreset_mode: AutoresetMode, *, as_space: bool
+        self,
+        env_fns: Sequence[Callable[[], gym.Env[Any, Any]]],
+        autoreset_mode: AutoresetMode,
+        *,
+        as_space: bool | None,
     ) -> None:
         super().__init__(env_fns, DummyEnvWorker, autoreset_mode, as_space=as_space)
         self._asked: list[tuple[int, Any]] = []
@@ -59,7 +62,8 @@ class InProcess(Workers):
                         answers[i] = (obs, 0.0, False, False, info)
                     else:
                         answer = workers[i].env.step(action)
-                        answers[i] = answer if type(answer) is tuple and len(answer) == 5 else step_result(answer)
+                        usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
+                        answers[i] = answer if usual else step_result(answer)
                 except Exception as error:
                     self._failed[i] = told(error, i, f"step({action!r})")
         except BaseException:  # Ctrl-C: what has not answered by now never will

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_NUMBERS = (bool, int, float)
+_ARRAYS = (np.ndarray, np.number, np.bool_)
+
+
 class Info:
     """The infos of ``K`` environments, turned into whichever form is asked for; most steps ask for none.
 
@@ -68,18 +72,20 @@ def _columns(rows: int, sparse: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
         present = {k: one[key] for k, one in sparse.items() if key in one}
         mask = np.zeros(rows, dtype=bool)
         mask[list(present)] = True
-        columns[key], columns[f"_{key}"] = _column(rows, present), mask
+        columns[key], columns[f"_{key}"] = _column(key, rows, present), mask
     return columns
 
 
-def _column(rows: int, present: dict[int, Any]) -> Any:
+def _column(key: str, rows: int, present: dict[int, Any]) -> Any:
     values = list(present.values())
-    if all(isinstance(value, dict) for value in values):
+    is_final = key == "final_obs"  # which may be of any space: Gymnasium keeps each as it is
+    if not is_final and all(isinstance(value, dict) for value in values):
         return _columns(rows, present)
     filled: NDArray[Any]
-    if all(isinstance(value, np.ndarray | np.generic | int | float) for value in values):
+    if not is_final and all(type(value) in _NUMBERS or isinstance(value, _ARRAYS) for value in values):
         arrays = [np.asarray(value) for value in values]
-        if len({array.shape for array in arrays}) == 1:
+        shapes = {array.shape for array in arrays}
+        if len(shapes) == 1 and (shapes != {()} or not any(array.dtype.hasobject for array in arrays)):
             filled = np.zeros((rows, *arrays[0].shape), dtype=np.result_type(*arrays))
             filled[list(present)] = arrays
             return filled

@@ -14,6 +14,7 @@ from rlfast.env._actions import converter
 from rlfast.env._arguments import as_autoreset_mode
 from rlfast.env._rows import joined
 from rlfast.env._specs import native_spec
+from rlfast.env.adapters._wrapped import Once
 from rlfast.env.backend import Backend, Everyone, Rows
 from rlfast.env.info import Info
 from rlfast.env.vector import BaseVectorEnv
@@ -179,6 +180,7 @@ class NativeBackend(Backend):
         self._fresh_seeds: list[int] = []
         self._answers: list[Rows] = []
         self._nothing = Info(num_envs)
+        self._say = Once()
 
     def reset(
         self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
@@ -187,7 +189,8 @@ class NativeBackend(Backend):
 
         :param options: for these starts alone, the numbers that Gymnasium's environment takes: ``low`` and ``high``, or
             Pendulum's ``x_init`` and ``y_init``. Only those of classic control take any.
-        :raises ValueError: options of another name, or between which nothing can be drawn; nothing was reset.
+            Others are ignored, as Gymnasium's environments do, with a warning.
+        :raises ValueError: options between which nothing can be drawn; nothing was reset.
         """
         obs, told = self.envs.reset(ids, self._seeds(ids, seeds), self._numbers(options) if options else None)
         self._never_seeded[ids] = False
@@ -198,7 +201,7 @@ class NativeBackend(Backend):
         known = self.envs.reset_options
         if others := options.keys() - {name for name, _ in known}:
             takes = f"no options but {' and '.join(name for name, _ in known)}" if known else "no options"
-            raise ValueError(f"{self._id} takes {takes}, got {sorted(others, key=str)}")
+            self._say(f"{self._id} takes {takes}: {sorted(others, key=str)} have no effect")
         try:
             return [float(options.get(name, default)) for name, default in known]
         except (TypeError, ValueError) as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
+from rlfast.env._spaces import ARRAY_SPACES
 from rlfast.env.wrappers import VectorEnvWrapper
 from rlfast.utils.statistics import RunningMeanStd
 
@@ -30,8 +31,8 @@ class VectorEnvNormObs(VectorEnvWrapper):
     seen, hand them over and let them be:
     ``VectorEnvNormObs(test_envs, update_obs_rms=False).set_obs_rms(train_envs.get_obs_rms())``.
 
-    :param venv: the vector environment to wrap, as for :class:`VectorEnvWrapper`; its observations are arrays (a
-        ``Box``).
+    :param venv: the vector environment to wrap, as for :class:`VectorEnvWrapper`; its observations are arrays or
+        numbers of one shape.
     :param update_obs_rms: whether what is seen changes the statistics.
     :raises TypeError: observations of another kind.
 
@@ -46,9 +47,10 @@ class VectorEnvNormObs(VectorEnvWrapper):
 
     def __init__(self, venv: Any, update_obs_rms: bool = True) -> None:
         super().__init__(venv)
-        if not isinstance(self.venv.single_observation_space, gym.spaces.Box):
+        space: Any = self.venv.single_observation_space
+        if space is not None and not isinstance(space, ARRAY_SPACES):
             raise TypeError(
-                f"VectorEnvNormObs scales arrays, but observations are of {self.venv.single_observation_space}: "
+                f"VectorEnvNormObs scales arrays, but observations are of {space}: "
                 "use gymnasium.wrappers.FlattenObservation around each environment first"
             )
         self.update_obs_rms = update_obs_rms
@@ -57,9 +59,11 @@ class VectorEnvNormObs(VectorEnvWrapper):
     def set_obs_rms(self, obs_rms: RunningMeanStd) -> None:
         """Scales by ``obs_rms`` from now on; it is shared, not copied."""
         self.obs_rms = obs_rms
-        space, bound = self.venv.single_observation_space, obs_rms.clip_max or np.inf
-        self._dtype = np.dtype(space.dtype if np.issubdtype(space.dtype, np.floating) else np.float32)
-        self.single_observation_space = gym.spaces.Box(-bound, bound, space.shape, self._dtype.type)
+        space: Any = self.venv.single_observation_space
+        self._dtype = None if space is None else _floating(np.dtype(space.dtype))
+        if self._dtype is not None:
+            bound = obs_rms.clip_max or np.inf
+            self.single_observation_space = gym.spaces.Box(-bound, bound, space.shape, self._dtype.type)
 
     def get_obs_rms(self) -> RunningMeanStd:
         """The statistics, shared."""
@@ -75,23 +79,24 @@ class VectorEnvNormObs(VectorEnvWrapper):
         :raises ValueError: it is of observations of another shape; nothing has changed.
         """
         mean, var = np.array(state["mean"], np.float64), np.array(state["var"], np.float64)
-        shape = self.venv.single_observation_space.shape
+        space: Any = self.venv.single_observation_space
+        shape = mean.shape if space is None else space.shape
         if mean.shape != var.shape or (mean.shape not in ((), shape)):
             raise ValueError(f"got statistics of shape {mean.shape} and {var.shape} for observations of shape {shape}")
         self.obs_rms.mean, self.obs_rms.var, self.obs_rms.count = mean, var, int(state["count"])
 
     def _norm_obs(self, obs: NDArray[Any]) -> NDArray[Any]:
-        return self.obs_rms.norm(obs).astype(self._dtype, copy=False)
+        return self.obs_rms.norm(obs).astype(self._dtype or _floating(obs.dtype), copy=False)
 
     def _saw(self, obs: NDArray[Any]) -> None:
         if self.update_obs_rms:
             self.obs_rms.update(obs)
 
     def reset_rows(
-        self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None
+        self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None, **more: Any
     ) -> tuple[Tree, Info]:
         """As :meth:`BaseVectorEnv.reset_rows`, scaled."""
-        obs, info = super().reset_rows(id, seed, options)
+        obs, info = super().reset_rows(id, seed, options, **more)
         self._saw(obs)
         return self._norm_obs(obs), info
 
@@ -104,3 +109,8 @@ class VectorEnvNormObs(VectorEnvWrapper):
             return replace(rows, obs=obs, obs_next=obs)
         self._saw(rows.obs[rows.done])
         return replace(rows, obs=self._norm_obs(rows.obs), obs_next=self._norm_obs(rows.obs_next))
+
+
+def _floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of what is scaled."""
+    return dtype if np.issubdtype(dtype, np.floating) else np.dtype(np.float32)

@@ -16,7 +16,7 @@ class PettingZooEnv(gym.Env[Any, Any]):
 
     An observation is a dict of ``agent_id``, whose turn it is; ``obs``, what that agent sees; and, where actions are
     discrete, ``mask``, ``(n,)`` bools of those that are legal. The reward is a vector, one entry for each of
-    ``agents``: what the step gave to each. It runs in :class:`DummyVectorEnv`, in Tianshou's protocol.
+    ``agents``: what the step gave to each. It runs in vector environments of all kinds, in Tianshou's protocol.
 
     ``observation_space`` and ``action_space`` are those of each agent, as PettingZoo has them.
 
@@ -29,6 +29,9 @@ class PettingZooEnv(gym.Env[Any, Any]):
     >>> obs["agent_id"], obs["obs"].shape, obs["mask"].sum()             # doctest: +SKIP
     ('player_1', (3, 3, 2), np.int64(9))
     """
+
+    shows_its_space = False
+    """Observations are no elements of ``observation_space``: worker processes send them pickled."""
 
     def __init__(self, env: Any) -> None:
         self.env = env

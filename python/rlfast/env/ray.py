@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlfast.env.process.registrations import register, registrations
 from rlfast.env.vector import BaseVectorEnv
-from rlfast.env.worker import DummyEnvWorker, EnvWorker
+from rlfast.env.worker import DummyEnvWorker, EnvWorker, seed_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
 
     from rlfast.env._arguments import EnvFn
+    from rlfast.env._spaces import ObservationMode
     from rlfast.env.worker import ResetResult, StepResult
 
 
@@ -66,6 +67,14 @@ class RayEnvWorker(EnvWorker):
         """Sets attribute ``key`` of the innermost environment."""
         self._ask("set_env_attr", key, value)
 
+    def set_wrapper_attr(self, key: str, value: Any) -> None:
+        """Sets attribute ``key`` of the outermost wrapper that has it."""
+        self._ask("set_wrapper_attr", key, value)
+
+    def call_env(self, key: str, *args: Any, **kwargs: Any) -> Any:
+        """What the environment's method ``key`` gives, or the attribute where it is none."""
+        return self._ask("call_env", key, *args, **kwargs)
+
     def send(self, action: Any, **kwargs: Any) -> None:
         """Begins a step with ``action``, or, when it is None, a reset with ``kwargs``.
 
@@ -75,7 +84,7 @@ class RayEnvWorker(EnvWorker):
             raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
         if action is None:
             if kwargs.get("seed") is not None:
-                self.action_space.seed(kwargs["seed"])
+                seed_space(self.action_space, kwargs["seed"])
             self._answer = self._actor.do.remote("reset", **kwargs)
         else:
             self._answer = self._actor.do.remote("step", action)
@@ -99,10 +108,10 @@ class RayEnvWorker(EnvWorker):
         return [asked[answer] for answer in ready]
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
-        """Seeds the action space and the environment, which is reset by it."""
+        """Seeds the action space and the environment: by its own ``seed`` where it has one, else by a reset."""
         super().seed(seed)
-        self._ask("seed", seed)
-        return [seed]
+        told: list[int | None] | None = self._ask("seed", seed)
+        return told
 
     def render(self, **kwargs: Any) -> Any:
         """Renders the environment."""
@@ -122,6 +131,7 @@ class RayVectorEnv(BaseVectorEnv):
     :param wait_num: see :class:`BaseVectorEnv`.
     :param timeout: see :class:`BaseVectorEnv`.
     :param autoreset_mode: see :class:`BaseVectorEnv`.
+    :param observation_mode: see :class:`BaseVectorEnv`.
     :raises ImportError: Ray is not installed.
     """
 
@@ -132,8 +142,16 @@ class RayVectorEnv(BaseVectorEnv):
         timeout: float | None = None,
         *,
         autoreset_mode: AutoresetMode | str | None = None,
+        observation_mode: ObservationMode = "same",
     ) -> None:
         ray = _ray()
         if not ray.is_initialized():
             ray.init()
-        super().__init__(env_fns, RayEnvWorker, wait_num, timeout, autoreset_mode=autoreset_mode)
+        super().__init__(
+            env_fns,
+            RayEnvWorker,
+            wait_num,
+            timeout,
+            autoreset_mode=autoreset_mode,
+            observation_mode=observation_mode,
+        )

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env import _tree
+from rlfast.env._actions import lenient
 from rlfast.env._arguments import EnvFn, as_autoreset_mode, as_env_fns, check_waiting
 from rlfast.env.in_process import InProcess
 from rlfast.env.process import ProcessBackend
@@ -20,6 +21,7 @@ from rlfast.env.vector import BaseVectorEnv
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult
 
 if TYPE_CHECKING:
+    from rlfast.env._spaces import ObservationMode
     from rlfast.env.backend import Rows
 
 
@@ -46,7 +48,11 @@ class SubprocVectorEnv(BaseVectorEnv):
     :param placement: ``"process"``, or ``"auto"``: environments are measured in throwaway processes, and stay in this
         process where that is as fast (nothing is isolated then). The attribute ``placement`` says what was chosen, and
         a logger of this module's name why.
-    :raises ValueError: spaces that differ, or an argument out of range.
+    :param observation_mode: see :class:`BaseVectorEnv`.
+    :param shared_memory: for Gymnasium's sake, as are ``copy`` and ``daemon``: memory is shared where elements have a
+        layout, observations belong to the caller, and workers end with this process and may start processes.
+    :raises ValueError: an argument out of range.
+    :raises RuntimeError: in Gymnasium's protocol, spaces that differ.
     :raises EnvFailure: a constructor failed.
 
     >>> import gymnasium as gym
@@ -71,18 +77,24 @@ class SubprocVectorEnv(BaseVectorEnv):
         on_error: str = "raise",
         doorbell: str | None = None,
         placement: str = "process",
+        observation_mode: ObservationMode = "same",
+        shared_memory: bool = True,  # noqa: ARG002
+        copy: bool = True,  # noqa: ARG002
+        daemon: bool = True,  # noqa: ARG002
     ) -> None:
         mode = as_autoreset_mode(autoreset_mode)
         env_fns = as_env_fns(env_fns)
-        check_waiting(len(env_fns), wait_num, timeout)
+        wait_num = check_waiting(len(env_fns), wait_num, timeout)
+        self._env_fns = env_fns
+        strict = mode is not None
         if placement not in {"process", "auto"}:
             raise ValueError(f'placement must be "process" or "auto", got {placement!r}')
         if placement == "auto":
             choice = choose(env_fns, num_workers, context)
             _log.info("environments run %s: %s", choice.placement, choice.reason)
             if choice.placement == "in-process":
-                here = InProcess(env_fns, mode or AutoresetMode.DISABLED, as_space=True)
-                self._attach(here, wait_num, timeout, mode)
+                here = InProcess(env_fns, mode or AutoresetMode.DISABLED, as_space=strict or None)
+                self._attach(here, wait_num, timeout, mode, observation_mode)
                 return
         backend = ProcessBackend(
             env_fns,
@@ -92,8 +104,9 @@ class SubprocVectorEnv(BaseVectorEnv):
             step_timeout=step_timeout,
             on_error=on_error,
             doorbell=doorbell,
+            strict=strict,
         )
-        self._attach(backend, wait_num, timeout, mode)
+        self._attach(backend, wait_num, timeout, mode, observation_mode)
 
     @property
     def restarts(self) -> int:
@@ -127,7 +140,7 @@ class ShmemVectorEnv(SubprocVectorEnv):
         timeout: float | None = None,
         **options: Any,
     ) -> None:
-        asked = [wait_num, timeout, *(options.get(name) for name in self._OF_PROCESSES)]
+        asked = [wait_num or None, timeout, *(options.get(name) for name in self._OF_PROCESSES)]
         in_processes = any(one is not None for one in asked) or options.get("on_error") == "restart"
         options.setdefault("placement", "process" if in_processes else "auto")
         super().__init__(env_fns, wait_num, timeout, **options)
@@ -149,7 +162,8 @@ class SubprocEnvWorker(EnvWorker):
         share_memory: bool = False,  # noqa: ARG002
         context: Any = None,
     ) -> None:
-        self._backend = ProcessBackend([env_fn], context=context)
+        self._backend = ProcessBackend([env_fn], context=context, strict=False)
+        self._as_actions = lenient(self._backend.single_action_space)
         self._answer: StepResult | ResetResult | None = None
         self._stepping = False
         super().__init__(env_fn)
@@ -162,6 +176,14 @@ class SubprocEnvWorker(EnvWorker):
         """Sets attribute ``key`` of the innermost environment."""
         self._backend.set_attr(key, [value], self._ONE)
 
+    def set_wrapper_attr(self, key: str, value: Any) -> None:
+        """Sets attribute ``key`` of the outermost wrapper that has it."""
+        self._backend.set_wrapper_attr(key, [value], self._ONE)
+
+    def call_env(self, key: str, *args: Any, **kwargs: Any) -> Any:
+        """What the environment's method ``key`` gives, or the attribute where it is none."""
+        return self._backend.call(key, args, kwargs, self._ONE)[0]
+
     def send(self, action: Any, **kwargs: Any) -> None:
         """Begins a step with ``action``; or resets, when it is None, with ``seed`` and ``options``.
 
@@ -170,10 +192,11 @@ class SubprocEnvWorker(EnvWorker):
         if self._stepping or self._answer is not None:
             raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
         if action is None:
-            obs, info = self._backend.reset(self._ONE, [kwargs.pop("seed", None)], kwargs.pop("options", None))
+            seed, options = kwargs.pop("seed", None), kwargs.pop("options", None)
+            obs, info = self._backend.reset(self._ONE, [seed], options, **kwargs)
             self._answer = _tree.each(obs)[0], info.dicts()[0]
         else:
-            self._backend.send(_tree.collate_as(self._backend.single_action_space, [action]), self._ONE)
+            self._backend.send(self._as_actions([action], self._ONE), self._ONE)
             self._stepping = True
 
     def recv(self) -> StepResult | ResetResult:
@@ -202,9 +225,9 @@ class SubprocEnvWorker(EnvWorker):
         return not self._stepping or self._backend.is_ready()
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
-        """Seeds the environment, which is reset by it, and its action space."""
+        """Seeds the environment and its action space: by its own ``seed`` where it has one, else by a reset."""
         super().seed(seed)
-        self._backend.reset(self._ONE, [seed], None)
+        self._backend.seed(self._ONE, [seed])
         return [seed]
 
     def render(self, **kwargs: Any) -> Any:

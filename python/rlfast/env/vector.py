@@ -10,11 +10,13 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from rlfast.env import _gymnasium, _tree
-from rlfast.env._actions import checker
+from rlfast.env._actions import checker, lenient
 from rlfast.env._arguments import EnvFn, Ids, as_autoreset_mode, as_env_fns, as_ids, as_seeds, check_waiting
-from rlfast.env._attributes import EnvAttributes
+from rlfast.env._async_calls import AsyncCalls
 from rlfast.env._rows import joined, ordered
+from rlfast.env._spaces import ObservationMode, as_gymnasium, common
 from rlfast.env._workers import Workers
+from rlfast.env.failure import ClosedEnvsError, NothingPendingError, PendingError
 from rlfast.env.in_process import InProcess
 from rlfast.env.worker import DummyEnvWorker, EnvWorker
 
@@ -27,16 +29,18 @@ VectorStep: TypeAlias = tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.b
 """``(obs, rew, terminated, truncated, info)``, one row for each environment asked."""
 
 
-class BaseVectorEnv(EnvAttributes):
+class BaseVectorEnv(AsyncCalls):
     """``N`` environments behind one interface, which is a :class:`gymnasium.vector.VectorEnv`.
 
     Without an ``autoreset_mode`` it speaks as Tianshou 1.0 does: ``reset(id)`` and ``step(action, id)`` take any of the
     environments, infos are dicts, one for each, and ``action_space``, ``observation_space``, ``spec`` and ``metadata``
     are lists. An environment that ends an episode stays ended until ``reset(id)`` is called for it: the ``obs`` of its
-    last step is the true final observation, and stepping it again is an error.
+    last step is the true final observation. Environments may have different spaces, or declare none.
 
     With one it speaks as Gymnasium does: batched spaces, infos as a dict of arrays, ``reset(seed=, options=)`` and
     ``step(actions)`` of all environments, and episodes that start again by themselves, as the mode says.
+
+    Environments written in Python see themselves to actions outside their space, and to steps outside an episode.
 
     In both, :meth:`send`, :meth:`recv` and :meth:`reset_rows` are what everything else is made of.
 
@@ -47,8 +51,10 @@ class BaseVectorEnv(EnvAttributes):
     :param timeout: asynchronous mode: ``step`` returns what has arrived after this many seconds, at least one.
     :param autoreset_mode: None (default) for Tianshou's protocol; for Gymnasium's a
         :class:`gymnasium.vector.AutoresetMode` or its name.
-    :raises ValueError: no environment, spaces that differ, an unknown mode, or ``wait_num`` or ``timeout`` out of
-        range.
+    :param observation_mode: Gymnasium's protocol: ``"same"`` (default) wants equal observation spaces, ``"different"``
+        such of one shape and dtype; a tuple gives the batched space and that of one environment.
+    :raises ValueError: no environment, an unknown mode, or ``wait_num`` or ``timeout`` out of range.
+    :raises RuntimeError: in Gymnasium's protocol, spaces that differ.
 
     >>> import gymnasium as gym
     >>> from rlfast.env import DummyVectorEnv
@@ -76,16 +82,19 @@ class BaseVectorEnv(EnvAttributes):
         timeout: float | None = None,
         *,
         autoreset_mode: AutoresetMode | str | None = None,
+        observation_mode: ObservationMode = "same",
     ) -> None:
         mode = as_autoreset_mode(autoreset_mode)
         env_fns = as_env_fns(env_fns)
-        check_waiting(len(env_fns), wait_num, timeout)
+        wait_num = check_waiting(len(env_fns), wait_num, timeout)
         self._env_fns = env_fns
         run_by, as_space = mode or AutoresetMode.DISABLED, mode is not None
-        if worker_fn is DummyEnvWorker:
-            self._attach(InProcess(env_fns, run_by, as_space=as_space), wait_num, timeout, mode)
-        else:
-            self._attach(Workers(env_fns, worker_fn, run_by, as_space=as_space), wait_num, timeout, mode)
+        backend = (
+            InProcess(env_fns, run_by, as_space=as_space)
+            if worker_fn is DummyEnvWorker
+            else Workers(env_fns, worker_fn, run_by, as_space=as_space)
+        )
+        self._attach(backend, wait_num, timeout, mode, observation_mode)
 
     def _attach(
         self,
@@ -93,12 +102,13 @@ class BaseVectorEnv(EnvAttributes):
         wait_num: int | None = None,
         timeout: float | None = None,
         autoreset_mode: AutoresetMode | None = None,
+        observation_mode: ObservationMode = "same",
     ) -> None:
         """Becomes the face of ``backend``: what the constructors of all kinds end with.
 
         :param autoreset_mode: None for Tianshou's protocol, and then the backend's is DISABLED; else the backend's.
         """
-        check_waiting(backend.num_envs, wait_num, timeout)
+        wait_num = check_waiting(backend.num_envs, wait_num, timeout)
         if backend.autoreset_mode is not (autoreset_mode or AutoresetMode.DISABLED):
             raise ValueError(f"the backend's autoreset mode is {backend.autoreset_mode}, not {autoreset_mode}")
         self._backend = backend
@@ -110,16 +120,31 @@ class BaseVectorEnv(EnvAttributes):
         """Which protocol: None is Tianshou's, and a mode Gymnasium's."""
         self.single_observation_space = backend.single_observation_space
         self.single_action_space = backend.single_action_space
-        self._stay_ended = backend.autoreset_mode is AutoresetMode.DISABLED
-        self._check_actions = checker(backend.single_action_space)
+        if autoreset_mode is not None and backend.observation_spaces is not None:
+            self._batch_spaces(backend, observation_mode)
+        strict = not backend.takes_anything
+        self._stay_ended = backend.autoreset_mode is AutoresetMode.DISABLED and (strict or autoreset_mode is not None)
+        space = common(backend.action_spaces or [backend.single_action_space])
+        self._check_actions = checker(space) if strict else lenient(space)
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
-        self._to_reset = np.ones(self.num_envs, dtype=bool)  # in no episode: never reset, or at an end
-        self._some_to_reset = True
+        self._to_reset = np.full(self.num_envs, strict)  # not to be stepped: never reset, at an end, or failed
+        self._some_to_reset = strict
         self._stepping = np.zeros(self.num_envs, dtype=bool)  # asked, and not yet answered
         self._steps = 0  # how many those are
         self._shown: Tree | None = None  # Gymnasium's protocol: the newest observations of all
         self._abandoned = False  # whether the answers of those that are stepping are to be dropped
+
+    def _batch_spaces(self, backend: Backend, observation_mode: ObservationMode) -> None:
+        observations, actions = backend.observation_spaces or [], backend.action_spaces or []
+        try:
+            single, batched = as_gymnasium(observations, actions, observation_mode)
+        except BaseException:
+            backend.close()
+            raise
+        self.single_observation_space = single  # type: ignore[assignment]
+        if batched is not None:
+            self._give("observation_space", batched)
 
     def __len__(self) -> int:
         """The number of environments."""
@@ -128,12 +153,13 @@ class BaseVectorEnv(EnvAttributes):
     # -- primitives --------------------------------------------------------------------------------------------------
 
     def reset_rows(
-        self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None
+        self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None, **more: Any
     ) -> tuple[Tree, Info]:
         """Starts a new episode in the environments ``id`` (None: all), in the order given.
 
         :param seed: an int, then environment ``i`` gets ``seed + i``, or one entry for each environment in ``id``.
         :param options: given to each environment's ``reset``.
+        :param more: likewise, to environments written in Python.
         :return: the first observations, leaves ``(len(id), ...)``, and the infos.
         :raises ValueError: ``id`` is empty.
         """
@@ -142,7 +168,7 @@ class BaseVectorEnv(EnvAttributes):
             raise ValueError("no environment was named to be reset: leave out id to reset all")
         seeds = as_seeds(seed, ids)
         self._must_reset(ids)
-        obs, info = self._backend.reset(ids, seeds, options)
+        obs, info = self._backend.reset(ids, seeds, options, **more)
         self._to_reset[ids] = False
         self._some_to_reset = True in self._to_reset.tobytes()  # the quickest way to ask
         return obs, info
@@ -154,10 +180,12 @@ class BaseVectorEnv(EnvAttributes):
         """Starts a step in the environments ``id`` (None: all); :meth:`recv` gives what came of it.
 
         :param actions: leaves ``(len(id), ...)``, or one action for each entry of ``id``.
-        :raises ValueError: the number of actions is another, or one is outside the action space.
-        :raises TypeError: the actions are of another kind.
-        :raises RuntimeError: one of the environments is stepping, was never reset, or has ended its episode; nothing
-            was stepped.
+        :raises ValueError: the number of actions is another.
+        :raises TypeError: a single action for several environments.
+        :raises RuntimeError: one of the environments is stepping, or its last step failed; nothing was stepped.
+
+        Environments that are no Python want actions of their space, a reset before the first step, and one after the
+        end of each episode; so does Gymnasium's protocol after an end, where no autoreset does it.
         """
         ids = self._idle(id)
         if self._some_to_reset and len(over := ids[self._to_reset[ids]]):
@@ -183,7 +211,7 @@ class BaseVectorEnv(EnvAttributes):
         if self.closed or self._abandoned:
             self._idle(())  # complains, or drops what nobody waits for
         if not self._steps:
-            raise RuntimeError("no environment is stepping: give actions to send() or step() first")
+            raise NothingPendingError("no environment is stepping: give actions to send() or step() first", "step")
         return self._take(
             min(self.wait_num if min_ready is None else min_ready, self._steps),
             self.timeout if timeout is None else timeout,
@@ -198,17 +226,21 @@ class BaseVectorEnv(EnvAttributes):
         try:
             rows = self._backend.recv(min_ready, timeout)
         except Exception as error:
-            failed = getattr(error, "lost", getattr(error, "env_id", None))
-            if failed is not None:
-                lost = np.atleast_1d(failed)
-                self._steps -= int(np.count_nonzero(self._stepping[lost]))
-                self._stepping[lost] = False
-                self._must_reset(lost)
+            self._mark_lost(error)
             raise
         self._mark_answered(rows.env_id)
         if self._stay_ended and (np.count_nonzero(rows.terminated) or np.count_nonzero(rows.truncated)):
             self._must_reset(rows.env_id[rows.done])
         return rows
+
+    def _mark_lost(self, error: Exception) -> None:
+        """The environments that an error tells of have not answered, and never will."""
+        failed = getattr(error, "lost", getattr(error, "env_id", None))
+        if failed is not None:
+            lost = np.atleast_1d(failed)
+            self._steps -= int(np.count_nonzero(self._stepping[lost]))
+            self._stepping[lost] = False
+            self._must_reset(lost)
 
     def _mark_answered(self, ids: NDArray[np.int64]) -> None:
         self._steps -= len(ids)
@@ -225,24 +257,24 @@ class BaseVectorEnv(EnvAttributes):
         :param id: which environments (None: all). Gymnasium's protocol resets all, or those of
             ``options["reset_mask"]``, bools ``(N,)``.
         :param kwargs: ``seed`` may be an int, then environment ``i`` gets ``seed + i``, or a list with one entry for
-            each environment in ``id``; ``options`` is given to each environment's ``reset``; ``env_id`` is another name
-            for ``id``.
-        :return: ``(obs, info)``: the first observations, one row each, and the info dicts. Gymnasium's protocol: of all
-            environments, and the infos as a dict of arrays.
+            each environment in ``id``; ``options``, and in Tianshou's protocol anything else, is given to each
+            environment's ``reset``; ``env_id`` is another name for ``id``.
+        :return: ``(obs, info)``: the first observations, one row each, and an array of the info dicts. Gymnasium's
+            protocol: of all environments, and the infos as a dict of arrays.
         :raises TypeError: observations are tuples (in Tianshou's protocol), or ``reset`` does not follow Gymnasium.
         """
         if "env_id" in kwargs:
             id = kwargs.pop("env_id")
-        if unknown := kwargs.keys() - {"seed", "options"}:
-            raise TypeError(f"reset() takes seed and options, got {sorted(unknown)}: put them into options")
         if self.autoreset_mode is not None:
+            if unknown := kwargs.keys() - {"seed", "options"}:
+                raise TypeError(f"reset() takes seed and options, got {sorted(unknown)}: put them into options")
             if id is not None:
                 raise TypeError(
                     f"in Gymnasium's protocol reset() takes no id ({id}): use options={{'reset_mask': ...}}"
                 )
-            return _gymnasium.reset(self, **kwargs)
+            return _gymnasium.reset(self, _gymnasium.asked(self, **kwargs))
         obs, info = self.reset_rows(id, **kwargs)
-        return _rows_of(obs), info.dicts()
+        return _rows_of(obs), _tree.objects(info.dicts())
 
     def step(self, action: Any, id: Ids | None = None) -> VectorStep:
         """Steps the environments ``id`` (None: all).
@@ -254,8 +286,9 @@ class BaseVectorEnv(EnvAttributes):
             action space.
         :return: ``(obs, rew, terminated, truncated, info)``: arrays with one row per environment; ``info`` is an object
             array of dicts, each with its ``env_id`` added, or, in Gymnasium's protocol, a dict of arrays.
-        :raises ValueError: the number of actions is not the number of environments asked, or one is outside its space.
-        :raises RuntimeError: one of them is stepping, was never reset, or has ended its episode; nothing was stepped.
+        :raises ValueError: the number of actions is not the number of environments asked.
+        :raises TypeError: a single action for several environments.
+        :raises RuntimeError: one of them is stepping, or see :meth:`send`; nothing was stepped.
         """
         if self.autoreset_mode is not None:
             if id is not None:
@@ -273,7 +306,7 @@ class BaseVectorEnv(EnvAttributes):
             if rows.info
             else [{"env_id": i} for i in numbers]
         )
-        return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, np.array(infos, dtype=object)
+        return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, _tree.objects(infos)
 
     def _step_rows(self, action: Any, id: Ids | None = None) -> Rows:
         """Steps the environments ``id`` and waits for all of them; rows in the order of ``id``.
@@ -282,6 +315,11 @@ class BaseVectorEnv(EnvAttributes):
         """
         ids = self._idle(id)
         self.send(action, ids)
+        rows = self._wait_for(ids)
+        return rows if id is None or np.array_equal(rows.env_id, ids) else ordered(rows, ids)
+
+    def _wait_for(self, ids: NDArray[np.int64]) -> Rows:
+        """The answers of ``ids``, all that are stepping; where one raises, those of the others are dropped."""
         try:
             rows = self.recv(len(ids))
             while len(rows.env_id) < len(ids):
@@ -289,7 +327,7 @@ class BaseVectorEnv(EnvAttributes):
         except BaseException:
             self._abandon(ids)
             raise
-        return rows if id is None or np.array_equal(rows.env_id, ids) else ordered(rows, ids)
+        return rows
 
     def _abandon(self, ids: NDArray[np.int64]) -> None:
         """Nobody waits for the answers of ``ids`` any more."""
@@ -299,13 +337,17 @@ class BaseVectorEnv(EnvAttributes):
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def seed(self, seed: Seeds = None) -> list[list[int | None] | None]:
-        """Seeds every environment and its action space, and resets it.
+        """Seeds every environment and its action space: by its own method ``seed`` where it has one, else by a reset.
 
         :param seed: an int (environment ``i`` gets ``seed + i``), one entry per environment, or None for fresh entropy.
         :return: the seeds, one list per environment.
         """
-        self.reset_rows(seed=seed)
-        return [[one] for one in as_seeds(seed, self._all)]
+        ids = self._idle(None)
+        seeds = as_seeds(seed, ids)
+        self._must_reset(ids)
+        self._backend.seed(ids, seeds)
+        self._to_reset[:] = self._some_to_reset = False
+        return [[one] for one in seeds]
 
     def get_state(self, id: Ids | None = None) -> list[Any]:
         """All that decides the future of the environments ``id`` (None: all), as plain data, one entry for each.
@@ -330,6 +372,7 @@ class BaseVectorEnv(EnvAttributes):
             raise ValueError(f"got the states of {len(states)} environments for {len(ids)}")
         self._backend.set_state([state["state"] for state in states], ids)
         self._to_reset[ids] = [state["over"] for state in states]
+        self._some_to_reset = bool(self._to_reset.any())
         shown = [state["shown"] for state in states]
         if all(one is not None for one in shown):
             rows = _tree.collate(shown)
@@ -343,11 +386,18 @@ class BaseVectorEnv(EnvAttributes):
         frames = self._backend.render(self._idle(None), **kwargs)
         return frames if self.autoreset_mode is None else tuple(frames)
 
-    def close(self, **kwargs: Any) -> None:  # noqa: ARG002
-        """Closes all environments, even when one of them fails to; a second call does nothing."""
+    def close(self, **kwargs: Any) -> None:
+        """Closes all environments, even when one of them fails to; a second call does nothing.
+
+        :param kwargs: given to :meth:`close_extras`.
+        """
         if not self.closed:
             self.closed = True
-            self._backend.close()
+            self.close_extras(**kwargs)
+
+    def close_extras(self, **kwargs: Any) -> None:  # noqa: ARG002
+        """What :meth:`close` does, for subclasses that hold more."""
+        self._backend.close()
 
     def __enter__(self) -> Self:
         return self
@@ -372,14 +422,23 @@ class BaseVectorEnv(EnvAttributes):
     def _idle(self, id: Ids | None) -> NDArray[np.int64]:
         """``id`` as an array, checked: environments that exist, each once, that are not stepping."""
         if self.closed:
-            raise RuntimeError(f"{type(self).__name__} is closed: make a new one")
+            name = type(self).__name__
+            raise ClosedEnvsError(
+                f"Trying to operate on `{name}`, after a call to `close()`. {name} is closed: make a new one"
+            )
+        if self._pending is not None:
+            raise PendingError(
+                f"there is a pending call to `{self._pending}`: take its answer with {self._pending}_wait() first",
+                self._pending,
+            )
         if self._abandoned:
             self._drop_answers()
         ids = self._all if id is None or id is self._all else as_ids(id, self.num_envs)
         if self._steps and self._stepping[ids].any():
-            raise RuntimeError(
+            raise PendingError(
                 f"environments {ids[self._stepping[ids]].tolist()} are stepping: "
-                "fetch their answers with recv() or step(None) first"
+                "fetch their answers with recv() or step(None) first",
+                "step",
             )
         return ids
 
@@ -398,9 +457,10 @@ def _rows_of(tree: Tree) -> NDArray[Any]:
     """Observations as Tianshou gives them: dicts in an array of objects, one for each environment."""
     if isinstance(tree, tuple):
         raise TypeError(
-            "tuple observations are not supported in Tianshou's protocol: use an array or a dict, or an autoreset_mode"
+            "Tuple observation space is not supported in Tianshou's protocol: use an array or a dict, or an "
+            "autoreset_mode"
         )
-    rows: NDArray[Any] = np.array(_tree.each(tree), dtype=object) if isinstance(tree, dict) else tree
+    rows: NDArray[Any] = _tree.objects(_tree.each(tree)) if isinstance(tree, dict) else tree
     return rows
 
 
@@ -411,6 +471,8 @@ class DummyVectorEnv(BaseVectorEnv):
     :param wait_num: see :class:`BaseVectorEnv`; here every environment is always ready.
     :param timeout: see :class:`BaseVectorEnv`.
     :param autoreset_mode: see :class:`BaseVectorEnv`.
+    :param observation_mode: see :class:`BaseVectorEnv`.
+    :param copy: for Gymnasium's sake: observations belong to the caller in any case.
     """
 
     def __init__(
@@ -420,5 +482,14 @@ class DummyVectorEnv(BaseVectorEnv):
         timeout: float | None = None,
         *,
         autoreset_mode: AutoresetMode | str | None = None,
+        observation_mode: ObservationMode = "same",
+        copy: bool = True,  # noqa: ARG002
     ) -> None:
-        super().__init__(env_fns, DummyEnvWorker, wait_num, timeout, autoreset_mode=autoreset_mode)
+        super().__init__(
+            env_fns,
+            DummyEnvWorker,
+            wait_num,
+            timeout,
+            autoreset_mode=autoreset_mode,
+            observation_mode=observation_mode,
+        )

@@ -89,10 +89,10 @@ class VectorEnvWrapper(BaseVectorEnv):
         self.venv.set_env_attr(key, value, id)
 
     def reset_rows(
-        self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None
+        self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None, **more: Any
     ) -> tuple[Tree, Info]:
         """As :meth:`BaseVectorEnv.reset_rows`."""
-        return self._inner.reset_rows(id, seed, options)
+        return self._inner.reset_rows(id, seed, options, **more)
 
     def send(self, actions: Any, id: Ids | None = None) -> None:
         """As :meth:`BaseVectorEnv.send`."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlfast.env import _tree
 from rlfast.env.backend import Rows
 from rlfast.env.info import Info
-from rlfast.env.process.layout import objects
+from rlfast.env.process.layout import WHOLE, Shapeless
 from rlfast.env.process.protocol import AGAIN, EXTRA, ONLY_RESET, Places, Records, Views
 
 if TYPE_CHECKING:
@@ -24,10 +26,15 @@ class Answers:
     """Reads what workers have written.
 
     :param notes: the column of notes.
+    :param strict: as for :class:`~rlfast.env.process.protocol.Plan`.
     """
 
-    def __init__(self, places: Places, views: Views, records: Records, notes: NDArray[np.uint8]) -> None:
+    def __init__(
+        self, places: Places, views: Views, records: Records, notes: NDArray[np.uint8], *, strict: bool
+    ) -> None:
         self.node, self.views, self.records, self.notes = places.obs, views, records, notes
+        self._has_told = False  # of observations that do not fit
+        self._is_plain = not strict and isinstance(places.obs, Shapeless) and places.obs.space == str(None)
 
     def extras(self, ids: Ids) -> Extras:
         """Row to what its answer says beyond the arrays."""
@@ -67,11 +74,31 @@ class Answers:
             arrays = [view if view is None else view.copy() for view in self.views.banks[0]]
         else:
             arrays = [view if view is None else view[ids] for view in self.views.banks[0]]
+        if extras and any("misfit" in extra for extra in extras.values()):
+            return self._of_misfits(ids, extras, arrays)
+        if self._is_plain:
+            return _tree.collate([extras[k]["obs"][0] for k in range(len(ids))])
         leaves = [
-            array if array is not None else objects([extras[k]["obs"][number] for k in range(len(ids))])
+            array if array is not None else _tree.objects([extras[k]["obs"][number] for k in range(len(ids))])
             for number, array in enumerate(arrays)
         ]
         return self.node.join(iter(leaves))
+
+    def _of_misfits(self, ids: Ids, extras: Extras, arrays: list[NDArray[Any] | None]) -> Tree:
+        """The observations where some do not fit the layout."""
+        rows = []
+        for k in range(len(ids)):
+            spill = extras.get(k, {}).get("obs", {})
+            rows.append(spill[WHOLE] if WHOLE in spill else self.node.get(arrays, k, spill))
+        if not self._has_told:
+            self._has_told = True
+            k, why = next((k, extra["misfit"]) for k, extra in extras.items() if "misfit" in extra)
+            warnings.warn(
+                f"environment {ids[k]} shows what is not in its observation space: {why}. Such observations are taken "
+                "as they are; they travel pickled, which is slower",
+                stacklevel=7,
+            )
+        return _tree.collate(rows)
 
     def _of_banks(self, ids: Ids, banks: NDArray[np.uint8]) -> list[NDArray[Any] | None]:
         arrays = [view if view is None else view[ids] for view in self.views.banks[0]]

@@ -150,7 +150,7 @@ class Crew:
             if answered == number:  # an older one was for a call that Ctrl-C ended
                 break
         if not fine:
-            raise failed(value, env, method)
+            raise failed(value, env, str(arguments[0]) if method == "call" else method)
         return value
 
     def _alive(self, worker: int) -> None:
@@ -215,10 +215,8 @@ def failed(told: Told, env: int, phase: str, **more: Any) -> EnvFailure:
     doing = {"constructor": "its constructor"}.get(phase, f"{phase}()")
     if "action" in more:
         doing = f"step(action={more['action']!r})"
-    failure = EnvFailure(
-        f"environment {env} failed in {doing}: {told.summary}", env_id=env, phase=phase, traceback=told.text, **more
-    )
-    failure.__cause__ = told.exception()
+    text = f"environment {env} failed in {doing}: {told.summary}"
+    failure = EnvFailure.by(told.exception(), text, env_id=env, phase=phase, traceback=told.text, **more)
     if failure.__cause__ is None:
         failure.add_note(f"in the worker:\n{told.text}")
     return failure

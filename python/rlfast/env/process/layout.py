@@ -8,19 +8,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import gymnasium as gym
 import numpy as np
 
+from rlfast.env._spaces import ARRAY_SPACES
+from rlfast.env._tree import fitted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from rlfast.env._spaces import Space
     from rlfast.env.backend import Tree
 
 Spill: TypeAlias = dict[int, Any]
-"""Leaf number to value, of the leaves that have no fixed layout; they travel pickled."""
+"""Leaf number to value, of the leaves that have no fixed layout or do not fit theirs; they travel pickled."""
+WHOLE = -1
+"""In the place of a leaf's number: the value is all there is."""
 Views: TypeAlias = "Sequence[NDArray[Any] | None]"
 """An array ``(N, ...)`` for each leaf; None for one without a layout."""
 
-_SHAPELESS = (gym.spaces.Text, gym.spaces.Sequence, gym.spaces.Graph, gym.spaces.OneOf)
+
+class Misfit(ValueError):
+    """A value does not fit the layout."""
 
 
 class Node(ABC):
@@ -30,7 +38,7 @@ class Node(ABC):
     def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:
         """Writes an element of the space into row ``row``.
 
-        :raises ValueError: it is none, in shape, dtype or nesting.
+        :raises Misfit: it is none, in shape, dtype or nesting.
         """
 
     @abstractmethod
@@ -55,10 +63,11 @@ class Leaf(Node):
 
     :param number: which of the leaves it is.
     :param path: where it stands, for messages: ``"['camera']['left']"``.
+    :param space: likewise; kept as text, for workers need not know its class.
     """
 
-    def __init__(self, number: int, path: str, space: gym.Space[Any]) -> None:
-        self.number, self.path, self.space = number, path, space
+    def __init__(self, number: int, path: str, space: Space) -> None:
+        self.number, self.path, self.space = number, path, str(space)
 
     def split(self, tree: Tree) -> Iterator[Any]:
         yield tree
@@ -84,25 +93,22 @@ class Array(Leaf):
         views[self.number][row] = value  # type: ignore[index]
 
     def _fitted(self, value: Any) -> NDArray[Any]:
-        """``value`` with the space's dtype, where that is a number of the same kind or loses nothing."""
+        """``value`` with the space's dtype."""
         try:
             array = np.asarray(value)
         except ValueError:
             array = np.asarray(value, dtype=object)
-        if array.shape == self.shape and array.dtype != object:
-            if np.can_cast(array.dtype, self.dtype, "same_kind"):
-                return array.astype(self.dtype)
-            if array.dtype.kind in "biuf" and self.dtype.kind in "biuf":
-                with np.errstate(invalid="ignore"):
-                    cast = array.astype(self.dtype)
-                if np.array_equal(cast, array):
-                    return cast
-        raise ValueError(
-            f"got an array of shape {array.shape} and dtype {array.dtype}{self.path and f' for {self.path}'}, "
-            f"but {self.space} has shape {self.shape} and dtype {self.dtype}"
-        )
+        fitting = fitted(array, self.shape, self.dtype)
+        if fitting is None:
+            raise Misfit(
+                f"got an array of shape {array.shape} and dtype {array.dtype}{self.path and f' for {self.path}'}, "
+                f"but {self.space} has shape {self.shape} and dtype {self.dtype}"
+            )
+        return fitting
 
-    def get(self, views: Views, row: int, spill: Spill) -> Any:  # noqa: ARG002
+    def get(self, views: Views, row: int, spill: Spill) -> Any:
+        if spill and self.number in spill:
+            return spill[self.number]
         value = views[self.number][row]  # type: ignore[index]
         return value.copy() if self.shape else value
 
@@ -126,11 +132,13 @@ class Nested(Node):
     def _check(self, value: Any) -> None:
         if self.whole is dict:
             if not hasattr(value, "keys"):
-                raise ValueError(f"got a {type(value).__name__}, but the space is a dict of {list(self.parts)}")
+                raise Misfit(f"got a {type(value).__name__}, but the space is a dict of {list(self.parts)}")
             if value.keys() != self.parts.keys():
-                raise ValueError(f"got a dict of {list(value)}, but the space has {list(self.parts)}")
+                raise Misfit(f"got a dict of {list(value)}, but the space has {list(self.parts)}")
+        elif not isinstance(value, tuple | list):
+            raise Misfit(f"got a {type(value).__name__}, but the space is a tuple of {len(self.parts)}")
         elif len(value) != len(self.parts):
-            raise ValueError(f"got {len(value)} parts, but the space is a tuple of {len(self.parts)}")
+            raise Misfit(f"got {len(value)} parts, but the space is a tuple of {len(self.parts)}")
 
     def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:
         self._check(value)
@@ -157,8 +165,8 @@ class Nested(Node):
             yield from part.leaves()
 
 
-def layout(space: gym.Space[Any]) -> Node:
-    """How elements of ``space`` are laid out.
+def layout(space: Space) -> Node:
+    """How elements of ``space`` are laid out; those of spaces without a shape, and of None, are not.
 
     >>> node = layout(gym.spaces.Dict({"speed": gym.spaces.Box(0, 9, (2,)), "word": gym.spaces.Text(9)}))
     >>> [type(leaf).__name__ for leaf in node.leaves()]
@@ -166,28 +174,15 @@ def layout(space: gym.Space[Any]) -> Node:
     """
     count = 0
 
-    def of(space: gym.Space[Any], path: str) -> Node:
+    def of(space: Space, path: str) -> Node:
         nonlocal count
         if isinstance(space, gym.spaces.Dict):
             return Nested({key: of(part, f"{path}[{key!r}]") for key, part in space.items()}, dict)
         if isinstance(space, gym.spaces.Tuple):
             return Nested({k: of(part, f"{path}[{k}]") for k, part in enumerate(space)}, tuple)
         count += 1
-        if (
-            isinstance(space, _SHAPELESS)
-            or space.shape is None
-            or space.dtype is None
-            or np.dtype(space.dtype).hasobject
-        ):
+        if not isinstance(space, ARRAY_SPACES) or np.dtype(space.dtype).hasobject:
             return Shapeless(count - 1, path, space)
         return Array(count - 1, path, space)
 
     return of(space, "")
-
-
-def objects(rows: Sequence[Any]) -> NDArray[np.object_]:
-    """An array that holds each of ``rows`` as it is."""
-    out = np.empty(len(rows), dtype=object)
-    for k, row in enumerate(rows):
-        out[k] = row
-    return out

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import time
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast import _core
+from rlfast.env._spaces import common
+from rlfast.env._tree import fitted
 from rlfast.env.backend import Everyone, Rows
 from rlfast.env.failure import EnvFailure
 from rlfast.env.info import Info
 from rlfast.env.process.answers import Answers
 from rlfast.env.process.channel import Closed
 from rlfast.env.process.crew import Crew, failed
-from rlfast.env.process.layout import Array
+from rlfast.env.process.layout import WHOLE, Array, Leaf, layout
 from rlfast.env.process.protocol import (
     FAILED,
     REPLACE,
@@ -32,7 +36,7 @@ from rlfast.env.process.rescue import Rescuing
 from rlfast.env.process.start import cores, doorbell_by_pipe, method_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import gymnasium as gym
     from numpy.typing import NDArray
@@ -46,7 +50,7 @@ _GRACE = 1.0  # seconds that environments have for closing
 _LEND = 64 << 10  # observations of at least so many bytes are lent instead of copied
 _BANKS, _BANK_BYTES = 8, 64 << 20  # how often such observations are held at once, and the memory that may take
 _SPINS = 500  # turns of a wait before it sleeps, where every worker has a core and the parent one too
-_CONSTRUCTOR = 60.0  # seconds for a constructor, where there is a step_timeout
+_OWN_METHODS = ("reset", "step", "close", "_setattr", "_check_spaces")  # nobody may call behind the pool's back
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +60,8 @@ class ProcessBackend(Rescuing):
 
     A step costs no pickling and no pipe: actions, observations, rewards and flags are written where the other side
     reads them, and a worker is woken once for all of its environments. What has no fixed layout travels pickled:
-    non-empty infos, and the parts of spaces that are ``Text``, ``Sequence``, ``Graph`` or of Python objects.
+    non-empty infos, the parts of spaces that are ``Text``, ``Sequence``, ``Graph`` or of Python objects, all elements
+    of environments that declare no space or whose spaces differ in shape or dtype, and what does not fit its space.
 
     Large observations are lent: the arrays lie in the shared memory, and are not written again while somebody holds
     them. (A process forked from this one does not count as somebody.)
@@ -76,7 +81,8 @@ class ProcessBackend(Rescuing):
         with it, also those whose step had been answered, unless that had ended the episode. An environment that fails
         while it is built anew raises in either case.
     :param doorbell: ``"futex"``, ``"pipe"``, or None: whichever the system has.
-    :raises ValueError: no environment, spaces that differ, or an argument out of range.
+    :param strict: whether observations that do not fit their space are errors; if not, they are taken as they are.
+    :raises ValueError: no environment, or an argument out of range.
     :raises TypeError: an environment function cannot be pickled.
     :raises EnvFailure: a constructor failed.
     """
@@ -91,6 +97,7 @@ class ProcessBackend(Rescuing):
         step_timeout: float | None = None,
         on_error: str = "raise",
         doorbell: str | None = None,
+        strict: bool = True,
     ) -> None:
         count = len(env_fns)
         if count == 0:
@@ -113,7 +120,7 @@ class ProcessBackend(Rescuing):
         self._crew = Crew(env_fns, starts, self._method)
         self._end = weakref.finalize(self, Crew.end, self._crew, _GRACE)
         try:
-            self._plan = self._hire(starts)
+            self._plan = self._hire(starts, strict=strict)
             self._places = Places(self._plan)
             self._slab = _core.Slab(starts, self._places.size, banks=self._plan.banks, pipes=pipes, spins=self._spins)
             self._crew.slab = self._slab
@@ -125,43 +132,42 @@ class ProcessBackend(Rescuing):
         self._views = self._places.views(self._slab)
         self._notes = self._slab.notes()
         self._records = Records(self._views, self._file_of)
-        self._answers = Answers(self._places, self._views, self._records, self._notes)
+        self._answers = Answers(self._places, self._views, self._records, self._notes, strict=strict)
         self._leaves = list(self._places.action.leaves())
+        self._is_leaf = isinstance(self._places.action, Leaf)
         self._slice = _SLICE if step_timeout is None else min(_SLICE, step_timeout / 4)
         self._worker_of = np.repeat(np.arange(workers), np.diff(starts))
         self._all = np.arange(count)
         self._are_all = Everyone(self._all)
+        self._spilled: dict[int, dict[int, Any]] = {}  # parts of the newest actions that went pickled
         self._steps = 0  # how many are stepping, and which
         self._stepping = np.zeros(count, dtype=bool)
         self._over = np.ones(count, dtype=bool)  # between episodes
         self._bank_of = np.zeros(count, dtype=np.uint8)
         self._lease: Any = None
         self._asked_at = 0.0
+        self._begun: tuple[list[int], list[int | None], dict[str, Any] | None] | None = None  # a reset, by arguments
         self._resets: dict[int, dict[str, Any]] = {}  # arguments of the resets that are being waited for
         self._seeds: dict[int, int] = {}
-        self._attributes: dict[int, dict[str, Any]] = {}  # what set_attr set, for environments built anew
+        self._attributes: dict[int, dict[tuple[str, str], Any]] = {}  # what set_attr set, for environments built anew
 
-    def _hire(self, starts: list[int]) -> Plan:
+    takes_anything = True
+
+    def _hire(self, starts: list[int], *, strict: bool) -> Plan:
         """Starts the workers and learns the spaces from them."""
         crew = self._crew
         for worker in range(len(crew)):
             crew.start(worker)
         told = [crew.described(worker, self._constructor_limit) for worker in range(len(crew))]
         first = told[0]
-        for start, one in zip(starts, told, strict=False):
-            for k, spaces in {0: one["spaces"], **one["odd"]}.items():
-                for name, space, wanted in zip(("observation", "action"), spaces, first["spaces"], strict=True):
-                    if space != wanted:
-                        raise ValueError(
-                            f"all environments need the same {name}_space, but that of environment 0 is {wanted} and "
-                            f"that of environment {start + k} is {space}: use one vector environment for each kind"
-                        )
-        self.single_observation_space, self.single_action_space = first["spaces"]
+        self.observation_spaces = [space for one in told for space in one["observation_spaces"]]
+        self.action_spaces = [space for one in told for space in one["action_spaces"]]
+        self.single_observation_space, self.single_action_space = self.observation_spaces[0], self.action_spaces[0]
         self.metadata, self.spec, self.render_mode = first["metadata"], first["spec"], first["render_mode"]
-        plan = Plan(self.single_observation_space, self.single_action_space, starts, self.autoreset_mode, 1)
+        shown = common(self.observation_spaces) if all(one["shows_its_space"] for one in told) else None
+        plan = Plan(layout(shown), layout(common(self.action_spaces)), starts, self.autoreset_mode, 1, strict)
         size = Places(plan).bank_bytes
-        banks = 1 + min(_BANKS, _BANK_BYTES // size) if size >= _LEND else 1
-        return Plan(plan.observation_space, plan.action_space, starts, plan.mode, banks)
+        return replace(plan, banks=1 + min(_BANKS, _BANK_BYTES // size)) if size >= _LEND else plan
 
     def _file_of(self, env: int) -> tuple[int, int]:
         worker = self._worker_of[env]
@@ -213,21 +219,36 @@ class ProcessBackend(Rescuing):
         return ids[~np.isin(ids, owed)]
 
     def _put_actions(self, actions: Tree, ids: Ids, every: bool) -> None:
+        """Writes actions to where the workers read them; what does not fit there goes pickled."""
         spilled: dict[int, dict[int, Any]] = {}
-        checked = []
-        for leaf, values in zip(self._leaves, self._places.action.split(actions), strict=True):
-            if isinstance(leaf, Array):
-                checked.append((leaf.number, _fitting(np.asarray(values), len(ids), leaf)))
-            elif len(values) != len(ids):
+        fitting = []
+        for number, leaf, values in self._parts(actions):
+            if len(values) != len(ids):
                 raise ValueError(f"got {len(values)} actions for {len(ids)} environments: give one action for each")
+            array = None
+            if isinstance(leaf, Array):
+                array = fitted(np.asarray(values), (len(ids), *leaf.shape), leaf.dtype)
+            if array is not None:
+                fitting.append((number, array))
             else:
                 for env, value in zip(ids.tolist(), values, strict=True):
-                    spilled.setdefault(env, {})[leaf.number] = value
-        for number, array in checked:
+                    spilled.setdefault(env, {})[number] = value
+        if self._spilled:
+            spilled.update((env, {}) for env in ids.tolist() if env in self._spilled and env not in spilled)
+        for number, array in fitting:
             view = self._views.actions[number]
             view[... if every else ids] = array  # type: ignore[index]
-        for worker, own in self._by_worker(spilled) if spilled else ():
-            self._tell(worker, "actions", own)
+        if spilled:
+            self._spilled = {env: parts for env, parts in {**self._spilled, **spilled}.items() if parts}
+            for worker, own in self._by_worker(spilled):
+                self._tell(worker, "actions", own)
+
+    def _parts(self, actions: Tree) -> Iterable[tuple[int, Leaf | None, Any]]:
+        """Number and values of each leaf, or of the whole where that is nested otherwise than the space."""
+        if isinstance(actions, np.ndarray) and not self._is_leaf:
+            return [(WHOLE, None, actions)]
+        values = self._places.action.split(actions)
+        return ((leaf.number, leaf, own) for leaf, own in zip(self._leaves, values, strict=True))
 
     def _ask(self, ids: Ids | None, kind: int, bank: int) -> None:
         try:
@@ -302,26 +323,83 @@ class ProcessBackend(Rescuing):
 
     # -- resetting and the rest --------------------------------------------------------------------------------------
 
-    def reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> tuple[Tree, Info]:
+    def reset(
+        self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any
+    ) -> tuple[Tree, Info]:
         """As :meth:`Backend.reset`. Environments that were lost with their worker are built anew.
 
         :raises EnvFailure: a reset, or a constructor, failed.
         """
         self._check_usable()
+        begun, self._begun = self._begun, None
+        same = begun is not None and (begun[0], begun[1]) == (ids.tolist(), list(seeds)) and begun[2] is options
+        if not same:
+            if begun is not None:
+                self._drop_reset(np.array(begun[0]))
+            self._start_reset(ids, seeds, options, **more)
+        try:
+            return self._first(ids)
+        finally:
+            self._resets.clear()
+
+    def begin_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> None:
+        """As :meth:`Backend.begin_reset`."""
+        self._check_usable()
+        self._start_reset(ids, seeds, options)
+        self._begun = ids.tolist(), list(seeds), options
+
+    def _start_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any) -> None:
         self._check_idle(ids)
-        for worker in sorted({int(self._worker_of[env]) for env in ids} & self._dead):
-            self._revive(worker)
-        given = {} if options is None else {"options": options}
+        self._revive_dead(ids)
+        given = more if options is None else {"options": options, **more}
         self._resets = {
             env: given if seed is None else {"seed": seed, **given}
             for env, seed in zip(ids.tolist(), seeds, strict=True)
         }
         self._seeds.update((env, seed) for env, seed in zip(ids.tolist(), seeds, strict=True) if seed is not None)
-        self._ask_reset(ids)
         try:
-            return self._first(ids)
+            self._ask_reset(ids)
+        except BaseException:
+            self._resets.clear()
+            raise
+
+    def _revive_dead(self, ids: Ids) -> None:
+        """Starts workers in the place of those of ``ids`` that have ended."""
+        for worker in sorted({int(self._worker_of[env]) for env in ids} & self._dead):
+            self._revive(worker)
+
+    def _drop_reset(self, ids: Ids) -> None:
+        """Waits for a reset that was begun, and forgets what came of it."""
+        try:
+            self._first(ids)
+        except EnvFailure:
+            _log.warning("a reset that nobody waited for failed", exc_info=True)
         finally:
             self._resets.clear()
+
+    def ready(self, count: int, timeout: float) -> bool:
+        """As :meth:`Backend.ready`."""
+        deadline = time.monotonic() + timeout
+        of_reset = None if self._begun is None else np.array(self._begun[0])
+        while True:
+            answered = self._slab.answered()
+            own = self._stepping[answered] if of_reset is None else np.isin(answered, of_reset)
+            missing = count - int(np.count_nonzero(own))
+            left = deadline - time.monotonic()
+            if missing <= 0 or left <= 0:
+                return missing <= 0
+            self._slab.wait(len(answered) + missing, min(self._slice, left))
+            self._look()
+
+    def seed(self, ids: Ids, seeds: Sequence[int | None]) -> None:
+        """As :meth:`Backend.seed`."""
+        self._revive_dead(ids)
+        for env, seed in zip(ids.tolist(), seeds, strict=True):
+            self._call(env, "seed", seed)
+            self._over[env] = False
+            self._owed.pop(env, None)
+            if seed is not None:
+                self._seeds[env] = seed
 
     def _ask_reset(self, ids: Ids, kind: int = RESET) -> None:
         if self.step_timeout is not None:
@@ -371,15 +449,35 @@ class ProcessBackend(Rescuing):
         """As :meth:`Backend.get_attr`."""
         return [self._call(env, "get_attr", name) for env in ids.tolist()]
 
-    def call(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], ids: Ids) -> list[Any]:
-        """As :meth:`Backend.call`."""
-        return [self._call(env, "call", name, args, kwargs) for env in ids.tolist()]
+    def call(
+        self,
+        name: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        ids: Ids,
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """As :meth:`Backend.call`.
+
+        :raises ValueError: the method is one that steps or resets, of which the pool must know.
+        """
+        if name in _OWN_METHODS:
+            raise ValueError(f"Trying to call function `{name}` with `call`, use `{name}` directly instead.")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return [self._call(env, "call", name, args, kwargs, deadline=deadline) for env in ids.tolist()]
 
     def set_attr(self, name: str, values: Sequence[Any], ids: Ids) -> None:
         """As :meth:`Backend.set_attr`; environments that are built anew get it again."""
+        self._set("set_attr", name, values, ids)
+
+    def set_wrapper_attr(self, name: str, values: Sequence[Any], ids: Ids) -> None:
+        """As :meth:`Backend.set_wrapper_attr`; environments that are built anew get it again."""
+        self._set("set_wrapper_attr", name, values, ids)
+
+    def _set(self, how: str, name: str, values: Sequence[Any], ids: Ids) -> None:
         for env, value in zip(ids.tolist(), values, strict=True):
-            self._call(env, "set_attr", name, value)
-            self._attributes.setdefault(env, {})[name] = value
+            self._call(env, how, name, value)
+            self._attributes.setdefault(env, {})[how, name] = value
 
     def render(self, ids: Ids, **kwargs: Any) -> list[Any]:
         """As :meth:`Backend.render`."""
@@ -437,29 +535,20 @@ class ProcessBackend(Rescuing):
         except Closed:
             self._lose(worker)
 
-    def _call(self, env: int, method: str, *arguments: Any) -> Any:
+    def _call(self, env: int, method: str, *arguments: Any, deadline: float | None = None) -> Any:
         self._check_usable()
         worker = int(self._worker_of[env])
         if worker in self._dead:
             raise RuntimeError(f"environment {env} was lost with its worker: call reset() for it")
         self._asked_at = time.monotonic()
+
+        def look() -> None:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise multiprocessing.TimeoutError(f"environment {env} did not answer {method}() in time")
+            self._check(worker, calling=True)
+
         try:
-            return self._crew.call(worker, env, method, arguments, lambda: self._check(worker, calling=True))
+            return self._crew.call(worker, env, method, arguments, look)
         except Closed:
             self._lose(worker, method)
             raise
-
-
-def _fitting(values: NDArray[Any], count: int, leaf: Array) -> NDArray[Any]:
-    """``values``, if they are ``count`` actions."""
-    shape = (count, *leaf.shape)
-    if values.shape != shape:
-        if not values.ndim or len(values) != shape[0]:
-            raise ValueError(f"got {len(values) if values.ndim else 'a single'} actions for {shape[0]} environments")
-        raise ValueError(f"got actions of shape {values.shape}{leaf.path and f' for {leaf.path}'}, wanted {shape}")
-    if values.dtype == leaf.dtype:
-        return values
-    kinds = {"f": "biuf", "c": "biufc"}.get(leaf.dtype.kind, "biu" if leaf.dtype.kind in "biu" else leaf.dtype.kind)
-    if values.dtype.kind not in kinds:
-        raise TypeError(f"got actions of dtype {values.dtype} for {leaf.space}")
-    return values

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env.process.layout import Array, Node, layout
+from rlfast.env.process.layout import Array, Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import gymnasium as gym
     from numpy.typing import NDArray
 
 # What an environment is asked, or a worker says that it does.
@@ -43,13 +42,15 @@ _ALIGN = 64
 class Plan:
     """Which rows lie where. Equal arguments give the same plan in every process."""
 
-    observation_space: gym.Space[Any]
-    action_space: gym.Space[Any]
+    obs: Node
+    action: Node
     starts: list[int]
     """Worker ``w`` owns the environments ``starts[w] .. starts[w + 1]``."""
     mode: AutoresetMode
     banks: int
     """How many times observations are there."""
+    strict: bool
+    """Whether observations that do not fit their layout are errors; if not, they travel pickled."""
 
     @property
     def envs(self) -> int:
@@ -61,8 +62,7 @@ class Places:
     """The arrays of a plan: actions, final observations, records, and each bank of observations."""
 
     def __init__(self, plan: Plan) -> None:
-        self.obs: Node = layout(plan.observation_space)
-        self.action: Node = layout(plan.action_space)
+        self.obs, self.action = plan.obs, plan.action
         self.size = 0
         rows = plan.envs
         self._actions = self._rows(self.action, rows)

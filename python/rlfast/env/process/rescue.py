@@ -14,6 +14,7 @@ from rlfast.env.backend import Backend, Rows
 from rlfast.env.failure import WorkerDied
 from rlfast.env.info import Info
 from rlfast.env.process.crew import Crew, failed
+from rlfast.env.process.layout import WHOLE
 from rlfast.env.process.protocol import PHASES, REPLACE, RESET, Places, Plan, Records, Views
 
 if TYPE_CHECKING:
@@ -42,13 +43,14 @@ class Rescuing(Backend):
     _crew: Crew
     _slab: Any
     _worker_of: NDArray[np.int64]
+    _spilled: dict[int, dict[int, Any]]
     _steps: int
     _stepping: NDArray[np.bool_]
     _over: NDArray[np.bool_]
     _asked_at: float
     _resets: dict[int, dict[str, Any]]
     _seeds: dict[int, int]
-    _attributes: dict[int, dict[str, Any]]
+    _attributes: dict[int, dict[tuple[str, str], Any]]
 
     def __init__(self) -> None:
         self.restarts = 0
@@ -101,7 +103,7 @@ class Rescuing(Backend):
         doing = method or PHASES.get(phase, "step")
         action = None
         if doing == "step":
-            action = self._places.action.get(self._views.actions, env, Unknown())
+            action = self._action_of(env)
         shown = f"step(action={action!r})" if doing == "step" else f"{doing}()"
         text = f"environment {env} {why}" if hangs else f"environment {env} failed: {why}"
         text += " before it began " if idle else " in "
@@ -141,7 +143,7 @@ class Rescuing(Backend):
     def _deal_with(self, env: int) -> None:
         """An answer says that ``env`` raised."""
         told = self._records.read(env)
-        action = self._places.action.get(self._views.actions, env, Unknown())
+        action = self._action_of(env)
         again = env in self._interrupted
         phase = "reset" if again else "step"
         where = {} if again else {"action": action}
@@ -158,6 +160,11 @@ class Rescuing(Backend):
             raise
         self._interrupt([env], why)
 
+    def _action_of(self, env: int) -> Any:
+        """The action of its last step."""
+        spilled = self._spilled.get(env, {})
+        return spilled[WHOLE] if WHOLE in spilled else self._places.action.get(self._views.actions, env, spilled)
+
     def _drop(self, lost: Ids) -> None:
         """These will not answer, and are in no episode."""
         self._steps -= int(np.count_nonzero(self._stepping[lost]))
@@ -171,8 +178,8 @@ class Rescuing(Backend):
 
     def _restore(self, env: int) -> None:
         self.restarts += 1
-        for name, value in self._attributes.get(env, {}).items():
-            self._call(env, "set_attr", name, value)
+        for (how, name), value in self._attributes.get(env, {}).items():
+            self._call(env, how, name, value)
 
     def _revive(self, worker: int, answered: Ids | tuple[()] = ()) -> None:
         """Starts a worker in the place of one that has ended.
@@ -235,10 +242,3 @@ class Rescuing(Backend):
                 self._cut.discard(env)
                 rows.truncated[k] = not rows.terminated[k]
         rows.info = Info.of(infos)
-
-
-class Unknown(dict[int, Any]):
-    """Parts of actions that only the worker had."""
-
-    def __missing__(self, number: int) -> str:
-        return "..."

@@ -9,6 +9,7 @@ import socket
 import sys
 import traceback
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -16,8 +17,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast import _core
+from rlfast.env._spaces import declared
 from rlfast.env.capture import capture, restore
 from rlfast.env.process.channel import Channel, Closed
+from rlfast.env.process.layout import WHOLE, Misfit
 from rlfast.env.process.protocol import (
     AGAIN,
     EXTRA,
@@ -36,7 +39,7 @@ from rlfast.env.process.protocol import (
 )
 from rlfast.env.process.registrations import register
 from rlfast.env.process.told import Told
-from rlfast.env.worker import reset_result, step_result
+from rlfast.env.worker import attribute, reset_result, seed_env, seed_space, set_attribute, step_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -66,7 +69,7 @@ class Worker:
         over: Sequence[bool],
     ) -> None:
         self.channel, self.desk, self.first, self.envs, self.env_fns = channel, desk, first, envs, env_fns
-        self.mode, self.over = plan.mode, list(over)
+        self.mode, self.strict, self.over = plan.mode, plan.strict, list(over)
         places = Places(plan)
         self.obs, self.action = places.obs, places.action
         self.views = places.views(desk.slab)
@@ -103,7 +106,8 @@ class Worker:
             self.over[local] = False
             obs, info = self.begin(env)
             return self.answer(env, bank, obs, info, note=ONLY_RESET)
-        action = self.action.get(self.views.actions, env, self.spilled.pop(env, {}) if self.spilled else {})
+        spilled = self.spilled.pop(env, {}) if self.spilled else {}
+        action = spilled[WHOLE] if WHOLE in spilled else self.action.get(self.views.actions, env, spilled)
         obs, reward, terminated, truncated, info = step_result(self.envs[local].step(action))
         if terminated or truncated:
             if self.mode is AutoresetMode.SAME_STEP:
@@ -125,7 +129,7 @@ class Worker:
         request = self.requests.pop(env, {})
         self.over[env - self.first] = False
         if request.get("seed") is not None:
-            self.envs[env - self.first].action_space.seed(request["seed"])
+            seed_space(declared(partial(attribute, self.envs[env - self.first]), "action_space"), request["seed"])
         obs, info = self.begin(env, **request)
         self.answer(env, bank, obs, info)
 
@@ -147,7 +151,12 @@ class Worker:
     ) -> None:
         """Writes an answer to the shared memory."""
         spill: dict[int, Any] = {}
-        self.obs.put(self.views.banks[bank], env, obs, spill)
+        try:
+            self.obs.put(self.views.banks[bank], env, obs, spill)
+        except Misfit as error:
+            if self.strict:
+                raise
+            spill, extra = {WHOLE: obs}, {**(extra or {}), "misfit": str(error)}
         if info or spill or extra or (type(reward) is not float and np.ndim(reward)):
             extra = extra or {}
             if info:
@@ -191,13 +200,7 @@ class Worker:
 
     def do_get_attr(self, local: int, name: str) -> Any:
         """The environment's attribute, looked up through its wrappers."""
-        env = self.envs[local]
-        try:
-            return getattr(env, name)
-        except AttributeError:
-            if isinstance(env, gym.Wrapper):
-                return env.get_wrapper_attr(name)
-            raise
+        return attribute(self.envs[local], name)
 
     def do_call(self, local: int, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """What the method gives, or the attribute where it is none."""
@@ -206,7 +209,16 @@ class Worker:
 
     def do_set_attr(self, local: int, name: str, value: Any) -> None:
         """Sets an attribute of the innermost environment."""
-        setattr(self.envs[local].unwrapped, name, value)
+        set_attribute(self.envs[local], name, value, innermost=True)
+
+    def do_set_wrapper_attr(self, local: int, name: str, value: Any) -> None:
+        """Sets an attribute of the outermost wrapper that has it."""
+        set_attribute(self.envs[local], name, value, innermost=False)
+
+    def do_seed(self, local: int, seed: int | None) -> None:
+        """Seeds the environment, by its own method where it has one."""
+        self.over[local] = False
+        seed_env(self.envs[local], seed)
 
     def do_render(self, local: int, kwargs: dict[str, Any]) -> Any:
         """What the environment's ``render`` gives."""
@@ -276,20 +288,32 @@ def work(channel: Channel, env_fns: Sequence[EnvFn] | None, desk: Callable[[int]
 
 
 def _described(envs: Sequence[gym.Env[Any, Any]]) -> dict[str, Any]:
-    """What the parent must know of the environments; spaces that are like the first one's once only."""
+    """What the parent must know of the environments."""
     first = envs[0]
-    odd = {
-        k: (env.observation_space, env.action_space)
-        for k, env in enumerate(envs)
-        if (env.observation_space, env.action_space) != (first.observation_space, first.action_space)
-    }
     return {
-        "spaces": (first.observation_space, first.action_space),
-        "odd": odd,
-        "metadata": dict(first.metadata),
-        "spec": _picklable(first.spec),
-        "render_mode": first.render_mode,
+        "observation_spaces": _declared(envs, "observation_space"),
+        "action_spaces": _declared(envs, "action_space"),
+        "shows_its_space": all(getattr(getattr(env, "unwrapped", env), "shows_its_space", True) for env in envs),
+        "metadata": _picklable(dict(getattr(first, "metadata", None) or {})) or {},
+        "spec": _picklable(getattr(first, "spec", None)),
+        "render_mode": getattr(first, "render_mode", None),
     }
+
+
+def _declared(envs: Sequence[gym.Env[Any, Any]], name: str) -> list[Any]:
+    """The spaces of environments; the very same object where they are equal, so that it is pickled once."""
+    spaces: list[Any] = []
+    for env in envs:
+        space = _picklable(declared(partial(attribute, env), name))
+        spaces.append(spaces[0] if spaces and _are_equal(space, spaces[0]) else space)
+    return spaces
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # the user's own comparison
+        return False
 
 
 def _picklable(value: Any) -> Any:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import gymnasium as gym
 import numpy as np
 
+from rlfast.env._spaces import declared
 from rlfast.env.capture import capture, restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+
+    from rlfast.env._spaces import Space
 
 StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
 """``(obs, rew, terminated, truncated, info)`` of one environment."""
@@ -27,9 +31,9 @@ def reset_result(result: Any) -> ResetResult:
 
     :raises TypeError: that is not what Gymnasium asks for.
     """
-    if not (isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], dict)):
+    if not (isinstance(result, tuple | list) and len(result) == 2 and hasattr(result[1], "keys")):
         raise TypeError(f"reset() must give (obs, info) as in Gymnasium, got {type(result)}")
-    return result[0], result[1]
+    return result[0], result[1] if type(result[1]) is dict else dict(result[1])
 
 
 def step_result(result: Any) -> StepResult:
@@ -40,8 +44,48 @@ def step_result(result: Any) -> StepResult:
     if not (isinstance(result, tuple | list) and len(result) == 5):
         got = f"{len(result)} values" if isinstance(result, tuple | list) else type(result)
         raise TypeError(f"step() must give (obs, reward, terminated, truncated, info) as in Gymnasium, got {got}")
-    answer: StepResult = result  # type: ignore[assignment]
-    return answer
+    *answer, info = result
+    if info is not None and not hasattr(info, "keys"):
+        raise TypeError(f"step() must give a dict as its info, got {type(info)}")
+    return (*answer, info if type(info) is dict else dict(info or {}))
+
+
+def attribute(env: Any, name: str) -> Any:
+    """An environment's attribute, looked up through its wrappers."""
+    try:
+        return getattr(env, name)
+    except AttributeError:
+        if isinstance(env, gym.Wrapper):
+            return env.get_wrapper_attr(name)
+        raise
+
+
+def set_attribute(env: Any, name: str, value: Any, *, innermost: bool) -> None:
+    """Sets an attribute of the innermost environment, or of the outermost wrapper that has it."""
+    if innermost or not hasattr(env, "set_wrapper_attr"):
+        setattr(getattr(env, "unwrapped", env), name, value)
+    else:
+        env.set_wrapper_attr(name, value)
+
+
+def seed_env(env: Any, seed: int | None) -> Any:
+    """Seeds an environment and its action space: by its own method ``seed`` where it has one, else by a reset.
+
+    :return: what that method gave, else the seed in a list.
+    """
+    seed_space(declared(partial(attribute, env), "action_space"), seed)
+    try:
+        return attribute(env, "seed")(seed)
+    except (AttributeError, NotImplementedError):
+        pass
+    env.reset(**({} if seed is None else {"seed": seed}))
+    return [seed]
+
+
+def seed_space(space: Space, seed: int | None) -> None:
+    """Seeds a space, if there is one."""
+    if space is not None:
+        space.seed(seed)
 
 
 class EnvWorker(ABC):
@@ -56,7 +100,7 @@ class EnvWorker(ABC):
     def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
         self._env_fn = env_fn
         self.is_closed = False
-        self.action_space: gym.Space[Any] = self.get_env_attr("action_space")
+        self.action_space: Space = declared(self.get_env_attr, "action_space")
 
     @abstractmethod
     def get_env_attr(self, key: str) -> Any:
@@ -99,7 +143,7 @@ class EnvWorker(ABC):
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
         """Seeds the action space; subclasses seed the environment as well."""
-        self.action_space.seed(seed)
+        seed_space(self.action_space, seed)
         return [seed]
 
     def get_state(self) -> Any:
@@ -147,16 +191,20 @@ class DummyEnvWorker(EnvWorker):
 
     def get_env_attr(self, key: str) -> Any:
         """The environment's attribute ``key``, looked up through its wrappers."""
-        try:
-            return getattr(self.env, key)
-        except AttributeError:
-            if isinstance(self.env, gym.Wrapper):
-                return self.env.get_wrapper_attr(key)
-            raise
+        return attribute(self.env, key)
+
+    def call_env(self, key: str, *args: Any, **kwargs: Any) -> Any:
+        """What the environment's method ``key`` gives, or the attribute where it is none."""
+        found = self.get_env_attr(key)
+        return found(*args, **kwargs) if callable(found) else found
 
     def set_env_attr(self, key: str, value: Any) -> None:
         """Sets attribute ``key`` of the innermost environment."""
-        setattr(self.env.unwrapped, key, value)
+        set_attribute(self.env, key, value, innermost=True)
+
+    def set_wrapper_attr(self, key: str, value: Any) -> None:
+        """Sets attribute ``key`` of the outermost wrapper that has it."""
+        set_attribute(self.env, key, value, innermost=False)
 
     def send(self, action: Any, **kwargs: Any) -> None:
         """Steps with ``action`` or, when it is None, resets with ``kwargs``; a ``seed`` also seeds the action space.
@@ -167,7 +215,7 @@ class DummyEnvWorker(EnvWorker):
             raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
         if action is None:
             if kwargs.get("seed") is not None:
-                self.action_space.seed(kwargs["seed"])
+                seed_space(self.action_space, kwargs["seed"])
             self._result = self.env.reset(**kwargs)
         else:
             self._result = self.env.step(action)
@@ -192,10 +240,9 @@ class DummyEnvWorker(EnvWorker):
         return workers
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
-        """Seeds the action space and the environment, which is reset by it."""
-        super().seed(seed)
-        self.env.reset(seed=seed)
-        return [seed]
+        """Seeds the action space and the environment: by its own ``seed`` where it has one, else by a reset."""
+        told: list[int | None] | None = seed_env(self.env, seed)
+        return told
 
     def get_state(self) -> Any:
         """As :func:`rlfast.env.capture.capture`."""
