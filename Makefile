@@ -21,7 +21,7 @@ run := $(BIN)/python -m
 rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test parity corpus interop learning long bench bench-short bench-quick bench-peers asan valgrind miri loom docs wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test parity corpus interop learning long mutants bench bench-short bench-quick bench-peers asan valgrind miri loom docs wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -114,7 +114,11 @@ interop: build          ## our buffers inside Tianshou 1.0, 1.2 and 2.0, TorchRL
 	RLFAST_TIANSHOU2_PYTHON=$(peers)/tianshou2/bin/python RLFAST_TORCHRL_PYTHON=$(peers)/modern/bin/python \
 	RLFAST_D3RLPY_PYTHON=$(peers)/d3rlpy/bin/python $(run) pytest tests/interop $(PYTEST_ARGS)
 
+mutants: build          ## faults put into a copy of the sources, one at a time: which do the tests not see? (long)
+	$(BIN)/python tests/mutants/run.py
+
 learning: build         ## agents reach their thresholds (long)
+	$(pip) install -q --group learning $(PIP_ARGS)
 	$(run) pytest -m learning --timeout 0 $(PYTEST_ARGS)
 
 long: build             ## a million fuzzed operations, crash tests (long)
