@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rlfast import trainer as trainer
     from rlfast import utils as utils
     from rlfast._core import __version__ as __version__
+    from rlfast._core import get_num_threads as get_num_threads
+    from rlfast._core import set_num_threads as set_num_threads
     from rlfast.env.registry import make_vec as make_vec
 
 _NAMES = [
@@ -26,17 +28,19 @@ _NAMES = [
     "env",
     "exploration",
     "functional",
+    "get_num_threads",
     "interop",
     "make_vec",
     "policy",
+    "set_num_threads",
     "trainer",
     "utils",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return import_module("rlfast._core").__version__
+    if name in ("__version__", "get_num_threads", "set_num_threads"):
+        return getattr(import_module("rlfast._core"), name)
     if name == "make_vec":
         return import_module("rlfast.env.registry").make_vec
     if name == "__all__":  # for `import *`: all that can be imported with the libraries that are here

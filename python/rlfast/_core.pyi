@@ -26,10 +26,12 @@ __all__ = [
     "episodic_returns",
     "explore",
     "gae",
+    "get_num_threads",
     "integers_of_each",
     "native_envs",
     "nstep_returns",
     "randint",
+    "set_num_threads",
     "shift",
     "step_rows",
     "uniform_below",
@@ -219,6 +221,12 @@ class Replay:
         """Capacities and ``extra`` of a saved snapshot, checked."""
     def open(self, path: str) -> None:
         """Restores from a file written by ``save``."""
+
+def get_num_threads() -> int:
+    """How many threads share large work at the most."""
+
+def set_num_threads(n: int) -> None:
+    """Bounds them; there are never more than cores. ValueError below 1."""
 
 def randint(bit_generator: Any, bound: int, count: int) -> _Index:
     """What ``np.random.randint(0, bound, count)`` would draw from its bit generator, whose stream moves as far."""

@@ -1,3 +1,4 @@
+import ctypes
 import copy
 import pickle
 import subprocess
@@ -713,3 +714,28 @@ def test_a_hidden_state_keeps_its_structure():
 @pytest.mark.parametrize("value", [[np.zeros(2), np.ones(2)], (1, 2), [3.0], ()])
 def test_other_fields_of_that_name_are_arrays(value):
     np.testing.assert_array_equal(Batch(state=value).state, np.asarray(value), strict=True)
+
+
+def test_a_keyword_dict_of_a_caller_in_c_stays_its_own():
+    """Such a caller may hold the only reference to it, and use it again."""
+    api = ctypes.PyDLL(None)
+    pointer = ctypes.c_void_p
+    api.PyDict_New.restype = api.PyObject_Call.restype = pointer
+    api.PyObject_Call.argtypes = [ctypes.py_object, ctypes.py_object, pointer]
+    api.PyDict_SetItemString.argtypes = [pointer, ctypes.c_char_p, ctypes.py_object]
+    api.PyDict_Size.argtypes = api.Py_DecRef.argtypes = [pointer]
+    api.PyDict_GetItemString.argtypes, api.PyDict_GetItemString.restype = [pointer, ctypes.c_char_p], pointer
+    value = object()
+    keywords = pointer(api.PyDict_New())
+    api.PyDict_SetItemString(keywords, b"number", 3.5)
+    api.PyDict_SetItemString(keywords, b"thing", value)
+    held = api.PyDict_GetItemString(keywords, b"number")
+    made = pointer(api.PyObject_Call(Batch, (), keywords))
+    batch = ctypes.cast(made, ctypes.py_object).value
+    batch.other = 1
+    assert api.PyDict_Size(keywords) == 2
+    assert api.PyDict_GetItemString(keywords, b"number") == held
+    assert set(batch.keys()) == {"number", "thing", "other"}
+    api.Py_DecRef(keywords)
+    assert batch.number == 3.5
+    api.Py_DecRef(made)

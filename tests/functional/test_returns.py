@@ -363,3 +363,15 @@ def test_numpy_callers_need_no_torch():
         "gae(np.ones(3), np.ones(3), np.ones(3), np.zeros(3, bool)); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_roll_outs_of_many_millions_are_worked_on_as_copies():
+    """Others have the interpreter meanwhile, and may write to the arrays that were given."""
+    columns = 2**22 + 1
+    rng = np.random.default_rng(0)
+    rewards, values, next_values = (rng.random((2, columns), np.float32) for _ in range(3))
+    ends = rng.random((2, columns)) < 0.1
+    given = [rewards, values, next_values, ends, np.zeros_like(ends)]
+    whole = gae(*given, gamma=0.9, gae_lambda=0.8)
+    parts = [gae(*(array[:, half] for array in given), gamma=0.9, gae_lambda=0.8) for half in (slice(9), slice(9, None))]
+    assert (whole == np.concatenate(parts, 1)).all()

@@ -26,6 +26,7 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
 
 /// Bounds the threads that work on one job, the caller included. 1 keeps all work on the caller; there are never more than cores.
+/// Helpers that exist already sleep.
 ///
 /// # Panics
 /// If `threads` is 0.

@@ -14,6 +14,7 @@ mod segment_tree;
 mod settle;
 mod shared;
 mod taking;
+mod threads;
 mod vector_env;
 
 use pyo3::prelude::*;
@@ -46,10 +47,13 @@ mod _core {
     #[pymodule_export]
     use super::segment_tree::SegmentTree;
     #[pymodule_export]
+    use super::threads::{get_num_threads, set_num_threads};
+    #[pymodule_export]
     use super::vector_env::{NativeEnvs, native_envs};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::threads::from_environment(module.py())?;
         module.add("OutOfRange", super::segment_tree::out_of_range_type(module.py())?)?;
         module.add("Settling", super::settle::settling_type(module.py())?)
     }

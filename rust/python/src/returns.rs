@@ -2,13 +2,16 @@
 
 use numpy::{Element, PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::marker::Ungil;
 use pyo3::prelude::*;
+use pyo3::types::IntoPyDict as _;
 use rlfast_core::returns::{self, Ends, Floats, Real, Rows, VTrace};
 
 use crate::array::integers;
-use crate::shared::enter;
-
 type Object<'py> = Bound<'py, PyAny>;
+
+/// Elements from which on work takes several milliseconds, so that others should have the interpreter meanwhile.
+const LONG: usize = 1 << 23;
 
 /// A float type that arrays may have.
 trait Float: Real + Element {}
@@ -81,11 +84,16 @@ impl<'a, 'py> RollOut<'a, 'py> {
         let truncated = truncated.transpose()?;
         let columns: usize = self.shape[1..].iter().product();
         if !terminated.is_empty() {
-            let bytes = terminated.len() * 16;
-            enter(self.rewards.py(), bytes, || kernel(Ends::new(terminated, truncated, columns)));
+            let elements = terminated.len();
+            away(self.rewards.py(), elements, || kernel(Ends::new(terminated, truncated, columns)));
         }
         Ok(())
     }
+}
+
+/// Does `work` on arrays of so many elements: attached, so that nobody writes to them meanwhile, or on copies (see [`packed`]).
+fn away<R: Ungil>(py: Python<'_>, elements: usize, work: impl FnOnce() -> R + Ungil) -> R {
+    if elements < LONG { work() } else { py.detach(work) }
 }
 
 fn array<'a, 'py>(name: &str, object: &'a Object<'py>) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
@@ -103,13 +111,14 @@ fn typed<'a, 'py, T: Element>(name: &str, object: &'a Object<'py>) -> PyResult<&
     })
 }
 
-/// The array itself, or a copy in C order.
+/// The array itself, or a copy in C order; always a copy where the work on it will be detached.
 fn packed<'py, T: Element>(array: &Bound<'py, PyArrayDyn<T>>) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
-    if array.is_c_contiguous() {
+    if array.is_c_contiguous() && array.len() < LONG {
         return Ok(array.try_readonly()?);
     }
-    let packed = array.py().import("numpy")?.call_method1("ascontiguousarray", (array,))?;
-    Ok(packed.cast_into::<PyArrayDyn<T>>()?.try_readonly()?)
+    let options = [("order", "C")].into_py_dict(array.py())?;
+    let copy = array.py().import("numpy")?.call_method("array", (array,), Some(&options))?;
+    Ok(copy.cast_into::<PyArrayDyn<T>>()?.try_readonly()?)
 }
 
 fn fraction(name: &str, value: f64) -> PyResult<()> {
@@ -189,7 +198,7 @@ pub fn episodic_returns<'py>(
     let mut unfinished = integers(unfinished)?.0;
     unfinished.sort_unstable();
     let rows = Rows { places: places.as_slice()?, unfinished: &unfinished };
-    enter(roll_out.rewards.py(), rows.places.len() * 16, || {
+    away(roll_out.rewards.py(), rows.places.len(), || {
         returns::episodic(rewards, values, next_values, flags, rows, gamma, gae_lambda, returns_out, advantages_out);
     });
     Ok((returns.into_any(), advantages.into_any()))

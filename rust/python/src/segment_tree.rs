@@ -10,7 +10,7 @@ use rlfast_core::segment_tree::{BadValue, SumTree};
 
 use crate::array::integers;
 use crate::replay::State;
-use crate::shared::{Shared, enter};
+use crate::shared::Shared;
 
 /// A sum tree over `size` leaves, all zero at first, that finds leaves in proportion to their values.
 ///
@@ -52,11 +52,10 @@ impl SegmentTree {
 #[pymethods]
 impl SegmentTree {
     #[new]
-    fn new(py: Python<'_>, size: isize) -> PyResult<Self> {
+    fn new(size: isize) -> PyResult<Self> {
         let leaves = usize::try_from(size).ok().filter(|&leaves| leaves > 0);
         let leaves = leaves.ok_or_else(|| PyValueError::new_err(format!("size must be at least 1, got {size}")))?;
-        let tree = enter(py, leaves.saturating_mul(8), || SumTree::try_new(leaves));
-        let tree = tree.map_err(|error| PyMemoryError::new_err(error.to_string()))?;
+        let tree = SumTree::try_new(leaves).map_err(|error| PyMemoryError::new_err(error.to_string()))?;
         Ok(Self { tree: Tree::Own(Shared::new(tree)), leaves })
     }
 

@@ -51,14 +51,11 @@ unsafe extern "C" fn init(this: *mut ffi::PyObject, args: *mut ffi::PyObject, kw
 fn settled(this: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>, kwargs: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let py = this.py();
     let args = args.cast::<PyTuple>()?;
-    let given = match kwargs {
-        Some(kwargs) => kwargs.cast::<PyDict>()?.clone(),
+    // A caller written in C may hold this dict, and would see it change and share it with the batch.
+    let fields = match kwargs {
+        Some(kwargs) => kwargs.cast::<PyDict>()?.copy()?,
         None => PyDict::new(py),
     };
-    // Whoever else holds this dict would see it change, and share it with the batch.
-    // SAFETY: a live object.
-    let shared = unsafe { ffi::Py_REFCNT(given.as_ptr()) } > 2;
-    let fields = if shared { given.copy()? } else { given };
     let special = |name| fields.contains(name);
     if !args.is_empty() || special(intern!(py, "batch_dict"))? || special(intern!(py, "copy"))? {
         this.call_method(intern!(py, "_init"), args, Some(&fields))?;

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use pyo3::marker::Ungil;
 use pyo3::prelude::*;
 use rlfast_core::shared::{Host, Shared as Core};
 
@@ -64,9 +63,4 @@ impl<T: Send> Shared<T> {
     ) -> Result<R, A> {
         self.0.try_with(given, work)
     }
-}
-
-/// Does `work` over `bytes` of data that nobody else has, detached from the interpreter where that pays.
-pub fn enter<R: Ungil>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> R + Ungil) -> R {
-    if bytes < WORTH_IT { work() } else { py.detach(work) }
 }
