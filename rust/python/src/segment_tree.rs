@@ -113,10 +113,10 @@ impl SegmentTree {
         Ok(self.over(py, 0, |tree| tree.sum(start as usize..stop as usize)))
     }
 
-    /// The leaf that owns each mass: the first one whose cumulative sum, itself included, is above the mass. So leaf `i` is
-    /// found for `value = random * tree.reduce()` in proportion to `tree[i]`, and a leaf of zero never.
+    /// The leaf that owns each mass: the first positive one whose cumulative sum, itself included, is at least the mass. So leaf
+    /// `i` is found for `value = random * tree.reduce()` in proportion to `tree[i]`, and a leaf of zero never.
     ///
-    /// :param value: a mass, or an array of them of any shape; at least 0 and below ``tree.reduce()``.
+    /// :param value: a mass, or an array of them of any shape; from 0 to ``tree.reduce()``.
     /// :return: an int for a number, an int64 array of the same shape for an array.
     /// :raises OutOfRange: if a mass lies outside the sum; it names the place of the first. It is an AssertionError too, as
     ///     in Tianshou. So it does if every leaf is zero.
@@ -212,17 +212,17 @@ fn leaves_at(py: Python<'_>, index: &[i64], len: usize) -> PyResult<Vec<usize>> 
 
 /// What is wrong with the first mass that is not inside the sum.
 fn check_masses(masses: &[f64], total: f64, single: bool) -> Result<(), String> {
-    let inside = |mass: f64| (0.0..total).contains(&mass);
+    if total == 0.0 && !masses.is_empty() {
+        return Err("every leaf is zero: there is no mass to find".to_owned());
+    }
+    let inside = |mass: f64| (0.0..=total).contains(&mass);
     if masses.iter().fold(true, |all, &mass| all & inside(mass)) {
         return Ok(());
-    }
-    if total == 0.0 {
-        return Err("every leaf is zero: there is no mass to find".to_owned());
     }
     let position = masses.iter().position(|&mass| !inside(mass));
     let position = position.expect("invariant: some mass is outside");
     let place = if single { String::new() } else { format!(" at position {position}") };
-    Err(format!("mass {}{place} is outside [0, {total}), the sum of the leaves", masses[position]))
+    Err(format!("mass {}{place} is outside [0, {total}], the sum of the leaves", masses[position]))
 }
 
 fn refuse(error: BadValue) -> PyErr {

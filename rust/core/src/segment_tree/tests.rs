@@ -9,12 +9,12 @@ fn tree_of(values: &[f64]) -> SumTree {
     tree
 }
 
-/// The definition: the first leaf with a cumulative sum above the mass, else the last positive one.
+/// The definition: the first positive leaf with a cumulative sum of at least the mass, else the last positive one.
 fn naive_find(values: &[f64], mass: f64) -> usize {
     let mut upto = 0.0;
-    for (index, value) in values.iter().enumerate() {
+    for (index, &value) in values.iter().enumerate() {
         upto += value;
-        if mass < upto {
+        if value > 0.0 && mass <= upto {
             return index;
         }
     }
@@ -55,8 +55,21 @@ fn c1_every_capacity_from_1_to_1025() {
 #[test]
 fn c2_boundary_masses() {
     let tree = tree_of(&[0.0, 1.0, 0.0, 1.0]);
-    for (mass, leaf) in [(0.0, 1), (down(1.0), 1), (1.0, 3), (2.0, 3), (up(2.0), 3)] {
+    for (mass, leaf) in [(0.0, 1), (down(1.0), 1), (1.0, 1), (up(1.0), 3), (2.0, 3), (up(2.0), 3)] {
         assert_eq!(tree.find(mass), leaf, "mass {mass}");
+    }
+}
+
+#[test]
+fn c2_the_mass_zero_belongs_to_the_first_positive_leaf() {
+    for size in [3, 9, 70, 600] {
+        for first in [0, 1, size / 2, size - 1] {
+            for value in [1.0, f64::from_bits(1)] {
+                let mut tree = SumTree::new(size);
+                tree.set_range(first, &vec![value; size - first]);
+                assert_eq!((tree.find(0.0), tree.find(tree.total())), (first, size - 1), "{first} of {size}");
+            }
+        }
     }
 }
 
@@ -261,6 +274,11 @@ proptest! {
             tree.find_many(&masses, &mut found);
             for (mass, leaf) in masses.into_iter().zip(found) {
                 prop_assert_eq!(leaf, naive_find(&model, mass));
+            }
+            let mut edge = 0.0;
+            for value in &model {
+                edge += value;
+                prop_assert_eq!(tree.find(edge), naive_find(&model, edge));
             }
         }
     }
