@@ -1,5 +1,5 @@
-import ctypes
 import copy
+import ctypes
 import pickle
 import subprocess
 import sys

@@ -373,5 +373,6 @@ def test_roll_outs_of_many_millions_are_worked_on_as_copies():
     ends = rng.random((2, columns)) < 0.1
     given = [rewards, values, next_values, ends, np.zeros_like(ends)]
     whole = gae(*given, gamma=0.9, gae_lambda=0.8)
-    parts = [gae(*(array[:, half] for array in given), gamma=0.9, gae_lambda=0.8) for half in (slice(9), slice(9, None))]
+    halves = slice(9), slice(9, None)
+    parts = [gae(*(array[:, half] for array in given), gamma=0.9, gae_lambda=0.8) for half in halves]
     assert (whole == np.concatenate(parts, 1)).all()

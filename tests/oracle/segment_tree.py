@@ -13,8 +13,9 @@ class SegmentTree:
         return math.fsum(self.leaves[start : len(self.leaves) if end is None else end])
 
     def find(self, mass: float) -> int:
-        """The leaf whose interval ``(lo, hi]`` of the cumulated mass holds ``mass``. Zero belongs to the first leaf that
-        has any mass, what is past the end to the last. A leaf without mass has an empty interval."""
+        """The leaf whose interval ``(lo, hi]`` of the cumulated mass holds ``mass``.
+
+        Zero belongs to the first leaf that has any mass, what is past the end to the last."""
         upper = 0.0
         for leaf, value in enumerate(self.leaves):
             upper += value
