@@ -12,6 +12,7 @@ from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._episodes import Episodes
 from rlfast.data.buffer._files import Files, draw_seed
+from rlfast.data.buffer._inspection import Inspection
 from rlfast.data.buffer._out import Out, check_weight, fill_weight, fillable
 from rlfast.data.buffer._samplers import Prioritized, Uniform
 from rlfast.data.buffer._store import Index
@@ -31,7 +32,7 @@ class MalformedBufferError(RuntimeError):
     """A buffer's rows are not as they must be."""
 
 
-class ReplayBuffer(Writing, Episodes, Files):
+class ReplayBuffer(Inspection, Writing, Episodes, Files):
     """A ring of transitions, of any nested shape and dtype.
 
     The first row decides the columns. ``obs_next`` is stored only where it is not the next row's ``obs``, so by default
