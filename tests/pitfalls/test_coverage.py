@@ -1,9 +1,9 @@
-"""Every pitfall of replay and returns has a test that carries its name."""
+"""Every pitfall has a test that carries its name."""
 
 import re
 from pathlib import Path
 
-PITFALLS = {"A": 10, "B": 8, "C": 13, "D": 9}
+PITFALLS = {"A": 10, "B": 8, "C": 13, "D": 9, "E": 13, "F": 10}
 
 
 def test_every_pitfall_has_a_test():

@@ -1,6 +1,7 @@
 """D5: a buffer that was saved goes on as if it had not been."""
 
 import hashlib
+import json
 import pickle
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from pitfalls.rows import KINDS, partly_filled, vector_step
+from rlfast.utils.statistics import RunningMeanStd
 
 NEW_PROCESS = """
     import pickle, sys
@@ -45,6 +47,44 @@ def test_a_buffer_goes_on_in_a_new_process_as_if_it_had_not_been_saved(kind, tmp
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == continue_with(buffer)
+
+
+LOADED = """
+    import json, sys
+    sys.path[:0] = {path!r}
+    from rlfast.data import ReplayBuffer
+    from rlfast.utils.statistics import RunningMeanStd
+    from pitfalls.test_persistence import continue_with, normalise_with
+    statistics = RunningMeanStd()
+    with open({state!r}) as saved:
+        statistics.load_state_dict(json.load(saved))
+    print(continue_with(ReplayBuffer.load({file!r})), normalise_with(statistics))
+"""
+
+
+def normalise_with(statistics):
+    """What a normaliser gives for a thousand values, which it sees as well."""
+    total = hashlib.sha256()
+    for number in range(1000):
+        value = np.array([[number % 17, -number % 23]], np.float64)
+        total.update(statistics.norm(value).tobytes())
+        statistics.update(value)
+    return total.hexdigest()
+
+
+@pytest.mark.pitfall("D5")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_snapshot_goes_on_in_a_new_process_with_its_normaliser(kind, tmp_path):
+    """Rows, priorities, pointers, running episodes and random streams of the buffer; mean, variance and count."""
+    buffer, statistics = partly_filled(KINDS[kind]), RunningMeanStd()
+    statistics.update(np.random.default_rng(0).normal(3, 2, (50, 2)))
+    buffer.save(tmp_path / "rows.snapshot")
+    (tmp_path / "statistics.json").write_text(json.dumps(statistics.state_dict()))
+    places = {"file": str(tmp_path / "rows.snapshot"), "state": str(tmp_path / "statistics.json")}
+    script = textwrap.dedent(LOADED.format(path=sys.path, **places))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [continue_with(buffer), normalise_with(statistics)]
 
 
 @pytest.mark.pitfall("D5")

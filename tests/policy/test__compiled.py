@@ -81,7 +81,9 @@ def train(name, policy, buffer, updates):
     for step in range(updates // 10 if name == "ppo" else updates):
         torch.manual_seed(step)
         if name == "ppo":
-            losses.append(policy.update(0, buffer, batch_size=90, repeat=3).loss.mean)  # 90, 90, 90, 130
+            stats = policy.update(0, buffer, batch_size=90, repeat=3)  # 90, 90, 90, 130
+            summaries = (stats.loss, stats.clip_loss, stats.vf_loss, stats.ent_loss)
+            losses.append([getattr(one, part) for one in summaries for part in ("mean", "std", "max", "min")])
         else:
             indices = np.random.default_rng(step).integers(400, size=32)
             batch = policy.process_fn(buffer[indices], buffer, indices)

@@ -194,6 +194,33 @@ class TestProcess:
         assert float(policy.ret_rms.var) == pytest.approx(both.var(), rel=1e-4)
 
 
+class Constant(nn.Module):
+    """Says the same value of everything."""
+
+    def __init__(self, value):
+        super().__init__()
+        self.value = nn.Parameter(torch.tensor(float(value)))
+
+    def forward(self, obs, **_):
+        return self.value.expand(len(obs), 1)
+
+
+@pytest.mark.pitfall("F2")
+@pytest.mark.parametrize(("end", "expected"), [("truncated", 0.5 + 0.5 * 3), ("terminated", 0.5)])
+def test_the_value_after_a_truncation_is_not_scaled_as_a_reward(end, expected):
+    """Values are of scaled returns already: only the reward is divided by the deviation, 2, and not the bootstrap."""
+    policy = make_ppo(reward_normalization=True, discount_factor=0.5)
+    policy.critic = Constant(3)
+    policy.ret_rms.var, policy.ret_rms.count = np.array(4.0), 10
+    flags = {"terminated": end == "terminated", "truncated": end == "truncated"}
+    buffer, obs = VectorReplayBuffer(4, 1, seed=0), np.zeros((1, 4), np.float32)
+    columns = {name: np.array([flag]) for name, flag in flags.items()}
+    buffer.add(Batch(obs=obs, act=np.array([0]), rew=np.array([1.0]), obs_next=obs, info={}, **columns))
+    batch, indices = buffer.sample(0)
+    prepared = policy._compute_returns(batch, buffer, indices)
+    assert prepared.returns.tolist() == pytest.approx([expected], abs=1e-5)
+
+
 class Fixed(nn.Module):
     """An actor or critic whose outputs, by the number of the observation, are its parameters."""
 
