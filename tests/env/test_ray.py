@@ -1,3 +1,4 @@
+import multiprocessing
 import os
 import sys
 import time
@@ -9,6 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from env.beside import run_beside
+from env.odd import Showing, box
 from rlfast.env import RayEnvWorker, RayVectorEnv
 from scripted import Scripted
 
@@ -126,3 +128,64 @@ def test_a_worker_takes_one_request_at_a_time():
         worker.recv()
     worker.close()
     worker.close()
+
+
+def shows(value, space="none", action_space="none"):
+    return lambda: Showing(space, value, action_space)
+
+
+def test_actors_take_environments_of_any_spaces_and_actions():
+    values = ["a", [1, 2], {"b": 3}]
+    envs = RayVectorEnv([shows(value) for value in values])
+    obs, infos = envs.reset()
+    assert (obs.dtype, obs.tolist(), infos.dtype) == (object, values, object)
+    envs.step(["left", 0.5, (1, 2)])
+    assert envs.get_env_attr("actions") == [["left"], [0.5], [(1, 2)]]
+    assert envs.observation_space == envs.action_space == [None] * 3
+    assert envs.seed(3) == [[3], [4], [5]]
+    envs.close()
+
+
+def test_actors_with_different_spaces():
+    fns = [shows(np.full(2, k, np.float32), box(k + 1), gym.spaces.Discrete(k + 2)) for k in range(2)]
+    envs = RayVectorEnv(fns)
+    assert envs.reset()[0].tolist() == [[0, 0], [1, 1]]
+    assert [space.n for space in envs.action_space] == [2, 3]
+    envs.step([7, -1])
+    assert envs.step([0, 1])[1].tolist() == [1, 1]
+    envs.close()
+    with pytest.raises(RuntimeError, match="action space different"):
+        RayVectorEnv(fns, autoreset_mode="next-step", observation_mode="different")
+
+
+def test_methods_are_called_in_the_actors():
+    envs = RayVectorEnv([lambda: gym.make("CartPole-v1", max_episode_steps=9)] * 2, autoreset_mode="next-step")
+    envs.reset(seed=1)
+    envs.set_attr("_max_episode_steps", 1)  # of a wrapper
+    assert envs.get_attr("_max_episode_steps") == (1, 1)
+    assert envs.step([0, 0])[3].tolist() == [True, True]
+    with pytest.raises(AttributeError, match="nope"):
+        envs.call("nope")
+    envs.close()
+
+
+def slow():
+    class Slow(gym.Wrapper):
+        def step(self, action):
+            time.sleep(0.5)
+            return super().step(action)
+
+    return Slow(cart_pole())
+
+
+def test_actors_in_two_halves():
+    envs = RayVectorEnv([slow] * 2, autoreset_mode="next-step")
+    envs.reset_async(seed=1)
+    assert envs.reset_wait(timeout=30)[0].shape == (2, 4)
+    envs.step_async([0, 0])
+    with pytest.raises(multiprocessing.TimeoutError):
+        envs.step_wait(timeout=0.05)
+    envs.reset()
+    envs.step_async([0, 0])
+    assert envs.step_wait(timeout=30)[1].tolist() == [1, 1]
+    envs.close()
