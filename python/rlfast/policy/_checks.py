@@ -5,37 +5,11 @@ import warnings
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium.spaces import Discrete, MultiDiscrete
 from torch import nn
 
-from rlfast.utils.checks import check_instance, check_integer, check_number
+from rlfast.utils.checks import check_instance
 from rlfast.utils.net.common import BaseActor
-
-
-def check_gamma(name: str, gamma: float) -> None:
-    """Refuse a discount outside [0, 1], NaN included.
-
-    :raises TypeError: it is no number.
-    :raises ValueError: it is another.
-    """
-    check_number(name, gamma)
-    if not 0 <= gamma <= 1:
-        raise ValueError(f"{name} must be in [0, 1], got {gamma}")
-
-
-def whole(name: str, value: Any) -> int:
-    """Give a whole number as an int; 2.0 is one.
-
-    :raises TypeError: it is none; True is none.
-
-    >>> whole("target_update_freq", 1e3)
-    1000
-    """
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return int(value)
-    check_integer(name, value)
-    return int(value)
 
 
 def check_networks(**networks: Any) -> None:
@@ -66,5 +40,5 @@ def check_output(actor: nn.Module, action_space: gym.Space[Any]) -> None:
         warnings.warn(
             f"the actor gives {given} numbers, but {action_space} needs {wanted}; the space of one of several "
             "environments is their single_action_space or action_space[0]",
-            stacklevel=4,
+            stacklevel=5,
         )

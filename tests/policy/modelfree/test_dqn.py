@@ -39,10 +39,10 @@ class TestConstruction:
     @pytest.mark.parametrize(
         ("options", "match"),
         [
-            ({"discount_factor": 1.1}, "discount_factor must be in"),
+            ({"discount_factor": 1.1}, "discount_factor must be within 0 and 1, got 1.1"),
             ({"discount_factor": float("nan")}, "discount_factor must be a finite number, got nan"),
-            ({"estimation_step": 0}, "estimation_step must be 1 or more"),
-            ({"target_update_freq": -1}, "target_update_freq must be 0"),
+            ({"estimation_step": 0}, "estimation_step must be at least 1, got 0"),
+            ({"target_update_freq": -1}, "target_update_freq must not be negative, got -1"),
             ({"reward_normalization": True}, "reward_normalization must be False"),
         ],
     )

@@ -87,11 +87,11 @@ class TestConstruction:
     @pytest.mark.parametrize(
         ("options", "match"),
         [
-            ({"eps_clip": -0.1}, "eps_clip must be 0 or more"),
+            ({"eps_clip": -0.1}, "eps_clip must not be negative"),
             ({"dual_clip": 1.0}, "dual_clip must be above 1"),
-            ({"max_grad_norm": -1.0}, "max_grad_norm must be above 0"),
-            ({"max_batchsize": 0}, "max_batchsize must be 1 or more"),
-            ({"gae_lambda": 1.1}, r"gae_lambda must be in \[0, 1\]"),
+            ({"max_grad_norm": -1.0}, "max_grad_norm must not be negative, or None, got"),
+            ({"max_batchsize": 0}, "max_batchsize must be at least 1"),
+            ({"gae_lambda": 1.1}, "gae_lambda must be within 0 and 1"),
             ({"discount_factor": float("nan")}, "discount_factor must be a finite number, got nan"),
             ({"action_scaling": True}, "action_scaling needs a Box with finite bounds"),
             ({"action_bound_method": ""}, "action_bound_method must be one of"),

@@ -59,9 +59,9 @@ class TestConstruction:
             ({"action_bound_method": "tanh"}, "SAC squashes actions itself"),
             ({"action_bound_method": ""}, "action_bound_method must be"),
             ({"action_space": Box(-np.inf, np.inf, (2,))}, "finite bounds"),
-            ({"tau": 1.1}, "tau must be in"),
-            ({"gamma": -0.1}, "gamma must be in"),
-            ({"estimation_step": 0}, "estimation_step must be 1 or more"),
+            ({"tau": 1.1}, "tau must be within 0 and 1"),
+            ({"gamma": -0.1}, "gamma must be within 0 and 1"),
+            ({"estimation_step": 0}, "estimation_step must be at least 1, got 0"),
             ({"alpha": -1.0}, "alpha must be 0 or more, got -1.0"),
         ],
     )

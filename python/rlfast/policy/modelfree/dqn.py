@@ -13,7 +13,7 @@ from rlfast._core import explore
 from rlfast.data import Batch, to_numpy
 from rlfast.data.batch import parse, wrap
 from rlfast.functional.losses import bootstrapped_return, double_q_value, huber_loss, max_value, squared_loss, td_error
-from rlfast.policy._checks import check_gamma, check_networks, whole
+from rlfast.policy._checks import check_networks
 from rlfast.policy._compiled import with_nstep_parts
 from rlfast.policy._hidden import add_stored_state, stored_state
 from rlfast.policy._replaced import stock
@@ -21,6 +21,7 @@ from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, Traini
 from rlfast.policy.random import action_mask, random_legal
 from rlfast.utils.net.common import device_of
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -87,15 +88,16 @@ class DQNPolicy(BasePolicy):
 
     counts_from_zero = True
 
+    @validate_arguments
     def __init__(
         self,
         *,
         model: torch.nn.Module,
         optim: torch.optim.Optimizer | OptimizerFactory | None,
         action_space: gym.Space[Any],
-        discount_factor: float = 0.99,
-        estimation_step: int = 1,
-        target_update_freq: int = 0,
+        discount_factor: UnitFloat = 0.99,
+        estimation_step: PositiveInt = 1,
+        target_update_freq: NonNegativeInt = 0,
         reward_normalization: bool = False,
         is_double: bool = True,
         clip_loss_grad: bool = False,
@@ -104,13 +106,6 @@ class DQNPolicy(BasePolicy):
         compile: bool = False,
     ) -> None:
         check_networks(model=model)
-        check_gamma("discount_factor", discount_factor)
-        estimation_step = whole("estimation_step", estimation_step)
-        target_update_freq = whole("target_update_freq", target_update_freq)
-        if estimation_step < 1:
-            raise ValueError(f"estimation_step must be 1 or more, got {estimation_step}")
-        if target_update_freq < 0:
-            raise ValueError(f"target_update_freq must be 0 (no target network) or more, got {target_update_freq}")
         if reward_normalization:
             raise ValueError(
                 "reward_normalization must be False: normalized rewards have no Q-values; scale the rewards instead"
@@ -125,7 +120,7 @@ class DQNPolicy(BasePolicy):
             warnings.warn(
                 f"DQN chooses actions 0, 1, 2, ..., but the action space is {action_space}; that of one of several "
                 "environments is their single_action_space or action_space[0]",
-                stacklevel=2,
+                stacklevel=4,
             )
         self.model = model
         self.optim = make_optimizer(optim, model.parameters())

@@ -12,16 +12,17 @@ from rlfast.data.batch import wrap
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, value_loss
-from rlfast.policy._checks import check_gamma, check_networks, check_output, whole
+from rlfast.policy._checks import check_networks, check_output
 from rlfast.policy._dist_fn import draw, takes_a_tuple
 from rlfast.policy._hidden import add_stored_state
 from rlfast.policy._replaced import stock
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
 from rlfast.utils import RunningMeanStd
-from rlfast.utils.checks import check_function, check_number
+from rlfast.utils.checks import check_function
 from rlfast.utils.net._shared import shared_features
 from rlfast.utils.net.common import ActorCritic, device_of, dtype_of
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -111,6 +112,7 @@ class PPOPolicy(BasePolicy):
 
     counts_from_zero = True
 
+    @validate_arguments
     def __init__(
         self,
         *,
@@ -119,17 +121,17 @@ class PPOPolicy(BasePolicy):
         optim: torch.optim.Optimizer | OptimizerFactory | None,
         dist_fn: TDistFn,
         action_space: gym.Space[Any],
-        eps_clip: float = 0.2,
-        dual_clip: float | None = None,
+        eps_clip: NonNegativeFloat = 0.2,
+        dual_clip: FiniteFloat | None = None,
         value_clip: bool = False,
         advantage_normalization: bool = True,
         recompute_advantage: bool = False,
-        vf_coef: float = 0.5,
-        ent_coef: float = 0.01,
-        max_grad_norm: float | None = None,
-        gae_lambda: float = 0.95,
-        max_batchsize: int = 256,
-        discount_factor: float = 0.99,
+        vf_coef: FiniteFloat = 0.5,
+        ent_coef: FiniteFloat = 0.01,
+        max_grad_norm: NonNegativeFloat | None = None,
+        gae_lambda: UnitFloat = 0.95,
+        max_batchsize: PositiveInt = 256,
+        discount_factor: UnitFloat = 0.99,
         reward_normalization: bool = False,
         deterministic_eval: bool = False,
         observation_space: gym.Space[Any] | None = None,
@@ -140,21 +142,8 @@ class PPOPolicy(BasePolicy):
     ) -> None:
         check_networks(actor=actor, critic=critic)
         check_function("dist_fn", dist_fn)
-        for name, value in {"eps_clip": eps_clip, "vf_coef": vf_coef, "ent_coef": ent_coef}.items():
-            check_number(name, value)
-        check_number("dual_clip", dual_clip, optional=True)
-        check_number("max_grad_norm", max_grad_norm, optional=True)
-        max_batchsize = whole("max_batchsize", max_batchsize)
-        check_gamma("discount_factor", discount_factor)
-        check_gamma("gae_lambda", gae_lambda)
-        if not eps_clip >= 0:
-            raise ValueError(f"eps_clip must be 0 or more, got {eps_clip}")
         if dual_clip and not dual_clip > 1:
             raise ValueError(f"dual_clip must be above 1, or None for no second clip, got {dual_clip}")
-        if max_grad_norm is not None and not max_grad_norm >= 0:
-            raise ValueError(f"max_grad_norm must be above 0, or None for no limit, got {max_grad_norm}")
-        if max_batchsize < 1:
-            raise ValueError(f"max_batchsize must be 1 or more, got {max_batchsize}")
         check_output(actor, action_space)
         super().__init__(
             action_space=action_space,

@@ -19,14 +19,15 @@ from rlfast.exploration import BaseNoise, GaussianNoise
 from rlfast.functional.distributions import SquashedNormal
 from rlfast.functional.losses import bootstrapped_return, soft_value, squared_loss
 from rlfast.policy._alpha import Alpha, AutoAlpha, make_alpha
-from rlfast.policy._checks import check_gamma, check_networks, check_output, whole
+from rlfast.policy._checks import check_networks, check_output
 from rlfast.policy._compiled import with_nstep_parts
 from rlfast.policy._hidden import add_stored_state, stored_state
 from rlfast.policy._replaced import stock
 from rlfast.policy.base import BasePolicy, Index, TLearningRateScheduler, TrainingStats
-from rlfast.utils.checks import check_function, check_number
+from rlfast.utils.checks import check_function
 from rlfast.utils.net.common import device_of, dtype_of
 from rlfast.utils.optim import OptimizerFactory, clone_optimizer, descend, make_optimizer
+from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -109,6 +110,7 @@ class SACPolicy(BasePolicy):
     torch.Size([5, 1])
     """
 
+    @validate_arguments
     def __init__(
         self,
         *,
@@ -119,10 +121,10 @@ class SACPolicy(BasePolicy):
         action_space: "Box[Any]",
         critic2: nn.Module | None = None,
         critic2_optim: torch.optim.Optimizer | OptimizerFactory | None = None,
-        tau: float = 0.005,
-        gamma: float = 0.99,
+        tau: UnitFloat = 0.005,
+        gamma: UnitFloat = 0.99,
         alpha: float | tuple[float, torch.Tensor, torch.optim.Optimizer] | Alpha = 0.2,
-        estimation_step: int = 1,
+        estimation_step: PositiveInt = 1,
         exploration_noise: BaseNoise | Literal["default"] | None = None,
         deterministic_eval: bool = True,
         action_scaling: bool = True,
@@ -138,17 +140,10 @@ class SACPolicy(BasePolicy):
                 f'action_bound_method must be "clip" or None, got {action_bound_method!r}: SAC squashes actions itself'
             )
         check_networks(actor=actor, critic=critic, critic2=critic if critic2 is None else critic2)
-        check_number("tau", tau)
-        estimation_step = whole("estimation_step", estimation_step)
-        if not 0 <= tau <= 1:
-            raise ValueError(f"tau must be in [0, 1], got {tau}")
-        if estimation_step < 1:
-            raise ValueError(f"estimation_step must be 1 or more, got {estimation_step}")
         if critic2 is None and isinstance(critic2_optim, torch.optim.Optimizer):
             raise ValueError(
                 "critic2_optim holds no parameters of the critic2 that is made here: give both, or neither"
             )
-        check_gamma("gamma", gamma)
         check_output(actor, action_space)
         super().__init__(
             action_space=action_space,

@@ -1,0 +1,141 @@
+"""Ranges of settings and arguments: annotations name them, and one walker checks them."""
+
+import __future__
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+
+import numpy as np
+from annotated_types import Ge, Gt, Interval, Le, Lt
+
+from rlfast.utils.checks import check_integer, check_number
+
+PositiveInt: TypeAlias = Annotated[int, Ge(1)]
+NonNegativeInt: TypeAlias = Annotated[int, Ge(0)]
+PositiveFloat: TypeAlias = Annotated[float, Gt(0)]
+NonNegativeFloat: TypeAlias = Annotated[float, Ge(0)]
+UnitFloat: TypeAlias = Annotated[float, Interval(ge=0, le=1)]
+"""A number from 0 to 1, such as a probability or a discount."""
+FiniteFloat: TypeAlias = Annotated[float, Interval()]
+"""Any number but NaN and the infinite ones."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def validate(name: str, value: Any, hint: Any, *, optional: bool = False) -> Any:
+    """Check a value against an annotation, and give it in the annotation's own type.
+
+    A whole float is taken for an integer, a list for a tuple, and a text for a path.
+
+    :param name: what errors call it.
+    :param value: what was given.
+    :param hint: ``int``, ``float``, ``bool``, ``str``, ``Path``, a ``Literal`` or a ``tuple[..., ...]`` of one of them;
+        perhaps with bounds of :mod:`annotated_types`, and perhaps ``| None``.
+    :param optional: whether errors shall add that None is possible.
+    :return: the value.
+    :raises TypeError: it is of another type.
+    :raises ValueError: it is out of range, not finite, or none of the choices.
+
+    >>> validate("n_step", 3.0, PositiveInt), validate("hidden_sizes", [64, 64], tuple[PositiveInt, ...])
+    (3, (64, 64))
+    >>> validate("gamma", 1.5, UnitFloat)
+    Traceback (most recent call last):
+    ValueError: gamma must be within 0 and 1, got 1.5
+    """
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if value is None:
+            return None
+        (kind,) = (one for one in inside if one is not NoneType)
+        return validate(name, value, kind, optional=True)
+    if origin is Annotated:
+        value = validate(name, value, inside[0], optional=optional)
+        _check_bounds(name, value, hint.__metadata__, ", or None" if optional else "")
+        return value
+    if origin is tuple:
+        if not isinstance(value, tuple | list):
+            raise TypeError(f"{name} must be a sequence, got {value!r:.100}")
+        return tuple(validate(name, one, inside[0]) for one in value)
+    if hint is int:
+        return _integer(name, value, optional=optional)
+    if hint is float:
+        check_number(name, value, optional=optional)
+        return value
+    if origin is Literal:
+        if value not in inside:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, inside))}, got {value!r:.100}")
+        return value
+    if hint is Path and isinstance(value, str):
+        return Path(value)
+    if not isinstance(value, hint):
+        words = {bool: "True or False", str: "a text", Path: "a path"}[hint]
+        raise TypeError(f"{name} must be {words}{' or None' if optional else ''}, got {value!r:.100}")
+    return value
+
+
+def _integer(name: str, value: Any, *, optional: bool) -> int:
+    if not isinstance(value, float | np.floating) or not value.is_integer():
+        check_integer(name, value, optional=optional)
+    if abs(value) > sys.maxsize:
+        raise ValueError(f"{name} must have at most 64 bits, got {value!s:.100}")
+    return int(value)
+
+
+def _check_bounds(name: str, value: Any, bounds: tuple[Any, ...], none: str) -> None:
+    for bound in bounds:
+        match bound:
+            case Interval(gt=None, ge=None, le=None, lt=None):
+                continue
+            case Interval(ge=low, le=high) if low is not None and high is not None:
+                fits, words = low <= value <= high, f"be within {low} and {high}"
+            case Ge(ge=0):
+                fits, words = value >= 0, "not be negative"
+            case Ge(ge=low):
+                fits, words = value >= low, f"be at least {low}"
+            case Gt(gt=low):
+                fits, words = value > low, f"be above {low}"
+            case Le(le=high):
+                fits, words = value <= high, f"be at most {high}"
+            case Lt(lt=high):
+                fits, words = value < high, f"be below {high}"
+            case _:
+                raise NotImplementedError(f"{name} is annotated with {bound!r}, which is no bound that is known here")
+        if not fits:
+            raise ValueError(f"{name} must {words}{none}, got {value}")
+
+
+def validate_arguments(function: F) -> F:
+    """Check those arguments of a function whose annotations have bounds before it runs; see :func:`validate`.
+
+    :param function: with annotations that are objects: its module must not import them from ``__future__``, and none
+        with bounds may stand in quotes.
+
+    >>> @validate_arguments
+    ... def discounted(reward, *, gamma: UnitFloat = 0.99):
+    ...     return gamma * reward
+    >>> discounted(2.0, gamma=float("nan"))
+    Traceback (most recent call last):
+    ValueError: gamma must be a finite number, got nan
+    """
+    if function.__code__.co_flags & __future__.annotations.compiler_flag:
+        raise TypeError(f"the annotations of {function.__qualname__} are texts: leave `annotations` out of __future__")
+    hints = {name: hint for name, hint in function.__annotations__.items() if "Annotated[" in str(hint)}
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError:
+            return function(*args, **kwargs)  # whose error names it
+        for name, hint in hints.items():
+            if name in given.arguments:
+                given.arguments[name] = validate(name, given.arguments[name], hint)
+        return function(*given.args, **given.kwargs)
+
+    return checked  # type: ignore[return-value]
