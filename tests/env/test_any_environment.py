@@ -55,12 +55,12 @@ OBJECTS = {
 
 @pytest.mark.parametrize("declares", [False, True])
 @pytest.mark.parametrize("name", OBJECTS)
-def test_observations_may_be_anything(face, name, declares):  # D2
+def test_observations_may_be_anything(face, name, declares):
     show = OBJECTS[name]
     own = {"space": Words()} if declares else {}
     envs = face([lambda k=k: Showing(**own, value=lambda step, k=k: show((k + step) % 3)) for k in range(3)])
     obs, infos = envs.reset()
-    assert (type(infos), infos.dtype, infos.tolist()) == (np.ndarray, object, [{}, {}, {}])  # D6
+    assert (type(infos), infos.dtype, infos.tolist()) == (np.ndarray, object, [{}, {}, {}])
     for step in range(1, 4):
         assert (type(obs), obs.dtype, obs.shape) == (np.ndarray, object, (3,))
         assert all(same(obs[k], show((k + step - 1) % 3)) for k in range(3))
@@ -108,7 +108,7 @@ def test_gymnasiums_protocol_gives_tuples_of_such_observations(face, name):
 # -- spaces ----------------------------------------------------------------------------------------------------------
 
 
-def test_spaces_that_differ_in_their_bounds_are_batched(face):  # D1
+def test_spaces_that_differ_in_their_bounds_are_batched(face):
     envs = face([lambda k=k: Showing(box(k + 1), np.full(2, k, np.float32), spaces.Discrete(k + 2)) for k in range(3)])
     obs, _ = envs.reset()
     assert (obs.dtype, obs.tolist()) == (np.float32, [[0, 0], [1, 1], [2, 2]])
@@ -171,7 +171,7 @@ UNFIT = {  # the space, what is shown, and the dtype of the batch
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_an_observation_that_does_not_fit_its_space_is_taken_as_it_is(face, name):  # D2
+def test_an_observation_that_does_not_fit_its_space_is_taken_as_it_is(face, name):
     space, value, dtype = UNFIT[name]
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -249,7 +249,7 @@ ACTIONS = {
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_the_environment_decides_about_actions_outside_its_space(face, name):  # D14
+def test_the_environment_decides_about_actions_outside_its_space(face, name):
     actions = ACTIONS[name]
     if face.kind == "workers" and name == "objects":
         pytest.skip("None is a reset for such workers, here and in Tianshou")
@@ -350,7 +350,7 @@ def test_environments_that_are_asked_out_of_order_answer_for_themselves(face):
         (np.ones(3, np.float32), (2, 3)),
     ],
 )
-def test_rewards_of_any_type(face, reward, shape):  # D4
+def test_rewards_of_any_type(face, reward, shape):
     envs = face([lambda: Plain(rewards=(reward,))] * 2)
     envs.reset()
     for _ in range(2):
@@ -369,7 +369,7 @@ FLAGS = [
 
 
 @pytest.mark.parametrize(("yes", "no"), FLAGS)
-def test_flags_of_any_type(face, yes, no):  # D4
+def test_flags_of_any_type(face, yes, no):
     envs = face([lambda: Plain(flags=((yes, no), (no, yes)))] * 2)
     envs.reset()
     _, _, terminated, truncated, _ = envs.step([0, 0])

@@ -148,7 +148,7 @@ FACES = {name: BACKENDS[name] for name in ("in-process", "process")}
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", CALLS)
-def test_calls_are_answered_as_gymnasium_answers_them(name, face):  # D16
+def test_calls_are_answered_as_gymnasium_answers_them(name, face):
     fns, call = CALLS[name]
     want = said(SyncVectorEnv, fns, call)
     got = said(partial(FACES[face], autoreset_mode="next-step"), fns, call)

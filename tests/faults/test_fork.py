@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from machine import PATIENCE, usable_cores
+from machine import PATIENCE
 from rlfast.data import Batch, ReplayBuffer
+from rlfast.env.process.cores import cores
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
@@ -66,7 +67,7 @@ def test_a_forked_child_samples_with_threads_of_its_own():
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted through /proc")
-@pytest.mark.skipif(usable_cores() < 2, reason="one core needs no helpers")
+@pytest.mark.skipif(cores() < 2, reason="one core needs no helpers")
 def test_a_forked_child_makes_new_helpers():
     buffer = large_buffer()
     assert sampled_right(buffer)

@@ -14,9 +14,10 @@ from gymnasium.vector import AutoresetMode
 from rlfast.env._tree import collate_as
 from rlfast.env.process.by_value import by_value
 from rlfast.env.process.channel import Channel, Closed
+from rlfast.env.process.cores import cores
 from rlfast.env.process.pool import ProcessBackend
 from rlfast.env.process.registrations import register, registrations
-from rlfast.env.process.start import Child, Served, Spawned, cores, method_of
+from rlfast.env.process.start import Child, Served, Spawned, method_of
 from rlfast.env.process.worker import leaving, prepare
 
 if TYPE_CHECKING:

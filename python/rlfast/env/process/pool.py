@@ -21,6 +21,7 @@ from rlfast.env.failure import EnvFailure
 from rlfast.env.info import Info
 from rlfast.env.process.answers import Answers
 from rlfast.env.process.channel import Closed
+from rlfast.env.process.cores import cores
 from rlfast.env.process.crew import Crew, failed
 from rlfast.env.process.layout import WHOLE, Array, Leaf, layout
 from rlfast.env.process.protocol import (
@@ -33,7 +34,7 @@ from rlfast.env.process.protocol import (
     Records,
 )
 from rlfast.env.process.rescue import Rescuing
-from rlfast.env.process.start import cores, doorbell_by_pipe, method_of
+from rlfast.env.process.start import doorbell_by_pipe, method_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -72,8 +73,10 @@ class ProcessBackend(Rescuing):
         more than environments. Each has a contiguous run of environments. Results do not depend on it.
     :param autoreset_mode: who resets an environment whose episode ended.
     :param context: ``"forkserver"`` (default where the system can fork), ``"spawn"``, ``"fork"``, ``"thread"``, or a
-        :mod:`multiprocessing` context. None of them needs a ``__main__`` guard. Where Python has no global lock,
-        threads are the default, unless workers may have to be ended: with a ``step_timeout`` or ``on_error="restart"``.
+        :mod:`multiprocessing` context. None of them needs a ``__main__`` guard. Where Python runs
+        without its global lock (a free-threaded build with ``PYTHON_GIL=0``, since importing rlfast takes the lock
+        back), threads are the default, unless workers may have to be ended: with a ``step_timeout`` or
+        ``on_error="restart"``.
     :param step_timeout: seconds that a step or reset may take before its worker is ended; None: any. A constructor
         has a minute more.
     :param on_error: ``"raise"``: a failure is raised by :meth:`recv`. ``"restart"``: the environment is built anew,

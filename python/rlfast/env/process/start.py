@@ -259,14 +259,6 @@ def method_of(context: Any, *, isolated: bool = True) -> str:
     return str(name)
 
 
-def cores() -> int:
-    """How many this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
-
-
 def doorbell_by_pipe(doorbell: str | None) -> bool:
     """Whether bells are pipes."""
     name = doorbell or os.environ.get("RLFAST_DOORBELL") or ("futex" if sys.platform == "linux" else "pipe")
