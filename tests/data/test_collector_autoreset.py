@@ -6,7 +6,7 @@ import pytest
 
 from rlfast.data import Collector, VectorReplayBuffer
 from rlfast.env import BaseVectorEnv, DummyEnvWorker, DummyVectorEnv
-from rlfast.env.backend import Rows
+from rlfast.env.backends.base import Rows
 from rlfast.env.info import Info
 from scripted import Scripted, ScriptedPolicy
 

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 import rlfast
 from machine import PATIENCE
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv
-from rlfast.env.process.measure import Measurement
+from rlfast.env.process.placement import Measurement
 from scripted import Scripted
 
 
@@ -169,9 +169,9 @@ def test_a_limit_that_was_taken_away_stays_away(registered_anew):
 
 @pytest.mark.parametrize(("seconds", "placement"), [(0.001, "process"), (0.0, "in-process")])
 def test_workers_where_they_pay(seconds, placement, monkeypatch):
-    monkeypatch.setattr("rlfast.env.process.measure.cores", lambda: 2)
-    monkeypatch.setattr("rlfast.env.process.measure.measure", lambda _: Measurement(seconds))
-    monkeypatch.setattr("rlfast.env.process.measure._TRIAL", 0.0)
+    monkeypatch.setattr("rlfast.env.process.placement.cores", lambda: 2)
+    monkeypatch.setattr("rlfast.env.process.placement.measure", lambda _: Measurement(seconds))
+    monkeypatch.setattr("rlfast.env.process.placement._TRIAL", 0.0)
     envs = made("Slow-v0", 4)
     assert isinstance(envs, SubprocVectorEnv)
     assert (envs.placement, envs.num_envs) == (placement, 4)

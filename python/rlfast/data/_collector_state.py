@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from rlfast.data import _tree
-from rlfast.env.capture import set_space_streams, space_streams
+from rlfast.env.state import set_space_streams, space_streams
 from rlfast.utils.plain import is_plain
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from rlfast.env.info import Info
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rlfast.env.backend import Rows
+    from rlfast.env.backends.base import Rows
 
     Ids = NDArray[np.int64]
 

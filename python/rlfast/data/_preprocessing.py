@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rlfast.env.backend import Rows
+    from rlfast.env.backends.base import Rows
 
     Ids = NDArray[Any]
 

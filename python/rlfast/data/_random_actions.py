@@ -10,7 +10,7 @@ from gymnasium.spaces import Discrete, MultiDiscrete
 
 from rlfast._core import integers_of_each, uniform_below
 from rlfast.data import _tree
-from rlfast.env._tree import collate
+from rlfast.env.nested import collate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from rlfast.data.base_collector import BaseCollector
 from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._columns import wrap_nested
 from rlfast.data.converter import to_numpy
-from rlfast.env._arguments import as_seeds
+from rlfast.env.vector.arguments import as_seeds
 from rlfast.utils.checks import check_function
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rlfast.data._collecting import Manner, Tally
     from rlfast.data._seen import Before
-    from rlfast.env.backend import Rows
+    from rlfast.env.backends.base import Rows
 
     Ids = NDArray[np.int64]
 

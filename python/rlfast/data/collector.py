@@ -174,7 +174,7 @@ class Collector(Watching):
         """Where collecting stands, as plain data: environments in their episodes, hidden states, random streams of
         action spaces, statistics of wrappers, and counters. The buffer has :meth:`~rlfast.data.ReplayBuffer.save`.
 
-        An environment whose state cannot be written down (see :mod:`rlfast.env.capture`) is noted as such.
+        An environment whose state cannot be written down (see :mod:`rlfast.env.state`) is noted as such.
         """
         return _collector_state.state_of(self)
 

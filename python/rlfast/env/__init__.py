@@ -4,20 +4,17 @@ from rlfast.utils.extras import needed_by
 
 with needed_by("rlfast.env"):
     from rlfast.env.adapters import as_vector_env
-    from rlfast.env.failure import EnvFailure, WorkerDied
+    from rlfast.env.errors import EnvFailure, WorkerDied
     from rlfast.env.native import NativeVectorEnv
-    from rlfast.env.normalization import VectorEnvNormObs
     from rlfast.env.pettingzoo_env import PettingZooEnv
     from rlfast.env.ray import RayEnvWorker, RayVectorEnv
     from rlfast.env.subproc import ShmemVectorEnv, SubprocEnvWorker, SubprocVectorEnv
-    from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
+    from rlfast.env.vector.base import BaseVectorEnv
+    from rlfast.env.vector.dummy import DummyVectorEnv
     from rlfast.env.worker import DummyEnvWorker, EnvWorker
-    from rlfast.env.wrappers import (
-        ContinuousToDiscrete,
-        MultiDiscreteToDiscrete,
-        TruncatedAsTerminated,
-        VectorEnvWrapper,
-    )
+    from rlfast.env.wrappers.normalization import VectorEnvNormObs
+    from rlfast.env.wrappers.single import ContinuousToDiscrete, MultiDiscreteToDiscrete, TruncatedAsTerminated
+    from rlfast.env.wrappers.vector import VectorEnvWrapper
 
 __all__ = [
     "BaseVectorEnv",

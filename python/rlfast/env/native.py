@@ -9,15 +9,15 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast._core import NativeEnvs, SchemaMismatch, native_envs
-from rlfast.env import _gymnasium
-from rlfast.env._actions import converter
-from rlfast.env._arguments import as_autoreset_mode
-from rlfast.env._rows import joined
-from rlfast.env._specs import native_spec
-from rlfast.env.adapters._wrapped import Once
-from rlfast.env.backend import Backend, Everyone, Rows
+from rlfast.env.adapters.base import Once
+from rlfast.env.backends.base import Backend, Everyone, Rows
+from rlfast.env.backends.rows import joined
 from rlfast.env.info import Info
-from rlfast.env.vector import BaseVectorEnv
+from rlfast.env.specs import native_spec
+from rlfast.env.vector import gymnasium_protocol
+from rlfast.env.vector.actions import converter
+from rlfast.env.vector.arguments import as_autoreset_mode
+from rlfast.env.vector.base import BaseVectorEnv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
     from numpy.typing import NDArray
 
-    from rlfast.env._arguments import Ids
-    from rlfast.env.backend import Tree
-    from rlfast.env.vector import VectorStep
+    from rlfast.env.backends.base import Tree
+    from rlfast.env.vector.arguments import Ids, VectorStep
 
     Told = NDArray[np.float64] | None
     """Infos, one row for each environment; None where there are none."""
@@ -119,7 +118,7 @@ class NativeVectorEnv(BaseVectorEnv):
         if told is None and (events is None or events[1] is None):
             self._shown = self._backend.as_observations(obs)
             return self._shown, rew, terminated, truncated, {}
-        return _gymnasium.answer(self, self._backend.rows(self._all, answer))
+        return gymnasium_protocol.answer(self, self._backend.rows(self._all, answer))
 
     def send(self, actions: Any, id: Ids | None = None) -> None:
         """As :meth:`BaseVectorEnv.send`; the step is over when it returns."""

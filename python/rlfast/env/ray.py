@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rlfast.env.process.registrations import register, registrations
-from rlfast.env.vector import BaseVectorEnv
+from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.worker import DummyEnvWorker, EnvWorker, seed_space
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from gymnasium.vector import AutoresetMode
 
-    from rlfast.env._arguments import EnvFn
-    from rlfast.env._spaces import ObservationMode
+    from rlfast.env.spaces import ObservationMode
+    from rlfast.env.vector.arguments import EnvFn
     from rlfast.env.worker import ResetResult, StepResult
 
 

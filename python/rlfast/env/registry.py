@@ -11,17 +11,18 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env import native
-from rlfast.env._specs import find_spec, why_not_native
-from rlfast.env.failure import EnvFailure
+from rlfast.env.errors import EnvFailure
+from rlfast.env.specs import find_spec, why_not_native
 from rlfast.env.subproc import SubprocVectorEnv
-from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
+from rlfast.env.vector.base import BaseVectorEnv
+from rlfast.env.vector.dummy import DummyVectorEnv
 
 __all__ = ["can_be_native", "find_spec", "make_vec"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlfast.env._arguments import EnvFn
+    from rlfast.env.vector.arguments import EnvFn
 
 _log = logging.getLogger(__name__)
 

@@ -2,7 +2,8 @@
 
 from rlfast.env.ray import RayVectorEnv
 from rlfast.env.subproc import ShmemVectorEnv, SubprocVectorEnv
-from rlfast.env.vector import BaseVectorEnv, DummyVectorEnv
+from rlfast.env.vector.base import BaseVectorEnv
+from rlfast.env.vector.dummy import DummyVectorEnv
 
 GYM_RESERVED_KEYS = ["metadata", "reward_range", "spec", "action_space", "observation_space"]
 """What vector environments in Tianshou's protocol have of each environment, as lists."""

@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode
 
 from faulty import Faulty, Slow
 from machine import HANG, PATIENCE, is_running, wait_until
-from rlfast.env.failure import EnvFailure, WorkerDied
+from rlfast.env.errors import EnvFailure, WorkerDied
 from rlfast.env.process import ProcessBackend
 from scripted import Scripted
 

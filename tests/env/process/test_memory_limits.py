@@ -8,7 +8,7 @@ import pytest
 
 from machine import wait_until
 from rlfast.env import SubprocVectorEnv
-from rlfast.env.failure import EnvFailure, WorkerDied
+from rlfast.env.errors import EnvFailure, WorkerDied
 from scripted import Scripted
 
 resource = pytest.importorskip("resource", reason="limits on memory are POSIX's")

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from faulty import SPACES, Sampled, Slow
-from rlfast.env.in_process import InProcess
+from rlfast.env.backends.in_process import InProcess
 from rlfast.env.process import ProcessBackend
 from scripted import Scripted
 

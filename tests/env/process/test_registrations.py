@@ -13,7 +13,7 @@ import pytest
 
 import rlfast
 from rlfast.env import EnvFailure, ShmemVectorEnv, SubprocEnvWorker, SubprocVectorEnv
-from rlfast.env.process.measure import measure
+from rlfast.env.process.placement import measure
 from rlfast.env.process.registrations import Registry
 from scripted import Scripted
 
@@ -190,7 +190,7 @@ def test_measured_environments_and_single_workers_know_them():
 
 
 def test_auto_keeps_in_this_process_what_cannot_be_sent(monkeypatch):
-    monkeypatch.setattr("rlfast.env.process.measure.cores", lambda: 2)
+    monkeypatch.setattr("rlfast.env.process.placement.cores", lambda: 2)
     lock = threading.Lock()
     with ShmemVectorEnv([lambda: Scripted(7 + lock.locked())] * 2) as envs:
         assert envs.placement == "in-process"

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from faulty import FAULTS, Faulty
 from machine import HANG, wait_until
-from rlfast.env.failure import EnvFailure
+from rlfast.env.errors import EnvFailure
 from rlfast.env.process import ProcessBackend
 from scripted import Scripted
 

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env import _some
 from rlfast.env.adapters.envpool import EnvPoolBackend, is_envpool
 from rlfast.env.adapters.gymnasium import GymnasiumBackend
 from rlfast.env.adapters.steps import StepsBackend, overrides_steps
-from rlfast.env.vector import BaseVectorEnv
+from rlfast.env.vector import subset_calls
+from rlfast.env.vector.base import BaseVectorEnv
 
 if TYPE_CHECKING:
-    from rlfast.env._arguments import Ids
-    from rlfast.env.adapters._wrapped import Wrapped
-    from rlfast.env.vector import VectorStep
+    from rlfast.env.adapters.base import Wrapped
+    from rlfast.env.vector.arguments import Ids, VectorStep
 
 __all__ = ["AdaptedVectorEnv", "as_vector_env"]
 
@@ -45,14 +44,14 @@ class AdaptedVectorEnv(BaseVectorEnv):
         Then observations are of these environments, and infos have the ``env_id`` of each row.
         """
         id = kwargs.pop("env_id", id)
-        return _some.reset(self, id, **kwargs) if _some.asked(self, id) else super().reset(id, **kwargs)
+        return subset_calls.reset(self, id, **kwargs) if subset_calls.asked(self, id) else super().reset(id, **kwargs)
 
     def step(self, action: Any, id: Ids | None = None) -> VectorStep:
         """As :meth:`BaseVectorEnv.step`; ``id`` is taken in Gymnasium's protocol, too.
 
         Then rows are of these environments, and infos have the ``env_id`` of each row.
         """
-        return _some.step(self, action, id) if _some.asked(self, id) else super().step(action, id)
+        return subset_calls.step(self, action, id) if subset_calls.asked(self, id) else super().step(action, id)
 
 
 def as_vector_env(env: Any) -> BaseVectorEnv:
@@ -61,7 +60,7 @@ def as_vector_env(env: Any) -> BaseVectorEnv:
     Taken are those of EnvPool (made with ``env_type="gymnasium"``), ``ale_py.AtariVectorEnv``, and Gymnasium's own with
     all that follow their interface. They keep their autoreset mode. What their answers leave out is filled in: rewards
     are float64, rows that only reset are marked as no transitions, and final observations are where
-    :class:`~rlfast.env.backend.Rows` has them; a warning, given once, tells what could not be filled in.
+    :class:`~rlfast.env.backends.base.Rows` has them; a warning, given once, tells what could not be filled in.
 
     A subclass of ours that overrides only ``step`` or ``reset``, as one does for Tianshou and for Gymnasium, is given
     what it overrides: then :meth:`BaseVectorEnv.send` and :meth:`BaseVectorEnv.recv` go through them.

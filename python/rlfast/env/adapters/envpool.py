@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env._rows import joined, taken
-from rlfast.env.adapters._wrapped import Once, Wrapped
-from rlfast.env.backend import Everyone, Rows
+from rlfast.env.adapters.base import Once, Wrapped
+from rlfast.env.backends.base import Everyone, Rows
+from rlfast.env.backends.rows import joined, taken
 from rlfast.env.info import Info
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rlfast.env.backend import Tree
+    from rlfast.env.backends.base import Tree
 
     Ids = NDArray[np.int64]
 

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from rlfast.env import _gymnasium, _tree
-from rlfast.env._arguments import as_autoreset_mode
-from rlfast.env._rows import taken
-from rlfast.env.adapters._wrapped import Once, Wrapped
-from rlfast.env.backend import Rows
+from rlfast.env import nested
+from rlfast.env.adapters.base import Once, Wrapped
+from rlfast.env.backends.base import Rows
+from rlfast.env.backends.rows import taken
 from rlfast.env.info import Info
-from rlfast.env.vector import BaseVectorEnv
+from rlfast.env.vector import gymnasium_protocol
+from rlfast.env.vector.arguments import as_autoreset_mode
+from rlfast.env.vector.base import BaseVectorEnv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from rlfast.env.backend import Tree
+    from rlfast.env.backends.base import Tree
 
     Ids = NDArray[np.int64]
     Flags = NDArray[np.bool_]
@@ -96,7 +97,7 @@ class GymnasiumBackend(Wrapped):
         if not some:
             return shown, info
         dicts = info.dicts()
-        return _tree.map_leaves(lambda leaf: leaf[ids], shown), Info.of([dicts[i] for i in ids.tolist()])
+        return nested.map_leaves(lambda leaf: leaf[ids], shown), Info.of([dicts[i] for i in ids.tolist()])
 
     def _seeds(self, seeds: list[int | None], ids: Ids) -> Any:
         given = [seeds[i] for i in ids.tolist()]
@@ -123,22 +124,22 @@ class GymnasiumBackend(Wrapped):
             )
         if len(ids) < self.num_envs:
             if self._last is None:  # any action of the space will do for the others
-                self._last = _tree.map_leaves(lambda leaf: np.repeat(leaf[:1], self.num_envs, axis=0), actions)
-            actions = _tree.put(self._last, actions, ids)
+                self._last = nested.map_leaves(lambda leaf: np.repeat(leaf[:1], self.num_envs, axis=0), actions)
+            actions = nested.put(self._last, actions, ids)
             others = np.ones(self.num_envs, dtype=bool)
             others[ids] = False
             self._lost |= others
             if self._resets_some and self.autoreset_mode is AutoresetMode.DISABLED and (others & self._ended).any():
                 self.env.reset(options={"reset_mask": others & self._ended})  # going along, they must be in an episode
         elif not np.array_equal(ids, self._all):
-            actions = _tree.map_leaves(lambda leaf: leaf[np.argsort(ids)], actions)
+            actions = nested.map_leaves(lambda leaf: leaf[np.argsort(ids)], actions)
         self._last = actions
         self._asked = actions, ids
         if isinstance(self.env, AsyncVectorEnv):
             self.env.step_async(self._batched(actions))
 
     def _batched(self, actions: Tree) -> Any:
-        return _gymnasium.batched(self.single_action_space, actions)
+        return gymnasium_protocol.batched(self.single_action_space, actions)
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
         """As :meth:`Backend.recv`; all answer at once."""
@@ -190,11 +191,11 @@ class GymnasiumBackend(Wrapped):
             return
         at = np.flatnonzero(done)
         if isinstance(final, np.ndarray) and final.dtype == object and len(final) == len(done):
-            ended = _tree.collate_as(self.single_observation_space, [final[k] for k in at])
+            ended = nested.collate_as(self.single_observation_space, [final[k] for k in at])
         else:  # an array of all rows
-            ended = _tree.map_leaves(lambda leaf: np.asarray(leaf)[at], final)
-        rows.obs_next = _tree.put(rows.obs, ended, at)
+            ended = nested.map_leaves(lambda leaf: np.asarray(leaf)[at], final)
+        rows.obs_next = nested.put(rows.obs, ended, at)
 
     def _own(self, obs: Any) -> Tree:
         """A copy, unless it is one; and tuples of elements without a shape become arrays of objects."""
-        return _gymnasium.unbatched(self.single_observation_space, obs, copy=not self._fresh)
+        return gymnasium_protocol.unbatched(self.single_observation_space, obs, copy=not self._fresh)

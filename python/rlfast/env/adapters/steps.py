@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env import _tree
-from rlfast.env.adapters._wrapped import Wrapped
-from rlfast.env.backend import Rows
+from rlfast.env import nested
+from rlfast.env.adapters.base import Wrapped
+from rlfast.env.backends.base import Rows
 from rlfast.env.info import Info
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rlfast.env.backend import Tree
-    from rlfast.env.vector import BaseVectorEnv
+    from rlfast.env.backends.base import Tree
+    from rlfast.env.vector.base import BaseVectorEnv
 
 
 def overrides_steps(env: BaseVectorEnv) -> bool:
@@ -57,7 +57,7 @@ class StepsBackend(Wrapped):
         if any(seed is not None for seed in seeds):
             given["seed"] = list(seeds)
         obs, infos = self.env.reset(ids, **given)
-        return _tree.collate(obs), Info.of(infos)
+        return nested.collate(obs), Info.of(infos)
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.send`."""
@@ -69,7 +69,7 @@ class StepsBackend(Wrapped):
         """As :meth:`Backend.recv`, with what ``env`` waits for."""
         asked, self._asked = self._asked, None
         answer, rewards, ends, cuts, infos = self.env.step(None) if asked is None else self.env.step(*asked)
-        obs = _tree.collate(answer)
+        obs = nested.collate(answer)
         return Rows(
             np.array([info["env_id"] for info in infos], dtype=np.int64),
             obs,

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import gymnasium as gym
 import numpy as np
 
-from rlfast.env._spaces import ARRAY_SPACES
-from rlfast.env._tree import fitted
+from rlfast.env.nested import fitted
+from rlfast.env.spaces import ARRAY_SPACES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from rlfast.env._spaces import Space
-    from rlfast.env.backend import Tree
+    from rlfast.env.backends.base import Tree
+    from rlfast.env.spaces import Space
 
 Spill: TypeAlias = dict[int, Any]
 """Leaf number to value, of the leaves that have no fixed layout or do not fit theirs; they travel pickled."""

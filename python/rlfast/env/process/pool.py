@@ -14,15 +14,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast import _core
-from rlfast.env._spaces import common
-from rlfast.env._tree import fitted
-from rlfast.env.backend import Everyone, Rows
-from rlfast.env.failure import EnvFailure
+from rlfast.env.backends.base import Everyone, Rows
+from rlfast.env.errors import EnvFailure
 from rlfast.env.info import Info
-from rlfast.env.process.answers import Answers
+from rlfast.env.nested import fitted
 from rlfast.env.process.channel import Closed
 from rlfast.env.process.cores import cores
-from rlfast.env.process.crew import Crew, failed
+from rlfast.env.process.launch import doorbell_by_pipe, method_of
 from rlfast.env.process.layout import WHOLE, Array, Leaf, layout
 from rlfast.env.process.protocol import (
     FAILED,
@@ -33,8 +31,10 @@ from rlfast.env.process.protocol import (
     Plan,
     Records,
 )
-from rlfast.env.process.rescue import Rescuing
-from rlfast.env.process.start import doorbell_by_pipe, method_of
+from rlfast.env.process.recovery import Rescuing
+from rlfast.env.process.results import Answers
+from rlfast.env.process.worker_group import Crew, failed
+from rlfast.env.spaces import common
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from numpy.typing import NDArray
 
-    from rlfast.env.backend import Tree
+    from rlfast.env.backends.base import Tree
 
     Ids = NDArray[np.int64]
 
@@ -487,7 +487,7 @@ class ProcessBackend(Rescuing):
         return [self._call(env, "render", kwargs) for env in ids.tolist()]
 
     def get_state(self, ids: Ids) -> list[Any]:
-        """As :meth:`Backend.get_state`; see :mod:`rlfast.env.capture`."""
+        """As :meth:`Backend.get_state`; see :mod:`rlfast.env.state`."""
         return [
             {"state": self._call_state(env, "get_state"), "over": over}
             for env, over in zip(ids.tolist(), self._over[ids].tolist(), strict=True)

@@ -13,7 +13,7 @@ import gymnasium as gym
 from gymnasium.envs import registration
 from gymnasium.envs.registration import EnvSpec
 
-from rlfast.env.process.by_value import dumps, importable
+from rlfast.env.process.pickling import dumps, importable
 
 _PLAIN = (str, int, float, bool, type(None))
 

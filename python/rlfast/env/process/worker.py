@@ -17,8 +17,6 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast import _core
-from rlfast.env._spaces import declared
-from rlfast.env.capture import capture, restore
 from rlfast.env.process.channel import Channel, Closed
 from rlfast.env.process.layout import WHOLE, Misfit
 from rlfast.env.process.protocol import (
@@ -38,7 +36,9 @@ from rlfast.env.process.protocol import (
     dumps,
 )
 from rlfast.env.process.registrations import register
-from rlfast.env.process.told import Told
+from rlfast.env.process.remote_error import Told
+from rlfast.env.spaces import declared
+from rlfast.env.state import capture, restore
 from rlfast.env.worker import attribute, reset_result, seed_env, seed_space, set_attribute, step_result
 
 if TYPE_CHECKING:

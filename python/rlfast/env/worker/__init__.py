@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import gymnasium as gym
 import numpy as np
 
-from rlfast.env._spaces import declared
-from rlfast.env.capture import capture, restore
+from rlfast.env.spaces import declared
+from rlfast.env.state import capture, restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from rlfast.env._spaces import Space
+    from rlfast.env.spaces import Space
 
 StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
 """``(obs, rew, terminated, truncated, info)`` of one environment."""
@@ -147,7 +147,7 @@ class EnvWorker(ABC):
         return [seed]
 
     def get_state(self) -> Any:
-        """All that decides the environment's future, as plain data; see :func:`rlfast.env.capture.capture`.
+        """All that decides the environment's future, as plain data; see :func:`rlfast.env.state.capture`.
 
         :raises NotImplementedError: it cannot be written down.
         """
@@ -245,11 +245,11 @@ class DummyEnvWorker(EnvWorker):
         return told
 
     def get_state(self) -> Any:
-        """As :func:`rlfast.env.capture.capture`."""
+        """As :func:`rlfast.env.state.capture`."""
         return capture(self.env)
 
     def set_state(self, state: Any) -> None:
-        """As :func:`rlfast.env.capture.restore`; an answer that was waiting is dropped."""
+        """As :func:`rlfast.env.state.restore`; an answer that was waiting is dropped."""
         self._result = None
         restore(self.env, state)
 

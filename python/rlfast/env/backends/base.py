@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
     from numpy.typing import NDArray
 
-    from rlfast.env._spaces import Space
     from rlfast.env.info import Info
+    from rlfast.env.spaces import Space
 
 Tree: TypeAlias = Any
 """An array whose first axis counts environments, or a dict or tuple of such, as the observation space is nested."""

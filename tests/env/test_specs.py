@@ -3,8 +3,8 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 from rlfast.env import NativeVectorEnv
-from rlfast.env._specs import find_spec, why_not_native
 from rlfast.env.native import ids
+from rlfast.env.specs import find_spec, why_not_native
 
 
 @pytest.mark.parametrize("id", ids())

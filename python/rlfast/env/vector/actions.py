@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import gymnasium as gym
 import numpy as np
 
-from rlfast.env._spaces import ARRAY_SPACES
-from rlfast.env._tree import collate_as, objects
+from rlfast.env.nested import collate_as, objects
+from rlfast.env.spaces import ARRAY_SPACES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rlfast.env._spaces import Space
-    from rlfast.env.backend import Tree
+    from rlfast.env.backends.base import Tree
+    from rlfast.env.spaces import Space
 
 Checker: TypeAlias = "Callable[[Any, NDArray[np.int64]], Tree]"
 """Takes actions and the environments they are for, and gives them as leaves ``(len(ids), ...)``."""

@@ -15,7 +15,7 @@ import pytest
 
 from machine import PATIENCE, wait_until
 from rlfast.env.process import ProcessBackend
-from rlfast.env.process.start import Server, method_of
+from rlfast.env.process.launch import Server, method_of
 from scripted import Scripted
 
 CONTEXTS = ["forkserver", "spawn", "fork", "thread"]

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env import _tree
-from rlfast.env._arguments import as_seeds
-from rlfast.env._spaces import ARRAY_SPACES
+from rlfast.env import nested
 from rlfast.env.info import Info
+from rlfast.env.spaces import ARRAY_SPACES
+from rlfast.env.vector.arguments import as_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from rlfast.env.backend import Rows, Tree
-    from rlfast.env.vector import BaseVectorEnv
+    from rlfast.env.backends.base import Rows, Tree
+    from rlfast.env.vector.arguments import Ids, Seeds
+
+
+class Environments(Protocol):
+    """What is asked of the vector environment that speaks Gymnasium's protocol."""
+
+    num_envs: int
+    autoreset_mode: AutoresetMode | None
+    single_observation_space: Any
+    _all: NDArray[np.int64]
+    _shown: Tree | None
+
+    def reset_rows(self, id: Ids | None, seed: Seeds, options: dict[str, Any] | None) -> tuple[Tree, Info]: ...
+    def _step_rows(self, action: Any) -> Rows: ...
 
 
 @dataclass
@@ -34,7 +47,7 @@ class Reset:
 
 
 def asked(
-    envs: BaseVectorEnv, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    envs: Environments, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
 ) -> Reset:
     """A reset of all environments, or of those of ``options["reset_mask"]``."""
     if options is None or "reset_mask" not in options:
@@ -48,13 +61,13 @@ def asked(
     return Reset(ids, seed, {key: value for key, value in options.items() if key != "reset_mask"})
 
 
-def reset(envs: BaseVectorEnv, ask: Reset) -> tuple[Any, dict[str, Any]]:
+def reset(envs: Environments, ask: Reset) -> tuple[Any, dict[str, Any]]:
     """Resets; environments that are not asked show what they showed last."""
     obs, info = envs.reset_rows(ask.ids, ask.seeds, ask.options)
     if ask.ids is None:
         envs._shown = obs  # noqa: SLF001
         return shown(envs), info.columns()
-    envs._shown = obs if len(ask.ids) == envs.num_envs else _tree.put(envs._shown, obs, ask.ids)  # noqa: SLF001
+    envs._shown = obs if len(ask.ids) == envs.num_envs else nested.put(envs._shown, obs, ask.ids)  # noqa: SLF001
     return shown(envs), Info(envs.num_envs, dict(zip(ask.ids.tolist(), info.dicts(), strict=True))).columns()
 
 
@@ -73,14 +86,14 @@ def _mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
 
 
 def step(
-    envs: BaseVectorEnv, actions: Any
+    envs: Environments, actions: Any
 ) -> tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
     """Steps all environments."""
     return answer(envs, envs._step_rows(actions))  # noqa: SLF001
 
 
 def answer(
-    envs: BaseVectorEnv, rows: Rows
+    envs: Environments, rows: Rows
 ) -> tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
     """What came of a step of all environments."""
     envs._shown = rows.obs  # noqa: SLF001
@@ -92,15 +105,15 @@ def answer(
 
 def final(rows: Rows, done: NDArray[np.bool_]) -> dict[str, Any]:
     """SAME_STEP: what infos tell of the episodes that ended."""
-    obs = _tree.objects([None] * len(done))
-    ended = _tree.each(rows.obs_next)
+    obs = nested.objects([None] * len(done))
+    ended = nested.each(rows.obs_next)
     for k in np.flatnonzero(done):
         obs[k] = ended[k]
     info = {} if rows.final_info is None else rows.final_info.columns()
     return {"final_obs": obs, "_final_obs": done, "final_info": info, "_final_info": done.copy()}
 
 
-def shown(envs: BaseVectorEnv) -> Any:
+def shown(envs: Environments) -> Any:
     """The observations as Gymnasium batches them: elements of spaces without a shape are in a tuple."""
     return batched(envs.single_observation_space, envs._shown)  # noqa: SLF001
 
@@ -124,4 +137,4 @@ def unbatched(space: gym.Space[Any], value: Any, *, copy: bool) -> Tree:
         return tuple(unbatched(part, leaf, copy=copy) for part, leaf in zip(space, value, strict=True))
     if isinstance(space, ARRAY_SPACES):
         return np.array(value, dtype=space.dtype) if copy else np.asarray(value, dtype=space.dtype)
-    return _tree.objects(value)
+    return nested.objects(value)

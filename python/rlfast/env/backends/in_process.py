@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlfast.env import _tree
-from rlfast.env._workers import Workers, told
+from rlfast.env import nested
+from rlfast.env.backends.workers import Workers, told
 from rlfast.env.worker import DummyEnvWorker, reset_result, step_result
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import AutoresetMode
     from numpy.typing import NDArray
 
-    from rlfast.env.backend import Tree
+    from rlfast.env.backends.base import Tree
 
 
 class InProcess(Workers):
@@ -25,7 +25,7 @@ class InProcess(Workers):
 
     :param env_fns: one callable per environment.
     :param autoreset_mode: who resets an environment whose episode ended.
-    :param as_space: as for :class:`~rlfast.env._workers.Workers`.
+    :param as_space: as for :class:`~rlfast.env.backends.workers.Workers`.
     """
 
     placement = "in-process"
@@ -44,7 +44,7 @@ class InProcess(Workers):
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.send`."""
         numbers = ids.tolist()
-        self._asked += zip(numbers, actions if isinstance(actions, np.ndarray) else _tree.each(actions), strict=True)
+        self._asked += zip(numbers, actions if isinstance(actions, np.ndarray) else nested.each(actions), strict=True)
         self._stepping += numbers
 
     def _ready(self, min_ready: int, timeout: float | None) -> list[int]:  # noqa: ARG002

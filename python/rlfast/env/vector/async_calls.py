@@ -8,10 +8,10 @@ import multiprocessing
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from rlfast.env import _gymnasium
-from rlfast.env._arguments import as_seeds
-from rlfast.env._attributes import EnvAttributes
-from rlfast.env.failure import NothingPendingError, PendingError
+from rlfast.env.errors import NothingPendingError, PendingError
+from rlfast.env.vector import gymnasium_protocol
+from rlfast.env.vector.arguments import as_seeds
+from rlfast.env.vector.attributes import EnvAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rlfast.env._arguments import Ids
-    from rlfast.env.backend import Rows
-    from rlfast.env.vector import VectorStep
+    from rlfast.env.backends.base import Rows
+    from rlfast.env.vector.arguments import Ids, VectorStep
 
 
 class AsyncCalls(EnvAttributes):
@@ -56,7 +55,7 @@ class AsyncCalls(EnvAttributes):
         :raises gymnasium.error.ClosedEnvironmentError: the environments are closed.
         """
         self._begin("reset")
-        ask = _gymnasium.asked(self, seed, options)  # type: ignore[arg-type]
+        ask = gymnasium_protocol.asked(self, seed, options)  # type: ignore[arg-type]
         ids = self._all if ask.ids is None else ask.ids
         self._backend.begin_reset(ids, as_seeds(ask.seeds, ids), ask.options)
         self._note("reset", ask)
@@ -70,7 +69,7 @@ class AsyncCalls(EnvAttributes):
         """
         ask = self._end("reset")
         self._await("reset", self.num_envs if ask.ids is None else len(ask.ids), timeout)
-        return _gymnasium.reset(self, ask)  # type: ignore[arg-type]
+        return gymnasium_protocol.reset(self, ask)  # type: ignore[arg-type]
 
     def step_async(self, actions: Any) -> None:
         """Begins what ``step(actions)`` does; :meth:`step_wait` gives what comes of it.
@@ -91,7 +90,7 @@ class AsyncCalls(EnvAttributes):
         """
         self._end("step")
         self._await("step", self.num_envs, timeout)
-        return _gymnasium.answer(self, self._wait_for(self._all))  # type: ignore[arg-type]
+        return gymnasium_protocol.answer(self, self._wait_for(self._all))  # type: ignore[arg-type]
 
     def call_async(self, name: str, /, *args: Any, **kwargs: Any) -> None:
         """Notes what :meth:`call_wait` is to call.

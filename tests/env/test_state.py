@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv
-from rlfast.env.capture import capture, restore, set_space_streams, space_streams
+from rlfast.env.state import capture, restore, set_space_streams, space_streams
 from rlfast.utils.plain import pack, unpack
 
 

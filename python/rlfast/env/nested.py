@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from rlfast.env._spaces import ARRAY_SPACES
+from rlfast.env.spaces import ARRAY_SPACES
 from rlfast.env.worker import stack
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rlfast.env._spaces import Space
-    from rlfast.env.backend import Tree
+    from rlfast.env.backends.base import Tree
+    from rlfast.env.spaces import Space
 
 
 def collate(rows: Sequence[Any]) -> Tree:

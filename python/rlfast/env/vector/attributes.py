@@ -11,11 +11,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from rlfast.env.vector.worker_view import WorkerView
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rlfast.env._arguments import Ids
-    from rlfast.env.backend import Backend
+    from rlfast.env.backends.base import Backend
+    from rlfast.env.vector.arguments import Ids
 
 
 class EnvAttributes(VectorEnv[Any, Any, Any]):
@@ -137,8 +139,6 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
     @property
     def workers(self) -> list[Any]:
         """What holds each environment, or stands for it where there is no worker for each."""
-        from rlfast.env._views import WorkerView
-
         found = getattr(self._backend, "workers", None)
         return [WorkerView(self, i) for i in range(self.num_envs)] if found is None else list(found)  # type: ignore[arg-type]
 

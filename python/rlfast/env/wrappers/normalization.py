@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 import numpy as np
 
-from rlfast.env._spaces import ARRAY_SPACES
-from rlfast.env.wrappers import VectorEnvWrapper
+from rlfast.env.spaces import ARRAY_SPACES
+from rlfast.env.wrappers.vector import VectorEnvWrapper
 from rlfast.utils.statistics import RunningMeanStd
 
 if TYPE_CHECKING:
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rlfast.env._arguments import Ids
-    from rlfast.env.backend import Rows, Tree
+    from rlfast.env.backends.base import Rows, Tree
     from rlfast.env.info import Info
-    from rlfast.env.vector import Seeds
+    from rlfast.env.vector.arguments import Ids, Seeds
 
 
 class VectorEnvNormObs(VectorEnvWrapper):

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from rlfast.env import _tree
+from rlfast.env import nested
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult
 
 if TYPE_CHECKING:
-    from rlfast.env.vector import BaseVectorEnv
+    from numpy.typing import NDArray
+
+    from rlfast.env.backends.base import Backend, Rows, Tree
+    from rlfast.env.info import Info
+
+
+class Environments(Protocol):
+    """What a view asks of the vector environment that it shows one environment of."""
+
+    _backend: Backend
+    is_closed: bool
+    waiting_id: list[int]
+
+    def get_env_attr(self, key: str, id: NDArray[np.int64]) -> list[Any]: ...
+    def set_env_attr(self, key: str, value: Any, id: NDArray[np.int64]) -> None: ...
+    def send(self, actions: Any, id: NDArray[np.int64]) -> None: ...
+    def recv(self, min_ready: int) -> Rows: ...
+    def reset_rows(self, id: NDArray[np.int64], seed: Any, **kwargs: Any) -> tuple[Tree, Info]: ...
 
 
 class WorkerView(EnvWorker):
@@ -20,7 +37,7 @@ class WorkerView(EnvWorker):
     :param number: of the environment in it.
     """
 
-    def __init__(self, envs: BaseVectorEnv, number: int) -> None:
+    def __init__(self, envs: Environments, number: int) -> None:
         self._envs, self._id = envs, np.array([number])
         self._started: ResetResult | None = None
 
@@ -56,7 +73,7 @@ class WorkerView(EnvWorker):
             return
         seed = kwargs.pop("seed", None)
         obs, info = self._envs.reset_rows(self._id, None if seed is None else [seed], **kwargs)
-        self._started = _tree.each(obs)[0], info.dicts()[0]
+        self._started = nested.each(obs)[0], info.dicts()[0]
 
     def recv(self) -> StepResult | ResetResult:
         """The answer to the last ``send``.
@@ -67,7 +84,7 @@ class WorkerView(EnvWorker):
         if started is not None:
             return started
         rows = self._envs.recv(1)
-        obs, info = _tree.each(rows.obs)[0], rows.info.dicts()[0]
+        obs, info = nested.each(rows.obs)[0], rows.info.dicts()[0]
         return obs, rows.rew[0], bool(rows.terminated[0]), bool(rows.truncated[0]), info
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:

@@ -6,7 +6,7 @@ import logging
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from rlfast.env.backend import Backend
+from rlfast.env.backends.base import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,13 @@ import pickle
 import time
 from typing import TYPE_CHECKING, Any
 
-from rlfast.env.failure import EnvFailure
-from rlfast.env.process.by_value import by_value
+from rlfast.env.errors import EnvFailure
 from rlfast.env.process.channel import Channel, Closed
+from rlfast.env.process.launch import Child, Forked, Served, Spawned, Threaded
+from rlfast.env.process.pickling import by_value
 from rlfast.env.process.protocol import cloudpickled, unnamed_file
 from rlfast.env.process.registrations import registrations
-from rlfast.env.process.start import Child, Forked, Served, Spawned, Threaded
-from rlfast.env.process.told import Told
+from rlfast.env.process.remote_error import Told
 from rlfast.env.process.worker import work
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env.backend import Backend, Rows
-from rlfast.env.failure import WorkerDied
+from rlfast.env.backends.base import Backend, Rows
+from rlfast.env.errors import WorkerDied
 from rlfast.env.info import Info
-from rlfast.env.process.crew import Crew, failed
 from rlfast.env.process.layout import WHOLE
 from rlfast.env.process.protocol import PHASES, REPLACE, RESET, Places, Plan, Records, Views
+from rlfast.env.process.worker_group import Crew, failed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

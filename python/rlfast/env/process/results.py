@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlfast.env import _tree
-from rlfast.env.backend import Rows
+from rlfast.env import nested
+from rlfast.env.backends.base import Rows
 from rlfast.env.info import Info
 from rlfast.env.process.layout import WHOLE, Shapeless
 from rlfast.env.process.protocol import AGAIN, EXTRA, ONLY_RESET, Places, Records, Views
@@ -16,7 +16,7 @@ from rlfast.env.process.protocol import AGAIN, EXTRA, ONLY_RESET, Places, Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rlfast.env.backend import Tree
+    from rlfast.env.backends.base import Tree
 
     Ids = NDArray[np.int64]
     Extras = dict[int, dict[str, Any]]
@@ -77,9 +77,9 @@ class Answers:
         if extras and any("misfit" in extra for extra in extras.values()):
             return self._of_misfits(ids, extras, arrays)
         if self._is_plain:
-            return _tree.collate([extras[k]["obs"][0] for k in range(len(ids))])
+            return nested.collate([extras[k]["obs"][0] for k in range(len(ids))])
         leaves = [
-            array if array is not None else _tree.objects([extras[k]["obs"][number] for k in range(len(ids))])
+            array if array is not None else nested.objects([extras[k]["obs"][number] for k in range(len(ids))])
             for number, array in enumerate(arrays)
         ]
         return self.node.join(iter(leaves))
@@ -98,7 +98,7 @@ class Answers:
                 "as they are; they travel pickled, which is slower",
                 stacklevel=7,
             )
-        return _tree.collate(rows)
+        return nested.collate(rows)
 
     def _of_banks(self, ids: Ids, banks: NDArray[np.uint8]) -> list[NDArray[Any] | None]:
         arrays = [view if view is None else view[ids] for view in self.views.banks[0]]

@@ -179,7 +179,7 @@ class Server:
         self.channel, end = Channel.pair()
         self.owner = os.getpid()
         with end:
-            self.child = Spawned(end, "rlfast.env.process.server:main")
+            self.child = Spawned(end, "rlfast.env.process.fork_server:main")
 
     @classmethod
     def running(cls) -> Server:

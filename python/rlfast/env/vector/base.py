@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.env import _gymnasium, _tree
-from rlfast.env._actions import checker, lenient
-from rlfast.env._arguments import EnvFn, Ids, as_autoreset_mode, as_env_fns, as_ids, as_seeds, check_waiting
-from rlfast.env._async_calls import AsyncCalls
-from rlfast.env._rows import joined, ordered
-from rlfast.env._spaces import ObservationMode, as_gymnasium, common
-from rlfast.env._workers import Workers
-from rlfast.env.failure import ClosedEnvsError, NothingPendingError, PendingError
-from rlfast.env.in_process import InProcess
+from rlfast.env import nested
+from rlfast.env.backends.in_process import InProcess
+from rlfast.env.backends.rows import joined, ordered
+from rlfast.env.backends.workers import Workers
+from rlfast.env.errors import ClosedEnvsError, NothingPendingError, PendingError
+from rlfast.env.spaces import ObservationMode, as_gymnasium, common
+from rlfast.env.vector import gymnasium_protocol
+from rlfast.env.vector.actions import checker, lenient
+from rlfast.env.vector.arguments import (
+    EnvFn,
+    Ids,
+    Seeds,
+    VectorStep,
+    as_autoreset_mode,
+    as_env_fns,
+    as_ids,
+    as_seeds,
+    check_waiting,
+)
+from rlfast.env.vector.async_calls import AsyncCalls
 from rlfast.env.worker import DummyEnvWorker, EnvWorker
 
 if TYPE_CHECKING:
-    from rlfast.env.backend import Backend, Rows, Tree
+    from rlfast.env.backends.base import Backend, Rows, Tree
     from rlfast.env.info import Info
-
-Seeds: TypeAlias = int | Sequence[int | None] | None
-VectorStep: TypeAlias = tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], Any]
-"""``(obs, rew, terminated, truncated, info)``, one row for each environment asked."""
 
 
 class BaseVectorEnv(AsyncCalls):
@@ -272,9 +279,9 @@ class BaseVectorEnv(AsyncCalls):
                 raise TypeError(
                     f"in Gymnasium's protocol reset() takes no id ({id}): use options={{'reset_mask': ...}}"
                 )
-            return _gymnasium.reset(self, _gymnasium.asked(self, **kwargs))
+            return gymnasium_protocol.reset(self, gymnasium_protocol.asked(self, **kwargs))
         obs, info = self.reset_rows(id, **kwargs)
-        return _rows_of(obs), _tree.objects(info.dicts())
+        return _rows_of(obs), nested.objects(info.dicts())
 
     def step(self, action: Any, id: Ids | None = None) -> VectorStep:
         """Steps the environments ``id`` (None: all).
@@ -293,7 +300,7 @@ class BaseVectorEnv(AsyncCalls):
         if self.autoreset_mode is not None:
             if id is not None:
                 raise TypeError(f"in Gymnasium's protocol step() takes no id ({id}): use send() and recv()")
-            return _gymnasium.step(self, action)
+            return gymnasium_protocol.step(self, action)
         if self.is_async:
             if action is not None:
                 self.send(action, id)
@@ -306,7 +313,7 @@ class BaseVectorEnv(AsyncCalls):
             if rows.info
             else [{"env_id": i} for i in numbers]
         )
-        return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, _tree.objects(infos)
+        return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, nested.objects(infos)
 
     def _step_rows(self, action: Any, id: Ids | None = None) -> Rows:
         """Steps the environments ``id`` and waits for all of them; rows in the order of ``id``.
@@ -352,10 +359,10 @@ class BaseVectorEnv(AsyncCalls):
     def get_state(self, id: Ids | None = None) -> list[Any]:
         """All that decides the future of the environments ``id`` (None: all), as plain data, one entry for each.
 
-        :raises NotImplementedError: one of them cannot be written down; see :mod:`rlfast.env.capture`.
+        :raises NotImplementedError: one of them cannot be written down; see :mod:`rlfast.env.state`.
         """
         ids = self._idle(id)
-        shown = _tree.each(self._shown) if self._shown is not None else [None] * self.num_envs
+        shown = nested.each(self._shown) if self._shown is not None else [None] * self.num_envs
         return [
             {"state": state, "over": bool(self._to_reset[i]), "shown": shown[i]}
             for i, state in zip(ids.tolist(), self._backend.get_state(ids), strict=True)
@@ -375,11 +382,11 @@ class BaseVectorEnv(AsyncCalls):
         self._some_to_reset = bool(self._to_reset.any())
         shown = [state["shown"] for state in states]
         if all(one is not None for one in shown):
-            rows = _tree.collate(shown)
+            rows = nested.collate(shown)
             if len(ids) == self.num_envs:
-                self._shown = _tree.put(rows, rows, ids)
+                self._shown = nested.put(rows, rows, ids)
             elif self._shown is not None:
-                self._shown = _tree.put(self._shown, rows, ids)
+                self._shown = nested.put(self._shown, rows, ids)
 
     def render(self, **kwargs: Any) -> Any:
         """Renders all environments and gives what each returned, as a list; Gymnasium's protocol: as a tuple."""
@@ -460,36 +467,5 @@ def _rows_of(tree: Tree) -> NDArray[Any]:
             "Tuple observation space is not supported in Tianshou's protocol: use an array or a dict, or an "
             "autoreset_mode"
         )
-    rows: NDArray[Any] = _tree.objects(_tree.each(tree)) if isinstance(tree, dict) else tree
+    rows: NDArray[Any] = nested.objects(nested.each(tree)) if isinstance(tree, dict) else tree
     return rows
-
-
-class DummyVectorEnv(BaseVectorEnv):
-    """Environments in this process, stepped one after the other: quickest for small ones, and easiest to debug.
-
-    :param env_fns: one callable per environment; ``env_fns[i]()`` makes the i-th.
-    :param wait_num: see :class:`BaseVectorEnv`; here every environment is always ready.
-    :param timeout: see :class:`BaseVectorEnv`.
-    :param autoreset_mode: see :class:`BaseVectorEnv`.
-    :param observation_mode: see :class:`BaseVectorEnv`.
-    :param copy: for Gymnasium's sake: observations belong to the caller in any case.
-    """
-
-    def __init__(
-        self,
-        env_fns: Sequence[EnvFn],
-        wait_num: int | None = None,
-        timeout: float | None = None,
-        *,
-        autoreset_mode: AutoresetMode | str | None = None,
-        observation_mode: ObservationMode = "same",
-        copy: bool = True,  # noqa: ARG002
-    ) -> None:
-        super().__init__(
-            env_fns,
-            DummyEnvWorker,
-            wait_num,
-            timeout,
-            autoreset_mode=autoreset_mode,
-            observation_mode=observation_mode,
-        )

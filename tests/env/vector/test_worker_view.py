@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, SubprocVectorEnv, VectorEnvWrapper
-from rlfast.env._views import WorkerView
+from rlfast.env.vector.worker_view import WorkerView
 from rlfast.env.worker import DummyEnvWorker, EnvWorker
 from scripted import Scripted
 

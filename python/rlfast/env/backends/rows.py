@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlfast.env import _tree
-from rlfast.env.backend import Rows
+from rlfast.env import nested
+from rlfast.env.backends.base import Rows
 from rlfast.env.info import Info
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def joined(first: Rows, second: Rows) -> Rows:
     both = (first, second)
 
     def leaves(name: str) -> Any:
-        return _tree.joined([getattr(rows, name) for rows in both])
+        return nested.joined([getattr(rows, name) for rows in both])
 
     obs = leaves("obs")
     finals = [rows.final_info for rows in both]
@@ -49,7 +49,7 @@ def taken(rows: Rows, place: NDArray[np.int64]) -> Rows:
     """The rows at the places ``place``."""
 
     def leaves(tree: Any) -> Any:
-        return None if tree is None else _tree.map_leaves(lambda leaf: leaf[place], tree)
+        return None if tree is None else nested.map_leaves(lambda leaf: leaf[place], tree)
 
     def infos(info: Info | None) -> Info | None:
         if info is None:

@@ -14,6 +14,10 @@ EnvFn: TypeAlias = Callable[[], gym.Env[Any, Any]]
 """Makes an environment."""
 Ids: TypeAlias = int | Sequence[int] | NDArray[np.integer[Any]]
 """Some of the environments, by number."""
+Seeds: TypeAlias = int | Sequence[int | None] | None
+"""One seed for all, which counts up from environment to environment, or one for each."""
+VectorStep: TypeAlias = tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], Any]
+"""``(obs, rew, terminated, truncated, info)``, one row for each environment asked."""
 
 
 def as_autoreset_mode(mode: AutoresetMode | str | None) -> AutoresetMode | None:

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env import _gymnasium, _tree
+from rlfast.env import nested
+from rlfast.env.vector import gymnasium_protocol
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from rlfast.env._arguments import Ids
-    from rlfast.env.backend import Tree
-    from rlfast.env.vector import BaseVectorEnv, VectorStep
+    from rlfast.env.backends.base import Tree
+    from rlfast.env.vector.arguments import Ids, VectorStep
+    from rlfast.env.vector.base import BaseVectorEnv
 
 
 def asked(envs: BaseVectorEnv, id: Ids | None) -> bool:
@@ -30,7 +31,7 @@ def reset(envs: BaseVectorEnv, id: Ids, **kwargs: Any) -> tuple[Any, dict[str, A
     ids = envs._idle(id)  # noqa: SLF001
     obs, info = envs.reset_rows(ids, **kwargs)
     _remember(envs, obs, ids)
-    return _gymnasium.batched(envs.single_observation_space, obs), {**info.columns(), "env_id": ids}
+    return gymnasium_protocol.batched(envs.single_observation_space, obs), {**info.columns(), "env_id": ids}
 
 
 def step(envs: BaseVectorEnv, action: Any, id: Ids | None) -> VectorStep:
@@ -49,14 +50,14 @@ def step(envs: BaseVectorEnv, action: Any, id: Ids | None) -> VectorStep:
     _remember(envs, rows.obs, rows.env_id)
     infos = rows.info.columns()
     if envs.autoreset_mode is AutoresetMode.SAME_STEP and (done := rows.done).any():
-        infos = {**_gymnasium.final(rows, done), **infos}
-    obs = _gymnasium.batched(envs.single_observation_space, rows.obs)
+        infos = {**gymnasium_protocol.final(rows, done), **infos}
+    obs = gymnasium_protocol.batched(envs.single_observation_space, rows.obs)
     return obs, rows.rew, rows.terminated, rows.truncated, {**infos, "env_id": rows.env_id}
 
 
 def _remember(envs: BaseVectorEnv, obs: Tree, ids: NDArray[np.int64]) -> None:
     """Keeps what the environments show now, for who resets others of them."""
     if len(ids) == envs.num_envs:
-        envs._shown = _tree.put(obs, obs, ids)  # noqa: SLF001
+        envs._shown = nested.put(obs, obs, ids)  # noqa: SLF001
     elif envs._shown is not None:  # noqa: SLF001
-        envs._shown = _tree.put(envs._shown, obs, ids)  # noqa: SLF001
+        envs._shown = nested.put(envs._shown, obs, ids)  # noqa: SLF001

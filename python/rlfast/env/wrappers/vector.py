@@ -1,25 +1,23 @@
-"""Wrappers around vector environments and around single ones."""
+"""Wrappers around vector environments."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
 
-from rlfast.env import _some
 from rlfast.env.adapters import as_vector_env
-from rlfast.env.vector import BaseVectorEnv
+from rlfast.env.vector import subset_calls
+from rlfast.env.vector.base import BaseVectorEnv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from rlfast.env._arguments import Ids
-    from rlfast.env.backend import Rows, Tree
+    from rlfast.env.backends.base import Rows, Tree
     from rlfast.env.info import Info
-    from rlfast.env.vector import Seeds, VectorStep
+    from rlfast.env.vector.arguments import Ids, Seeds, VectorStep
 
 
 class VectorEnvWrapper(BaseVectorEnv):
@@ -71,14 +69,14 @@ class VectorEnvWrapper(BaseVectorEnv):
         Then observations are of these environments, and infos have the ``env_id`` of each row.
         """
         id = kwargs.pop("env_id", id)
-        return _some.reset(self, id, **kwargs) if _some.asked(self, id) else super().reset(id, **kwargs)
+        return subset_calls.reset(self, id, **kwargs) if subset_calls.asked(self, id) else super().reset(id, **kwargs)
 
     def step(self, action: Any, id: Ids | None = None) -> VectorStep:
         """As :meth:`BaseVectorEnv.step`; ``id`` is taken in Gymnasium's protocol, too.
 
         Then rows are of these environments, and infos have the ``env_id`` of each row.
         """
-        return _some.step(self, action, id) if _some.asked(self, id) else super().step(action, id)
+        return subset_calls.step(self, action, id) if subset_calls.asked(self, id) else super().step(action, id)
 
     def get_env_attr(self, key: str, id: Ids | None = None) -> list[Any]:
         """As :meth:`BaseVectorEnv.get_env_attr`."""
@@ -138,67 +136,3 @@ class VectorEnvWrapper(BaseVectorEnv):
 
     def _abandon(self, ids: NDArray[np.int64]) -> None:
         self._inner._abandon(ids)  # noqa: SLF001
-
-
-class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):
-    """Turns a ``Box`` action space into a ``MultiDiscrete`` one, a number of steps along each dimension.
-
-    :param env: an environment with a bounded ``Box`` action space of shape ``(A,)``.
-    :param action_per_dim: number of evenly spaced values, bounds included, for all dimensions or for each.
-    :raises TypeError: the action space is no ``Box`` of one axis.
-    :raises ValueError: a bound is infinite, or a dimension has fewer than two values.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any], action_per_dim: int | list[int]) -> None:
-        super().__init__(env)
-        space = env.action_space
-        if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
-            raise TypeError(f"ContinuousToDiscrete needs a Box action space of one axis, got {space}")
-        counts = [action_per_dim] * space.shape[0] if isinstance(action_per_dim, int) else list(action_per_dim)
-        if len(counts) != space.shape[0] or min(counts) < 2:
-            raise ValueError(f"action_per_dim must be 2 or more for each of {space.shape[0]} dimensions, got {counts}")
-        if not space.is_bounded():
-            raise ValueError(f"ContinuousToDiscrete needs finite bounds, got {space}")
-        self.action_space = gym.spaces.MultiDiscrete(np.array(counts))
-        self.mesh = [
-            np.linspace(low, high, count, dtype=space.dtype)
-            for low, high, count in zip(space.low, space.high, counts, strict=True)
-        ]
-
-    def action(self, act: Any) -> NDArray[Any]:
-        """The continuous action ``[..., A]`` that the discrete one stands for."""
-        act = np.asarray(act)
-        return np.stack([mesh[act[..., i]] for i, mesh in enumerate(self.mesh)], axis=-1)
-
-
-class MultiDiscreteToDiscrete(gym.ActionWrapper[Any, Any, Any]):
-    """Numbers the combinations of a ``MultiDiscrete`` action space, the last dimension running fastest.
-
-    :param env: an environment with a ``MultiDiscrete`` action space.
-    :raises TypeError: the action space is another.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
-        space = env.action_space
-        if not isinstance(space, gym.spaces.MultiDiscrete):
-            raise TypeError(f"MultiDiscreteToDiscrete needs a MultiDiscrete action space, got {space}")
-        self.nvec = space.nvec
-        self.bases = np.cumprod([1, *self.nvec[:0:-1]])  # what a step of each dimension counts, the last first
-        self.action_space = gym.spaces.Discrete(int(np.prod(self.nvec)))
-
-    def action(self, act: Any) -> NDArray[np.int64]:
-        """The combination ``[..., A]`` that the number stands for."""
-        return np.stack(np.unravel_index(np.asarray(act), tuple(self.nvec)), axis=-1)
-
-
-class TruncatedAsTerminated(gym.Wrapper[Any, Any, Any, Any]):
-    """Reports a time limit as an end: for tasks whose clock is part of the state. Elsewhere it biases the values.
-
-    :param env: any environment.
-    """
-
-    def step(self, act: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """As the environment's, with ``terminated`` set wherever ``truncated`` is."""
-        obs, reward, terminated, truncated, info = self.env.step(act)
-        return obs, reward, terminated or truncated, truncated, info

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env import _tree
-from rlfast.env._spaces import common, declared
-from rlfast.env.backend import Backend, Rows
+from rlfast.env import nested
+from rlfast.env.backends.base import Backend, Rows
 from rlfast.env.info import Info
+from rlfast.env.spaces import common, declared
 from rlfast.env.worker import EnvWorker, reset_result, step_result
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from numpy.typing import NDArray
 
-    from rlfast.env._spaces import Space
-    from rlfast.env.backend import Tree
+    from rlfast.env.backends.base import Tree
+    from rlfast.env.spaces import Space
     from rlfast.env.worker import ResetResult, StepResult
 
     Ids = NDArray[np.int64]
@@ -79,9 +79,9 @@ class Workers(Backend):
         self.single_observation_space, self.single_action_space = self.observation_spaces[0], self.action_spaces[0]
         self._wait = type(self.workers[0]).wait
         self._collate: Callable[[Sequence[Any]], Tree] = (
-            _tree.collate
+            nested.collate
             if as_space is False
-            else _tree.collator(common(self.observation_spaces), strict=bool(as_space))
+            else nested.collator(common(self.observation_spaces), strict=bool(as_space))
         )
         self._numbers = list(range(self.num_envs))
         self._all = np.arange(self.num_envs)
@@ -176,7 +176,7 @@ class Workers(Backend):
     def send(self, actions: Tree, ids: Ids) -> None:
         """As :meth:`Backend.send`; what an environment raises is kept for :meth:`recv`."""
         workers, numbers = self.workers, ids.tolist()
-        rows: Iterable[Any] = actions if isinstance(actions, np.ndarray) else _tree.each(actions)
+        rows: Iterable[Any] = actions if isinstance(actions, np.ndarray) else nested.each(actions)
         for i, action in zip(numbers, rows, strict=True):
             try:
                 if i in self._ended:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env._tree import collate_as
-from rlfast.env.process.by_value import by_value
+from rlfast.env.nested import collate_as
 from rlfast.env.process.channel import Channel, Closed
 from rlfast.env.process.cores import cores
+from rlfast.env.process.launch import Child, Served, Spawned, method_of
+from rlfast.env.process.pickling import by_value
 from rlfast.env.process.pool import ProcessBackend
 from rlfast.env.process.registrations import register, registrations
-from rlfast.env.process.start import Child, Served, Spawned, method_of
 from rlfast.env.process.worker import leaving, prepare
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import gymnasium as gym
 
-PROBE = "rlfast.env.process.measure:main"
+PROBE = "rlfast.env.process.placement:main"
 _BUDGET = 0.02  # seconds of stepping
 _PATIENCE = 10.0  # seconds beyond which a constructor counts as one that hangs
 _STEP = 60e-6  # seconds that a step of the whole pool costs beside the environments: two wake-ups and some calls

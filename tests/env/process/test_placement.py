@@ -6,8 +6,8 @@ import pytest
 from faulty import Faulty, Sampled, Slow
 from machine import PATIENCE
 from rlfast.env import ShmemVectorEnv, SubprocVectorEnv
-from rlfast.env.process import measure as module
-from rlfast.env.process.measure import Measurement, choose, measure, tried
+from rlfast.env.process import placement as module
+from rlfast.env.process.placement import Measurement, choose, measure, tried
 from scripted import Scripted
 
 

@@ -1,0 +1,1 @@
+"""What runs the environments of a vector environment."""
