@@ -16,13 +16,13 @@ from rlfast.utils.plain import is_plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlfast.data.collector import Collector
+    from rlfast.data._stepping import Stepping
     from rlfast.env import BaseVectorEnv
 
 _COUNTERS = ("collect_step", "collect_episode", "collect_time")
 
 
-def state_of(collector: Collector) -> dict[str, Any]:
+def state_of(collector: Stepping) -> dict[str, Any]:
     """See :meth:`Collector.state_dict`."""
     infos = collector._infos.state()
     shown = is_plain(collector._obs) and is_plain(infos)
@@ -37,7 +37,7 @@ def state_of(collector: Collector) -> dict[str, Any]:
     }
 
 
-def check(collector: Collector, state: dict[str, Any]) -> None:
+def check(collector: Stepping, state: dict[str, Any]) -> None:
     """Compares a state with the collector that shall take it over.
 
     :raises ValueError: it is of other environments: another number, other wrappers or spaces, other observations.
@@ -55,7 +55,7 @@ def check(collector: Collector, state: dict[str, Any]) -> None:
             raise ValueError(f"{name} of a collector cannot be {state['counters'][name]!r:.50}")
 
 
-def load(collector: Collector, state: dict[str, Any]) -> dict[int, str]:
+def load(collector: Stepping, state: dict[str, Any]) -> dict[int, str]:
     """See :meth:`Collector.load_state_dict`."""
     check(collector, state)
     reasons = ((i, _restore_env(collector, i, own)) for i, own in enumerate(state["envs"]))
@@ -76,7 +76,7 @@ def load(collector: Collector, state: dict[str, Any]) -> dict[int, str]:
     return lost
 
 
-def _env_state(collector: Collector, i: int, *, shown: bool) -> dict[str, Any]:
+def _env_state(collector: Stepping, i: int, *, shown: bool) -> dict[str, Any]:
     if not shown:
         return {"why": "its observations or infos hold objects"}
     if i in collector._envs.waiting_id:
@@ -88,7 +88,7 @@ def _env_state(collector: Collector, i: int, *, shown: bool) -> dict[str, Any]:
     return state if is_plain(state) else {"why": "its state holds objects"}
 
 
-def _restore_env(collector: Collector, i: int, state: dict[str, Any]) -> str | None:
+def _restore_env(collector: Stepping, i: int, state: dict[str, Any]) -> str | None:
     """Restores one environment, or says why it cannot be."""
     if "why" in state:
         return str(state["why"])
@@ -100,7 +100,7 @@ def _restore_env(collector: Collector, i: int, state: dict[str, Any]) -> str | N
     return None
 
 
-def _spaces(collector: Collector) -> Sequence[Any]:
+def _spaces(collector: Stepping) -> Sequence[Any]:
     """Of each environment, or of all together."""
     spaces = collector._action_space
     return spaces if isinstance(spaces, list) else [spaces]

@@ -16,7 +16,6 @@ from safetensors import SafetensorError
 from safetensors import numpy as arrays_file
 from safetensors import torch as tensors_file
 
-from rlfast.trainer._trainer_state import check
 from rlfast.utils.plain import WRONG_DATA, pack, summary, unpack
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = 
         for name, ours in _buffers_of(trainer).items():
             buffers.append((ours, _load_buffer(folder / name, ours, allow_pickle=allow_pickle)))
     with _damage(folder, "its training state does not fit"):
-        check(trainer, state["trainer"])
+        trainer.check_state(state["trainer"])
     with _put_back(trainer), _damage(folder, "its training state does not fit"):
         trainer.policy.load_state_dict(weights | state["policy"])
         _check_optimizers(trainer.policy)

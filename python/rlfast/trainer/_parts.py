@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlfast.data.collector import Collector
 from rlfast.utils.checks import check_methods
 
-if TYPE_CHECKING:
-    from rlfast.trainer.base import BaseTrainer
-
 _LOGGER = ("log_train_data", "log_test_data", "log_update_data", "log_info_data", "save_data")
 
 
-def check_parts(trainer: BaseTrainer) -> None:
-    """Says what a trainer cannot work with.
+def check_parts(policy: Any, logger: Any, buffer: Any, train_collector: Any, test_collector: Any) -> None:
+    """Checks that a trainer can work with what it is given.
 
     :raises TypeError: a part lacks methods that are needed.
     :raises ValueError: a collector is closed, or both fill one buffer.
     """
-    check_methods("policy", trainer.policy, "policy that learns, such as DQNPolicy(...)", ("train", "eval", "update"))
-    check_methods("logger", trainer.logger, "logger", _LOGGER)
-    check_methods("buffer", trainer.buffer, "buffer", ("sample", "__len__"), optional=True)
-    train, test = trainer.train_collector, trainer.test_collector
-    for name, collector in {"train_collector": train, "test_collector": test}.items():
+    check_methods("policy", policy, "policy that learns, such as DQNPolicy(...)", ("train", "eval", "update"))
+    check_methods("logger", logger, "logger", _LOGGER)
+    check_methods("buffer", buffer, "buffer", ("sample", "__len__"), optional=True)
+    for name, collector in {"train_collector": train_collector, "test_collector": test_collector}.items():
         check_methods(name, collector, "collector", ("collect", "reset_stat"), optional=True)
         if getattr(collector, "is_closed", False) is True:
             raise ValueError(f"{name} is closed: make a new one")
-    shared = getattr(train, "buffer", None)
-    if shared is not None and shared is getattr(test, "buffer", None):
+    shared = getattr(train_collector, "buffer", None)
+    if shared is not None and shared is getattr(test_collector, "buffer", None):
         raise ValueError(
             "train_collector and test_collector have the same buffer, which every test would empty: "
             "give the test_collector environments and a buffer of its own"

@@ -12,11 +12,11 @@ import torch
 
 from rlfast.data.stats import CollectStats, CollectStatsBase, EpochStats
 from rlfast.policy.stats import figures_of
-from rlfast.trainer import _trainer_state
-from rlfast.trainer._metrics import Clock, UpdateMetrics
+from rlfast.trainer._metrics import Clock
 from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
 from rlfast.trainer._parts import as_dict, check_parts, collect_exactly
 from rlfast.trainer._prefetch import PrefetchedBuffer
+from rlfast.trainer._progress import Progress
 from rlfast.trainer.utils import gather_info, scalarised, test_episode
 from rlfast.utils.logger import LazyLogger
 from rlfast.utils.net.common import device_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class BaseTrainer(Schedule, Hooks, Reporting, ABC):
+class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
     """Trains a policy epoch by epoch: ``run()`` does all of them, iterating yields an :class:`EpochStats` after each.
 
     A new loop (or ``run``) starts anew, unless :meth:`stop` ended the one before, or a state was loaded: then it goes
@@ -159,29 +159,11 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         self._zero()
 
     def _check(self) -> None:
-        check_parts(self)
+        check_parts(self.policy, self.logger, self.buffer, self.train_collector, self.test_collector)
         self.check_schedule()
         self.check_hooks()
         if self.test_collector is not None and self.episode_per_test is None:
             raise ValueError("a test_collector needs episode_per_test: how many episodes does a test take?")
-
-    def _zero(self) -> None:
-        self.epoch = self.start_epoch = self.best_epoch = self.iter_num = 0
-        self.env_step = 0
-        self.gradient_step = 0
-        self.best_reward = self.best_reward_std = 0.0
-        self.last_rew = self.last_len = 0.0  # until an episode has ended
-        self._update_debt = 0.0  # gradient steps that collects have earned and that were not made, less than one
-        self.policy_update_time = self.sample_time = 0.0
-        self.stop_fn_flag = False
-        self.start_time = time.time()
-        self._epoch_step: int | None = None  # how far the running epoch is; None between epochs
-        self._metrics = UpdateMetrics()
-        self._last_collect: CollectStatsBase = CollectStatsBase()
-        self._last_update: TrainingStats | None = None
-        self._epoch_test: CollectStats | None = None
-        self.last_test: CollectStats | None = None
-        """What the newest test gave."""
 
     # -- the whole run -----------------------------------------------------------------------------------------------
 
@@ -257,26 +239,6 @@ class BaseTrainer(Schedule, Hooks, Reporting, ABC):
         finally:
             self.is_run = False
         return self.info()
-
-    # -- state -------------------------------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the run stands, as plain data, but for policy and buffer, which save themselves.
-
-        To be taken where the state is whole: in ``save_checkpoint_fn``, or when no loop is running. Taking it changes
-        nothing.
-        """
-        return _trainer_state.state_of(self)
-
-    def load_state_dict(self, state: dict[str, Any]) -> list[str]:
-        """Goes on where :meth:`state_dict` was taken, with policy and buffer as they were then.
-
-        The statistics of an epoch that was running count its updates from here on.
-
-        :return: what could not be restored, in sentences; environments above all. Training goes on all the same.
-        :raises ValueError: it is of a trainer with other collectors; nothing is changed then.
-        """
-        return _trainer_state.load(self, state)
 
     # -- one epoch ---------------------------------------------------------------------------------------------------
 
