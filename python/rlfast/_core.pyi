@@ -91,6 +91,12 @@ class Replay:
         """First call: lays out the rows. Later calls add zero-filled columns. ``foreign`` paths are object leaves that
         the caller keeps; they are skipped in ``add`` and absent from results. MemoryError (with the bytes) when it
         cannot fit."""
+    @property
+    def links_next(self) -> bool:
+        """Whether a row whose ``obs_next`` is None or missing gets the next row's ``obs``."""
+    @property
+    def finals(self) -> list[tuple[str, ...]]:
+        """Without ``save_obs_next``: what ``add`` and ``load`` take for the rows that end an episode."""
     def columns(self) -> list[_Column]: ...
     def nbytes(self) -> int:
         """Bytes of the rows that are held in memory or on disk (not reserved address space)."""
@@ -123,9 +129,18 @@ class Replay:
     def close_episode(self, ring: int) -> None:
         """Ends the running episode of a ring as truncated at its newest row."""
     def reset(self, ring: int | None = None, keep_statistics: bool = False) -> None: ...
-    def load(self, fields: Mapping[str, Any], sizes: Sequence[int], cursors: Sequence[int]) -> None:
+    def load(
+        self,
+        fields: Mapping[str, Any],
+        sizes: Sequence[int],
+        cursors: Sequence[int],
+        known: Sequence[bool] | None = None,
+    ) -> None:
         """Replaces all rows by full-length columns (``total`` rows each, in storage order), of which ``sizes[r]`` rows
-        before ``cursors[r]`` are live. ``define`` must have laid out the columns."""
+        before ``cursors[r]`` are live. ``define`` must have laid out the columns. Without ``save_obs_next``, ``known``
+        says of which rows that end an episode ``obs_next`` is to be kept: default all."""
+    def keeps_next(self, index: _Index) -> NDArray[np.bool_]:
+        """Whether each row keeps an ``obs_next`` of its own, and not the next row's ``obs`` or (at an end) its own."""
     def running(self, ring: int) -> tuple[NDArray[np.float64] | float, int, int]:
         """Return so far, length so far and start (global index) of the ring's running episode."""
     def set_running(self, ring: int, episode_return: NDArray[np.float64] | float, length: int, start: int) -> None: ...

@@ -120,9 +120,12 @@ def test_a_missing_field_is_named(key):
             schema.conform(row, None)
 
 
-def test_a_missing_leaf_of_the_observation_is_named():
-    with pytest.raises(KeyError, match=r"obs\.b missing"):
-        learned().conform(ROW | {"obs": {"a": np.float32([1, 2])}}, None)
+def test_a_missing_leaf_of_the_observation_is_zero_and_named_once():
+    schema, row = learned(), ROW | {"obs": {"a": np.float32([1, 2])}}
+    with pytest.warns(UserWarning, match=r"obs\.b is not given"):
+        leaves, _ = schema.conform(row, None)
+    assert leaves["obs", "b"] == 0
+    assert schema.conform(row, None)[0]["obs", "b"] == 0
 
 
 @pytest.mark.parametrize(
@@ -131,8 +134,8 @@ def test_a_missing_leaf_of_the_observation_is_named():
         {"obs": {"a": np.float32([1, 2, 3]), "b": 3}},
         {"obs": {"a": np.float32([1, 2]), "b": {"c": 1}}},
         {"act": {"x": 1}},
-        {"act": [1]},
-        {"terminated": [False]},
+        {"act": [1, 2]},
+        {"terminated": [False, True]},
     ],
 )
 def test_another_shape_or_structure_is_refused(change):
@@ -155,4 +158,5 @@ def test_every_leaf_has_as_many_rows_as_asked_for():
     with pytest.raises(ValueError, match="obs has shape"):
         Schema().conform(row | {"obs": np.zeros((3, 3))}, 2)
     with pytest.raises(ValueError, match="act has shape"):
-        Schema().conform(row | {"act": 1}, 2)
+        Schema().conform(row | {"act": np.zeros((3, 3))}, 2)
+    assert Schema().conform(row | {"act": 1}, 2)[0]["act",].tolist() == [1, 1]  # one for all

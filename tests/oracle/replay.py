@@ -84,6 +84,8 @@ class Replay:
         for path, value in fields.items():
             self.columns.setdefault(path, (value.dtype, value.shape))
         row = Row(ring_id, ring.cursor, len(ring.history), ring.episode, {path: v.copy() for path, v in fields.items()})
+        if not (self.save_obs_next or row.done):
+            row.fields = {path: value for path, value in row.fields.items() if path[0] != "obs_next"}
         if self.alpha is not None:
             row.leaf = self.max_priority**self.alpha
         ring.history.append(row)
@@ -188,8 +190,10 @@ class Replay:
 
     def _next_frames(self, row: Row, depth: int) -> list[tuple[Row, str]]:
         """Where the ``depth`` frames of ``obs_next`` at ``row`` are kept, oldest first: the row and the key in it."""
-        if not self.save_obs_next:
+        if not self.save_obs_next and not any(path[0] == "obs_next" for path in row.fields):
             return [(other, "obs") for other in self.stack(self.next(row), depth)]
+        if not self.save_obs_next:  # the end of an episode keeps what it led to
+            return [*((other, "obs") for other in self.stack(row, depth)[1:]), (row, "obs_next")]
         past = self.past(row)  # before its oldest row acting saw that row's obs, again and again
         return [(past[0], "obs")] * (depth - len(past)) + [(other, "obs_next") for other in past[-depth:]]
 

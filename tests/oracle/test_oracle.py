@@ -44,10 +44,10 @@ def test_a_next_stack_of_rows_that_do_not_follow_each_other_shows_what_was_store
     assert frames(model, "obs_next") == [[1, 1, 2], [1, 2, 4], [2, 4, 5]]
 
 
-def test_without_obs_next_the_end_of_an_episode_shows_itself():
+def test_without_obs_next_the_end_of_an_episode_keeps_what_it_led_to_and_a_running_one_shows_itself():
     model = Replay([4], stack_num=2, save_obs_next=False)
     numbered(model, ".T..")
-    assert frames(model, "obs_next") == [[0, 1], [0, 1], [2, 3], [2, 3]]
+    assert frames(model, "obs_next") == [[0, 1], [1, 2], [2, 3], [2, 3]]
 
 
 def test_the_write_head_cuts_the_stack_of_the_oldest_row():

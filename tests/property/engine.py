@@ -66,10 +66,9 @@ class Engine:
     # -- writing -----------------------------------------------------------------------------------------------------
     def _complete(self, fields: Fields) -> Fields:
         """The row with every column the engine has, and the engine with every column the row has."""
-        if not self.config.save_obs_next:
-            fields = {path: value for path, value in fields.items() if path[0] != "obs_next"}
         known = {path: (dtype, shape) for path, dtype, shape in self.replay.columns()}
-        new = [(path, value.dtype, value.shape) for path, value in fields.items() if path not in known]
+        stored = [path for path in fields if self.config.save_obs_next or path[0] != "obs_next"]
+        new = [(path, fields[path].dtype, fields[path].shape) for path in stored if path not in known]
         if new:
             self.replay.define(new)
         missing = {path: np.zeros(*reversed(column)) for path, column in known.items() if path not in fields}
@@ -122,8 +121,9 @@ class Engine:
         if not columns:
             return
         self.replay.define(columns)
-        views = {path: np.array(old.view(path)) for path, *_ in columns}
-        self.replay.load(nest(views), old.sizes().tolist(), old.cursors().tolist())
+        views = {path: np.array(old.view(path)) for path in [*(path for path, *_ in columns), *old.finals]}
+        known = old.keeps_next(np.arange(old.total)).tolist()
+        self.replay.load(nest(views), old.sizes().tolist(), old.cursors().tolist(), known)
         for ring in range(len(self.config.capacities)):
             self.replay.set_running(ring, *old.running(ring))
         if self.config.alpha is not None:

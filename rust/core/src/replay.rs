@@ -16,6 +16,7 @@ pub mod ring;
 pub mod rings;
 mod sampler;
 pub mod side;
+mod slabs;
 pub mod snapshot;
 pub mod table;
 pub mod units;
@@ -27,7 +28,7 @@ use crate::replay::layout::{Layout, Leaf};
 use crate::replay::priorities::Priorities;
 use crate::replay::ring::Running;
 use crate::replay::rings::Rings;
-use crate::replay::table::{Source, Table};
+use crate::replay::table::{Ending, Source, Table};
 use crate::replay::units::Units;
 use crate::rng::Stream;
 
@@ -146,7 +147,7 @@ impl Replay {
     /// # Errors
     /// `Value` before any row was laid out.
     pub fn reader(&self) -> Result<Reader<'_>> {
-        Ok(Reader { rings: &self.rings, table: self.laid_out()? })
+        Ok(Reader::new(&self.rings, self.laid_out()?))
     }
 
     /// Expands rows.
@@ -154,7 +155,7 @@ impl Replay {
     /// # Errors
     /// `Value` before any row was laid out.
     pub fn units(&self) -> Result<Units<'_>> {
-        Ok(Units { rings: &self.rings, table: self.laid_out()? })
+        Ok(Units::new(&self.rings, self.laid_out()?))
     }
 
     fn laid_out(&self) -> Result<&Table> {
@@ -188,6 +189,9 @@ impl Replay {
         let Some(table) = &mut self.table else {
             return value_error!("the columns are not laid out yet");
         };
+        // SAFETY: the caller promises the sources.
+        let apart = unsafe { table.apart(sources, rings.len()) };
+        let sources = apart.as_ref().map_or(sources, |apart| &apart.sources);
         table.reserve(rings)?;
         if rings.len() > 1 {
             let next = |&r: &usize| self.rings[r].offset + self.rings[r].cursor;
@@ -195,10 +199,11 @@ impl Replay {
         }
         let (agents, reward) = (table.agents(), table.layout.reward.map(|leaf| sources[leaf]));
         for (k, &r) in rings.iter().enumerate() {
-            let ring = &mut self.rings[r];
-            let (index, done) = (ring.offset + ring.cursor, terminated[k] || truncated[k]);
+            let ring = self.rings.ring_mut(r);
+            let ending = Ending { terminated: terminated[k], truncated: truncated[k], known: true };
+            let (index, done) = (ring.offset + ring.cursor, ending.done());
             // SAFETY: the caller promises the sources.
-            unsafe { table.write(ring, r, sources, k, (terminated[k], truncated[k])) };
+            unsafe { table.write(ring, r, sources, k, ending) };
             let number = ring.push(done);
             table.set_episode(index, number);
             added.index[k] = index as i64;
@@ -230,7 +235,7 @@ impl Replay {
     pub fn close_episode(&mut self, r: usize) -> Result<()> {
         self.ring(r)?;
         self.config.storage.check_process()?;
-        let ring = &mut self.rings[r];
+        let ring = self.rings.ring_mut(r);
         let (newest, cursor) = (ring.newest_slot(), ring.cursor);
         if let (Some(episode), Some(table)) = (ring.episodes.back_mut().filter(|e| !e.done), &mut self.table) {
             episode.done = true;
@@ -257,7 +262,7 @@ impl Replay {
         for r in which {
             self.clear(r, 0);
             if !keep_statistics {
-                self.rings[r].running = Running::default();
+                self.rings.ring_mut(r).running = Running::default();
             }
         }
         Ok(())
@@ -272,13 +277,20 @@ impl Replay {
                 (self.rings[r].oldest()..self.rings[r].head).map(|seq| self.rings[r].index(seq)).collect();
             priorities.tree.set_many(&slots, &vec![0.0; slots.len()]);
         }
-        self.rings[r].clear(cursor);
+        self.rings.ring_mut(r).clear(cursor);
     }
 
-    /// Replaces all rows by those of full-length columns, of which the `sizes[r]` before slot `cursors[r]` are live.
+    /// Whether a row keeps an `obs_next` of its own.
+    #[must_use]
+    pub fn keeps_next(&self, index: usize) -> bool {
+        self.table.as_ref().is_some_and(|table| table.byte(index, layout::LINK) == layout::link::SIDE)
+    }
+
+    /// Replaces all rows by those of full-length columns, of which the `sizes[r]` before slot `cursors[r]` are live. Where
+    /// `obs_next` is kept at the ends of episodes alone, `known` says at which.
     ///
     /// # Errors
-    /// `Value` for sizes or cursors that do not fit; nothing is changed then.
+    /// `Value` for sizes or cursors that do not fit, `Memory`/`Io` when there is no room; nothing is changed then.
     ///
     /// # Safety
     /// `sources` has one entry for each leaf, readable for `total` rows.
@@ -286,10 +298,15 @@ impl Replay {
         &mut self,
         sources: &[Source],
         flags: (&[bool], &[bool]),
+        known: Option<&[bool]>,
         sizes: &[usize],
         cursors: &[usize],
     ) -> Result<()> {
         self.laid_out()?;
+        let total = self.rings.total();
+        if let Some(known) = known.filter(|known| known.len() != total) {
+            return value_error!("{total} rows need as many flags, got {}", known.len());
+        }
         if sizes.len() != self.rings.len() || cursors.len() != self.rings.len() {
             return value_error!(
                 "{} rings need as many sizes and cursors, got {} and {}",
@@ -308,28 +325,60 @@ impl Replay {
                 );
             }
         }
-        for r in 0..self.rings.len() {
-            let (capacity, offset) = (self.rings[r].capacity, self.rings[r].offset);
-            if capacity == 0 {
-                continue;
-            }
-            let first = (cursors[r] + capacity - sizes[r]) % capacity;
-            self.clear(r, first);
-            self.rings[r].running = Running { start: cursors[r], ..Running::default() };
-            for k in 0..sizes[r] {
-                let index = offset + (first + k) % capacity;
-                let done = flags.0[index] || flags.1[index];
-                let table = self.table.as_mut().expect("invariant: laid out");
-                table.reserve(&[r])?;
-                // SAFETY: the caller promises the sources.
-                unsafe { table.write(&self.rings[r], r, sources, index, (flags.0[index], flags.1[index])) };
-                let number = self.rings[r].push(done);
-                table.set_episode(index, number);
-            }
+        let table = self.table.as_mut().expect("invariant: laid out");
+        // SAFETY: the caller promises the sources.
+        let apart = unsafe { table.apart(sources, self.rings.total()) };
+        let sources = apart.as_ref().map_or(sources, |apart| &apart.sources);
+        let rows = |ring: &ring::Ring, r: usize| {
+            let (offset, capacity, size, cursor) = (ring.offset, ring.capacity, sizes[r], cursors[r]);
+            (0..size).map(move |k| offset + (cursor + capacity - size + k) % capacity)
+        };
+        let ending = |index: usize| Ending {
+            terminated: flags.0[index],
+            truncated: flags.1[index],
+            known: known.is_none_or(|known| known[index]),
+        };
+        let rooms = self.rings.iter().enumerate();
+        // SAFETY: as above.
+        let rooms: Vec<_> = rooms.map(|(r, ring)| unsafe { table.room(rows(ring, r), sources, ending) }).collect();
+        table.reserve_room(&rooms)?;
+        for (r, &cursor) in cursors.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { self.replace(r, sources, ending, cursor, rows(&self.rings[r], r))? };
         }
         if let Some(priorities) = &mut self.priorities {
             let slots: Vec<usize> = self.rings.chronological().collect();
             priorities.admit(&slots);
+        }
+        Ok(())
+    }
+
+    /// The part of `load` that is one ring's; there is room for the rows.
+    ///
+    /// # Safety
+    /// As `load`.
+    unsafe fn replace(
+        &mut self,
+        r: usize,
+        sources: &[Source],
+        ending: impl Fn(usize) -> Ending,
+        cursor: usize,
+        rows: impl ExactSizeIterator<Item = usize>,
+    ) -> Result<()> {
+        let capacity = self.rings[r].capacity;
+        if capacity == 0 {
+            return Ok(());
+        }
+        self.clear(r, (cursor + capacity - rows.len()) % capacity);
+        self.rings.ring_mut(r).running = Running { start: cursor, ..Running::default() };
+        let table = self.table.as_mut().expect("invariant: laid out");
+        for index in rows {
+            table.reserve(&[r])?;
+            let ending = ending(index);
+            // SAFETY: the caller of `load` promises the sources.
+            unsafe { table.write(&self.rings[r], r, sources, index, ending) };
+            let number = self.rings.ring_mut(r).push(ending.done());
+            table.set_episode(index, number);
         }
         Ok(())
     }
@@ -348,7 +397,7 @@ impl Replay {
     /// `Index` for a ring that is not there.
     pub fn set_running(&mut self, r: usize, running: Running) -> Result<()> {
         self.ring(r)?;
-        self.rings[r].running = running;
+        self.rings.ring_mut(r).running = running;
         Ok(())
     }
 

@@ -102,7 +102,7 @@ fn add(replay: &mut Replay, ring: usize, row: &Row) -> usize {
 
 fn read(replay: &Replay, index: usize, leaf: usize) -> Vec<u8> {
     let reader = replay.reader().unwrap();
-    let mut bytes = vec![0; reader.table.layout.output_bytes(What::Leaf(leaf), 1)];
+    let mut bytes = vec![0; reader.layout().output_bytes(What::Leaf(leaf), 1)];
     let output = Output { what: What::Leaf(leaf), stack: 1, dst: bytes.as_mut_ptr() };
     // SAFETY: room for one row, and the index names a slot.
     unsafe { reader.gather(&[index as i64], &[output]) };

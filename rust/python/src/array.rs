@@ -17,10 +17,9 @@ use rlfast_core::memory::{Region, Storage};
 /// Outputs of at least this size get memory that is used again when their last view dies: the system's allocator may give blocks
 /// back at each turn, and page faults of a fresh one cost more than filling it. Smaller ones do better on its large pages.
 const RECYCLED: usize = 1 << 20;
-/// Blocks that are kept for use again, at the most; and when they have more than so many bytes together.
+/// Blocks that are kept for use again, and their bytes together, at the most.
 const KEPT: usize = 16;
-const KEPT_LARGE: usize = 4;
-const LARGE: usize = 64 << 20;
+const KEPT_BYTES: usize = 64 << 20;
 
 /// Whether `object` is exactly an `ndarray`.
 #[inline]
@@ -219,11 +218,18 @@ pub struct Recycled {
 
 impl Drop for Recycled {
     fn drop(&mut self) {
+        let Some(block) = self.block.take().filter(|block| block.len() <= KEPT_BYTES) else { return };
         let mut free = FREE.lock();
-        free.extend(self.block.take());
-        while free.len() > if free.iter().map(|block| block.len()).sum::<usize>() > LARGE { KEPT_LARGE } else { KEPT } {
-            free.remove(0);
+        free.push(block);
+        let mut bytes: usize = free.iter().map(|block| block.len()).sum();
+        let mut oldest = 0;
+        while free.len() - oldest > KEPT || bytes > KEPT_BYTES {
+            bytes -= free[oldest].len();
+            oldest += 1;
         }
+        let gone: Vec<_> = free.drain(..oldest).collect();
+        drop(free); // others need not wait while memory goes back to the system
+        drop(gone);
     }
 }
 

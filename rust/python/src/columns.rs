@@ -79,6 +79,10 @@ pub struct Columns {
     pub columns: Vec<Column>,
     pub(crate) batch: Py<PyType>,
     pub(crate) save_obs_next: bool,
+    /// Whether a row may come without `obs_next`, as the engine then takes the next row's `obs`.
+    pub(crate) may_lack_next: bool,
+    /// Without `save_obs_next`: the keys of the columns that hold the `obs_next` of rows which end an episode.
+    pub(crate) finals: Vec<Node>,
     pub(crate) soft: Soft,
     /// Which of `root` each of [`KEYWORDS`] names.
     pub(crate) by_keyword: [Option<usize>; KEYWORDS.len()],
@@ -125,12 +129,33 @@ impl Column {
     }
 }
 
+impl Column {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        Self {
+            leaf: self.leaf.clone(),
+            descr: self.descr.clone_ref(py),
+            scalar: self.scalar.as_ref().map(|scalar| scalar.clone_ref(py)),
+            dims: self.dims.clone(),
+            ..*self
+        }
+    }
+
+    /// The column of an `obs` leaf's `obs_next`.
+    fn as_next(&self, py: Python<'_>) -> Self {
+        let mut next = self.clone_ref(py);
+        "obs_next".clone_into(&mut next.leaf.path[0]);
+        next
+    }
+}
+
 impl Columns {
     /// No columns; `batch` is the type of nested values, besides dict.
     pub fn new(batch: Py<PyType>, save_obs_next: bool) -> Self {
         let soft = Soft { info: true, policy: true };
         let by_keyword = [None; KEYWORDS.len()];
-        Self { root: Vec::new(), columns: Vec::new(), batch, save_obs_next, soft, by_keyword, beside_keywords: None }
+        let (root, columns, finals) = (Vec::new(), Vec::new(), Vec::new());
+        let may_lack_next = false;
+        Self { root, columns, batch, save_obs_next, may_lack_next, finals, soft, by_keyword, beside_keywords: None }
     }
 
     /// These columns with others after them.
@@ -140,32 +165,31 @@ impl Columns {
         columns: &[(Bound<'_, PyTuple>, Bound<'_, PyAny>, Vec<usize>)],
         foreign: &[Bound<'_, PyTuple>],
     ) -> PyResult<Self> {
-        let mut all = Self::new(self.batch.clone_ref(py), self.save_obs_next);
-        let mut root = Tree::default();
-        for column in &self.columns {
-            root.insert(&column.leaf.path, Some(all.columns.len()));
-            all.columns.push(Column {
-                leaf: column.leaf.clone(),
-                descr: column.descr.clone_ref(py),
-                scalar: column.scalar.as_ref().map(|scalar| scalar.clone_ref(py)),
-                dims: column.dims.clone(),
-                ..*column
-            });
-        }
+        let mut all: Vec<Column> = self.columns.iter().map(|column| column.clone_ref(py)).collect();
         for (path, dtype, shape) in columns {
             let column = Column::new(py, path, dtype, shape.clone())?;
-            if column.leaf.root() == "obs_next" && !self.save_obs_next {
-                continue;
+            if self.save_obs_next || column.leaf.root() != "obs_next" {
+                all.push(column);
             }
-            root.insert(&column.leaf.path, Some(all.columns.len()));
-            all.columns.push(column);
         }
-        let has = |name: &str| all.columns.iter().any(|c| c.leaf.path == [name]);
+        let has = |name: &str| all.iter().any(|c| c.leaf.path == [name]);
         if has("terminated") && !has("done") {
-            let column =
-                Column::new(py, &PyTuple::new(py, ["done"])?, &numpy::dtype::<bool>(py).into_any(), Vec::new())?;
-            root.insert(&column.leaf.path, Some(all.columns.len()));
-            all.columns.push(column);
+            let flag = numpy::dtype::<bool>(py).into_any();
+            all.push(Column::new(py, &PyTuple::new(py, ["done"])?, &flag, Vec::new())?);
+        }
+        if self.columns.is_empty() && !self.save_obs_next {
+            let observed = all.iter().filter(|column| column.leaf.root() == "obs");
+            let finals: Vec<Column> = observed.map(|column| column.as_next(py)).collect();
+            all.extend(finals);
+        }
+        self.arranged(py, all, foreign)
+    }
+
+    /// So many columns, in the order of the engine's leaves, and foreign keys beside those known.
+    fn arranged(&self, py: Python<'_>, columns: Vec<Column>, foreign: &[Bound<'_, PyTuple>]) -> PyResult<Self> {
+        let (mut root, mut finals) = (Tree::default(), Tree::default());
+        for (at, column) in columns.iter().enumerate() {
+            (if self.is_final(column) { &mut finals } else { &mut root }).insert(&column.leaf.path, Some(at));
         }
         let mut kept = Vec::new();
         collect_foreign(py, &self.root, &mut Vec::new(), &mut kept)?;
@@ -175,7 +199,8 @@ impl Columns {
         for path in &kept {
             root.insert(path, None);
         }
-        all.root = root.nodes(py);
+        let mut all = Self::new(self.batch.clone_ref(py), self.save_obs_next);
+        (all.columns, all.root, all.finals) = (columns, root.nodes(py), finals.nodes(py));
         all.index_keys(py)?;
         Ok(all)
     }
@@ -209,26 +234,45 @@ impl Columns {
     /// The columns of a restored engine. Those known before keep their Python dtypes.
     pub fn restored(&self, py: Python<'_>, engine: &rlfast_core::replay::Replay) -> PyResult<Self> {
         let mut columns = Vec::new();
-        if let Some(table) = engine.table() {
-            for leaf in &table.layout.leaves {
-                let path = PyTuple::new(py, &leaf.path)?;
-                let dtype = dtype_of(py, &leaf.dtype).map_err(|error| {
-                    PyValueError::new_err(format!("the snapshot is damaged: dtype {}: {error}", leaf.dtype))
-                })?;
-                if dtype.itemsize() != leaf.itemsize || dtype.has_object() {
-                    return Err(PyValueError::new_err(format!(
-                        "the snapshot is damaged: dtype {} of {} bytes",
-                        leaf.dtype, leaf.itemsize
-                    )));
-                }
-                columns.push((path, dtype.into_any(), leaf.shape.clone()));
+        for leaf in engine.table().map_or(&[][..], |table| table.layout().leaves()) {
+            let path = PyTuple::new(py, &leaf.path)?;
+            let dtype = dtype_of(py, &leaf.dtype).map_err(|error| {
+                PyValueError::new_err(format!("the snapshot is damaged: dtype {}: {error}", leaf.dtype))
+            })?;
+            if dtype.itemsize() != leaf.itemsize || dtype.has_object() {
+                return Err(PyValueError::new_err(format!(
+                    "the snapshot is damaged: dtype {} of {} bytes",
+                    leaf.dtype, leaf.itemsize
+                )));
             }
+            columns.push(Column::new(py, &path, dtype.as_any(), leaf.shape.clone())?);
         }
-        let empty = Self::new(self.batch.clone_ref(py), engine.config.save_obs_next);
+        let mut known = Self::new(self.batch.clone_ref(py), engine.config.save_obs_next);
         let mut foreign = Vec::new();
         collect_foreign(py, &self.root, &mut Vec::new(), &mut foreign)?;
         let foreign = foreign.iter().map(|path| PyTuple::new(py, path)).collect::<PyResult<Vec<_>>>()?;
-        empty.with(py, &columns, &foreign)
+        known = known.arranged(py, columns, &foreign)?;
+        known.look_at(engine);
+        Ok(known)
+    }
+
+    /// Notes what the engine makes of the columns.
+    pub fn look_at(&mut self, engine: &rlfast_core::replay::Replay) {
+        self.may_lack_next = self.save_obs_next && engine.table().is_some_and(|table| table.layout().linked());
+    }
+
+    /// The columns that rows are given and told by: neither `done`, which is worked out, nor what only the ends of episodes have.
+    pub fn shown(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| column.leaf.path != ["done"] && !self.is_final(column))
+    }
+
+    /// The columns of what only the ends of episodes have.
+    pub fn finals(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| self.is_final(column))
+    }
+
+    fn is_final(&self, column: &Column) -> bool {
+        !self.save_obs_next && column.leaf.root() == "obs_next"
     }
 }
 

@@ -1,6 +1,7 @@
 //! The Python module `rlfast._core`: the only crate that names pyo3, and no algorithm lives in it.
 
 mod array;
+mod casting;
 mod columns;
 mod draws;
 mod error;

@@ -86,7 +86,7 @@ impl Replay {
 
     #[getter]
     fn offsets(&self, py: Python<'_>) -> Vec<usize> {
-        self.state.with(py, |state| state.engine().rings().iter().map(|ring| ring.offset).collect())
+        self.state.with(py, |state| state.engine().rings().iter().map(|ring| ring.offset()).collect())
     }
 
     #[getter]
@@ -154,13 +154,23 @@ impl Replay {
 
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Columned<'py>>> {
         let columns = self.columns_now(py);
-        let stored = columns.columns.iter().filter(|column| column.leaf.path != ["done"]);
-        stored
+        columns
+            .shown()
             .map(|column| {
                 let path = PyTuple::new(py, &column.leaf.path)?;
                 Ok((path, column.descr.bind(py).clone().into_any(), column.leaf.shape.clone()))
             })
             .collect()
+    }
+
+    #[getter]
+    fn links_next(&self, py: Python<'_>) -> bool {
+        self.columns_now(py).may_lack_next
+    }
+
+    #[getter]
+    fn finals<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        self.columns_now(py).finals().map(|column| PyTuple::new(py, &column.leaf.path)).collect()
     }
 
     fn nbytes(&self, py: Python<'_>) -> usize {
@@ -175,13 +185,13 @@ impl Replay {
     }
 
     fn sizes<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
-        let size = |state: &mut State| state.engine().rings().iter().map(|ring| ring.len as i64).collect::<Vec<_>>();
+        let size = |state: &mut State| state.engine().rings().iter().map(|ring| ring.live() as i64).collect::<Vec<_>>();
         vector(py, &self.state.with(py, size))
     }
 
     fn cursors<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
         let cursor =
-            |state: &mut State| state.engine().rings().iter().map(|ring| ring.cursor as i64).collect::<Vec<_>>();
+            |state: &mut State| state.engine().rings().iter().map(|ring| ring.cursor() as i64).collect::<Vec<_>>();
         vector(py, &self.state.with(py, cursor))
     }
 }

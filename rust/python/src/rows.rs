@@ -11,6 +11,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 use rlfast_core::replay::table::Source;
 
 use crate::array;
+use crate::casting::{cast, put_float, put_integer};
 use crate::columns::{Column, Columns, KEYWORDS, Kind, Node, Use};
 use crate::error::mismatch;
 
@@ -28,6 +29,7 @@ pub struct Rows {
     pub truncated: Vec<bool>,
     cells: Vec<[u8; 8]>,
     converted: Vec<Vec<f64>>,
+    cast: Vec<Vec<u8>>,
     singles: Vec<Vec<f32>>,
     kept: Vec<Py<PyAny>>,
 }
@@ -63,9 +65,14 @@ impl Rows {
         }
     }
 
+    fn any_done(&self) -> bool {
+        self.terminated.contains(&true) || self.truncated.contains(&true)
+    }
+
     /// Lets go of what was kept alive.
     fn release(&mut self) {
         self.converted.clear();
+        self.cast.clear();
         self.singles.clear();
         self.kept.clear();
     }
@@ -84,7 +91,34 @@ impl Columns {
         out: &mut Rows,
     ) -> PyResult<()> {
         out.start(self.columns.len(), rows.unwrap_or(1));
-        self.find_in(py, &self.root, fields, rows, out, true)
+        self.find_in(py, &self.root, fields, rows, out, true)?;
+        if self.finals.is_empty() || !out.any_done() {
+            return Ok(());
+        }
+        match fields.get_item(pyo3::intern!(py, "obs_next"))? {
+            Some(value) => self.find_finals(py, &value, rows, out),
+            None => Ok(()),
+        }
+    }
+
+    /// What rows that end an episode led to.
+    fn find_finals(
+        &self,
+        py: Python<'_>,
+        value: &Bound<'_, PyAny>,
+        rows: Option<usize>,
+        out: &mut Rows,
+    ) -> PyResult<()> {
+        match &self.finals[0].kind {
+            _ if value.is_none() => Ok(()),
+            Kind::Leaf(at) => self.read(py, *at, value, rows, out),
+            Kind::Group(nodes) => match self.dict_of(py, value)? {
+                Some(inner) if inner.is_empty() => Ok(()),
+                Some(inner) => self.find_in(py, nodes, &inner, rows, out, false),
+                None => mismatch!("obs_next is not nested"),
+            },
+            Kind::Foreign => Ok(()),
+        }
     }
 
     fn find_in(
@@ -106,6 +140,9 @@ impl Columns {
                 }
             };
             found += 1;
+            if top && value.is_none() && self.may_lack_next && node.name.bind(py) == "obs_next" {
+                continue;
+            }
             match &node.kind {
                 Kind::Leaf(at) => {
                     self.read(py, *at, &value, rows, out)?;
@@ -246,8 +283,35 @@ impl Columns {
                 out.sources[at] = Source { ptr: values.as_ptr().cast(), stride: 8 * width as isize };
             }
             _ if same_dtype => out.sources[at] = source,
-            _ => return mismatch!("{} is of another dtype", column.leaf.path.join(".")),
+            _ => return self.read_cast(at, array, source, rows, out),
         }
+        Ok(())
+    }
+
+    /// Numbers of another dtype than the column's.
+    fn read_cast(
+        &self,
+        at: usize,
+        array: &PyArrayObject,
+        source: Source,
+        rows: Option<usize>,
+        out: &mut Rows,
+    ) -> PyResult<()> {
+        let column = &self.columns[at];
+        let width = column.dims.iter().product::<npy_intp>() as usize;
+        let number = native_number(array).filter(|_| column.scalar.is_some());
+        // SAFETY: the array has a row of the column's shape for each row, as was checked before its dtype.
+        let values = number.and_then(|from| unsafe { cast(from, source, rows.unwrap_or(1), width, column.number) });
+        let Some(values) = values else {
+            return mismatch!("{} is of another dtype", column.leaf.path.join("."));
+        };
+        let source = Source { ptr: values.as_ptr(), stride: (width * column.leaf.itemsize) as isize };
+        match column.role {
+            Use::Terminated => read_flags(source, &mut out.terminated),
+            Use::Truncated => read_flags(source, &mut out.truncated),
+            _ => out.sources[at] = source,
+        }
+        out.cast.push(values);
         Ok(())
     }
 
@@ -277,7 +341,10 @@ impl Columns {
                 (None, _) => {}
             }
         }
-        Ok(())
+        match values[KEYWORDS.len() - 1] {
+            Some(obs_next) if !self.finals.is_empty() && out.any_done() => self.find_finals(py, obs_next, None, out),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -481,29 +548,13 @@ fn scalar(column: &Column, value: &Bound<'_, PyAny>, cell: &mut [u8; 8]) -> bool
         unsafe { array::scalar_into(object, column.leaf.itemsize, cell) };
         return true;
     }
-    if value.is_instance_of::<PyBool>() {
-        if number != NPY_TYPES::NPY_BOOL as i32 {
-            return false;
-        }
-        cell[0] = u8::from(value.is_truthy().unwrap_or(false));
-        return true;
-    }
     // SAFETY: a live object.
     let (is_float, is_int) = unsafe { (ffi::PyFloat_Check(object) != 0, ffi::PyLong_Check(object) != 0) };
-    if number == NPY_TYPES::NPY_DOUBLE as i32 && (is_float || is_int) {
-        let Ok(x) = value.extract::<f64>() else { return false };
-        *cell = x.to_ne_bytes();
-        return true;
+    if column.scalar.is_none() {
+        false
+    } else if is_float {
+        value.extract().is_ok_and(|x| put_float(x, number, cell))
+    } else {
+        is_int && value.extract().is_ok_and(|x| put_integer(x, number, cell))
     }
-    if number == NPY_TYPES::NPY_FLOAT as i32 && is_float {
-        let Ok(x) = value.extract::<f64>() else { return false };
-        cell[..4].copy_from_slice(&(x as f32).to_ne_bytes());
-        return true;
-    }
-    if number == NPY_TYPES::NPY_LONG as i32 && column.leaf.itemsize == 8 && is_int {
-        let Ok(x) = value.extract::<i64>() else { return false };
-        *cell = x.to_ne_bytes();
-        return true;
-    }
-    false
 }

@@ -122,12 +122,11 @@ impl Plan {
             let node = columns.root.iter().find(|node| node.name.bind(py) == key.as_str());
             let content = match (node, key.as_str()) {
                 (Some(node), _) => plan.content(py, &node.kind, stack_of(&key), &What::Leaf, layout),
-                (None, "obs_next") if !layout.linked() => {
-                    let obs = columns.root.iter().find(|node| node.name.bind(py) == "obs");
-                    let ignored = columns.ignores_obs_next();
-                    match obs {
-                        Some(obs) if ignored => plan.content(py, &obs.kind, stack, &What::ObsOfNext, layout),
-                        _ => Content::Group(Vec::new()),
+                (None, "obs_next") if columns.ignores_obs_next() => {
+                    let of_next = |leaf| layout.next_leaf(leaf).map_or(What::ObsOfNext(leaf), What::Leaf);
+                    match columns.root.iter().find(|node| node.name.bind(py) == "obs") {
+                        Some(obs) => plan.content(py, &obs.kind, stack, &of_next, layout),
+                        None => Content::Group(Vec::new()),
                     }
                 }
                 (None, standard) if STANDARD.contains(&standard) => Content::Group(Vec::new()),
@@ -137,15 +136,15 @@ impl Plan {
         }
         for item in &mut plan.items {
             let What::Leaf(leaf) = item.what else { continue };
-            let twin = match layout.places[leaf] {
+            let twin = match layout.place(leaf) {
                 Place::Next { twin } => Some((twin, true)),
-                _ => layout.obs.iter().position(|&o| o == leaf && layout.linked()).map(|twin| (twin, false)),
+                _ => layout.twin(leaf).filter(|_| layout.linked()).map(|twin| (twin, false)),
             };
             item.twin = twin.filter(|&(twin, _)| {
-                let obs = layout.obs[twin];
-                let (framed, frame) = match layout.places[obs] {
-                    Place::Frames { stack, .. } => (true, layout.leaves[obs].nbytes() / stack),
-                    _ => (false, layout.leaves[obs].nbytes()),
+                let obs = layout.obs(twin);
+                let (framed, frame) = match layout.place(obs) {
+                    Place::Frames { stack, .. } => (true, layout.leaves()[obs].nbytes() / stack),
+                    _ => (false, layout.leaves()[obs].nbytes()),
                 };
                 frame >= SHARED_FRAME && framed == (item.stack == 1)
             });
@@ -163,7 +162,7 @@ impl Plan {
     ) -> Content {
         match kind {
             Kind::Leaf(leaf) => {
-                let shape = &layout.leaves[*leaf].shape;
+                let shape = &layout.leaves()[*leaf].shape;
                 self.items.push(Item::new(what(*leaf), stack, *leaf, shape, layout));
                 Content::Array(self.items.len() - 1)
             }
@@ -239,7 +238,7 @@ impl Plan {
             let Some((twin, false)) = item.twin else { continue };
             let next = self.items.iter().position(|other| other.twin == Some((twin, true)));
             if let Some(next) = next.filter(|_| !index.is_empty() && reader.shifts(index, twin, item.stack)) {
-                let bytes = reader.table.layout.output_bytes(What::Block(twin), item.stack);
+                let bytes = reader.layout().output_bytes(What::Block(twin), item.stack);
                 pairs.push(Pair { obs, next, twin, bytes });
             }
         }
@@ -358,11 +357,6 @@ impl<'py> Filled<'py> {
     pub fn nest(mut self, py: Python<'py>, batch: &Py<PyType>) -> PyResult<Bound<'py, PyDict>> {
         nest(py, &self.plan.entries, &mut self.arrays, batch)
     }
-
-    /// The only array.
-    pub fn single(mut self) -> Option<Bound<'py, PyAny>> {
-        self.arrays.pop().flatten()
-    }
 }
 
 fn nest<'py>(
@@ -401,10 +395,4 @@ pub fn around<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResult<Bou
         return Err(PyErr::fetch(py));
     }
     Ok(object)
-}
-
-/// The plan of one column alone.
-pub fn single(column: usize, layout: &Layout) -> Plan {
-    let shape = &layout.leaves[column].shape;
-    Plan { entries: Vec::new(), items: vec![Item::new(What::Leaf(column), 1, column, shape, layout)] }
 }

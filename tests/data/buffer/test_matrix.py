@@ -130,8 +130,7 @@ class Case:
 
     def record(self, ring: int, row: Fields) -> None:
         model = self.model
-        kept = {path: leaf for path, leaf in row.items() if model.save_obs_next or path[0] != "obs_next"}
-        model.add(ring, kept)
+        model.add(ring, row)
         if self.layout == "cached" and (row["terminated",] or row["truncated",]):
             for old in model.live(ring):
                 model.add(0, old.fields)

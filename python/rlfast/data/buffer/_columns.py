@@ -120,7 +120,8 @@ class WholeColumns:
                     f"the {key} column was replaced through _meta by one of another structure: put the stored one, or "
                     "one like it, back before rows are added"
                 )
-            arrays |= {path: convert(leaf, columns[path].dtype, path) for path, leaf in leaves.items()}
+            oddities = self.schema.oddities
+            arrays |= {path: convert(leaf, columns[path].dtype, path, oddities) for path, leaf in leaves.items()}
         self.assigned.clear()
         self._count()
         self._write(arrays)
@@ -137,11 +138,13 @@ class WholeColumns:
     def _reload(self, arrays: Leaves) -> None:
         core = self.core
         full = {
-            path: plain(arrays[path]) if path in arrays else np.array(core.view(path)) for path in self.schema.numbers
+            path: plain(arrays[path]) if path in arrays else np.array(core.view(path))
+            for path in (*self.schema.numbers, *core.finals)
         }
         running = [core.running(ring) for ring in range(len(core.capacities))]
         leaves = np.array(core.tree[np.arange(core.total)]) if core.prioritized else None
-        core.load(nest(full), core.sizes().tolist(), core.cursors().tolist())
+        known = core.keeps_next(np.arange(core.total)).tolist() if core.finals else None
+        core.load(nest(full), core.sizes().tolist(), core.cursors().tolist(), known)
         for ring, statistics in enumerate(running):
             core.set_running(ring, *statistics)
         if leaves is not None:

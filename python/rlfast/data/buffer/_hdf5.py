@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,6 +68,7 @@ _NAMES: dict[type, tuple[str, str]] = {
     _Fields: ("tianshou.data.batch", "Batch"),
 }
 _CLASSES = {name: kind for kind, name in _NAMES.items()}
+_LAST = "_last_obs_next"
 _EPSILON = float(np.finfo(np.float32).eps)
 
 
@@ -87,8 +89,8 @@ def save(buffer: Files, path: PathType, compression: str | None) -> None:
 
 def _attributes(buffer: Files) -> dict[str, Any]:
     meta = Batch(Meta(buffer).__dict__)
-    state = _common(buffer) | {"_meta": meta}
-    children = getattr(buffer, "buffers", None)
+    state = _common(buffer) | {"_meta": meta} | _last(buffer)
+    children = vars(buffer).get("buffers")
     if children is None:
         return state | _ring(buffer) | _kind(buffer)[1]
     records = np.empty(len(children), object)
@@ -98,9 +100,19 @@ def _attributes(buffer: Files) -> dict[str, Any]:
         records[place] = kind(**_common(child), _meta=_nested(Meta(child).__dict__), **_ring(child), **extras)
     state |= {"buffers": records, "buffer_num": len(records), "last_index": buffer.last_index}
     state |= {"_offset": buffer._offset, "_extend_offset": buffer._extend_offset, "_lengths": buffer._lengths}
-    if hasattr(buffer, "cached_buffers"):
+    if "cached_buffers" in vars(buffer):
         state |= {"main_buffer": records[0], "cached_buffers": records[1:], "cached_buffer_num": len(records) - 1}
     return state | (_kind(buffer)[1] if buffer._core.prioritized else {})
+
+
+def _last(buffer: Files) -> dict[str, Any]:
+    """Under ``ignore_obs_next``: what the ends of episodes led to. Tianshou loads it, and looks at it no more."""
+    store, rows = buffer._store, np.array(buffer._store.live())
+    if not buffer._config.ignore_obs_next or not len(rows):
+        return {}
+    objects = [list(kept) for kept in store.last.values()]
+    ends = rows[store.core.keeps_next(rows) | np.isin(rows, [row for kept in objects for row in kept])]
+    return {_LAST: Batch(rows=ends, **store.take(ends, ["obs_next"], 1))} if len(ends) else {}
 
 
 def _common(buffer: Files) -> dict[str, Any]:
@@ -228,7 +240,12 @@ def _child_class(config: Config) -> type[Files]:
 def _fill(buffer: Files, meta: Batch, rings: list[dict[str, Any]], state: dict[str, Any]) -> None:
     core = buffer._core
     sizes, cursors = ([int(ring[key]) for ring in rings] for key in ("_size", "_index"))
-    buffer._store.replace(dict(meta.items()), sizes, cursors)
+    columns, known = dict(meta.items()), np.zeros(core.total, np.bool_)
+    if _LAST in state:
+        columns["obs_next"], ends = deepcopy(meta.obs), np.asarray(state[_LAST].rows)
+        columns["obs_next"][ends] = state[_LAST].obs_next
+        known[ends] = True
+    buffer._store.replace(columns, sizes, cursors, known)
     for ring, attributes in enumerate(rings):
         start = core.offsets[ring] + int(attributes["_ep_idx"])
         core.set_running(ring, np.asarray(attributes["_ep_rew"], np.float64), int(attributes["_ep_len"]), start)

@@ -46,7 +46,7 @@ def save(buffer: Files, path: PathType, *, allow_pickle: bool) -> None:
     store.settle()
     head = json.dumps(_head(buffer)).encode()
     relabel = store.config.relabel
-    pickled = {"objects": store.objects, "compute_reward_fn": relabel and relabel.compute_reward_fn}
+    pickled = {"objects": store.objects, "last": store.last, "compute_reward_fn": relabel and relabel.compute_reward_fn}
     store.core.save(os.fspath(path), head + b"\n" + (pickle.dumps(pickled) if allow_pickle else b""))
 
 
@@ -56,7 +56,7 @@ def _head(buffer: Files) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "class": _name(type(buffer)),
-        "children": [_name(type(child)) for child in getattr(buffer, "buffers", ())],
+        "children": [_name(type(child)) for child in vars(buffer).get("buffers", ())],
         "flags": {flag: getattr(config, flag) for flag in _FLAGS},
         "sampler": [type(config.sampler).__name__, asdict(config.sampler)],
         "unit": [type(config.unit).__name__, asdict(config.unit)],
@@ -141,6 +141,7 @@ def _fill(buffer: Files, head: dict[str, Any], pickled: dict[str, Any], path: Pa
     objects = {tuple(p): Column(_OBJECT, tuple(shape)) for p, shape in head["objects"]}
     numbers = {p: Column(dtype, tuple(shape)) for p, dtype, shape in core.columns()}
     store.adopt(Schema(numbers, objects, {tuple(p) for p in head["groups"]}), pickled.get("objects", {}))
+    store.last = pickled.get("last", {})
     now = head["now"]
     buffer.stack_num = now["stack_num"]
     core.beta, core.weight_norm = now["beta"], now["weight_norm"]

@@ -16,7 +16,7 @@ from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._columns import WholeColumns
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._samplers import Prioritized
-from rlfast.data.schema import Leaves, Path, Schema, nest
+from rlfast.data.schema import Leaves, Path, Schema, fit, flatten, nest
 
 Index = NDArray[np.int64]
 Added = tuple[Index, NDArray[np.float64], Index, Index]
@@ -29,6 +29,7 @@ class Store(WholeColumns):
     Numbers live in the engine, object leaves in NumPy object columns beside it. A column that the user assigned through
     ``buffer._meta`` hides the stored one until rows are written: then it takes its place, if it can.
 
+    :ivar last: of object leaves of ``obs`` under ``ignore_obs_next``: what rows that end an episode led to.
     :ivar plain: the engine alone answers everything.
     :ivar quick: and takes rows as they are given.
     """
@@ -37,6 +38,7 @@ class Store(WholeColumns):
         self.config = config
         self.schema = Schema()
         self.objects: Leaves = {}
+        self.last: dict[Path, dict[int, Any]] = {}
         self.assigned: dict[str, Leaves] = {}
         self.core = self._engine(capacities, seed, storage)
         self._count()
@@ -98,15 +100,59 @@ class Store(WholeColumns):
         leaves, added = self.check(fields, rings)
         self.settle()
         self.define(added)
-        result = self.core.add(nest({path: leaves[path] for path in self.schema.numbers}), rings)
+        last = self._last(fields, leaves, None if rings is None else len(rings))
+        result = self.core.add(self._numbers(leaves, last), rings)
         for path, column in self.objects.items():
             column[result[0]] = leaves[path]
+        self._keep_last(result[0], leaves, last)
         return result
+
+    def _numbers(self, leaves: Leaves, last: Leaves) -> dict[str, Any]:
+        """What the engine takes of rows."""
+        absent = [("obs_next",)] if self.core.links_next else []
+        numbers = {path: leaves[path] for path in self.schema.numbers if path in leaves}
+        numbers |= {path: last[path] for path in self.core.finals if path in last}
+        given = {path[0] for path in numbers}
+        return nest(numbers) | {path[0]: None for path in absent if path[0] not in given}
+
+    def _last(self, fields: Mapping[str, Any], leaves: Leaves, rows: int | None) -> Leaves:
+        """Under ``ignore_obs_next``, the ``obs_next`` of rows where episodes end; none that is unlike ``obs``."""
+        done = leaves["terminated",] | leaves["truncated",]
+        if not self.config.ignore_obs_next or fields.get("obs_next") is None or not done.any():
+            return {}
+        wanted = {path: column for path, column in self.schema.columns().items() if path[0] == "obs"}
+        given, _ = flatten({"obs": fields["obs_next"]}, [path for path in wanted if path in self.objects])
+        if given.keys() != wanted.keys():
+            return {}
+        oddities = self.schema.oddities
+        try:
+            return {
+                ("obs_next", *path[1:]): fit(given[path], column, path, rows, oddities)
+                for path, column in wanted.items()
+            }
+        except (TypeError, ValueError):
+            return {}
+
+    def _keep_last(self, index: Index, leaves: Leaves, last: Leaves, known: NDArray[np.bool_] | None = None) -> None:
+        """Notes, for object leaves, what rows that end an episode led to."""
+        if not self.config.ignore_obs_next:
+            return
+        done = np.atleast_1d(leaves["terminated",] | leaves["truncated",]) & (True if known is None else known)
+        for path in self.objects:
+            if path[0] != "obs":
+                continue
+            kept = self.last.setdefault(path, {})
+            values = last.get(("obs_next", *path[1:]))
+            for k, row in enumerate(index.tolist()):
+                kept.pop(row, None)
+                if values is not None and done[k]:
+                    kept[row] = values.reshape((len(index), *self.schema.objects[path].shape))[k]
 
     def check(self, fields: Mapping[str, Any], rings: Index | None) -> tuple[Leaves, Schema]:
         """The rows as the columns hold them, and the columns they add. Raises what :meth:`add` would."""
         self._check_rings(rings)
-        return self.schema.conform(self._kept(fields), None if rings is None else len(rings))
+        rows = None if rings is None else len(rings)
+        return self.schema.conform(self._kept(fields), rows, links_next=self.core.links_next)
 
     def _kept(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         if not self.config.ignore_obs_next:
@@ -143,22 +189,40 @@ class Store(WholeColumns):
         self.quick = self.plain and not self.config.save_only_last_obs
         self.core.on_mismatch(self._careful, always=not self.quick)
 
-    def replace(self, fields: Mapping[str, Any], sizes: Iterable[int], cursors: Iterable[int]) -> None:
-        """Installs full-length columns, of which the ``sizes[r]`` rows before ``cursors[r]`` are live."""
-        leaves, added = self.schema.conform(self._kept(fields), self.core.total)
-        self.assigned.clear()
+    def replace(
+        self,
+        fields: Mapping[str, Any],
+        sizes: Iterable[int],
+        cursors: Iterable[int],
+        known: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Installs full-length columns, of which the ``sizes[r]`` rows before ``cursors[r]`` are live.
+
+        ``known`` says, under ``ignore_obs_next``, of which rows that end an episode ``obs_next`` is kept: default all.
+        """
+        total = self.core.total
+        leaves, added = self.schema.conform(self._kept(fields), total, links_next=self.core.links_next)
         self.define(added)
-        self.core.load(nest({path: leaves[path] for path in self.schema.numbers}), list(sizes), list(cursors))
+        last = self._last(fields, leaves, total)
+        self.core.load(
+            self._numbers(leaves, last), list(sizes), list(cursors), None if known is None else known.tolist()
+        )
+        self.assigned.clear()
+        self._count()
         for path, column in self.objects.items():
             column[:] = leaves[path]
+        self._keep_last(np.arange(total), leaves, last, known)
 
     def reset(self, ring: int | None, keep_statistics: bool) -> None:
         """Forgets all rows, or those of one ring; assigned columns with them."""
         self.core.reset(ring, keep_statistics)
         self.assigned.clear()
         self._count()
+        span = slice(0, self.core.total) if ring is None else self.span(ring)
         for column in self.objects.values():
-            column[slice(None) if ring is None else self.span(ring)] = None
+            column[span] = None
+        for path, kept in self.last.items():
+            self.last[path] = {row: value for row, value in kept.items() if not span.start <= row < span.stop}
 
     def span(self, ring: int) -> slice:
         """Where a ring's rows stand."""
@@ -210,7 +274,24 @@ class Store(WholeColumns):
         if keys is None or path[0] in keys:
             _put(fields, path, self._gather(path, column, rows, depth))
         if self.config.ignore_obs_next and path[0] == "obs" and (keys is None or "obs_next" in keys):
-            _put(fields, ("obs_next", *path[1:]), self._gather(path, column, self.core.next(rows), depth))
+            following = self._gather(path, column, self.core.next(rows), depth)
+            _put(fields, ("obs_next", *path[1:]), self._with_last(path, following, rows, depth))
+
+    def _with_last(self, path: Path, following: Any, rows: Index, depth: int) -> Any:
+        """Stacks that end with the next row's ``obs``, or, where an episode ends, with what the row led to."""
+        kept = self.last.get(path)
+        ends = [place for place in np.ndindex(rows.shape) if int(rows[place]) in kept] if kept else []
+        if not kept or not ends:
+            return following
+        if rows.ndim == 0 and depth == 1:
+            return kept[int(rows)]
+        for place in ends:
+            if depth > 1:
+                following[place][:-1] = following[place][1:].copy()
+                following[(*place, -1)] = kept[int(rows[place])]
+            else:
+                following[place] = kept[int(rows[place])]
+        return following
 
     def _gather(self, path: Path, column: NDArray[Any], rows: Index, depth: int) -> Any:
         if depth == 1 or path[0] not in _STACKED:

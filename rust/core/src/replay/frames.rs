@@ -5,28 +5,19 @@
 //! order in which they came and the store is a queue of chunks.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::error::Result;
-use crate::memory::{self, Region, Storage};
+use crate::memory::{self, Storage};
+use crate::replay::slabs::{Chunk, Slabs};
 
 /// Bytes of a chunk at the most.
 const CHUNK: usize = 4 << 20;
 /// Chunks that all rings have together when they are full, about: what the newest chunk of each has free is then small
-/// beside the rest, and the system can map them all.
+/// beside the rest.
 const CHUNKS: usize = 4096;
 
-/// Chunks that are mapped together, so that no chunk ends in a page that is mostly empty.
-const SLAB: usize = 16;
 /// Rings with this many bytes of frames get huge pages; in smaller ones a half-filled huge page would weigh too much.
 const HUGE_RING: usize = 256 << 20;
-
-/// A chunk: part of a slab.
-#[derive(Clone, Debug)]
-struct Chunk {
-    slab: Arc<Region>,
-    offset: usize,
-}
 
 /// The frames of one ring and one leaf.
 #[derive(Debug)]
@@ -44,8 +35,7 @@ pub struct FrameStore {
     spare: Vec<Chunk>,
     /// How many of `spare` never held any, and so take no memory.
     fresh: usize,
-    huge: bool,
-    storage: Storage,
+    slabs: Slabs,
 }
 
 impl FrameStore {
@@ -55,17 +45,17 @@ impl FrameStore {
         // More chunks would waste more in their last pages than fewer waste in the newest chunk.
         let chunks = (CHUNKS / rings).clamp(16, 96);
         let wanted = (CHUNK / frame).min(capacity / chunks).max(16);
+        let shift = wanted.ilog2();
         Self {
             frame,
-            shift: wanted.ilog2(),
+            shift,
             tail: 0,
             head: 0,
             first: 0,
             chunks: VecDeque::new(),
             spare: Vec::new(),
             fresh: 0,
-            huge: frame * capacity >= HUGE_RING,
-            storage,
+            slabs: Slabs::new(frame << shift, frame * capacity >= HUGE_RING, storage),
         }
     }
 
@@ -90,7 +80,7 @@ impl FrameStore {
     /// Bytes held in memory or on disk.
     #[must_use]
     pub fn nbytes(&self) -> usize {
-        (self.chunks.len() + self.spare.len() - self.fresh) * (self.frame << self.shift)
+        (self.slabs.mapped() - self.fresh) * self.slabs.chunk_bytes()
     }
 
     /// Makes sure that `count` more frames fit, so that `push` cannot fail halfway through a row.
@@ -104,23 +94,13 @@ impl FrameStore {
         let last = self.head.wrapping_add(count).wrapping_sub(1);
         while self.chunk_at(last) >= self.chunks.len() {
             if self.spare.is_empty() {
-                self.map_slab()?;
+                self.spare.extend(self.slabs.map()?.rev());
+                self.fresh = if self.slabs.is_on_disk() { 0 } else { self.spare.len() };
             }
             self.fresh = self.fresh.min(self.spare.len() - 1);
             let chunk = self.spare.pop().expect("invariant: a slab has chunks");
             self.chunks.push_back(chunk);
         }
-        Ok(())
-    }
-
-    fn map_slab(&mut self) -> Result<()> {
-        let bytes = self.frame << self.shift;
-        // On disk, room is taken when it is mapped; in memory, when it is written.
-        let count = if matches!(self.storage, Storage::Ram) { SLAB } else { 1 };
-        let map = if self.huge { Region::zeroed } else { Region::sparse };
-        let slab = map(bytes * count, &self.storage)?;
-        self.spare.extend((0..count).rev().map(|k| Chunk { slab: slab.clone(), offset: k * bytes }));
-        self.fresh = count;
         Ok(())
     }
 
@@ -142,7 +122,7 @@ impl FrameStore {
     pub fn at(&self, id: u32) -> *mut u8 {
         let inside = (id & ((1 << self.shift) - 1)) as usize;
         let chunk = &self.chunks[self.chunk_at(id)];
-        chunk.slab.at(chunk.offset + inside * self.frame)
+        chunk.at(inside * self.frame)
     }
 
     #[inline]

@@ -47,9 +47,9 @@ unsafe impl Send for Output {}
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     /// Which rows are where.
-    pub rings: &'a Rings,
+    rings: &'a Rings,
     /// Their bytes.
-    pub table: &'a Table,
+    table: &'a Table,
 }
 
 impl Layout {
@@ -70,7 +70,19 @@ impl Layout {
     }
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    /// Reads the rows of `rings`, for which `table` was made.
+    pub(super) fn new(rings: &'a Rings, table: &'a Table) -> Self {
+        table.check_rings(rings);
+        Self { rings, table }
+    }
+
+    /// The places of the leaves.
+    #[must_use]
+    pub fn layout(&self) -> &'a Layout {
+        self.table.layout()
+    }
+
     /// Copies the rows at `index` to the outputs.
     ///
     /// # Safety
@@ -155,7 +167,7 @@ impl Reader<'_> {
                     sources.extend(rows.iter().map(|&i| match links.add(i as usize * apart).read() {
                         link::NEXT => base.wrapping_add(self.rings.after(i as usize) * stride),
                         link::SIDE => self.table.side_of(i as usize, twin),
-                        _ => std::ptr::null(),
+                        _ => base.wrapping_add(i as usize * stride),
                     }));
                     copy_list(sources, dst, bytes);
                 }
@@ -246,15 +258,17 @@ impl Reader<'_> {
     /// The stack of `obs_next`: what acting would see next, so before the episode's oldest row its `obs` repeats.
     fn next_stack(&self, index: usize, twin: usize, stack: usize, out: &mut Vec<*const u8>) {
         let leaf = self.table.layout.obs[twin];
+        let alone = self.table.byte(index, LINK) == link::NONE; // then its own `obs` stands for what came next, with its own stack
         self.rings.stack(self.table, index, stack, |_, row, padding| {
-            if padding { self.own(row, leaf, out) } else { self.next(row, twin, out) }
+            if padding || alone { self.own(row, leaf, out) } else { self.next(row, twin, out) }
         });
     }
 
     fn frames(&self, r: usize, leaf: usize, ids: *const u8, out: &mut Vec<*const u8>) {
         if let Place::Frames { store, stack, .. } = self.table.layout.places[leaf] {
             let store = &self.table.frames[r][store];
-            out.extend((0..stack).map(|j| store.at(Table::id(ids, j)).cast_const()));
+            // SAFETY: callers pass the numbers of this leaf in the record or the side row of a live row.
+            out.extend((0..stack).map(|j| store.at(unsafe { Table::id(ids, j) }).cast_const()));
         }
     }
 
@@ -288,7 +302,8 @@ impl Reader<'_> {
         let live = ring.seq(index).is_some();
         self.table
             .next_of(ring, index, twin)
-            .is_some_and(|next| live && (1..stack).all(|j| Table::id(own, j) == Table::id(next, j - 1)))
+            // SAFETY: a live row's record, and its `obs_next`, have `stack` numbers.
+            .is_some_and(|next| live && (1..stack).all(|j| unsafe { Table::id(own, j) == Table::id(next, j - 1) }))
     }
 }
 

@@ -28,7 +28,7 @@ pub const LINK: usize = 7;
 
 /// What a row's `obs_next` is.
 pub mod link {
-    /// Not kept; or the row is not filled.
+    /// Not kept (then it is the row's own `obs`), or the row is not filled.
     pub const NONE: u8 = 0;
     /// The `obs` of the next row of the ring.
     pub const NEXT: u8 = 1;
@@ -116,42 +116,45 @@ pub enum Place {
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The leaves, in the order in which they came.
-    pub leaves: Vec<Leaf>,
+    pub(super) leaves: Vec<Leaf>,
     /// Bytes of one row of each.
-    pub nbytes: Vec<usize>,
+    pub(super) nbytes: Vec<usize>,
     /// How many of them came with the first row.
-    pub first: usize,
+    pub(super) first: usize,
     /// Their places.
-    pub places: Vec<Place>,
+    pub(super) places: Vec<Place>,
     /// The leaves of `obs` in the first row.
-    pub obs: Vec<usize>,
+    pub(super) obs: Vec<usize>,
     /// For each of `obs` its twin in `obs_next`; empty unless `obs_next` is kept by links.
-    pub next: Vec<usize>,
+    pub(super) next: Vec<usize>,
+    /// Whether links are kept at the ends of episodes alone: elsewhere `obs_next` is the next row's `obs`, whatever was given.
+    pub(super) ends_only: bool,
     /// `rew`.
-    pub reward: Option<usize>,
+    pub(super) reward: Option<usize>,
     /// Bytes of a record.
-    pub stride: usize,
+    pub(super) stride: usize,
     /// The part of the record that holds `obs`, and that a side row begins with.
-    pub obs_part: std::ops::Range<usize>,
+    pub(super) obs_part: std::ops::Range<usize>,
     /// For each of `obs`: where its column's bytes stand in a side row.
-    pub side_column: Vec<usize>,
+    pub(super) side_column: Vec<usize>,
     /// Bytes of a side row.
-    pub side_stride: usize,
+    pub(super) side_stride: usize,
     /// Bytes of a row of each column.
-    pub columns: Vec<usize>,
+    pub(super) columns: Vec<usize>,
     /// Bytes of a frame of each frame store.
-    pub frames: Vec<usize>,
+    pub(super) frames: Vec<usize>,
 }
 
 impl Layout {
-    /// Lays out the first row. With `save_obs_next`, an `obs_next` of the structure of `obs` is kept by links.
+    /// Lays out the first row. An `obs_next` of the structure of `obs` is kept by links, without `save_obs_next` at the ends of
+    /// episodes alone.
     ///
     /// # Errors
     /// `Value` for a path that is empty or stands twice, a `rew` that is not f64, or a flag that is not one bool.
     pub fn new(leaves: Vec<Leaf>, save_obs_next: bool) -> Result<Self> {
         check(&leaves)?;
         let obs: Vec<usize> = (0..leaves.len()).filter(|&i| leaves[i].root() == "obs").collect();
-        let next = if save_obs_next { twins(&leaves, &obs).unwrap_or_default() } else { Vec::new() };
+        let next = twins(&leaves, &obs).unwrap_or_default();
         let mut layout = Self {
             first: leaves.len(),
             nbytes: leaves.iter().map(Leaf::nbytes).collect(),
@@ -159,6 +162,7 @@ impl Layout {
             reward: leaves.iter().position(|l| l.path == ["rew"]),
             leaves,
             obs,
+            ends_only: !save_obs_next && !next.is_empty(),
             next,
             stride: HEADER,
             obs_part: HEADER..HEADER,
@@ -169,7 +173,7 @@ impl Layout {
         };
         let framed = layout.linked() || !save_obs_next;
         for i in layout.obs.clone() {
-            layout.place(i, framed);
+            layout.put(i, framed);
         }
         layout.obs_part = HEADER..layout.stride;
         for i in 0..layout.leaves.len() {
@@ -180,7 +184,7 @@ impl Layout {
                 "done" => layout.places[i] = Place::Record { offset: DONE },
                 _ => match layout.next.iter().position(|&n| n == i) {
                     Some(twin) => layout.places[i] = Place::Next { twin },
-                    None => layout.place(i, false),
+                    None => layout.put(i, false),
                 },
             }
         }
@@ -216,7 +220,37 @@ impl Layout {
         Ok(())
     }
 
-    /// Whether `obs_next` is kept by links.
+    /// The leaves, in the order in which they came.
+    #[must_use]
+    pub fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
+    /// Where a leaf is kept.
+    #[must_use]
+    pub fn place(&self, leaf: usize) -> Place {
+        self.places[leaf]
+    }
+
+    /// The number of an `obs` leaf among those of the first row.
+    #[must_use]
+    pub fn twin(&self, leaf: usize) -> Option<usize> {
+        self.obs.iter().position(|&obs| obs == leaf)
+    }
+
+    /// The `obs_next` leaf of an `obs` leaf, if that is kept by links.
+    #[must_use]
+    pub fn next_leaf(&self, leaf: usize) -> Option<usize> {
+        self.next.get(self.twin(leaf)?).copied()
+    }
+
+    /// The `obs` leaf that is a twin.
+    #[must_use]
+    pub fn obs(&self, twin: usize) -> usize {
+        self.obs[twin]
+    }
+
+    /// Whether `obs_next` is kept by links, in all rows or at the ends of episodes.
     #[must_use]
     pub fn linked(&self) -> bool {
         !self.next.is_empty()
@@ -234,7 +268,7 @@ impl Layout {
         self.stride + self.columns.iter().sum::<usize>() + self.frames.iter().sum::<usize>()
     }
 
-    fn place(&mut self, i: usize, framed: bool) {
+    fn put(&mut self, i: usize, framed: bool) {
         let (nbytes, itemsize) = (self.leaves[i].nbytes(), self.leaves[i].itemsize);
         let stack = if framed { self.leaves[i].stack() } else { None };
         self.places[i] = match stack {

@@ -32,27 +32,37 @@ pub struct Running {
 #[derive(Clone, Debug)]
 pub struct Ring {
     /// Global index of its first slot.
-    pub offset: usize,
+    pub(super) offset: usize,
     /// Its slots.
-    pub capacity: usize,
+    pub(super) capacity: usize,
     /// Sequence number of the next row.
-    pub head: u64,
+    pub(super) head: u64,
     /// Slot of the next row: `head` modulo `capacity`.
-    pub cursor: usize,
+    pub(super) cursor: usize,
     /// Live rows.
-    pub len: usize,
+    pub(super) len: usize,
     /// The episodes that have live rows, oldest first.
-    pub episodes: VecDeque<Episode>,
+    pub(super) episodes: VecDeque<Episode>,
     /// Number of `episodes[0]`; rows carry these numbers, which wrap.
-    pub first_episode: u32,
+    pub(super) first_episode: u32,
     /// The running episode's statistics.
+    pub(super) running: Running,
+}
+
+/// What a snapshot says of a ring.
+pub(super) struct Saved {
+    pub head: u64,
+    pub cursor: u64,
+    pub len: u64,
+    pub first_episode: u32,
+    pub episodes: VecDeque<Episode>,
     pub running: Running,
 }
 
 impl Ring {
     /// An empty ring at `offset`.
     #[must_use]
-    pub fn new(offset: usize, capacity: usize) -> Self {
+    pub(super) fn new(offset: usize, capacity: usize) -> Self {
         Self {
             offset,
             capacity,
@@ -65,6 +75,69 @@ impl Ring {
         }
     }
 
+    /// The ring in the state that a snapshot says.
+    ///
+    /// # Errors
+    /// What is wrong, when that state contradicts itself.
+    pub(super) fn restored(&self, saved: Saved) -> Result<Self, &'static str> {
+        let capacity = self.capacity as u64;
+        let fits = saved.len <= capacity
+            && saved.cursor < capacity.max(1)
+            && saved.head >= saved.len
+            && (capacity == 0 || saved.head % capacity == saved.cursor)
+            && saved.running.start < self.capacity.max(1);
+        if !fits {
+            return Err("it contradicts itself");
+        }
+        let (cursor, len) = (saved.cursor as usize, saved.len as usize);
+        let Saved { head, first_episode, episodes, running, .. } = saved;
+        let ring =
+            Self { head, cursor, len, first_episode, episodes, running, ..Self::new(self.offset, self.capacity) };
+        ring.check_episodes()?;
+        Ok(ring)
+    }
+
+    /// Episodes follow one another without a gap, from the oldest row to the newest.
+    fn check_episodes(&self) -> Result<(), &'static str> {
+        let mut next = None;
+        for (k, e) in self.episodes.iter().enumerate() {
+            let newest = k + 1 == self.episodes.len();
+            if e.start > e.last || next.is_some_and(|n| n != e.start) || !(e.done || newest) {
+                return Err("its episodes do not follow one another");
+            }
+            next = e.last.checked_add(1);
+        }
+        let covers = match self.episodes.front() {
+            None => self.len == 0,
+            Some(first) => first.start <= self.oldest() && first.last >= self.oldest() && next == Some(self.head),
+        };
+        if covers { Ok(()) } else { Err("its episodes do not cover its rows") }
+    }
+
+    /// Global index of its first slot.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Its slots.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Slot of the next row.
+    #[must_use]
+    pub fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// Live rows.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.len
+    }
+
     /// Sequence number of the oldest live row.
     #[must_use]
     #[inline]
@@ -72,7 +145,7 @@ impl Ring {
         self.head - self.len as u64
     }
 
-    /// Global index of a live row.
+    /// Global index of a live row; of any other number, some slot of the ring.
     #[must_use]
     #[inline]
     pub fn index(&self, seq: u64) -> usize {
@@ -85,7 +158,10 @@ impl Ring {
     #[must_use]
     #[inline]
     pub fn seq(&self, index: usize) -> Option<u64> {
-        let slot = index - self.offset;
+        let slot = index.wrapping_sub(self.offset);
+        if slot >= self.capacity {
+            return None; // a slot of another ring
+        }
         let age = if slot < self.cursor { self.cursor - slot } else { self.cursor + self.capacity - slot };
         (age <= self.len).then(|| self.head - age as u64)
     }
@@ -125,7 +201,7 @@ impl Ring {
     }
 
     /// Advances over the slot at the cursor, which now holds a new row; gives the row's episode number.
-    pub fn push(&mut self, done: bool) -> u32 {
+    pub(super) fn push(&mut self, done: bool) -> u32 {
         let seq = self.head;
         self.head += 1;
         self.len = (self.len + 1).min(self.capacity);
@@ -146,7 +222,7 @@ impl Ring {
     }
 
     /// Lets go of all rows; the next one goes to slot `cursor`. Sequence numbers go on, so rows seen before are stale.
-    pub fn clear(&mut self, cursor: usize) {
+    pub(super) fn clear(&mut self, cursor: usize) {
         let turn = self.head.div_ceil(self.capacity.max(1) as u64); // a ring without slots (a main buffer of size 0) has none
         self.head = turn * self.capacity as u64 + cursor as u64;
         self.cursor = cursor;

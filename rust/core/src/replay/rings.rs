@@ -1,5 +1,7 @@
 //! All rings of a buffer, and the questions about episodes that every part asks: previous, next, stack, span.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use crate::replay::ring::Ring;
 use crate::replay::table::Table;
@@ -33,6 +35,12 @@ impl Rings {
         }
         let uniform = (first > 0 && capacities.iter().all(|&c| c == first)).then_some(first);
         Ok(Self { rings, uniform, total: offset })
+    }
+
+    /// A ring, to be changed.
+    #[inline]
+    pub(super) fn ring_mut(&mut self, r: usize) -> &mut Ring {
+        &mut self.rings[r]
     }
 
     /// Slots of all rings.
@@ -80,7 +88,7 @@ impl Rings {
 
     /// The row before, inside the episode; the row itself at the episode's oldest live row, or where no row is.
     #[must_use]
-    pub fn prev(&self, table: &Table, index: usize) -> usize {
+    pub(super) fn prev(&self, table: &Table, index: usize) -> usize {
         let ring = self.ring_of(index);
         match ring.seq(index) {
             Some(seq) if seq > ring.span(table.episode(index)).0 => ring.index(seq - 1),
@@ -91,7 +99,7 @@ impl Rings {
     /// The row after, inside the episode; the row itself at the episode's newest row, or where no row is.
     #[must_use]
     #[inline]
-    pub fn next(&self, table: &Table, index: usize) -> usize {
+    pub(super) fn next(&self, table: &Table, index: usize) -> usize {
         let ring = self.ring_of(index);
         match ring.seq(index) {
             Some(seq) if seq < ring.span(table.episode(index)).1 => ring.index(seq + 1),
@@ -101,7 +109,7 @@ impl Rings {
 
     /// The oldest and the newest live row of the episode of a row.
     #[must_use]
-    pub fn bounds(&self, table: &Table, index: usize) -> (usize, usize) {
+    pub(super) fn bounds(&self, table: &Table, index: usize) -> (usize, usize) {
         let ring = self.ring_of(index);
         match ring.seq(index) {
             Some(_) => {
@@ -114,13 +122,13 @@ impl Rings {
 
     /// Whether the `stack` rows that end in this one are all live and of one episode.
     #[must_use]
-    pub fn has_stack(&self, table: &Table, index: usize, stack: usize) -> bool {
+    pub(super) fn has_stack(&self, table: &Table, index: usize, stack: usize) -> bool {
         let ring = self.ring_of(index);
         ring.seq(index).is_some_and(|seq| seq + 1 >= ring.span(table.episode(index)).0 + stack as u64)
     }
 
     /// The `stack` rows that end in this one, oldest first; before the episode's oldest live row, that row repeats.
-    pub fn stack(&self, table: &Table, index: usize, stack: usize, mut row: impl FnMut(usize, usize, bool)) {
+    pub(super) fn stack(&self, table: &Table, index: usize, stack: usize, mut row: impl FnMut(usize, usize, bool)) {
         let ring = self.ring_of(index);
         let Some(seq) = ring.seq(index) else {
             (0..stack).for_each(|j| row(j, index, false));
@@ -137,6 +145,18 @@ impl Rings {
     /// An iterator over live rows, oldest first, ring by ring.
     pub fn chronological(&self) -> impl Iterator<Item = usize> + '_ {
         self.rings.iter().flat_map(|ring| (ring.oldest()..ring.head).map(|seq| ring.index(seq)))
+    }
+
+    /// The slots of live rows, as stretches without a gap.
+    pub fn stretches(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.rings.iter().flat_map(|ring| {
+            let (first, end) = (ring.offset, ring.offset + ring.cursor);
+            let (whole, wrapped) = (ring.len == ring.capacity, ring.len.saturating_sub(ring.cursor));
+            let last = first + ring.capacity;
+            let stretches =
+                if whole { [first..last, last..last] } else { [end + wrapped - ring.len..end, last - wrapped..last] };
+            stretches.into_iter().filter(|stretch| !stretch.is_empty())
+        })
     }
 
     /// Checks that `index` names slots.
@@ -170,8 +190,36 @@ impl std::ops::Deref for Rings {
     }
 }
 
-impl std::ops::DerefMut for Rings {
-    fn deref_mut(&mut self) -> &mut [Ring] {
-        &mut self.rings
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pushed(rings: &mut Rings, r: usize, rows: usize) {
+        for _ in 0..rows {
+            rings.ring_mut(r).push(false);
+        }
+    }
+
+    #[test]
+    fn stretches_are_the_live_slots() {
+        for (cleared, rows) in [(0, 0), (0, 3), (0, 5), (0, 7), (3, 1), (3, 4), (3, 9)] {
+            let mut rings = Rings::new(&[2, 5]).unwrap();
+            rings.ring_mut(1).clear(cleared);
+            pushed(&mut rings, 1, rows);
+            let (mut live, mut found): (Vec<_>, Vec<_>) =
+                (rings.chronological().collect(), rings.stretches().flatten().collect());
+            live.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, live);
+            assert!(rings.stretches().count() <= 2);
+        }
+    }
+
+    #[test]
+    fn a_slot_of_no_ring_holds_no_row() {
+        let mut rings = Rings::new(&[4]).unwrap();
+        pushed(&mut rings, 0, 6);
+        assert!((0..4).all(|index| rings[0].seq(index).is_some()));
+        assert!((4..12).chain([usize::MAX]).all(|index| rings[0].seq(index).is_none()));
     }
 }

@@ -1,10 +1,9 @@
 //! Side rows: the `obs_next` of rows whose next row does not begin with it (the newest row of each ring, the ends of
 //! episodes, and odd data). They are few, so their store grows by chunks as they come.
 
-use std::sync::Arc;
-
 use crate::error::Result;
-use crate::memory::{Region, Storage};
+use crate::memory::Storage;
+use crate::replay::slabs::{Chunk, Slabs};
 
 const CHUNK: usize = 64 << 10;
 
@@ -13,10 +12,10 @@ const CHUNK: usize = 64 << 10;
 pub struct SideStore {
     stride: usize,
     shift: u32,
-    chunks: Vec<Arc<Region>>,
+    slabs: Slabs,
+    chunks: Vec<Chunk>,
     free: Vec<u32>,
     next: u32,
-    storage: Storage,
 }
 
 impl SideStore {
@@ -24,7 +23,8 @@ impl SideStore {
     #[must_use]
     pub fn new(stride: usize, storage: Storage) -> Self {
         let shift = (CHUNK / stride).max(16).ilog2();
-        Self { stride, shift, chunks: Vec::new(), free: Vec::new(), next: 0, storage }
+        let slabs = Slabs::new(stride << shift, false, storage);
+        Self { stride, shift, slabs, chunks: Vec::new(), free: Vec::new(), next: 0 }
     }
 
     /// Makes sure that `count` more rows fit.
@@ -34,7 +34,7 @@ impl SideStore {
     pub fn reserve(&mut self, count: usize) -> Result<()> {
         let fresh = count.saturating_sub(self.free.len());
         while (self.next as usize + fresh) > self.chunks.len() << self.shift {
-            self.chunks.push(Region::zeroed(self.stride << self.shift, &self.storage)?);
+            self.chunks.extend(self.slabs.map()?);
         }
         Ok(())
     }
@@ -63,6 +63,7 @@ impl SideStore {
     /// Bytes held in memory or on disk.
     #[must_use]
     pub fn nbytes(&self) -> usize {
-        self.chunks.len() * (self.stride << self.shift)
+        let touched = (self.next as usize).div_ceil(1 << self.shift);
+        self.slabs.chunk_bytes() * if self.slabs.is_on_disk() { self.chunks.len() } else { touched }
     }
 }

@@ -14,6 +14,7 @@ use crate::prefetch::prefetch_at;
 use crate::replay::frames::FrameStore;
 use crate::replay::layout::{DONE, EPISODE, HEADER, LINK, Layout, Leaf, Place, SINGLE, TERMINATED, TRUNCATED, link};
 use crate::replay::ring::Ring;
+use crate::replay::rings::Rings;
 use crate::replay::side::SideStore;
 
 /// Bytes of a record that are asked for ahead of its use: the processor itself asks for more.
@@ -34,8 +35,23 @@ impl Source {
 
     /// The bytes of row `k`.
     #[inline]
-    pub(crate) fn row(self, k: usize) -> *const u8 {
+    pub(super) fn row(self, k: usize) -> *const u8 {
         if self.ptr.is_null() { self.ptr } else { self.ptr.wrapping_offset(self.stride * k as isize) }
+    }
+}
+
+/// How a row stands to the end of its episode.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ending {
+    pub terminated: bool,
+    pub truncated: bool,
+    /// Whether, if the row ends its episode, it is known what it led to.
+    pub known: bool,
+}
+
+impl Ending {
+    pub fn done(self) -> bool {
+        self.terminated || self.truncated
     }
 }
 
@@ -43,16 +59,18 @@ impl Source {
 #[derive(Debug)]
 pub struct Table {
     /// The places of the leaves.
-    pub layout: Layout,
+    pub(super) layout: Layout,
     /// The row records.
-    pub records: Arc<Region>,
+    pub(super) records: Arc<Region>,
     /// The columns of their own.
-    pub columns: Vec<Arc<Region>>,
+    pub(super) columns: Vec<Arc<Region>>,
     /// For each row its side row (u32), if its link says so.
     side_rows: Option<Arc<Region>>,
     side: SideStore,
     /// `frames[ring][store]`.
-    pub frames: Vec<Vec<FrameStore>>,
+    pub(super) frames: Vec<Vec<FrameStore>>,
+    /// For each ring how many rows are about to be written; all 0 in between.
+    asked: Vec<u32>,
     total: usize,
     storage: Storage,
 }
@@ -62,9 +80,9 @@ impl Table {
     ///
     /// # Errors
     /// `Memory` with the bytes it would take, before any is touched.
-    pub fn new(layout: Layout, capacities: &[usize], storage: Storage, beside: u128) -> Result<Self> {
+    pub(super) fn new(layout: Layout, capacities: &[usize], storage: Storage, beside: u128) -> Result<Self> {
         let total: usize = capacities.iter().sum();
-        let sides = if layout.linked() { 4 } else { 0 };
+        let sides = if layout.linked() { 4 } else { 0 }; // the numbers of side rows
         let needed = total as u128 * (layout.row_bytes() + sides) as u128;
         let needed = needed + if matches!(storage, Storage::Ram) { beside } else { 0 };
         storage.check(&format!("{total} rows of {} bytes", layout.row_bytes() + sides), needed)?;
@@ -80,14 +98,15 @@ impl Table {
         };
         let frames = capacities.iter().map(stores).collect();
         let side = SideStore::new(layout.side_stride, storage.clone());
-        Ok(Self { layout, records, columns, side_rows, side, frames, total, storage })
+        let asked = vec![0; capacities.len()];
+        Ok(Self { layout, records, columns, side_rows, side, frames, asked, total, storage })
     }
 
     /// Adds zero columns.
     ///
     /// # Errors
     /// As [`Layout::extend`], and `Memory`.
-    pub fn extend(&mut self, leaves: Vec<Leaf>) -> Result<()> {
+    pub(super) fn extend(&mut self, leaves: Vec<Leaf>) -> Result<()> {
         let mut layout = self.layout.clone();
         layout.extend(leaves)?;
         let fresh = &layout.columns[self.columns.len()..];
@@ -100,72 +119,108 @@ impl Table {
         Ok(())
     }
 
+    /// The places of the leaves.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The bytes of a leaf that stands in a record or in a column of its own: the region, where the first row begins in it, and
+    /// the bytes from one row to the next.
+    #[must_use]
+    pub fn strided(&self, leaf: usize) -> Option<(&Arc<Region>, usize, usize)> {
+        match self.layout.places[leaf] {
+            Place::Record { offset } => Some((&self.records, offset, self.layout.stride)),
+            Place::Column { column } => Some((&self.columns[column], 0, self.layout.columns[column])),
+            Place::Frames { .. } | Place::Next { .. } => None,
+        }
+    }
+
+    /// Rows are addressed by what rings say, so both must be of the same slots.
+    ///
+    /// # Panics
+    /// When they are not.
+    pub(super) fn check_rings(&self, rings: &Rings) {
+        assert!(rings.total() == self.total && rings.len() == self.frames.len(), "invariant: rings of this table");
+    }
+
     /// Bytes held for rows: what was written, not what is reserved, except that frames and side rows count whole chunks.
     #[must_use]
     pub fn nbytes(&self, written: usize) -> usize {
         let frames: usize = self.frames.iter().flatten().map(FrameStore::nbytes).sum();
         let fixed = self.layout.stride + self.layout.columns.iter().sum::<usize>();
-        written * (fixed + if self.side_rows.is_some() { 4 } else { 0 }) + frames + self.side.nbytes()
+        let numbers = if self.layout.linked() && !self.layout.ends_only { 4 } else { 0 }; // at ends alone they are few
+        written * (fixed + numbers) + frames + self.side.nbytes()
     }
 
     /// Makes sure that a row for each of `rings` can be written without asking the system for more.
     ///
     /// # Errors
     /// When there is no more room; nothing is changed then.
-    pub fn reserve(&mut self, rings: &[usize]) -> Result<()> {
+    pub(super) fn reserve(&mut self, rings: &[usize]) -> Result<()> {
         if self.layout.linked() {
             self.side.reserve(rings.len())?;
         }
         if self.layout.frames.is_empty() {
             return Ok(());
         }
-        let per_row = if self.layout.linked() { 2 } else { 1 };
         for &r in rings {
-            let times = rings.iter().filter(|&&other| other == r).count() as u32;
-            for place in &self.layout.places {
-                if let Place::Frames { store, stack, .. } = *place {
-                    self.frames[r][store].reserve(times * per_row * stack as u32)?;
-                }
+            self.asked[r] += 1;
+        }
+        let per_row = if self.layout.linked() { 2 } else { 1 };
+        let mut result = Ok(());
+        for &r in rings {
+            let rows = std::mem::take(&mut self.asked[r]); // 0: seen already
+            if rows > 0 && result.is_ok() {
+                result = self.reserve_frames(r, rows * per_row);
             }
         }
-        Ok(())
+        result
+    }
+
+    /// Makes sure that so many stacks more fit into a ring.
+    fn reserve_frames(&mut self, r: usize, stacks: u32) -> Result<()> {
+        self.layout.places.iter().try_for_each(|place| match *place {
+            Place::Frames { store, stack, .. } => self.frames[r][store].reserve(stacks * stack as u32),
+            _ => Ok(()),
+        })
     }
 
     /// Asks for the first `bytes` from a row's record on.
     #[inline]
-    pub(crate) fn prefetch(&self, index: usize, bytes: usize) {
+    pub(super) fn prefetch(&self, index: usize, bytes: usize) {
         let (record, last) = (self.record(index), bytes.min(PREFETCHED).saturating_sub(1));
         (0..last).step_by(64).for_each(|byte| prefetch_at(record.wrapping_add(byte)));
         prefetch_at(record.wrapping_add(last));
     }
 
     #[inline]
-    pub(crate) fn record(&self, index: usize) -> *mut u8 {
-        debug_assert!(index < self.total, "invariant: a row inside the table");
+    pub(super) fn record(&self, index: usize) -> *mut u8 {
+        assert!(index < self.total, "invariant: a row inside the table");
         self.records.base().wrapping_add(index * self.layout.stride)
     }
 
     #[inline]
-    pub(crate) fn cell(&self, column: usize, index: usize) -> *mut u8 {
-        debug_assert!(index < self.total, "invariant: a row inside the table");
+    pub(super) fn cell(&self, column: usize, index: usize) -> *mut u8 {
+        assert!(index < self.total, "invariant: a row inside the table");
         self.columns[column].base().wrapping_add(index * self.layout.columns[column])
     }
 
     /// The row's episode number.
     #[inline]
-    pub(crate) fn episode(&self, index: usize) -> u32 {
+    pub(super) fn episode(&self, index: usize) -> u32 {
         // SAFETY: a record starts with the aligned header (regions are page-aligned, strides are multiples of 8).
         unsafe { self.record(index).add(EPISODE).cast::<u32>().read() }
     }
 
     #[inline]
-    pub(crate) fn flag(&self, index: usize, offset: usize) -> bool {
+    pub(super) fn flag(&self, index: usize, offset: usize) -> bool {
         self.byte(index, offset) != 0
     }
 
     #[inline]
-    pub(crate) fn byte(&self, index: usize, offset: usize) -> u8 {
-        debug_assert!(offset < self.layout.stride, "invariant: inside the record");
+    pub(super) fn byte(&self, index: usize, offset: usize) -> u8 {
+        assert!(offset < self.layout.stride, "invariant: inside the record");
         // SAFETY: one byte inside the record.
         unsafe { self.record(index).add(offset).read() }
     }
@@ -179,14 +234,14 @@ impl Table {
         unsafe { self.record(index).add(TERMINATED).cast::<[u8; 4]>().write(bytes) }
     }
 
-    pub(crate) fn set_byte(&mut self, index: usize, offset: usize, value: u8) {
+    pub(super) fn set_byte(&mut self, index: usize, offset: usize, value: u8) {
         assert!(index < self.total && offset < self.layout.stride, "invariant: inside the record");
         // SAFETY: one byte inside the record, just checked.
         unsafe { self.record(index).add(offset).write(value) }
     }
 
     /// Reads a leaf of one float32 that stands in the record.
-    pub(crate) fn floats(&self, leaf: usize) -> Result<impl Fn(usize) -> f32 + '_> {
+    pub(super) fn floats(&self, leaf: usize) -> Result<impl Fn(usize) -> f32 + '_> {
         let Leaf { dtype, shape, path, .. } = &self.layout.leaves[leaf];
         let Place::Record { offset } = self.layout.places[leaf] else {
             return value_error!("{:?} does not stand in the record", path.join("."));
@@ -203,7 +258,7 @@ impl Table {
 
     /// Reads component `agent` of a row's reward; 0 when there are no rewards.
     #[inline]
-    pub(crate) fn rewards(&self) -> impl Fn(usize, usize) -> f64 + '_ {
+    pub(super) fn rewards(&self) -> impl Fn(usize, usize) -> f64 + '_ {
         let (base, stride) = match self.layout.reward.map(|leaf| self.layout.places[leaf]) {
             Some(Place::Record { offset }) => (self.records.base().wrapping_add(offset), self.layout.stride),
             Some(Place::Column { column }) => (self.columns[column].base(), self.layout.columns[column]),
@@ -221,7 +276,7 @@ impl Table {
     }
 
     /// Values in one reward.
-    pub(crate) fn agents(&self) -> usize {
+    pub(super) fn agents(&self) -> usize {
         self.layout.reward.map_or(1, |leaf| self.layout.nbytes[leaf] / 8)
     }
 
@@ -229,7 +284,8 @@ impl Table {
     #[inline]
     fn side_row(&self, index: usize) -> u32 {
         let side_rows = self.side_rows.as_ref().expect("invariant: links need side rows");
-        // SAFETY: one u32 for each row of the table, page-aligned.
+        assert!(index < self.total, "invariant: a row inside the table");
+        // SAFETY: one u32 for each row of the table, page-aligned, checked just above.
         unsafe { side_rows.base().cast::<u32>().add(index).read() }
     }
 
@@ -242,12 +298,12 @@ impl Table {
     }
 
     /// The address of the side row of a row whose link is `SIDE`.
-    pub(crate) fn side_at(&self, index: usize) -> *const u8 {
+    pub(super) fn side_at(&self, index: usize) -> *const u8 {
         self.side.at(self.side_row(index))
     }
 
     /// A fresh side row for a row whose link is `SIDE`.
-    pub(crate) fn new_side(&mut self, index: usize) -> Result<*mut u8> {
+    pub(super) fn new_side(&mut self, index: usize) -> Result<*mut u8> {
         self.side.reserve(1)?;
         let id = self.side.take();
         self.set_side_row(index, id);
@@ -255,32 +311,36 @@ impl Table {
     }
 
     /// One of the frame numbers at `ids`.
+    ///
+    /// # Safety
+    /// More than `j` frame numbers stand there.
     #[inline]
-    pub(crate) fn id(ids: *const u8, j: usize) -> u32 {
-        // SAFETY: callers pass the frame numbers inside a record or side row, of which there are more than `j`.
+    pub(super) unsafe fn id(ids: *const u8, j: usize) -> u32 {
+        // SAFETY: the caller's promise.
         unsafe { ids.cast::<u32>().add(j).read_unaligned() }
     }
 
     /// Where the row's `obs_next` of the `obs` leaf `twin` stands: its bytes, or its frame numbers. None: it has none.
     #[inline]
-    pub(crate) fn next_of(&self, ring: &Ring, index: usize, twin: usize) -> Option<*const u8> {
+    pub(super) fn next_of(&self, ring: &Ring, index: usize, twin: usize) -> Option<*const u8> {
         let place = self.layout.places[self.layout.obs[twin]];
         match self.byte(index, LINK) {
             link::NEXT => Some(self.own(ring.after(index), place)),
             link::SIDE => Some(self.side_of(index, twin)),
+            _ if ring.seq(index).is_some() => Some(self.own(index, place)),
             _ => None,
         }
     }
 
     /// Where a row whose link is `SIDE` has the bytes (or frame numbers) of the twin.
     #[inline]
-    pub(crate) fn side_of(&self, index: usize, twin: usize) -> *const u8 {
+    pub(super) fn side_of(&self, index: usize, twin: usize) -> *const u8 {
         self.in_side(self.side_row(index), twin, self.layout.places[self.layout.obs[twin]])
     }
 
     /// Where the bytes (or frame numbers) of a leaf stand in its own row.
     #[inline]
-    pub(crate) fn own(&self, index: usize, place: Place) -> *const u8 {
+    pub(super) fn own(&self, index: usize, place: Place) -> *const u8 {
         match place {
             Place::Record { offset } | Place::Frames { offset, .. } => self.record(index).wrapping_add(offset),
             Place::Column { column } => self.cell(column, index),
@@ -304,7 +364,7 @@ impl Table {
     ///
     /// # Safety
     /// Each source, one for each leaf, is readable for row `k`.
-    pub unsafe fn write(&mut self, ring: &Ring, r: usize, sources: &[Source], k: usize, flags: (bool, bool)) {
+    pub(super) unsafe fn write(&mut self, ring: &Ring, r: usize, sources: &[Source], k: usize, ending: Ending) {
         let index = ring.offset + ring.cursor;
         let before = (ring.len > 0 && ring.capacity > 1).then(|| ring.newest_slot());
         // SAFETY: the caller promises the sources; every target is inside this table.
@@ -317,9 +377,13 @@ impl Table {
             if framed {
                 self.write_frames(ring, r, index, before, linked, sources, k);
             }
-            if let (true, Some(previous)) = (linked, before) {
-                self.side.put(self.side_row(previous));
-                self.set_byte(previous, LINK, link::NEXT);
+            match before {
+                Some(previous) if linked => {
+                    self.side.put(self.side_row(previous));
+                    self.set_byte(previous, LINK, link::NEXT);
+                }
+                Some(previous) if self.goes_on_unseen(previous) => self.set_byte(previous, LINK, link::NEXT),
+                _ => {}
             }
             let record = self.record(index);
             for ((place, &bytes), source) in self.layout.places.iter().zip(&self.layout.nbytes).zip(sources) {
@@ -330,16 +394,128 @@ impl Table {
                 };
                 put(source.row(k), target, bytes);
             }
-            let link = if self.layout.linked() { link::SIDE } else { link::NONE };
-            self.set_flags(index, flags, link);
-            if self.layout.linked() {
+            let sided = self.takes_side(sources, k, ending);
+            self.set_flags(index, (ending.terminated, ending.truncated), if sided { link::SIDE } else { link::NONE });
+            if sided {
                 self.write_side(r, index, sources, k);
             }
         }
     }
 
+    /// Whether a row's `obs_next` was not kept, and is the next row's `obs` as soon as there is one.
+    fn goes_on_unseen(&self, index: usize) -> bool {
+        self.layout.linked() && self.byte(index, LINK) == link::NONE && !self.flag(index, DONE)
+    }
+
+    /// Whether a row begins with a side row.
+    fn takes_side(&self, sources: &[Source], k: usize, ending: Ending) -> bool {
+        let layout = &self.layout;
+        layout.linked()
+            && ((ending.done() && ending.known) || !layout.ends_only)
+            && layout.next.iter().all(|&next| !sources[next].row(k).is_null())
+    }
+
+    /// What rows take of the stores that grow when they are written one after the other to an empty ring, and a little more.
+    ///
+    /// # Safety
+    /// Each source, one for each leaf, is readable for `rows`.
+    pub(super) unsafe fn room(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        sources: &[Source],
+        ending: impl Fn(usize) -> Ending,
+    ) -> Room {
+        let layout = &self.layout;
+        let mut room = Room { sides: 1, frames: vec![0; layout.frames.len()] };
+        for place in &layout.places {
+            if let Place::Frames { store, stack, .. } = *place {
+                room.frames[store] += 2 * stack as u32;
+            }
+        }
+        let mut before: Option<(usize, bool)> = None;
+        for k in rows {
+            let at = |leaf: usize, k: usize| sources[leaf].row(k);
+            let same = |p: usize| {
+                let mut twins = layout.obs.iter().zip(&layout.next);
+                // SAFETY: the caller promises both rows of the sources.
+                twins.all(|(&obs, &next)| unsafe { same_bytes(at(next, p), at(obs, k), layout.nbytes[obs]) })
+            };
+            let linked = before.is_some_and(|(p, sided)| sided && same(p));
+            let sided = self.takes_side(sources, k, ending(k));
+            room.sides = room.sides + usize::from(sided) - usize::from(linked);
+            for (twin, &obs) in layout.obs.iter().enumerate() {
+                let Place::Frames { store, stack, .. } = layout.places[obs] else { continue };
+                let frame = layout.frames[store];
+                // SAFETY: as above.
+                unsafe {
+                    if !linked {
+                        let known = before.map_or(std::ptr::null(), |(p, _)| at(obs, p));
+                        room.frames[store] += fresh_frames(at(obs, k), known, stack, frame);
+                    }
+                    if sided {
+                        room.frames[store] += fresh_frames(at(layout.next[twin], k), at(obs, k), stack, frame);
+                    }
+                }
+            }
+            before = Some((k, sided));
+        }
+        room
+    }
+
+    /// Makes sure that what `room` says for each ring is there.
+    ///
+    /// # Errors
+    /// When there is no more room; no row is changed then.
+    pub(super) fn reserve_room(&mut self, rooms: &[Room]) -> Result<()> {
+        if self.layout.linked() {
+            self.side.reserve(rooms.iter().map(|room| room.sides).sum())?;
+        }
+        for (stores, room) in self.frames.iter_mut().zip(rooms) {
+            for (store, &frames) in stores.iter_mut().zip(&room.frames) {
+                store.reserve(frames)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies of those of the sources' rows that stand in this table, where a row being written could change them on the way.
+    ///
+    /// # Safety
+    /// Each source, one for each leaf, is readable for `rows` rows.
+    pub(super) unsafe fn apart(&self, sources: &[Source], rows: usize) -> Option<Apart> {
+        let inside = |leaf: &usize| self.overlaps(sources[*leaf], self.layout.nbytes[*leaf], rows);
+        let mut leaves = (0..sources.len()).filter(inside).peekable();
+        leaves.peek()?;
+        let mut apart = Apart { sources: sources.to_vec(), kept: Vec::new() };
+        for leaf in leaves {
+            let bytes = self.layout.nbytes[leaf];
+            let mut kept = vec![0_u8; bytes * rows];
+            for (k, row) in kept.chunks_exact_mut(bytes).enumerate() {
+                // SAFETY: the caller promises the source; `row` has room for a row of it.
+                unsafe { memory::copy(sources[leaf].row(k), row.as_mut_ptr(), bytes) };
+            }
+            apart.sources[leaf] = Source { ptr: kept.as_ptr(), stride: bytes as isize };
+            apart.kept.push(kept);
+        }
+        Some(apart)
+    }
+
+    /// Whether rows of `bytes` share memory with the columns that others may look at.
+    fn overlaps(&self, source: Source, bytes: usize, rows: usize) -> bool {
+        if source.ptr.is_null() || bytes == 0 || rows == 0 {
+            return false;
+        }
+        let (one, other) = (source.ptr.addr(), source.row(rows - 1).addr());
+        let (low, high) = (one.min(other), one.max(other) + bytes);
+        let shares = |region: &Region| {
+            let start = region.base().addr();
+            low < start + region.len() && start < high
+        };
+        shares(&self.records) || self.columns.iter().any(|column| shares(column))
+    }
+
     /// Lets go of the side rows and frames of all live rows of a ring, whose rows are then zero or stale.
-    pub(crate) fn clear(&mut self, ring: &Ring, r: usize) {
+    pub(super) fn clear(&mut self, ring: &Ring, r: usize) {
         for seq in ring.oldest()..ring.head {
             let index = ring.index(seq);
             if self.byte(index, LINK) == link::SIDE {
@@ -352,7 +528,7 @@ impl Table {
         }
     }
 
-    pub(crate) fn set_episode(&mut self, index: usize, number: u32) {
+    pub(super) fn set_episode(&mut self, index: usize, number: u32) {
         assert!(index < self.total, "invariant: a row inside the table");
         // SAFETY: a record starts with the aligned header.
         unsafe { self.record(index).add(EPISODE).cast::<u32>().write(number) }
@@ -405,7 +581,8 @@ impl Table {
                 let ids = self.record(oldest).wrapping_add(offset);
                 let store = &mut self.frames[r][store];
                 let tail = store.tail();
-                let lowest = (0..stack).map(|j| Self::id(ids, j).wrapping_sub(tail)).min().unwrap_or(0);
+                // SAFETY: the record of a row of the table holds `stack` numbers of this leaf.
+                let lowest = (0..stack).map(|j| unsafe { Self::id(ids, j) }.wrapping_sub(tail)).min().unwrap_or(0);
                 store.release(tail.wrapping_add(lowest));
             }
         }
@@ -464,6 +641,46 @@ impl Table {
         }
         self.set_side_row(index, id);
     }
+}
+
+/// What rows take of the stores that grow.
+#[derive(Debug)]
+pub(super) struct Room {
+    sides: usize,
+    frames: Vec<u32>,
+}
+
+/// Sources, and the copies that some of them read.
+#[derive(Debug)]
+pub(super) struct Apart {
+    pub(super) sources: Vec<Source>,
+    kept: Vec<Vec<u8>>,
+}
+
+/// Whether both are there and the same.
+///
+/// # Safety
+/// Each is null or readable for `bytes`.
+unsafe fn same_bytes(a: *const u8, b: *const u8, bytes: usize) -> bool {
+    // SAFETY: the caller's promise.
+    !a.is_null() && !b.is_null() && unsafe { memory::equal(a, b, bytes) }
+}
+
+/// How many frames of a stack [`intern`] keeps, at the most, if `known` is the stack before it.
+///
+/// # Safety
+/// Both are null or readable for `stack` frames of `frame` bytes.
+unsafe fn fresh_frames(new: *const u8, known: *const u8, stack: usize, frame: usize) -> u32 {
+    if new.is_null() {
+        return 1;
+    }
+    let at = |base: *const u8, j: usize| if base.is_null() { base } else { base.wrapping_add(j * frame) };
+    // SAFETY: the caller's promise.
+    let same = |a, b| unsafe { same_bytes(a, b, frame) };
+    let shared = |j: &usize| {
+        (*j + 1 < stack && same(at(new, *j), at(known, *j + 1))) || (*j > 0 && same(at(new, *j), at(new, *j - 1)))
+    };
+    (0..stack).filter(|j| !shared(j)).count() as u32
 }
 
 /// The frames that the stack being written may share.

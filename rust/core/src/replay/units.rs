@@ -11,12 +11,18 @@ use crate::rng::Stream;
 #[derive(Clone, Copy, Debug)]
 pub struct Units<'a> {
     /// Which rows are where.
-    pub rings: &'a Rings,
+    rings: &'a Rings,
     /// Their bytes.
-    pub table: &'a Table,
+    table: &'a Table,
 }
 
-impl Units<'_> {
+impl<'a> Units<'a> {
+    /// Looks at the rows of `rings`, for which `table` was made.
+    pub(super) fn new(rings: &'a Rings, table: &'a Table) -> Self {
+        table.check_rings(rings);
+        Self { rings, table }
+    }
+
     /// The sequence number of a row and the last one of its episode; None where no row is.
     fn ahead(&self, index: usize) -> Option<(u64, u64)> {
         let ring = self.rings.ring_of(index);

@@ -7,15 +7,16 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rlfast_core::error::Result;
-use rlfast_core::memory::Region;
-use rlfast_core::replay::layout::{Layout, Place};
+use rlfast_core::memory::{Region, Storage};
+use rlfast_core::replay::gather::{Output, What};
+use rlfast_core::replay::layout::Layout;
 
 use super::{Replay, State, find};
 use crate::array::{self, RegionKeeper, integers, vector};
 use crate::columns::Columns;
 use crate::error::IntoPython as _;
 use crate::index::{Memory, remembering};
-use crate::taking::{Filled, Pair, Plan, around, single};
+use crate::taking::{Filled, Pair, Plan, around};
 
 /// What is asked for of rows.
 #[derive(Clone, Copy, Default)]
@@ -127,28 +128,6 @@ impl Replay {
             }
         }
     }
-
-    /// All rows of a column that is not stored as such; None if the columns are not `columns` any more.
-    fn copied<'py>(
-        &self,
-        py: Python<'py>,
-        columns: &Arc<Columns>,
-        plan: Plan,
-        total: usize,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let index: Vec<i64> = (0..total as i64).collect();
-        let room = plan.room(py, columns, total, &[total as npy_intp], &[], None)?;
-        let gather = |state: &mut State| {
-            if !state.has(columns) {
-                return Ok(false);
-            }
-            // SAFETY: rows of the table, and room for all of them.
-            unsafe { state.engine().reader()?.gather(&index, &room.outputs) };
-            Ok(true)
-        };
-        let done = self.state.over(py, room.bytes, gather).python()?;
-        Ok(if done { room.filled(Arc::new(plan)).single() } else { None })
-    }
 }
 
 fn look(
@@ -174,12 +153,12 @@ fn look(
     Ok(Looked::Ready(Ready { columns, plan, pairs, at: Some(state.writes()) }))
 }
 
-/// A column.
-enum Column {
-    /// Stored as such: its memory, where it begins there, and the bytes from one row to the next.
-    Stored { region: Arc<Region>, offset: usize, stride: usize },
-    /// Put together when it is read.
-    Composed(Plan),
+/// A column: its memory, where it begins there, the bytes from one row to the next, and whether the rows are stored there.
+struct Place {
+    region: Arc<Region>,
+    offset: usize,
+    stride: usize,
+    stored: bool,
 }
 
 #[pymethods]
@@ -236,19 +215,15 @@ impl Replay {
             let at = find(&columns, path)?;
             let look = |state: &mut State| {
                 state.engine().reader()?;
-                Ok(state.has(&columns).then(|| (state.engine().rings().total(), place(state, at))))
+                Ok(if state.has(&columns) { Some((state.engine().rings().total(), place(state, at)?)) } else { None })
             };
-            let Some((total, place)) = self.state.with(py, look).python()? else { continue };
-            match place {
-                Column::Stored { region, offset, stride } => break (columns, at, total, (region, offset, stride)),
-                Column::Composed(plan) => match self.copied(py, &columns, plan, total)? {
-                    Some(copy) => return Ok(copy),
-                    None => continue,
-                },
+            let bytes = columns.columns[at].leaf.nbytes() * self.__len__(py); // what there is to copy, if it is not stored as such
+            if let Some((total, place)) = self.state.over(py, bytes, look).python()? {
+                break (columns, at, total, place);
             }
         };
         let column = &columns.columns[at];
-        let (region, offset, stride) = place;
+        let Place { region, offset, stride, stored } = place;
         let mut dims = vec![total as npy_intp];
         dims.extend(column.leaf.shape.iter().map(|&n| n as npy_intp));
         let mut strides = vec![column.leaf.itemsize as npy_intp; dims.len()];
@@ -256,7 +231,7 @@ impl Replay {
             strides[axis] = strides[axis + 1] * dims[axis + 1];
         }
         strides[0] = stride as npy_intp;
-        let writable = !matches!(column.leaf.root(), "obs" | "terminated" | "truncated" | "done");
+        let writable = stored && !matches!(column.leaf.root(), "obs" | "terminated" | "truncated" | "done");
         let data = region.at(offset);
         let keeper = Bound::new(py, RegionKeeper::new(region))?.into_any();
         array::over(column.descr.bind(py), &mut dims, Some(&mut strides), data, writable, keeper)
@@ -278,16 +253,22 @@ impl Replay {
     }
 }
 
-/// Where the column with this number is.
-fn place(state: &State, at: usize) -> Column {
-    let table = state.engine().table().expect("invariant: columns are laid out");
-    match table.layout.places[at] {
-        Place::Record { offset } => {
-            Column::Stored { region: table.records.clone(), offset, stride: table.layout.stride }
-        }
-        Place::Column { column } => {
-            Column::Stored { region: table.columns[column].clone(), offset: 0, stride: table.layout.columns[column] }
-        }
-        Place::Frames { .. } | Place::Next { .. } => Column::Composed(single(at, &table.layout)),
+/// Where the column with this number is. One that is not stored as such is put together, in memory of its own: what live rows have
+/// of it, and zeros in the other rows, which take no memory.
+fn place(state: &State, leaf: usize) -> Result<Place> {
+    let engine = state.engine();
+    let table = engine.table().expect("invariant: columns are laid out");
+    if let Some((region, offset, stride)) = table.strided(leaf) {
+        return Ok(Place { region: region.clone(), offset, stride, stored: true });
     }
+    let (reader, what) = (engine.reader()?, What::Leaf(leaf));
+    let stride = table.layout().output_bytes(what, 1);
+    let region = Region::sparse(stride * engine.rings().total(), &Storage::Ram)?;
+    for slots in engine.rings().stretches() {
+        let index: Vec<i64> = slots.clone().map(|slot| slot as i64).collect();
+        let output = [Output { what, stack: 1, dst: region.at(slots.start * stride) }];
+        // SAFETY: the index names slots of live rows, for which the fresh region has room from the first of them on.
+        unsafe { reader.gather(&index, &output) };
+    }
+    Ok(Place { region, offset: 0, stride, stored: false })
 }

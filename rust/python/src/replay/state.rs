@@ -91,7 +91,7 @@ impl State {
     }
 
     /// Lays out the columns that `columns` has beyond `held`; None if the columns are not `held` any more.
-    pub fn define(&mut self, held: &Arc<Columns>, columns: Columns) -> Result<Option<Dropped>> {
+    pub fn define(&mut self, held: &Arc<Columns>, mut columns: Columns) -> Result<Option<Dropped>> {
         if !self.has(held) {
             return Ok(None);
         }
@@ -99,6 +99,7 @@ impl State {
         if !leaves.is_empty() {
             self.rows_mut().define(leaves)?;
         }
+        columns.look_at(&self.engine);
         Ok(Some(self.set_columns(columns)))
     }
 
@@ -133,7 +134,7 @@ impl State {
 
     /// The places of the columns.
     pub fn layout(&self) -> Result<&Layout> {
-        Ok(&self.engine.reader()?.table.layout)
+        Ok(self.engine.reader()?.layout())
     }
 
     /// `ring`, if it is there.

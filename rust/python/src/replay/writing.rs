@@ -37,13 +37,20 @@ impl State {
     }
 
     /// Puts whole columns in the place of all rows; None likewise.
-    fn load(&mut self, columns: &Arc<Columns>, rows: &Rows, sizes: &[usize], cursors: &[usize]) -> Result<Option<()>> {
+    fn load(
+        &mut self,
+        columns: &Arc<Columns>,
+        rows: &Rows,
+        known: Option<&[bool]>,
+        sizes: &[usize],
+        cursors: &[usize],
+    ) -> Result<Option<()>> {
         if !self.has(columns) {
             return Ok(None);
         }
         let flags = (&rows.terminated[..], &rows.truncated[..]);
         // SAFETY: as in `add`.
-        unsafe { self.rows_mut().load(&rows.sources, flags, sizes, cursors) }.map(Some)
+        unsafe { self.rows_mut().load(&rows.sources, flags, known, sizes, cursors) }.map(Some)
     }
 
     /// A row of ring 0.
@@ -194,18 +201,36 @@ impl Replay {
         self.state.with(py, |state| state.rows_mut().reset(ring, keep_statistics)).python()
     }
 
-    fn load(&self, py: Python<'_>, fields: &Bound<'_, PyDict>, sizes: Vec<usize>, cursors: Vec<usize>) -> PyResult<()> {
+    #[pyo3(signature = (fields, sizes, cursors, known = None))]
+    fn load(
+        &self,
+        py: Python<'_>,
+        fields: &Bound<'_, PyDict>,
+        sizes: Vec<usize>,
+        cursors: Vec<usize>,
+        known: Option<Vec<bool>>,
+    ) -> PyResult<()> {
         let (columns, total) = self.state.with(py, |state| (state.columns().clone(), state.engine().rings().total()));
         let mut rows = Rows::default();
         columns.find(py, fields, Some(total), &mut rows)?;
-        let load = |state: &mut State| state.load(&columns, &rows, &sizes, &cursors);
+        let load = |state: &mut State| state.load(&columns, &rows, known.as_deref(), &sizes, &cursors);
         self.state.over(py, total * columns.row_bytes(), load).python()?.map_or_else(changed, Ok)
+    }
+
+    fn keeps_next<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<bool>>> {
+        let (index, _) = integers(index)?;
+        let look = |state: &mut State| {
+            let engine = state.engine();
+            engine.rings().check(&index)?;
+            Ok(index.iter().map(|&i| engine.keeps_next(i as usize)).collect::<Vec<bool>>())
+        };
+        Ok(vector(py, &self.state.with(py, look).python()?))
     }
 
     fn running<'py>(&self, py: Python<'py>, ring: usize) -> PyResult<(Bound<'py, PyAny>, u64, usize)> {
         let running = |state: &mut State| {
             let engine = state.engine();
-            Ok((engine.running(ring)?.clone(), engine.rings()[ring].offset, engine.scalar_reward()))
+            Ok((engine.running(ring)?.clone(), engine.rings()[ring].offset(), engine.scalar_reward()))
         };
         let (running, offset, scalar) = self.state.with(py, running).python()?;
         let total = match &running.episode_return[..] {
@@ -230,7 +255,7 @@ impl Replay {
         };
         let set = |state: &mut State| {
             state.engine().running(ring)?;
-            let (offset, capacity) = (state.engine().rings()[ring].offset, state.engine().rings()[ring].capacity);
+            let (offset, capacity) = (state.engine().rings()[ring].offset(), state.engine().rings()[ring].capacity());
             if start < offset || start - offset >= capacity.max(1) {
                 return Err(Error::Value(format!("an episode of ring {ring} cannot start at row {start}")));
             }

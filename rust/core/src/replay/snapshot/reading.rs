@@ -9,7 +9,7 @@ use crate::error::{Error, Result, value_error};
 use crate::memory;
 use crate::replay::layout::{DONE, LINK, Layout, Leaf, Place, TERMINATED, TRUNCATED, link};
 use crate::replay::priorities::Priorities;
-use crate::replay::ring::{Episode, Ring, Running};
+use crate::replay::ring::{Episode, Running, Saved};
 use crate::replay::rings::Rings;
 use crate::replay::table::Table;
 use crate::replay::{Config, Replay, check_stack};
@@ -99,52 +99,24 @@ fn read_stream(fields: &mut Fields) -> Result<Stream> {
 fn read_rings(fields: &mut Fields, capacities: &[usize]) -> Result<Rings> {
     let mut rings = Rings::new(capacities)?;
     for r in 0..capacities.len() {
-        let ring = &mut rings[r];
-        ring.head = fields.u64()?;
-        ring.cursor = fields.u64()? as usize;
-        ring.len = fields.u64()? as usize;
-        ring.first_episode = fields.u64()? as u32;
-        let fits = ring.len <= ring.capacity
-            && ring.cursor < ring.capacity.max(1)
-            && ring.head >= ring.len as u64
-            && (ring.capacity == 0 || ring.head % ring.capacity as u64 == ring.cursor as u64);
-        if !fits {
-            return value_error!("the snapshot is damaged: ring {r} contradicts itself");
-        }
+        let (head, cursor, len, first_episode) = (fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()? as u32);
         let count = fields.count(24)?;
         let mut episodes = VecDeque::with_capacity(count);
         for _ in 0..count {
             let (start, last, done) = (fields.u64()?, fields.u64()?, fields.u64()? == 1);
             episodes.push_back(Episode { start, last, done });
         }
-        ring.episodes = episodes;
-        check_episodes(ring)?;
         let agents = fields.count(8)?;
         let episode_return = (0..agents).map(|_| fields.f64()).collect::<Result<_>>()?;
-        ring.running = Running { episode_return, length: fields.u64()?, start: fields.u64()? as usize };
-        if ring.running.start >= ring.capacity.max(1) {
-            return value_error!("the snapshot is damaged: ring {r} contradicts itself");
+        let running = Running { episode_return, length: fields.u64()?, start: fields.u64()? as usize };
+        let saved = Saved { head, cursor, len, first_episode, episodes, running };
+        match rings[r].restored(saved) {
+            Ok(ring) => *rings.ring_mut(r) = ring,
+            Err(what) => return value_error!("the snapshot is damaged: ring {r}: {what}"),
         }
     }
     fields.end()?;
     Ok(rings)
-}
-
-/// Episodes follow one another without a gap, from the oldest row to the newest.
-fn check_episodes(ring: &Ring) -> Result<()> {
-    let mut next = None;
-    for (k, e) in ring.episodes.iter().enumerate() {
-        let whole = e.start <= e.last && next.is_none_or(|n| n == e.start) && (e.done || k + 1 == ring.episodes.len());
-        if !whole {
-            return value_error!("the snapshot is damaged: its episodes do not follow one another");
-        }
-        next = Some(e.last + 1);
-    }
-    let covers = match ring.episodes.front() {
-        None => ring.len == 0,
-        Some(first) => first.start <= ring.oldest() && first.last >= ring.oldest() && next == Some(ring.head),
-    };
-    if covers { Ok(()) } else { value_error!("the snapshot is damaged: its episodes do not cover its rows") }
 }
 
 /// The columns of the first row, and those that came later.
@@ -240,7 +212,8 @@ fn check_row(table: &Table, rings: &Rings, r: usize, index: usize) -> Result<()>
     };
     let known = |ids: *const u8, store: usize, stack: usize| {
         let store = &table.frames[r][store];
-        (0..stack).all(|j| Table::id(ids, j).wrapping_sub(store.tail()) < store.count())
+        // SAFETY: the numbers of a leaf in the record of a row of the table, or in its side row.
+        (0..stack).all(|j| unsafe { Table::id(ids, j) }.wrapping_sub(store.tail()) < store.count())
     };
     let frames = (0..table.layout.obs.len()).all(|twin| {
         let place = table.layout.places[table.layout.obs[twin]];

@@ -1,0 +1,242 @@
+"""How one leaf of a row becomes what its column holds.
+
+What means the same is taken as it is; what is odd but has one meaning is taken, and a buffer says so once; what would
+cut a number, or has no meaning, is refused.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast.data._values import is_tensor, object_array
+from rlfast.data.batch import Batch
+
+Path: TypeAlias = tuple[str, ...]
+OBJECT = np.dtype(object)
+FLAGS: tuple[Path, ...] = (("terminated",), ("truncated",))
+_COUNTED = ("rew", "terminated", "truncated")
+"""What each row has one of, so that fewer than there are rows is a mistake."""
+STRICT = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
+"""Groups in which None is no number; elsewhere it is NaN among floats."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one row of a leaf is."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+class Oddities:
+    """Says what is odd about the rows of a buffer, each kind once for a field."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[Path, str]] = set()
+
+    def tell(self, path: Path, kind: str, text: str) -> None:
+        """Warns, unless it was told before."""
+        if (path, kind) not in self._told:
+            self._told.add((path, kind))
+            warnings.warn(f"{spell(path)} {text}", stacklevel=2)
+
+
+def spell(path: Path) -> str:
+    """The path as it is written in Python: ``obs.agent.position``."""
+    return ".".join(path)
+
+
+def fit(value: Any, column: Column, path: Path, rows: int | None, oddities: Oddities) -> NDArray[Any]:
+    """The value as the column holds it: one row, or ``rows`` of them along a new first axis.
+
+    :raises TypeError: a dtype that would lose information.
+    :raises ValueError: a shape that is neither the column's nor spread over it.
+    """
+    if column.dtype == OBJECT:
+        return _fit_objects(value, column, path, rows, oddities)
+    array = as_array(value)
+    array = _flags(array, path, oddities) if path in FLAGS else array
+    return plain(spread(convert(array, column.dtype, path, oddities), column, path, rows, oddities))
+
+
+def _fit_objects(value: Any, column: Column, path: Path, rows: int | None, oddities: Oddities) -> NDArray[Any]:
+    if isinstance(value, Batch):
+        one_each = rows is not None and value and len(value) == rows
+        array = object_array([value[k] for k in range(len(value))]) if one_each else _alone(value)
+    else:
+        array = as_array(value)
+    whole = array.shape if rows is None else array.shape[1:]
+    if not column.shape and whole:  # an array is an object like any other
+        array = _alone(value) if rows is None else object_array(list(array))
+    array = array.astype(OBJECT)  # a copy: it may be a view of the column that it goes to
+    return plain(spread(array, column, path, rows, oddities))
+
+
+def spread(array: NDArray[Any], column: Column, path: Path, rows: int | None, oddities: Oddities) -> NDArray[Any]:
+    """The array in the column's shape: axes of length one are no difference, and NumPy's broadcasting is taken."""
+    target = column.shape if rows is None else (rows, *column.shape)
+    if array.shape == target:
+        return array
+    if rows is None or (array.ndim and len(array) == rows):
+        given = array.shape if rows is None else array.shape[1:]
+        if _squeezed(given) == _squeezed(column.shape):
+            return array.reshape(target)
+    row_short = rows is not None and array.ndim > 0 and len(array) != rows and path[0] in _COUNTED
+    try:
+        result = np.broadcast_to(array, target) if not row_short else None
+    except ValueError:
+        result = None
+    if result is None:
+        raise ValueError(_misfit(array, column, path, rows))
+    if array.ndim or column.shape:  # one number for all rows needs no word
+        oddities.tell(
+            path, "spread", f"came in shape {array.shape} where {target} is stored: it is repeated to fill that"
+        )
+    return result
+
+
+def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(length for length in shape if length != 1)
+
+
+def _misfit(array: NDArray[Any], column: Column, path: Path, rows: int | None) -> str:
+    if rows is not None and (array.ndim == 0 or len(array) != rows):
+        return f"{spell(path)} has shape {array.shape}, but its first axis must have one row for each buffer id: {rows}"
+    shape = array.shape if rows is None else array.shape[1:]
+    if path in FLAGS:
+        return f"{spell(path)} must be one flag for each row, got rows of shape {shape}"
+    return f"{spell(path)} has rows of shape {shape}, but its column has {column.shape}, the shape of the first row"
+
+
+def _flags(array: NDArray[Any], path: Path, oddities: Oddities) -> NDArray[Any]:
+    """Truth values, as Python has them; NaN is none."""
+    if array.dtype == np.bool_ or array.dtype.kind not in "iuf" or np.isnan(array).any():
+        return array
+    flags: NDArray[np.bool_] = array != 0
+    if not np.array_equal(flags, array):
+        oddities.tell(path, "flag", "is a flag, but came as a number that is neither 0 nor 1: all but 0 counts as True")
+    return flags
+
+
+def infer(value: Any, path: Path, rows: int | None) -> Column:
+    """The column that a first value makes."""
+    if isinstance(value, Batch):
+        return Column(OBJECT, ())
+    array = as_array(value)
+    shape = array.shape if rows is None else array.shape[1:]
+    if path in FLAGS or path == ("rew",):
+        if array.dtype == OBJECT:
+            raise TypeError(f"{spell(path)} must be a number for each row, got {_example(array)!r}")
+        return Column(np.dtype(np.bool_), ()) if path in FLAGS else Column(np.dtype(np.float64), shape)
+    return Column(array.dtype, shape)
+
+
+def as_array(value: Any) -> NDArray[Any]:
+    """Numbers as they are, in native byte order; everything else as an object array (a lone object has no axes)."""
+    if not isinstance(value, np.ndarray):
+        if is_tensor(value):
+            value = value.detach().cpu().numpy()
+        elif isinstance(value, (list, tuple)):
+            value = _from_sequence(value)
+        else:
+            value = np.asarray(value) if isinstance(value, (bool, int, float, complex, np.generic)) else _alone(value)
+    if value.dtype.kind not in "biufcO":
+        value = value.astype(object)
+    array: NDArray[Any] = value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
+    return array
+
+
+def plain(array: NDArray[Any]) -> NDArray[Any]:
+    """The same values as the engine reads them: of NumPy's own class, in C order without gaps, aligned."""
+    return np.require(array, None, ("C", "A", "E"))
+
+
+def _alone(value: Any) -> NDArray[Any]:
+    result = np.empty((), object)
+    result[()] = value
+    return result
+
+
+def _from_sequence(values: list[Any] | tuple[Any, ...]) -> NDArray[Any]:
+    if values and all(map(is_tensor, values)):
+        return np.stack([value.detach().cpu().numpy() for value in values])
+    try:
+        return np.asarray(values)
+    except ValueError:  # ragged: rows of different lengths
+        return object_array(values)
+
+
+def convert(array: NDArray[Any], dtype: np.dtype[Any], path: Path, oddities: Oddities | None = None) -> NDArray[Any]:
+    """The array in a column's dtype.
+
+    :raises TypeError: where a value would not survive.
+    """
+    if array.dtype == OBJECT:
+        array = _numbers(array, dtype, path, oddities or Oddities())
+    if array.dtype == dtype:
+        return array
+    if _is_safe(array.dtype, dtype):
+        return array.astype(dtype)
+    part = array.real if array.dtype.kind == "c" != dtype.kind else array
+    with np.errstate(all="ignore"):
+        result = part.astype(dtype)
+        kept = _rounded_only(part, result) if _is_rounding(part.dtype, dtype) else _unchanged(part, result)
+        kept = kept & (array.imag == 0) if part is not array else kept
+    if not np.all(kept):
+        place = tuple(int(axis) for axis in np.argwhere(~np.atleast_1d(kept))[0])
+        raise TypeError(
+            f"{spell(path)} got {array.dtype}, but its column holds {dtype} (from the first row), and "
+            f"{np.atleast_1d(array)[place]} at {place} would become {np.atleast_1d(result)[place]}. "
+            f"Give {dtype} values, or make the first row {array.dtype}."
+        )
+    return result
+
+
+def _numbers(array: NDArray[Any], dtype: np.dtype[Any], path: Path, oddities: Oddities) -> NDArray[Any]:
+    """Numbers that came as objects; None among them is NaN where a float may be missing."""
+    items = array.reshape(-1).tolist()
+    missing = [item is None for item in items]
+    if any(missing) and dtype.kind == "f" and path[0] not in STRICT:
+        oddities.tell(path, "none", "came as None where floats are stored: it is kept as NaN")
+        items = [np.nan if item is None else item for item in items]
+    try:
+        result = np.array(items).reshape(array.shape)
+    except ValueError:
+        result = array
+    if result.dtype.kind not in "biufc":
+        raise TypeError(
+            f"{spell(path)} got an object ({_example(array)!r}), but its column holds {dtype}, as earlier rows gave "
+            "numbers. Give numbers, or put objects under a key of their own."
+        )
+    return result
+
+
+def _is_safe(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """NumPy's rule, but for long integers: as floats they may lose their last digits."""
+    long = given.kind in "iu" and given.itemsize == 8
+    return np.can_cast(given, wanted, "safe") and not (long and wanted.kind in "fc")
+
+
+def _is_rounding(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    return given.kind + wanted.kind in ("ff", "fc", "cc")
+
+
+def _rounded_only(array: NDArray[Any], result: NDArray[Any]) -> NDArray[np.bool_]:
+    kept: NDArray[np.bool_] = np.isfinite(result) | ~np.isfinite(array)
+    return kept
+
+
+def _unchanged(array: NDArray[Any], result: NDArray[Any]) -> NDArray[np.bool_]:
+    kept: NDArray[np.bool_] = result.astype(array.dtype) == array
+    if array.dtype.kind in "iu" and result.dtype.kind in "iu":
+        kept = kept & ((array < 0) == (result < 0))  # the sign bit survives the way there and back
+    return kept
+
+
+def _example(array: NDArray[Any]) -> Any:
+    return array.reshape(-1)[0] if array.size else None

@@ -1,0 +1,106 @@
+//! Chunks of one size for stores that grow: mapped several at a time, and ever more, as a system maps only so many pieces.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::memory::{Region, Storage};
+
+/// In memory a chunk costs nothing until it is written, so these many are mapped at once from the start.
+const AHEAD: usize = 16;
+/// Bytes that are mapped at once, at the most, unless [`AHEAD`] chunks are more.
+const LARGEST: usize = 64 << 20;
+
+/// Part of a slab.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    slab: Arc<Region>,
+    offset: usize,
+}
+
+impl Chunk {
+    /// The address of a byte of the chunk.
+    #[inline]
+    pub fn at(&self, offset: usize) -> *mut u8 {
+        self.slab.at(self.offset + offset)
+    }
+}
+
+/// Where chunks come from.
+#[derive(Debug)]
+pub(crate) struct Slabs {
+    bytes: usize,
+    huge: bool,
+    mapped: usize,
+    storage: Storage,
+}
+
+impl Slabs {
+    /// Chunks of `bytes`; on huge pages if most of them will be written.
+    pub fn new(bytes: usize, huge: bool, storage: Storage) -> Self {
+        Self { bytes, huge, mapped: 0, storage }
+    }
+
+    /// Bytes of a chunk.
+    pub fn chunk_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether a chunk takes room before it is written.
+    pub fn is_on_disk(&self) -> bool {
+        !matches!(self.storage, Storage::Ram)
+    }
+
+    /// Chunks mapped so far.
+    pub fn mapped(&self) -> usize {
+        self.mapped
+    }
+
+    /// Maps at least one chunk more. On disk room is taken at once, so there each slab is half of what is there already.
+    ///
+    /// # Errors
+    /// When the system has no more room; nothing is changed then.
+    pub fn map(&mut self) -> Result<impl DoubleEndedIterator<Item = Chunk> + use<>> {
+        let least = if self.is_on_disk() { 1 } else { AHEAD };
+        let count = (self.mapped / 2).min(LARGEST / self.bytes).max(least);
+        let map = if self.huge { Region::zeroed } else { Region::sparse };
+        let slab = map(self.bytes * count, &self.storage)?;
+        self.mapped += count;
+        let bytes = self.bytes;
+        Ok((0..count).map(move |k| Chunk { slab: slab.clone(), offset: k * bytes }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "miri has no files to map")]
+    fn chunks_on_disk_are_mapped_few_times_and_not_far_ahead() {
+        let folder = std::env::temp_dir().join(format!("rlfast-slabs-{}", std::process::id()));
+        let mut slabs = Slabs::new(64 << 10, false, Storage::file(&folder).unwrap());
+        let (mut maps, mut used) = (0, 0);
+        while used < 3000 {
+            used += slabs.map().unwrap().count();
+            maps += 1;
+        }
+        assert_eq!(used, slabs.mapped());
+        assert!(maps < 25, "{maps} mappings");
+        assert!(used <= 4000, "{used} chunks where 3000 were wanted");
+        std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn chunks_do_not_overlap() {
+        let mut slabs = Slabs::new(8, false, Storage::Ram);
+        let chunks: Vec<Chunk> = slabs.map().unwrap().chain(slabs.map().unwrap()).collect();
+        for (k, chunk) in chunks.iter().enumerate() {
+            // SAFETY: eight bytes of a chunk of ours.
+            unsafe { chunk.at(0).cast::<u64>().write(k as u64) };
+        }
+        for (k, chunk) in chunks.iter().enumerate() {
+            // SAFETY: as above.
+            assert_eq!(unsafe { chunk.at(0).cast::<u64>().read() }, k as u64);
+        }
+    }
+}
