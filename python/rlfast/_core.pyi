@@ -140,7 +140,7 @@ class Replay:
         before ``cursors[r]`` are live. ``define`` must have laid out the columns. Without ``save_obs_next``, ``known``
         says of which rows that end an episode ``obs_next`` is to be kept: default all."""
     def keeps_next(self, index: _Index) -> NDArray[np.bool_]:
-        """Whether each row keeps an ``obs_next`` of its own, and not the next row's ``obs`` or (at an end) its own."""
+        """Without ``save_obs_next``: whether each row ends an episode and it is kept what it led to."""
     def running(self, ring: int) -> tuple[NDArray[np.float64] | float, int, int]:
         """Return so far, length so far and start (global index) of the ring's running episode."""
     def set_running(self, ring: int, episode_return: NDArray[np.float64] | float, length: int, start: int) -> None: ...

@@ -143,6 +143,7 @@ def harm(chance, file):
 
 
 @pytest.mark.pitfall("D7")
+@pytest.mark.filterwarnings("ignore:.* is a flag, but came as a number", "ignore:.* it is repeated to fill that")
 @pytest.mark.parametrize("kind", [kind for kind in MAKE if kind not in ("n-step", "sequence", "hindsight")])
 def test_changed_hdf5(tmp_path, kind):
     h5py = pytest.importorskip("h5py")

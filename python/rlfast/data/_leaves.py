@@ -34,16 +34,30 @@ class Column:
 
 
 class Oddities:
-    """Says what is odd about the rows of a buffer, each kind once for a field."""
+    """Says what is odd about the rows of a buffer, each kind once for a field, and only of rows that are taken."""
 
     def __init__(self) -> None:
         self._told: set[tuple[Path, str]] = set()
+        self._noted: dict[tuple[Path, str], str] = {}
 
-    def tell(self, path: Path, kind: str, text: str) -> None:
-        """Warns, unless it was told before."""
-        if (path, kind) not in self._told:
-            self._told.add((path, kind))
-            warnings.warn(f"{spell(path)} {text}", stacklevel=2)
+    def __bool__(self) -> bool:
+        return bool(self._noted)
+
+    def note(self, path: Path, kind: str, text: str) -> None:
+        """Keeps what is to be said."""
+        self._noted.setdefault((path, kind), text)
+
+    def forget(self) -> None:
+        """Drops what was noted of rows that were refused."""
+        self._noted.clear()
+
+    def tell(self) -> None:
+        """Warns of what was noted, unless it was told before."""
+        while self._noted:
+            (path, kind), text = self._noted.popitem()
+            if (path, kind) not in self._told:
+                self._told.add((path, kind))
+                warnings.warn(f"{spell(path)} {text}", stacklevel=2)
 
 
 def spell(path: Path) -> str:
@@ -94,7 +108,7 @@ def spread(array: NDArray[Any], column: Column, path: Path, rows: int | None, od
     if result is None:
         raise ValueError(_misfit(array, column, path, rows))
     if array.ndim or column.shape:  # one number for all rows needs no word
-        oddities.tell(
+        oddities.note(
             path, "spread", f"came in shape {array.shape} where {target} is stored: it is repeated to fill that"
         )
     return result
@@ -119,7 +133,7 @@ def _flags(array: NDArray[Any], path: Path, oddities: Oddities) -> NDArray[Any]:
         return array
     flags: NDArray[np.bool_] = array != 0
     if not np.array_equal(flags, array):
-        oddities.tell(path, "flag", "is a flag, but came as a number that is neither 0 nor 1: all but 0 counts as True")
+        oddities.note(path, "flag", "is a flag, but came as a number that is neither 0 nor 1: all but 0 counts as True")
     return flags
 
 
@@ -202,7 +216,7 @@ def _numbers(array: NDArray[Any], dtype: np.dtype[Any], path: Path, oddities: Od
     items = array.reshape(-1).tolist()
     missing = [item is None for item in items]
     if any(missing) and dtype.kind == "f" and path[0] not in STRICT:
-        oddities.tell(path, "none", "came as None where floats are stored: it is kept as NaN")
+        oddities.note(path, "none", "came as None where floats are stored: it is kept as NaN")
         items = [np.nan if item is None else item for item in items]
     try:
         result = np.array(items).reshape(array.shape)

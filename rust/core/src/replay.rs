@@ -280,10 +280,15 @@ impl Replay {
         self.rings.ring_mut(r).clear(cursor);
     }
 
-    /// Whether a row keeps an `obs_next` of its own.
+    /// Whether it is kept what a row led to where `obs_next` is kept at the ends of episodes alone: in a side row, or as the
+    /// `obs` of the next episode's first row, if they are the same.
     #[must_use]
     pub fn keeps_next(&self, index: usize) -> bool {
-        self.table.as_ref().is_some_and(|table| table.byte(index, layout::LINK) == layout::link::SIDE)
+        self.table.as_ref().is_some_and(|table| match table.byte(index, layout::LINK) {
+            layout::link::SIDE => true,
+            layout::link::NEXT => table.flag(index, layout::DONE),
+            _ => false,
+        })
     }
 
     /// Replaces all rows by those of full-length columns, of which the `sizes[r]` before slot `cursors[r]` are live. Where

@@ -111,6 +111,7 @@ class WholeColumns:
         if not self.assigned:
             return
         arrays: Leaves = {}
+        oddities = self.schema.oddities
         for key, leaves in self.assigned.items():
             columns = {path: column for path, column in self.schema.columns().items() if path[0] == key}
             if {path: leaf.shape[1:] for path, leaf in leaves.items()} != {
@@ -120,8 +121,8 @@ class WholeColumns:
                     f"the {key} column was replaced through _meta by one of another structure: put the stored one, or "
                     "one like it, back before rows are added"
                 )
-            oddities = self.schema.oddities
             arrays |= {path: convert(leaf, columns[path].dtype, path, oddities) for path, leaf in leaves.items()}
+        oddities.tell()
         self.assigned.clear()
         self._count()
         self._write(arrays)

@@ -16,7 +16,7 @@ from rlfast.data.batch import Batch, wrap
 from rlfast.data.buffer._columns import WholeColumns
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._samplers import Prioritized
-from rlfast.data.schema import Leaves, Path, Schema, fit, flatten, nest
+from rlfast.data.schema import Leaves, Oddities, Path, Schema, fit, flatten, nest
 
 Index = NDArray[np.int64]
 Added = tuple[Index, NDArray[np.float64], Index, Index]
@@ -124,14 +124,15 @@ class Store(WholeColumns):
         given, _ = flatten({"obs": fields["obs_next"]}, [path for path in wanted if path in self.objects])
         if given.keys() != wanted.keys():
             return {}
-        oddities = self.schema.oddities
+        oddities = Oddities()
         try:
-            return {
+            last = {
                 ("obs_next", *path[1:]): fit(given[path], column, path, rows, oddities)
                 for path, column in wanted.items()
             }
         except (TypeError, ValueError):
             return {}
+        return {} if oddities else last
 
     def _keep_last(self, index: Index, leaves: Leaves, last: Leaves, known: NDArray[np.bool_] | None = None) -> None:
         """Notes, for object leaves, what rows that end an episode led to."""
