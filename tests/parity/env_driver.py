@@ -68,6 +68,13 @@ def plain(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
+def reset(envs, *args, **kwargs):
+    """What a reset gives, its infos as the list that they are in 1.0: later they are an array, as after a step."""
+    obs, infos = envs.reset(*args, **kwargs)
+    assert isinstance(infos, list if LIBRARY == "tianshou" else np.ndarray)
+    return plain((obs, list(infos)))
+
+
 def kind(call):
     """The kind of error, or what was given."""
     try:
@@ -78,10 +85,10 @@ def kind(call):
 
 def synchronous(shape):
     envs = env.DummyVectorEnv([lambda i=i: Counting(i, shape) for i in range(4)])
-    said = [len(envs), envs.env_num, envs.is_async, envs.wait_num, envs.is_closed, plain(envs.reset())]
+    said = [len(envs), envs.env_num, envs.is_async, envs.wait_num, envs.is_closed, reset(envs)]
     said += [plain(envs.step([1, 2, 3, 4])), plain(envs.step(np.array([4, 3]), id=[3, 1]))]
-    said += [plain(envs.reset(id=[2])), plain(envs.reset(1)), plain(envs.step([0], id=np.array([2])))]
-    said += [plain(envs.reset([3, 0])), plain(envs.render())]
+    said += [reset(envs, id=[2]), reset(envs, 1), plain(envs.step([0], id=np.array([2])))]
+    said += [reset(envs, [3, 0]), plain(envs.render())]
     said += [envs.get_env_attr("number"), envs.get_env_attr("count", [2, 0]), envs.get_env_attr("count", 1)]
     envs.set_env_attr("level", 7, id=[1, 3])
     envs.set_env_attr("seconds", 0.0)
@@ -99,14 +106,14 @@ def asynchronous():
     seconds = [0.3, 0.0, 0.6, 0.15]
     fns = [lambda i=i: Counting(i, seconds=seconds[i]) for i in range(4)]
     envs = env.SubprocVectorEnv(fns, wait_num=1, **({"num_workers": 4} if LIBRARY == "rlfast" else {}))
-    said = [envs.is_async, envs.wait_num, plain(envs.reset())]
+    said = [envs.is_async, envs.wait_num, reset(envs)]
     *answer, infos = envs.step([1, 2, 3, 4])
     while True:
         said.append([[info["env_id"] for info in infos], plain(answer), sorted(envs.waiting_id), sorted(envs.ready_id)])
         if not envs.waiting_id:
             break
         *answer, infos = envs.step(None)
-    said.append(plain(envs.reset([1, 2])))
+    said.append(reset(envs, [1, 2]))
     envs.close()
     return said
 

@@ -110,7 +110,7 @@ DIFFERENCES: dict[str, Callable[[str, str, Outcome, Outcome], bool]] = {
     "keys that are not strings in `update`": of("dict int keys"),
     "read-only arrays and arrays with negative strides in `to_torch`": of("reversed"),
     "order of fields after `cat`, `stack`": lambda kind, operation, _ours, _theirs: (
-        operation == "repr" and kind == "dicts nested keys"
+        operation == "repr" and kind in {"dicts keys", "dicts nested keys"}
     ),
     "reprs that name addresses": lambda _kind, operation, _ours, theirs: (
         operation == "repr" and " at 0x" in str(theirs)

@@ -12,6 +12,7 @@ _LIBRARIES = {
     "train": ("gymnasium", "matplotlib", "safetensors", "scipy", "tensorboard", "torch", "tqdm", "tyro"),
     "hdf5": ("h5py",),
     "video": ("moviepy", "pygame"),
+    "wandb": ("wandb",),
 }
 _EXTRA_OF = {library: extra for extra, libraries in _LIBRARIES.items() for library in libraries}
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlfast.utils.extras import needed_by
 from rlfast.utils.logger.base import BaseLogger, LogValue
 from rlfast.utils.logger.tensorboard import TensorboardLogger
 
@@ -37,6 +38,8 @@ class WandbLogger(BaseLogger):
     :param disable_stats: whether the load of the machine is left out.
     :param log_dir: where Weights & Biases keeps its files.
 
+    :raises ImportError: Weights & Biases is not installed.
+
     A run that the script has begun itself (``wandb.init``) is gone on with, and what describes runs is ignored.
     """
 
@@ -61,7 +64,8 @@ class WandbLogger(BaseLogger):
         log_dir: str | None = None,
     ) -> None:
         super().__init__(train_interval, test_interval, update_interval, info_interval)
-        import wandb
+        with needed_by("WandbLogger"):
+            import wandb
 
         self.save_interval = save_interval
         self.write_flush = write_flush

@@ -1,0 +1,1 @@
+"""What scripts for Tianshou take from its high-level interface without building an experiment: loggers by name."""

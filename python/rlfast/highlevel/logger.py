@@ -1,0 +1,136 @@
+"""Loggers made from the name of where figures go."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlfast.utils.extras import needed_by
+from rlfast.utils.logger import BaseLogger
+from rlfast.utils.string import ToStringMixin
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+    from rlfast.utils.logger.tensorboard import TensorboardLogger
+    from rlfast.utils.logger.wandb import WandbLogger
+
+TLogger = BaseLogger
+
+
+class LoggerFactory(ToStringMixin, ABC):
+    """Makes the logger of a run."""
+
+    @abstractmethod
+    def create_logger(
+        self, log_dir: str, experiment_name: str, run_id: str | None, config_dict: dict[str, Any] | None = None
+    ) -> TLogger:
+        """Makes the logger.
+
+        :param log_dir: the folder for files.
+        :param experiment_name: the run's name, which may be a path.
+        :param run_id: of a run that goes on, for loggers that know runs by such a name.
+        :param config_dict: what the run was started with.
+        """
+
+    def get_logger_class(self) -> type[TLogger]:
+        """Gives the class of the loggers that are made."""
+        raise NotImplementedError(f"{type(self).__name__} does not say of which class its loggers are")
+
+
+class LoggerFactoryDefault(LoggerFactory):
+    """Makes loggers for TensorBoard or for Weights & Biases. All that is given may be assigned to later.
+
+    :param logger_type: ``"tensorboard"``, or ``"wandb"``, which writes files for TensorBoard as well.
+    :param wandb_project: the project of Weights & Biases.
+    :param wand_entity: user or team there.
+    :param group: runs of one group are shown together there.
+    :param job_type: what the run is for, such as "train".
+    :param save_interval: epochs between two checkpoints, for Weights & Biases.
+    :raises ValueError: there is no such type; ``"wandb"`` comes without a project.
+    """
+
+    def __init__(
+        self,
+        logger_type: Literal["tensorboard", "wandb"] = "tensorboard",
+        wandb_project: str | None = None,
+        *,
+        wand_entity: str | None = None,
+        group: str | None = None,
+        job_type: str | None = None,
+        save_interval: int = 1,
+    ) -> None:
+        _check_type(logger_type)
+        if logger_type == "wandb" and wandb_project is None:
+            raise ValueError('logger_type="wandb" needs the name of a project: give wandb_project')
+        self.logger_type = logger_type
+        self.wandb_entity = wand_entity
+        self.wandb_project = wandb_project
+        self.group = group
+        self.job_type = job_type
+        self.save_interval = save_interval
+
+    def create_logger(
+        self, log_dir: str, experiment_name: str, run_id: str | None, config_dict: dict[str, Any] | None = None
+    ) -> TLogger:
+        """Makes the logger; for Weights & Biases the run begins, under ``experiment_name`` with ``__`` for each ``/``.
+
+        :param log_dir: the folder for files, which is made.
+        :param experiment_name: the run's name, which may be a path.
+        :param run_id: goes on with this run of Weights & Biases.
+        :param config_dict: shown with the run there.
+        :raises ImportError: the library of the logger is not installed.
+        :raises ValueError: there is no such ``logger_type``.
+        """
+        _check_type(self.logger_type)
+        with needed_by(f"logger_type={self.logger_type!r}"):
+            if self.logger_type == "tensorboard":
+                from rlfast.utils.logger.tensorboard import TensorboardLogger
+
+                return TensorboardLogger(self._writer(log_dir))
+            from rlfast.utils.logger.wandb import WandbLogger
+
+            # Weights & Biases takes a temporary folder for one that is not there
+            Path(log_dir).mkdir(parents=True, exist_ok=True)
+            logger = WandbLogger(
+                save_interval=self.save_interval,
+                name=experiment_name.replace(os.path.sep, "__"),
+                run_id=run_id,
+                config=config_dict,
+                entity=self.wandb_entity,
+                project=self.wandb_project,
+                group=self.group,
+                job_type=self.job_type,
+                log_dir=log_dir,
+            )
+            logger.load(self._writer(log_dir))
+            return logger
+
+    def get_logger_class(self) -> type[TensorboardLogger | WandbLogger]:
+        """Gives the class of the loggers that are made.
+
+        :raises ValueError: there is no such ``logger_type``.
+        """
+        _check_type(self.logger_type)
+        if self.logger_type == "tensorboard":
+            from rlfast.utils.logger.tensorboard import TensorboardLogger
+
+            return TensorboardLogger
+        from rlfast.utils.logger.wandb import WandbLogger
+
+        return WandbLogger
+
+    def _writer(self, log_dir: str) -> SummaryWriter:
+        from torch.utils.tensorboard import SummaryWriter
+
+        writer = SummaryWriter(log_dir)
+        told = {"log_dir": log_dir, "logger_type": self.logger_type, "wandb_project": self.wandb_project}
+        writer.add_text("args", str(told))
+        return writer
+
+
+def _check_type(logger_type: str) -> None:
+    if logger_type not in ("tensorboard", "wandb"):
+        raise ValueError(f'logger_type is {logger_type!r}, and there are "tensorboard" and "wandb"')
