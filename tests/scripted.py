@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 
 
 class Scripted(gym.Env[Any, Any]):

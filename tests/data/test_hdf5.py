@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rlfast.data import Batch
-from rlfast.data._plain_pickle import dumps, loads
 from rlfast.data.hdf5 import from_hdf5, require_h5py, to_hdf5
+from rlfast.data.safe_pickle import dumps, loads
 
 h5py = pytest.importorskip("h5py")
 TIANSHOU = os.environ.get("RLFAST_TIANSHOU_PYTHON")
@@ -253,7 +253,7 @@ def test_classes_can_be_renamed_and_rebuilt():
 
 def test_a_batch_in_a_pickle_gets_its_fields():
     data = pickle.dumps([Batch(a=[1, 2], b={"c": 3})])
-    (got,) = loads(data, {("rlfast.data.batch", "Batch"): Batch})
+    (got,) = loads(data, {("rlfast.data.batch.batch", "Batch"): Batch})
     assert plain(got) == plain(Batch(a=[1, 2], b={"c": 3}))
 
 

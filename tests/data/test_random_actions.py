@@ -5,7 +5,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from rlfast._core import integers_of_each
-from rlfast.data._random_actions import RandomActions
+from rlfast.data.random_actions import RandomActions
 from rlfast.env.nested import collate
 
 SIZES = [1, 2, 3, 18, 1000, 2**31 + 1, 2**32 - 1, 2**32, 2**40]

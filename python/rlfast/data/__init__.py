@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rlfast.utils.extras import MissingExtra, needed_by
 
 if TYPE_CHECKING:
-    from rlfast.data.async_collector import AsyncCollector as AsyncCollector
-    from rlfast.data.base_collector import BaseCollector as BaseCollector
-    from rlfast.data.batch import Batch as Batch
+    from rlfast.data.batch.batch import Batch as Batch
     from rlfast.data.buffer._relabel import Hindsight as Hindsight
     from rlfast.data.buffer._samplers import Prioritized as Prioritized
     from rlfast.data.buffer._samplers import Uniform as Uniform
@@ -31,7 +29,9 @@ if TYPE_CHECKING:
     from rlfast.data.buffer.vector import HERVectorReplayBuffer as HERVectorReplayBuffer
     from rlfast.data.buffer.vector import PrioritizedVectorReplayBuffer as PrioritizedVectorReplayBuffer
     from rlfast.data.buffer.vector import VectorReplayBuffer as VectorReplayBuffer
-    from rlfast.data.collector import Collector as Collector
+    from rlfast.data.collect.base import BaseCollector as BaseCollector
+    from rlfast.data.collect.collector import AsyncCollector as AsyncCollector
+    from rlfast.data.collect.collector import Collector as Collector
     from rlfast.data.converter import to_numpy as to_numpy
     from rlfast.data.converter import to_torch as to_torch
     from rlfast.data.converter import to_torch_as as to_torch_as
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from rlfast.data.stats import TimingStats as TimingStats
 
 _HOMES = {
-    "async_collector": ("AsyncCollector",),
-    "base_collector": ("BaseCollector",),
-    "batch": ("Batch",),
+    "batch.batch": ("Batch",),
     "buffer._relabel": ("Hindsight",),
     "buffer._samplers": ("Prioritized", "Uniform"),
     "buffer._units": ("FrameStack", "NStep", "Sequence", "Transition"),
@@ -56,7 +54,8 @@ _HOMES = {
     "buffer.manager": ("HERReplayBufferManager", "PrioritizedReplayBufferManager", "ReplayBufferManager"),
     "buffer.prioritized": ("PrioritizedReplayBuffer",),
     "buffer.vector": ("HERVectorReplayBuffer", "PrioritizedVectorReplayBuffer", "VectorReplayBuffer"),
-    "collector": ("Collector",),
+    "collect.base": ("BaseCollector",),
+    "collect.collector": ("AsyncCollector", "Collector"),
     "converter": ("to_numpy", "to_torch", "to_torch_as"),
     "segment_tree": ("SegmentTree",),
     "stats": ("CollectStats", "CollectStatsBase", "EpochStats", "InfoStats", "SequenceSummaryStats", "TimingStats"),

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data._values import is_tensor, object_array
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
+from rlfast.data.batch.values import is_tensor, object_array
 
 Path: TypeAlias = tuple[str, ...]
 OBJECT = np.dtype(object)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlfast.data._values import as_array, is_number, is_tensor, to_tensor
-from rlfast.data.batch import Batch, parse
+from rlfast.data.batch.batch import Batch, parse
+from rlfast.data.batch.values import as_array, is_number, is_tensor, to_tensor
 
 if TYPE_CHECKING:
     import torch

@@ -2,7 +2,7 @@
 
 A dict is a group and a ``Batch`` a group whose attribute ``__data_type__`` says so; numbers are attributes; an array or
 a tensor is a dataset; whatever HDF5 has no type for is a pickle in a dataset of bytes. A file is read as data: pickles
-are not run (see :mod:`rlfast.data._plain_pickle`), links are refused, and no more memory is taken than it can fill.
+are not run (see :mod:`rlfast.data.safe_pickle`), links are refused, and no more memory is taken than it can fill.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from rlfast.data._plain_pickle import Global, dumps, loads
-from rlfast.data._values import is_tensor, to_tensor
-from rlfast.data.batch import Batch, parse, wrap
+from rlfast.data.batch.batch import Batch, parse, wrap
+from rlfast.data.batch.values import is_tensor, to_tensor
+from rlfast.data.safe_pickle import Global, dumps, loads
 
 if TYPE_CHECKING:
     import h5py

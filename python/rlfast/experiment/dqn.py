@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from rlfast.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
-from rlfast.data.collector import Collector
+from rlfast.data.collect.collector import Collector
 from rlfast.experiment.parts import Parts, make_envs, prepare_torch, stream_seed
 from rlfast.policy import DQNPolicy
 from rlfast.trainer import OffpolicyTrainer

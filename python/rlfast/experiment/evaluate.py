@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from rlfast.data.collector import Collector
+from rlfast.data.collect.collector import Collector
 from rlfast.env import DummyVectorEnv
 from rlfast.env.registry import find_spec
 from rlfast.experiment.algorithms import algorithm_of

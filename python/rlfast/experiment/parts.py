@@ -18,7 +18,7 @@ from rlfast.experiment.config import RunConfig
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlfast.data.collector import Collector
+    from rlfast.data.collect.collector import Collector
     from rlfast.env import BaseVectorEnv
     from rlfast.policy import BasePolicy
     from rlfast.trainer import BaseTrainer

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch import nn
 
 from rlfast.data import VectorReplayBuffer
-from rlfast.data.collector import Collector
+from rlfast.data.collect.collector import Collector
 from rlfast.experiment.parts import Parts, make_envs, prepare_torch, stream_seed
 from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical
 from rlfast.policy import PPOPolicy

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium.spaces import Box
 
 from rlfast.data import VectorReplayBuffer
-from rlfast.data.collector import Collector
+from rlfast.data.collect.collector import Collector
 from rlfast.experiment.parts import Parts, make_envs, prepare_torch, stream_seed
 from rlfast.policy import AutoAlpha, FixedAlpha, SACPolicy
 from rlfast.trainer import OffpolicyTrainer

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay, SchemaMismatch, discounted, randint, step_rows
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 
 Index: TypeAlias = NDArray[np.int64]
 Obs: TypeAlias = Any

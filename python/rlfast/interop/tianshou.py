@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast import data
-from rlfast.data.batch import wrap
+from rlfast.data.batch.batch import wrap
 from rlfast.data.buffer._meta import Meta
 from rlfast.data.buffer._store import Added, Index, Store
 from rlfast.interop._hosts import missing

@@ -5,7 +5,7 @@ import numpy as np
 import torch
 
 from rlfast.data import Batch, to_torch
-from rlfast.data._tree import storable
+from rlfast.data.row_trees import storable
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer

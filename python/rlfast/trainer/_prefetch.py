@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from rlfast.data import _collector_state
-from rlfast.data.collector import Collector
+from rlfast.data.collect import state as collector_state
+from rlfast.data.collect.collector import Collector
 from rlfast.data.stats import CollectStats, CollectStatsBase
 from rlfast.trainer._metrics import UpdateMetrics
 from rlfast.utils.seeding import global_random_state, set_global_random_state
@@ -162,7 +162,7 @@ def _check_collectors(collectors: Sequence[Collector | None], states: Sequence[A
         if hasattr(ours, "load_state_dict") != (theirs is not None):
             raise ValueError("either this trainer or the one that was saved has a collector where the other has none")
         if ours is not None and getattr(type(ours), "load_state_dict", None) is Collector.load_state_dict:
-            _collector_state.check(ours, theirs)
+            collector_state.check(ours, theirs)
 
 
 def _load_collectors(collectors: Sequence[Collector | None], states: Sequence[Any]) -> list[str]:

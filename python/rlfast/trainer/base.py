@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rlfast.data import ReplayBuffer
-    from rlfast.data.collector import Collector
+    from rlfast.data.collect.collector import Collector
     from rlfast.data.stats import InfoStats, SequenceSummaryStats
     from rlfast.policy import BasePolicy, TrainingStats
     from rlfast.utils import MovAvg

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from rlfast.data._collecting import rooms_of
+from rlfast.data.collect.checks import rooms_of
 from rlfast.trainer.base import BaseTrainer
 
 if TYPE_CHECKING:
-    from rlfast.data.collector import Collector
+    from rlfast.data.collect.collector import Collector
     from rlfast.data.stats import CollectStats, CollectStatsBase
     from rlfast.policy import TrainingStats
 

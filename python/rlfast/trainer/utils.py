@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rlfast.data.collector import Collector
+    from rlfast.data.collect.collector import Collector
     from rlfast.data.stats import CollectStats
     from rlfast.policy import ActingPolicy
     from rlfast.utils.logger import BaseLogger

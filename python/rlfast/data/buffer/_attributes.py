@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer._meta import Meta
 from rlfast.data.buffer._rows import Rows
 from rlfast.data.buffer._store import Index

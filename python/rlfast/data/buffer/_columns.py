@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay
-from rlfast.data.batch import wrap
+from rlfast.data.batch.batch import wrap
 from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, flatten, nest, plain, spell
 
 _LOADED = frozenset({"obs", "obs_next", "terminated", "truncated"})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._meta import Meta
 from rlfast.data.buffer._relabel import Hindsight

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from rlfast.data.batch import Batch
+    from rlfast.data.batch.batch import Batch
 
 
 class Inspection:
@@ -66,7 +66,7 @@ class Inspection:
 
         :param seq: the rows; ``maxsize`` of them, unless ``index`` is given.
         """
-        from rlfast.data.batch import Batch
+        from rlfast.data.batch.batch import Batch
 
         columns = Batch(_rows=np.empty(self.maxsize, bool))
         if index is not None and key in self._meta:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import KeysView
 from typing import TYPE_CHECKING, Any
 
-from rlfast.data.batch import Batch, parse, wrap
+from rlfast.data.batch.batch import Batch, parse, wrap
 
 if TYPE_CHECKING:
     from rlfast.data.buffer._attributes import Attributes

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data._values import object_array
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
+from rlfast.data.batch.values import object_array
 
 if TYPE_CHECKING:
     from rlfast.data.buffer._files import Files

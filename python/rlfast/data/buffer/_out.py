@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 
 if TYPE_CHECKING:
     from rlfast.data.buffer._store import Store

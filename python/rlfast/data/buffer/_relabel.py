@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import carried, carry
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer._units import count_at_least
 from rlfast.utils.checks import check_number
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay
-from rlfast.data._values import object_array
-from rlfast.data.batch import Batch, wrap
+from rlfast.data.batch.batch import Batch, wrap
+from rlfast.data.batch.values import object_array
 from rlfast.data.buffer._columns import WholeColumns
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._samplers import Prioritized

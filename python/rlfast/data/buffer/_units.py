@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 from rlfast.utils.checks import check_number, count_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import SchemaMismatch
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer._rows import Rows
 from rlfast.data.buffer._store import Added, Index
 from rlfast.data.schema import as_array, flatten, nest

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data.batch import Batch, wrap
+from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._episodes import Episodes
 from rlfast.data.buffer._files import Files, draw_seed

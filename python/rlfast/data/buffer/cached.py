@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer._files import draw_seed
 from rlfast.data.buffer._store import Added, Index
 from rlfast.data.buffer.base import ReplayBuffer

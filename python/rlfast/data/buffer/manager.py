@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import SchemaMismatch
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer._config import Config
 from rlfast.data.buffer._files import draw_seed
 from rlfast.data.buffer._store import Added, Index

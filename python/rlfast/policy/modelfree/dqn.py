@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlfast._core import explore
 from rlfast.data import Batch, to_numpy
-from rlfast.data.batch import parse, wrap
+from rlfast.data.batch.batch import parse, wrap
 from rlfast.functional.losses import bootstrapped_return, double_q_value, huber_loss, max_value, squared_loss, td_error
 from rlfast.policy._checks import check_networks
 from rlfast.policy._compiled import with_nstep_parts

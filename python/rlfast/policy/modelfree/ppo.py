@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from rlfast.data import to_torch
-from rlfast.data.batch import wrap
+from rlfast.data.batch.batch import wrap
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, value_loss

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.data import Batch, to_torch, to_torch_as
-from rlfast.data.batch import wrap
+from rlfast.data.batch.batch import wrap
 from rlfast.exploration import BaseNoise, GaussianNoise
 from rlfast.functional.distributions import SquashedNormal
 from rlfast.functional.losses import bootstrapped_return, soft_value, squared_loss

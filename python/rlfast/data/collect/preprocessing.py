@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlfast.data import _tree
-from rlfast.data.batch import Batch, parse
+from rlfast.data import row_trees
+from rlfast.data.batch.batch import Batch, parse
 from rlfast.data.buffer._columns import wrap_nested
 from rlfast.env.info import Info
 
@@ -65,10 +65,10 @@ class Preprocessing:
         """With the first observations of those episodes that environments began by themselves."""
         dicts, fresh = info.dicts(), rows.info.dicts()
         own = Info.of([fresh[k] for k in where.tolist()])
-        first, own = self.of_reset(_tree.take(as_arrays(rows.obs), where), own, rows.env_id[where])
+        first, own = self.of_reset(row_trees.take(as_arrays(rows.obs), where), own, rows.env_id[where])
         for k, one in zip(where.tolist(), own.dicts(), strict=True):
             dicts[k] = one
-        return _tree.put(obs, where, first, len(rows.env_id)), Info.of(dicts)
+        return row_trees.put(obs, where, first, len(rows.env_id)), Info.of(dicts)
 
     def _call(self, **fields: Any) -> dict[str, Any]:
         takes = self._takes
@@ -79,12 +79,12 @@ class Preprocessing:
 
 def as_arrays(obs: Any) -> Any:
     """Observations as policies and buffers take them: an array, or dicts of arrays, also where spaces are tuples."""
-    return obs if isinstance(obs, np.ndarray) else _tree.storable(obs)
+    return obs if isinstance(obs, np.ndarray) else row_trees.storable(obs)
 
 
 def as_info(value: Any, rows: int) -> Info:
     """Infos that somebody made: an array or list of dicts, or columns in a ``Batch`` or a dict."""
     if isinstance(value, Batch | dict):
-        columns = {key: _tree.storable(column) for key, column in Batch(value).items() if key != "env_id"}
+        columns = {key: row_trees.storable(column) for key, column in Batch(value).items() if key != "env_id"}
         return Info(rows, columns=columns or None)
     return Info.of([dict(one) for one in value])

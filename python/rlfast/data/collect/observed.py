@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from rlfast.data import _tree
-from rlfast.data._fields import set_fields
-from rlfast.data.batch import Batch, wrap
+from rlfast.data import row_trees
+from rlfast.data.batch.batch import Batch, wrap
+from rlfast.data.batch.fields import set_fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,4 +60,4 @@ def _left(before: Before, ids: Ids, key: str) -> Any:
     place = {i: row for row, i in enumerate(known.tolist())}
     if not all(i in place for i in ids.tolist()):
         return Batch()
-    return _tree.take(value, np.array([place[i] for i in ids.tolist()]))
+    return row_trees.take(value, np.array([place[i] for i in ids.tolist()]))

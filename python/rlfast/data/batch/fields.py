@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from rlfast._core import Settling
-from rlfast.data._values import as_array, is_number, is_numeric, is_tensor, to_tensor
+from rlfast.data.batch.values import as_array, is_number, is_numeric, is_tensor, to_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -41,15 +41,21 @@ class Fields(Settling):
         if isinstance(batch_dict, dict | Fields):
             return parse_fields(batch_dict.__dict__ if isinstance(batch_dict, Fields) else batch_dict, cls)
         if is_batch_set(batch_dict) or (isinstance(batch_dict, list | tuple) and not batch_dict):
-            from rlfast.data._batch_ops import stack
-
-            return stack(batch_dict)
+            return cls._stacked(batch_dict)
         warnings.warn(
             f"a Batch is made of a dict, a Batch, or a list or array of them; this {type(batch_dict).__name__} has no "
             "names, so nothing of it is kept",
             stacklevel=3,
         )
         return {}
+
+    @classmethod
+    def _stacked(cls, rows: Sequence[Any]) -> dict[str, Any]:
+        """The fields of dicts and batches, stacked.
+
+        :raises NotImplementedError: of a class that does not know of rows.
+        """
+        raise NotImplementedError
 
     # -- a dict --------------------------------------------------------------------------------------------------------
 

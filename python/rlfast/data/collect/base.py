@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from rlfast.data._collecting import (
+from rlfast.data.buffer.vector import VectorReplayBuffer
+from rlfast.data.collect.checks import (
     as_vector,
     check_buffer,
     check_nothing_missing,
@@ -20,15 +21,14 @@ from rlfast.data._collecting import (
     is_single,
     positive,
 )
-from rlfast.data.buffer.vector import VectorReplayBuffer
 from rlfast.data.stats import CollectStats
 from rlfast.utils.checks import ArgumentError, check_instance
 
 if TYPE_CHECKING:
     import gymnasium as gym
 
-    from rlfast.data._collecting import ActingPolicyProtocol
     from rlfast.data.buffer.base import ReplayBuffer
+    from rlfast.data.collect.checks import ActingPolicyProtocol
     from rlfast.env import BaseVectorEnv
 
 TCollectStats = TypeVar("TCollectStats", bound=CollectStats)

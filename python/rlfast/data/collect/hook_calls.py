@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 
-from rlfast.data._fields import set_fields
-from rlfast.data._stepping import Stepping
-from rlfast.data.batch import Batch, wrap
+from rlfast.data.batch.batch import Batch, wrap
+from rlfast.data.batch.fields import set_fields
+from rlfast.data.collect.stepping import Stepping
 from rlfast.data.stats import CollectStats
 from rlfast.utils.checks import check_function
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rlfast.data._collecting import Tally
+    from rlfast.data.collect.checks import Tally
 
     Ids = NDArray[np.int64]
     StepFunction: TypeAlias = Callable[[Any, Any], None]
@@ -40,7 +40,7 @@ def _with_dist(fields: dict[str, Any], dist: Any) -> WithDist:
     return batch
 
 
-class Watching(Stepping):
+class HookCalls(Stepping):
     """Calls hooks after steps and episodes."""
 
     def set_on_step_hook(self, hook: StepFunction | None) -> None:
@@ -73,8 +73,8 @@ class Watching(Stepping):
     def _begin(self) -> None:
         super()._begin()
         kind = type(self)
-        self._own_step = kind.run_on_step_hook is not Watching.run_on_step_hook
-        self._own_episode = kind.run_on_episode_done is not Watching.run_on_episode_done
+        self._own_step = kind.run_on_step_hook is not HookCalls.run_on_step_hook
+        self._own_episode = kind.run_on_episode_done is not HookCalls.run_on_episode_done
 
     def _watch(self) -> None:
         """Finds out whether somebody is to be told of each step and episode of this collect."""

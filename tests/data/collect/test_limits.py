@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rlfast.data._goal import Episodes, Quotas, Steps
+from rlfast.data.collect.limits import EpisodeLimit, EpisodeQuotas, StepLimit
 
 
 def ids(*values: int) -> np.ndarray:
@@ -14,7 +14,7 @@ def ids(*values: int) -> np.ndarray:
     [(6, False, [4, 4]), (8, False, [4, 4]), (6, True, [4, 2]), (3, True, [3]), (3, False, [4]), (8, True, [4, 4])],
 )
 def test_steps(n_step, exact, sizes):
-    goal = Steps(n_step, np.arange(4), exact=exact)
+    goal = StepLimit(n_step, np.arange(4), exact=exact)
     seen = []
     while not goal.reached:
         seen.append(len(goal.ready))
@@ -23,7 +23,7 @@ def test_steps(n_step, exact, sizes):
 
 
 def test_an_environment_leaves_when_the_others_are_enough():
-    goal = Episodes(5, 3)
+    goal = EpisodeLimit(5, 3)
     assert goal.ready.tolist() == [0, 1, 2]
     goal.advance(len(goal.ready), ids(0))  # 4 missing, 3 environments: all go on
     goal.advance(len(goal.ready), ids(0, 2))  # 2 missing: the first of those that ended leaves
@@ -37,14 +37,14 @@ def test_an_environment_leaves_when_the_others_are_enough():
 
 
 def test_fewer_episodes_than_environments():
-    assert Episodes(2, 5).ready.tolist() == [0, 1]
-    assert Quotas(2, 5).ready.tolist() == [0, 1]
+    assert EpisodeLimit(2, 5).ready.tolist() == [0, 1]
+    assert EpisodeQuotas(2, 5).ready.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(("n_episode", "env_num"), [(1, 1), (7, 3), (3, 7), (10, 4), (8, 4)])
 def test_counts_are_exact_whatever_ends_when(n_episode, env_num):
     rng = np.random.default_rng(n_episode)
-    for kind in (Episodes, Quotas):
+    for kind in (EpisodeLimit, EpisodeQuotas):
         goal, played = kind(n_episode, env_num), np.zeros(env_num, int)
         while not goal.reached:
             ended = goal.ready[rng.random(len(goal.ready)) < 0.3]
@@ -52,5 +52,5 @@ def test_counts_are_exact_whatever_ends_when(n_episode, env_num):
             goal.advance(len(goal.ready), ended)
         assert played.sum() == n_episode
         assert (played[: min(n_episode, env_num)] >= 1).all()
-        if kind is Quotas:
+        if kind is EpisodeQuotas:
             assert played.max() - played.min() <= 1

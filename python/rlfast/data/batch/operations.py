@@ -9,51 +9,51 @@ from typing import Any
 
 import numpy as np
 
-from rlfast.data._values import is_number, is_numeric, is_tensor, object_array, to_objects
-from rlfast.data.batch import Batch, parse, wrap
+from rlfast.data.batch.fields import Fields, parse, set_fields
+from rlfast.data.batch.values import is_number, is_numeric, is_tensor, object_array, to_objects
 
 #: Stands for a field that a batch lacks, or that is an empty batch there.
 _MISSING: Any = object()
 
 
-def cat(batches: Sequence[Any] | Batch | dict[str, Any], head: Batch | None = None) -> dict[str, Any]:
-    """The fields of ``head`` and ``batches``, one after the other; see :meth:`rlfast.data.Batch.cat`."""
-    given = _non_empty([batches] if isinstance(batches, Batch | dict) else batches)
+def cat(
+    batches: Sequence[Any] | Fields | dict[str, Any], kind: type[Fields], head: Fields | None = None
+) -> dict[str, Any]:
+    """The fields of ``head`` and ``batches``, one after the other; see :meth:`rlfast.data.Batch.cat`.
+
+    :param kind: the class of nested fields.
+    """
+    given = _non_empty([batches] if isinstance(batches, Fields | dict) else batches, kind)
     try:
         lengths = [_length(batch) for batch in given]
     except TypeError as error:
         raise ValueError(f"cannot concatenate batches that have no rows: {error}") from error
     if given and head is not None and not head.is_empty():
         given, lengths = [head, *given], [_length(head), *lengths]
-    return _cat_fields(given, lengths)
+    return _cat_fields(given, lengths, kind)
 
 
-def _length(batch: Batch) -> int:
+def _length(batch: Any) -> int:
     return 0 if batch.is_empty(recurse=True) else len(batch)
 
 
-def stack(batches: Iterable[Any], axis: int = 0, head: Batch | None = None) -> dict[str, Any]:
-    """The fields of ``head`` and ``batches`` along a new axis; see :meth:`rlfast.data.Batch.stack`."""
-    given = _non_empty(batches)
+def stack(batches: Iterable[Any], kind: type[Fields], axis: int = 0, head: Fields | None = None) -> dict[str, Any]:
+    """The fields of ``head`` and ``batches`` along a new axis; see :meth:`rlfast.data.Batch.stack`.
+
+    :param kind: the class of nested fields.
+    """
+    given = _non_empty(batches, kind)
     if given and head is not None and not head.is_empty():
         given = [head, *given]
-    return _stack_fields(given, axis)
+    return _stack_fields(given, axis, kind)
 
 
-def create_value(inst: Any, size: int, stack: bool = True) -> Any:
-    """Zeros, or None for objects, for ``size`` values like ``inst``: an array, a tensor, or a ``Batch`` of them.
+def blank(inst: Any, size: int, stack: bool = True) -> Any:
+    """Zeros, or None for objects, for ``size`` values like ``inst``: an array or a tensor.
 
-    :param inst: an example of the values.
     :param stack: whether ``inst`` is one value, so that ``size`` is a new leading axis; else it is an array of values.
     :raises TypeError: ``inst`` is a single value, but ``stack`` is False.
-
-    >>> create_value(Batch(a=[1, 2], b="x"), 3).shape
-    [3]
-    >>> create_value(np.ones((3, 5), "f4"), 10, stack=False).shape
-    (10, 5)
     """
-    if isinstance(inst, Batch | dict):
-        return wrap({key: create_value(value, size, stack) for key, value in inst.items()})
     if not stack and (np.isscalar(inst) or (is_tensor(inst) and inst.ndim == 0)):
         raise TypeError(f"cannot concatenate with the single value {inst!r}")
     if is_number(inst):
@@ -66,23 +66,25 @@ def create_value(inst: Any, size: int, stack: bool = True) -> Any:
     return np.zeros(shape, inst.dtype) if is_numeric(inst) else np.full(shape, None, dtype=object)
 
 
-def alloc_by_keys_diff(meta: Any, batch: Any, size: int, stack: bool = True) -> None:
-    """Adds ``size`` zeros to ``meta`` for each field of ``batch`` that it lacks, or has an empty batch for."""
-    for key, value in batch.items():
-        have = meta.get(key, _MISSING)
-        if isinstance(have, Batch) and isinstance(value, Batch):
-            alloc_by_keys_diff(have, value, size, stack)
-        elif have is _MISSING or (isinstance(have, Batch) and have.is_empty()):
-            meta[key] = create_value(value, size, stack)
+def _new(kind: type[Fields], fields: dict[str, Any]) -> Fields:
+    batch = object.__new__(kind)
+    set_fields(batch, fields)
+    return batch
 
 
-def _cat_fields(batches: list[Batch], lengths: list[int]) -> dict[str, Any]:
+def _with_empty(values: list[Any], kind: type[Fields]) -> list[Any]:
+    return [_new(kind, {}) if value is _MISSING else value for value in values]
+
+
+def _cat_fields(batches: list[Fields], lengths: list[int], kind: type[Fields]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for key, values in _columns(batches).items():
         present = [value for value in values if value is not _MISSING]
-        nested = [isinstance(value, Batch) for value in present]
+        nested = [isinstance(value, Fields) for value in present]
         if all(nested):  # also when nobody has anything there: the name stays reserved
-            fields[key] = wrap(_cat_fields([wrap({}) if v is _MISSING else v for v in values], lengths))
+            fields[key] = _new(
+                kind, _cat_fields([_new(kind, {}) if v is _MISSING else v for v in values], lengths, kind)
+            )
         elif any(nested):
             raise ValueError(
                 f"cannot concatenate field {key!r}: it is a Batch in some of the batches and none in others"
@@ -98,7 +100,7 @@ def _concatenate(key: str, values: list[Any], present: list[Any], lengths: list[
             if value is not _MISSING and len(value) != length:
                 raise ValueError(f"cannot fill field {key!r} up: it has {len(value)} rows in a batch of {length}")
         values = [
-            create_value(present[0], length, stack=False) if value is _MISSING else value
+            blank(present[0], length, stack=False) if value is _MISSING else value
             for value, length in zip(values, lengths, strict=True)
         ]
     if all(map(is_tensor, values)):
@@ -106,7 +108,7 @@ def _concatenate(key: str, values: list[Any], present: list[Any], lengths: list[
     return to_objects(np.concatenate(values))
 
 
-def _stack_fields(batches: list[Batch], axis: int) -> dict[str, Any]:
+def _stack_fields(batches: list[Fields], axis: int, kind: type[Fields]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for key, values in _columns(batches).items():
         present = [value for value in values if value is not _MISSING]
@@ -114,11 +116,13 @@ def _stack_fields(batches: list[Batch], axis: int) -> dict[str, Any]:
             raise ValueError(
                 f"field {key!r} is missing in some of the batches; they stack only with axis=0, got axis={axis}"
             )
-        if all(isinstance(value, Batch) for value in present):
-            fields[key] = wrap(_stack_fields([wrap({}) if v is _MISSING else v for v in values], axis))
+        if all(isinstance(value, Fields) for value in present):
+            fields[key] = _new(
+                kind, _stack_fields([_new(kind, {}) if v is _MISSING else v for v in values], axis, kind)
+            )
         else:
-            blank = create_value(present[0], 1)[0] if len(present) < len(values) else None
-            fields[key] = _stack_values([blank if value is _MISSING else value for value in values], axis)
+            filler = blank(present[0], 1)[0] if len(present) < len(values) else None
+            fields[key] = _stack_values([filler if value is _MISSING else value for value in values], axis)
     return fields
 
 
@@ -137,23 +141,23 @@ def _stack_values(values: list[Any], axis: int) -> Any:
     return object_array(values)
 
 
-def _non_empty(batches: Iterable[Any]) -> list[Batch]:
+def _non_empty(batches: Iterable[Any], kind: type[Fields]) -> list[Fields]:
     given = []
     for batch in batches:
-        if not isinstance(batch, Batch | dict):
+        if not isinstance(batch, Fields | dict):
             raise ValueError(f"only batches and dicts are combined to a Batch, got {type(batch).__name__}")
-        parsed = parse(batch)
+        parsed = parse(batch, kind)
         if not parsed.is_empty():
             given.append(parsed)
     return given
 
 
-def _columns(batches: list[Batch]) -> dict[str, list[Any]]:
+def _columns(batches: list[Fields]) -> dict[str, list[Any]]:
     """For each key, in order of appearance, its value in every batch; ``_MISSING`` also for an empty batch."""
     columns: dict[str, list[Any]] = {}
     for i, batch in enumerate(batches):
         for key, value in batch.__dict__.items():
             column = columns.setdefault(key, [_MISSING] * len(batches))
-            if not (isinstance(value, Batch) and not value.__dict__):
+            if not (isinstance(value, Fields) and not value.__dict__):
                 column[i] = value
     return columns

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces import Discrete, MultiDiscrete
 
 from rlfast._core import integers_of_each, uniform_below
-from rlfast.data import _tree
+from rlfast.data import row_trees
 from rlfast.env.nested import collate
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class RandomActions:
         space: Any = self._space
         if isinstance(self._space, gym.Space):
             sample = uniform_below(space.np_random.bit_generator, space.nvec) if self._is_counted else space.sample()
-            return sample if len(ids) == self._env_num else _tree.take(sample, ids)
+            return sample if len(ids) == self._env_num else row_trees.take(sample, ids)
         if self._shared is None:
             return collate([space[i].sample() for i in ids.tolist()])
         drawn = integers_of_each([space[i].np_random.bit_generator for i in ids.tolist()], int(self._shared.n))

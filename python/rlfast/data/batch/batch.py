@@ -12,31 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data._distributions import dist_to_atleast_2d, get_len_of_dist, get_sliced_dist, is_distribution
-from rlfast.data._fields import parse as _parse
-from rlfast.data._fields import set_fields
-from rlfast.data._values import is_number, is_numeric, is_tensor
-from rlfast.data._whole import Whole
-from rlfast.data.types import BatchProtocol, IndexType, TBatch
-
-if TYPE_CHECKING:
-    from rlfast.data._batch_ops import alloc_by_keys_diff, create_value
-    from rlfast.data.types import TArr, arr_type
-
-__all__ = [
-    "Batch",
-    "BatchProtocol",
-    "IndexType",
-    "TArr",
-    "TBatch",
-    "alloc_by_keys_diff",
-    "arr_type",
-    "create_value",
-    "dist_to_atleast_2d",
-    "get_len_of_dist",
-    "get_sliced_dist",
-    "wrap",
-]
+from rlfast.data.batch.distributions import get_len_of_dist, get_sliced_dist, is_distribution
+from rlfast.data.batch.fields import parse as _parse
+from rlfast.data.batch.fields import set_fields
+from rlfast.data.batch.operations import cat, stack
+from rlfast.data.batch.transforms import Whole
+from rlfast.data.batch.values import is_number, is_numeric, is_tensor
+from rlfast.data.types import TBatch
 
 
 class Batch(Whole):
@@ -85,6 +67,10 @@ class Batch(Whole):
             copy: bool = False,
             **kwargs: Any,
         ) -> None: ...
+
+    @classmethod
+    def _stacked(cls, rows: Sequence[Any]) -> dict[str, Any]:
+        return stack(rows, Batch)
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
@@ -209,9 +195,7 @@ class Batch(Whole):
 
     def cat_(self, batches: Batch | dict[str, Any] | Sequence[Batch | dict[str, Any]]) -> None:
         """Appends the rows of one or more batches, as :meth:`cat` does, in place."""
-        from rlfast.data._batch_ops import cat
-
-        self.__dict__.update(cat(batches, head=self))
+        self.__dict__.update(cat(batches, Batch, head=self))
 
     @staticmethod
     def cat(batches: Sequence[dict[str, Any] | TBatch]) -> TBatch:
@@ -233,9 +217,7 @@ class Batch(Whole):
 
     def stack_(self, batches: Sequence[Batch | dict[str, Any]], axis: int = 0) -> None:
         """Stacks this batch, unless it is empty, and others, as :meth:`stack` does, in place."""
-        from rlfast.data._batch_ops import stack
-
-        self.__dict__.update(stack(batches, axis, head=self))
+        self.__dict__.update(stack(batches, Batch, axis, head=self))
 
     @staticmethod
     def stack(batches: Sequence[dict[str, Any] | TBatch], axis: int = 0) -> TBatch:
@@ -337,15 +319,3 @@ def _set_row(field: Any, index: Any, value: Any) -> None:
         if not (isinstance(value, np.ndarray) and value.size == 1 and value.ndim):
             raise
         field[index] = value.reshape(())
-
-
-def __getattr__(name: str) -> Any:
-    if name in {"alloc_by_keys_diff", "create_value"}:  # they stand on Batch, and scripts look for them here
-        from rlfast.data import _batch_ops
-
-        return getattr(_batch_ops, name)
-    if name in {"TArr", "arr_type"}:  # they need torch
-        from rlfast.data import types
-
-        return getattr(types, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

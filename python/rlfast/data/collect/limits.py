@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int64]
 
 
-class Goal(Protocol):
+class Limit(Protocol):
     """Says after every vector step which environments go on."""
 
     ready: Ids
@@ -28,7 +28,7 @@ class Goal(Protocol):
         """Counts ``steps``, one for each environment that answered, after which the episodes of ``ended`` were over."""
 
 
-class Steps:
+class StepLimit:
     """A number of steps, rounded up to whole vector steps; if ``exact``, the last takes the first environments only.
 
     :param everyone: the environments, ascending; not copied, for a collect may be of one step.
@@ -54,11 +54,11 @@ class Steps:
             self.ready = self._all[: self._left]
 
 
-class Episodes:
+class EpisodeLimit:
     """A number of episodes, as they end: an environment leaves when the others are enough to finish what is missing.
 
     Every environment contributes, but those with short episodes contribute more of them: right for learning, but the
-    mean return is biased (see :class:`Quotas`).
+    mean return is biased (see :class:`EpisodeQuotas`).
     """
 
     discards = True
@@ -80,7 +80,7 @@ class Episodes:
             self.ready = np.setdiff1d(self.ready, ended[:surplus], assume_unique=True)
 
 
-class Quotas:
+class EpisodeQuotas:
     """A number of episodes, shared out beforehand: the first environments get one more where it does not divide evenly.
 
     How long an episode takes has no influence on how many there are of its kind, so their mean is unbiased.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlfast.data._values import is_tensor, object_array
-from rlfast.data.batch import Batch, wrap
+from rlfast.data.batch.batch import Batch, wrap
+from rlfast.data.batch.values import is_tensor, object_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

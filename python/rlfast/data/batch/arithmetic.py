@@ -8,8 +8,8 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Self
 
-from rlfast.data._fields import Fields
-from rlfast.data._values import is_number
+from rlfast.data.batch.fields import Fields
+from rlfast.data.batch.values import is_number
 
 
 class Arithmetic(Fields):

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.base import MalformedBufferError, ReplayBuffer
 from rlfast.data.buffer.cached import CachedReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
@@ -43,7 +43,7 @@ class ActingPolicyProtocol(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class CollectOptions:
     """How to act in one collect."""
 
     random: bool
@@ -54,7 +54,7 @@ class Manner:
     """Seconds to wait after rendering each step; None does not render."""
 
     @classmethod
-    def of(cls, *, random: bool, no_grad: bool, render: float | None) -> Manner:
+    def of(cls, *, random: bool, no_grad: bool, render: float | None) -> CollectOptions:
         """As the arguments of ``collect`` say: what is false does not render."""
         check_number("render", render or None, optional=True)
         return cls(random=random, no_grad=no_grad, render=render or None)

@@ -1,12 +1,12 @@
 import numpy as np
 
-from rlfast.data import _infos
-from rlfast.data._infos import LatestInfos
+from rlfast.data.collect import infos
+from rlfast.data.collect.infos import LatestInfos
 from rlfast.env.info import Info
 
 
 def columns(rows):
-    table = _infos.columns(np.arange(len(rows)), Info.of(rows))
+    table = infos.columns(np.arange(len(rows)), Info.of(rows))
     assert table.pop("env_id").tolist() == list(range(len(rows)))
     return table
 

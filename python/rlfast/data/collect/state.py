@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.spaces import Box
 
-from rlfast.data import _tree
+from rlfast.data import row_trees
 from rlfast.env.state import set_space_streams, space_streams
 from rlfast.utils.plain import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlfast.data._stepping import Stepping
+    from rlfast.data.collect.stepping import Stepping
     from rlfast.env import BaseVectorEnv
 
 _COUNTERS = ("collect_step", "collect_episode", "collect_time")
@@ -33,7 +33,7 @@ def state_of(collector: Stepping) -> dict[str, Any]:
         "wrappers": [wrapper.state_dict() for wrapper in _wrappers(collector._envs)],
         "obs": collector._obs if shown else None,
         "infos": infos if shown else None,
-        "hidden": _tree.plain(collector._state),
+        "hidden": row_trees.plain(collector._state),
     }
 
 
@@ -71,7 +71,7 @@ def load(collector: Stepping, state: dict[str, Any]) -> dict[int, str]:
         wrapper.load_state_dict(own)
     for name in _COUNTERS:
         setattr(collector, name, state["counters"][name])
-    collector._obs, collector._state = state["obs"], _tree.unplain(state["hidden"])
+    collector._obs, collector._state = state["obs"], row_trees.unplain(state["hidden"])
     collector._infos.set_state(state["infos"])
     return lost
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlfast.data import _tree
+from rlfast.data import row_trees
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int64]
 
 
-class Asked:
+class PendingSteps:
     """Keeps what each environment acted on until its answer makes it a transition.
 
     Mostly all that were asked answer together and in order: then what was put is given back as it is.
@@ -58,7 +58,7 @@ class Asked:
             self._spread()
         self._open[ids] = False
         self._some_open = bool(self._open.any())
-        rows: dict[str, Any] = _tree.take(self._table, ids)
+        rows: dict[str, Any] = row_trees.take(self._table, ids)
         return rows
 
     def clear(self) -> None:
@@ -73,5 +73,7 @@ class Asked:
             self._latest = None
 
     def _write(self, ids: Ids, fields: dict[str, Any]) -> None:
-        self._table = {key: _tree.put(self._table.get(key), ids, rows, self._env_num) for key, rows in fields.items()}
+        self._table = {
+            key: row_trees.put(self._table.get(key), ids, rows, self._env_num) for key, rows in fields.items()
+        }
         self._open[ids] = self._some_open = True

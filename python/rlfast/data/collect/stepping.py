@@ -9,17 +9,17 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from rlfast.data import _tree
-from rlfast.data._asked import Asked
-from rlfast.data._collecting import rooms_of
-from rlfast.data._infos import LatestInfos, of_transitions
-from rlfast.data._preprocessing import Preprocessing, as_arrays
-from rlfast.data._random_actions import RandomActions
-from rlfast.data._seen import seen
-from rlfast.data.base_collector import BaseCollector
-from rlfast.data.batch import Batch, wrap
+from rlfast.data import row_trees
+from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.buffer._columns import wrap_nested
+from rlfast.data.collect.base import BaseCollector
+from rlfast.data.collect.checks import rooms_of
+from rlfast.data.collect.infos import LatestInfos, of_transitions
+from rlfast.data.collect.observed import seen
+from rlfast.data.collect.pending_steps import PendingSteps
+from rlfast.data.collect.preprocessing import Preprocessing, as_arrays
 from rlfast.data.converter import to_numpy
+from rlfast.data.random_actions import RandomActions
 from rlfast.env.vector.arguments import as_seeds
 from rlfast.utils.checks import check_function
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rlfast.data._collecting import Manner, Tally
-    from rlfast.data._seen import Before
+    from rlfast.data.collect.checks import CollectOptions, Tally
+    from rlfast.data.collect.observed import Before
     from rlfast.env.backends.base import Rows
 
     Ids = NDArray[np.int64]
@@ -58,7 +58,7 @@ class Stepping(BaseCollector):
         self._everyone = np.arange(self.env_num)
         self._stale = np.ones(self.env_num, dtype=bool)  # environments to be reset before they are stepped
         self._unseeded: NDArray[np.bool_] | None = None  # environments whose next reset is given a seed
-        self._asked = Asked(self.env_num)
+        self._pending_steps = PendingSteps(self.env_num)
         self._infos = LatestInfos(self.env_num)
         self._obs: Any = None
         self._state: Any = None  # the policy's hidden state
@@ -70,7 +70,7 @@ class Stepping(BaseCollector):
 
     # -- acting ------------------------------------------------------------------------------------------------------
 
-    def _step(self, ids: Ids, manner: Manner) -> Rows:
+    def _step(self, ids: Ids, options: CollectOptions) -> Rows:
         """Chooses the actions of ``ids``, sends them off, and waits for answers: theirs, unless the environment is
         asynchronous.
         """
@@ -78,17 +78,17 @@ class Stepping(BaseCollector):
         if not len(ids):
             return envs.recv()
         where = None if len(ids) == self.env_num else ids  # all environments: no row needs to be picked
-        obs = _tree.take(self._obs, where)
-        if manner.random:
+        obs = row_trees.take(self._obs, where)
+        if options.random:
             act = self.policy.map_action_inverse(self._random_actions(ids))
             fields = {"obs": wrap_nested(obs), "act": wrap_nested(act)}
             if self._state is not None:  # it knows nothing of these steps
-                self._state = _tree.clear(self._state, ids)
+                self._state = row_trees.clear(self._state, ids)
             self._dist = None
         else:
-            fields = self._choose(obs, ids, where, no_grad=manner.no_grad)
+            fields = self._choose(obs, ids, where, no_grad=options.no_grad)
         act = self.policy.map_action(fields["act"])
-        self._asked.put(ids, fields)
+        self._pending_steps.put(ids, fields)
         if not envs.is_async:
             return envs.exchange(act, where)
         envs.send(act, where)
@@ -98,7 +98,7 @@ class Stepping(BaseCollector):
         """What the policy acted on, its action, and what is stored under ``policy``."""
         known = {"obs": wrap_nested(obs), "info": wrap_nested(self._infos.columns(ids))}  # all arrays: not parsed
         policy: Any = self.policy
-        batch, before = seen(known, ids, self._before), _tree.take(self._state, where)
+        batch, before = seen(known, ids, self._before), row_trees.take(self._state, where)
         with torch.set_grad_enabled(not no_grad and torch.is_grad_enabled()):
             result: Any = policy(batch, before) if callable(policy) else policy.forward(batch, before)
         if isinstance(result, dict):
@@ -107,10 +107,12 @@ class Stepping(BaseCollector):
         if self.exploration_noise:
             act = policy.exploration_noise(act, batch)
         stored, state = result.get("policy"), result.get("state")
-        extra = {} if stored is None else _tree.storable(stored)
-        self._state = _tree.put(self._state, where, state, self.env_num)
+        extra = {} if stored is None else row_trees.storable(stored)
+        self._state = row_trees.put(self._state, where, state, self.env_num)
         if state is not None:  # what the network starts from when it sees this observation again
-            extra["hidden_state"] = _tree.zeros(_tree.storable(state)) if before is None else _tree.storable(before)
+            extra["hidden_state"] = (
+                row_trees.zeros(row_trees.storable(state)) if before is None else row_trees.storable(before)
+            )
         if self._shows_steps:
             self._dist, self._dist_rows = result.get("dist"), len(ids)
         fields = {"obs": wrap_nested(obs), "act": act}
@@ -123,7 +125,7 @@ class Stepping(BaseCollector):
         ids = rows.env_id
         ends = True in rows.terminated.tobytes() or True in rows.truncated.tobytes()  # the quickest way to ask
         transition = {
-            **self._asked.take(ids),
+            **self._pending_steps.take(ids),
             "rew": rows.rew,
             "terminated": rows.terminated,
             "truncated": rows.truncated,
@@ -140,7 +142,7 @@ class Stepping(BaseCollector):
         else:
             ended = self._store_valid(transition, rows, tally)
         where = None if len(ids) == self.env_num else ids
-        self._obs = _tree.put(self._obs, where, obs, self.env_num)
+        self._obs = row_trees.put(self._obs, where, obs, self.env_num)
         self._infos.put(ids, info)
         if rows.valid is not None:
             self._begin_anew(ids[rows.done | ~rows.valid], ids[rows.done])
@@ -151,7 +153,7 @@ class Stepping(BaseCollector):
     def _begin_anew(self, fresh: Ids, over: Ids) -> None:
         """In the environments ``fresh`` an episode begins, or will when those are reset whose last one is ``over``."""
         if self._state is not None:
-            self._state = _tree.clear(self._state, fresh)
+            self._state = row_trees.clear(self._state, fresh)
         if not self._resets_itself:
             self._stale[over] = True
 
@@ -166,7 +168,7 @@ class Stepping(BaseCollector):
         if not valid.any():
             return broken[:0]
         kept = np.flatnonzero(valid)
-        return self._store(wrap(_tree.take(transition, kept)), rows.env_id[kept], done[kept], tally)
+        return self._store(wrap(row_trees.take(transition, kept)), rows.env_id[kept], done[kept], tally)
 
     def _store(self, transition: Batch, ids: Ids, done: NDArray[np.bool_] | None, tally: Tally) -> Ids:
         """One row for each of ``ids``; ``done`` is None where no episode ended."""
@@ -229,7 +231,7 @@ class Stepping(BaseCollector):
         self._unseeded = np.ones(self.env_num, dtype=bool) if reset_kwargs.get("seed") is not None else None
         if True not in self._stale.tobytes():
             return
-        if self._stale[self._asked.waiting].any():
+        if self._stale[self._pending_steps.waiting].any():
             self._drop_answers()
         fresh = ready[self._stale[ready]]
         if len(fresh):
@@ -243,9 +245,9 @@ class Stepping(BaseCollector):
         if self._preprocessing is not None:
             obs, info = self._preprocessing.of_reset(obs, info, ids)
         self._close_episodes(ids)
-        self._obs = _tree.put(self._obs, where, obs, self.env_num)
+        self._obs = row_trees.put(self._obs, where, obs, self.env_num)
         if self._state is not None:
-            self._state = _tree.clear(self._state, ids)
+            self._state = row_trees.clear(self._state, ids)
         self._stale[ids] = False
         self._was_reset = True
         self._infos.put(ids, info)
@@ -261,8 +263,8 @@ class Stepping(BaseCollector):
 
     def _drop_answers(self) -> None:
         """Waits for the environments that are stepping; what they answer is for nobody, so they must start afresh."""
-        self._stale[self._asked.waiting] = True
+        self._stale[self._pending_steps.waiting] = True
         while self._envs.waiting_id:
             with suppress(Exception):  # they are reset, whatever state they are in
                 self._envs.recv()
-        self._asked.clear()
+        self._pending_steps.clear()

@@ -8,10 +8,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data._arithmetic import Arithmetic
-from rlfast.data._distributions import dist_to_atleast_2d, equal, is_distribution
-from rlfast.data._fields import Fields, parse, set_fields
-from rlfast.data._values import is_tensor
+from rlfast.data.batch.arithmetic import Arithmetic
+from rlfast.data.batch.distributions import dist_to_atleast_2d, equal, is_distribution
+from rlfast.data.batch.fields import Fields, parse, set_fields
+from rlfast.data.batch.values import is_tensor
 
 
 class Whole(Arithmetic):

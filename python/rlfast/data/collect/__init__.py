@@ -1,0 +1,1 @@
+"""What a collector is made of."""
