@@ -8,7 +8,7 @@ import torch
 
 from rlfast.data import Batch, CachedReplayBuffer, Collector, CollectStats, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer.base import MalformedBufferError
-from rlfast.data.collect.collector import (
+from rlfast.data.collector import (
     EpisodeRolloutHookMCReturn,
     EpisodeRolloutHookMerged,
     StepHook,

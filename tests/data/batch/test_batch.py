@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-import rlfast.data.batch.batch
+import rlfast.data.batch
 from rlfast.data import Batch
-from rlfast.data.batch.batch import BatchProtocol, alloc_by_keys_diff, create_value, wrap
+from rlfast.data.batch import BatchProtocol, alloc_by_keys_diff, create_value, wrap
 
 
 def step():
@@ -681,9 +681,9 @@ print(to_numpy(b).a.tolist(), len(Batch.stack(list(b))))
 
 
 def test_names_of_the_module():
-    assert rlfast.data.batch.batch.create_value is create_value
+    assert rlfast.data.batch.create_value is create_value
     with pytest.raises(AttributeError, match="nonsense"):
-        rlfast.data.batch.batch.nonsense
+        rlfast.data.batch.nonsense
 
 
 def test_nothing_warns_in_a_step():

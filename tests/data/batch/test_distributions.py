@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 from torch.distributions import Bernoulli, Categorical, Dirichlet, Independent, Normal, Uniform  # noqa: E402
 
 from rlfast.data import Batch  # noqa: E402
-from rlfast.data.batch.batch import dist_to_atleast_2d, get_len_of_dist, get_sliced_dist  # noqa: E402
+from rlfast.data.batch import dist_to_atleast_2d, get_len_of_dist, get_sliced_dist  # noqa: E402
 from rlfast.functional.distributions import Categorical as LeanCategorical  # noqa: E402
 from rlfast.functional.distributions import DiagonalNormal, MultiCategorical, SquashedNormal  # noqa: E402
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rlfast.data import AsyncCollector, Batch, Collector, CollectStats, ReplayBuffer, VectorReplayBuffer
-from rlfast.data.collect.collector import BaseCollector
+from rlfast.data.collector import BaseCollector
 from rlfast.env import BaseVectorEnv, DummyVectorEnv
 from scripted import Scripted, ScriptedPolicy
 
