@@ -1,10 +1,13 @@
+import inspect
+import re
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from rlfast.experiment import DQNConfig
-from rlfast.experiment.config import RunConfig
+from rlfast.experiment import ALGORITHMS, DQNConfig
+from rlfast.experiment.run import train
 
 
 def test_json_repeats_every_field():
@@ -23,8 +26,9 @@ def test_json_repeats_every_field():
         ({"seed": -1}, "--seed must not be negative, got -1"),
         ({"gamma": 1.5}, "--gamma must be within 0 and 1, got 1.5"),
         ({"eps_end": -0.1}, "--eps-end must be within 0 and 1"),
-        ({"hidden_sizes": (64, 0)}, "--hidden-sizes must be positive"),
-        ({"updates_per_step": 0.001, "collect_steps": 8}, "makes no update after 8 steps"),
+        ({"hidden_sizes": (64, 0)}, "--hidden-sizes must be at least 1, got 0"),
+        ({"updates_per_step": 0.0}, "--updates-per-step must be above 0, got 0.0"),
+        ({"recurrent": True, "hidden_sizes": ()}, "--recurrent needs a size of its memory in --hidden-sizes"),
         ({"num_envs": 7, "collect_steps": 64}, "--collect-steps 64 must be a multiple of --num-envs 7"),
         ({"buffer_size": 7}, "--buffer-size 7 has no row for each of the --num-envs 8"),
         ({"require_stop_return": True}, "--require-stop-return needs a --stop-return"),
@@ -37,9 +41,35 @@ def test_values_out_of_range(changes, message):
         DQNConfig(**changes)
 
 
-def test_every_field_is_documented_for_the_command_line():
-    source = (Path(__import__("rlfast").__file__).parent / "experiment" / "config.py").read_text()
-    for field in fields(DQNConfig):
-        body = source[source.index("class RunConfig" if hasattr(RunConfig, field.name) else "class DQNConfig") :]
-        declaration = body.index(f"\n    {field.name}: ")
-        assert body[body.index("\n", declaration + 1) :].lstrip().startswith('"""'), field.name
+@pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS)
+def test_every_field_is_documented_for_the_command_line(algorithm):
+    documented = set()
+    for base in algorithm.config.__mro__[:-1]:
+        body = inspect.getsource(base)
+        documented |= {name for name in base.__annotations__ if re.search(rf'\n    {name}: .*\n    """', body)}
+    assert documented == {field.name for field in fields(algorithm.config)}
+
+
+@pytest.mark.parametrize("updates", [0.001, 1 / 3])
+def test_a_small_share_of_updates_is_carried_on(tiny, updates):
+    result = train(tiny(updates_per_step=updates, collect_steps=2, start_steps=20, max_steps=1020))
+    assert result.info.gradient_step == int(updates * 1000)
+
+
+def test_values_are_taken_in_the_type_of_their_field():
+    config = DQNConfig(seed=np.int64(3), n_step=2.0, hidden_sizes=[16, 8], run_dir="runs/x")
+    assert (config.n_step, config.hidden_sizes, config.run_dir) == (2, (16, 8), Path("runs/x"))
+    assert DQNConfig.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seed": "1"}, "--seed must be an integer, got '1'"),
+        ({"compile": 1}, "--compile must be True or False, got 1"),
+        ({"hidden_sizes": 64}, "--hidden-sizes must be a sequence, got 64"),
+    ],
+)
+def test_values_of_another_type(changes, message):
+    with pytest.raises(TypeError, match=message):
+        DQNConfig(**changes)

@@ -1,14 +1,19 @@
 """Environments of runs: registered anew, in modules, in namespaces of packages."""
 
 import sys
+from dataclasses import replace
 
 import gymnasium as gym
+import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.wrappers import TransformObservation
 
 from rlfast.cli import main
+from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.build import RunWarning, build, make_envs
 from rlfast.experiment.evaluate import evaluate
-from rlfast.experiment.parts import RunWarning, make_envs
 from rlfast.experiment.run import ConfigError, resume, train
 from scripted import Scripted
 
@@ -20,6 +25,32 @@ from scripted import Scripted
 Path({witness!r}).touch()
 gym.register("Theirs-v0", entry_point=Scripted, disable_env_checker=True, max_episode_steps=4)
 """
+
+
+IMAGE = Box(-9, 9, (4, 8, 8))
+
+
+def as_image(obs):
+    return np.broadcast_to(np.clip(obs, -9, 9)[:, None, None], IMAGE.shape).astype(np.float32)
+
+
+class Goal(gym.Env):
+    """Observations are dicts, as those of robots that are shown a goal."""
+
+    observation_space = Dict(achieved_goal=Box(-1, 1, (2,)), desired_goal=Box(-1, 1, (2,)), step=Discrete(5))
+    action_space = Box(-1, 1, (1,))
+
+    def observe(self):
+        return {**{name: np.zeros(2, np.float32) for name in ("achieved_goal", "desired_goal")}, "step": self.steps}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.observe(), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self.observe(), float(action[0]), self.steps == 4, False, {}
 
 
 @pytest.fixture
@@ -82,11 +113,41 @@ def test_a_run_has_the_environment_that_is_registered(tiny, monkeypatch, kind):
     envs.close()
 
 
-def test_games_of_atari_are_there_and_warned_of(tiny):
+def test_games_of_atari_are_seen_by_convolutions(tiny):
     pytest.importorskip("ale_py")
-    config = tiny(env="ALE/Pong-v5")
-    with pytest.warns(RunWarning, match=r"shape \(210, 160, 3\): the fully connected network .* 100,800 numbers"):
-        envs = make_envs(config, "train")
-    assert envs.single_observation_space.shape == (210, 160, 3)
-    envs.close()
+    parts = build(tiny(env="ALE/Pong-v5", num_envs=1, eval_envs=1))
+    assert parts.train_collector.env.single_observation_space.shape == (210, 160, 3)
+    assert parts.policy.model.encoder.convolutions.net[0].in_channels == 3
+    parts.close()
+
+
+def test_images_too_small_for_convolutions_are_warned_of(tiny, monkeypatch):
+    spec = EnvSpec("Tiny-v0", entry_point=lambda: TransformObservation(gym.make("CartPole-v1"), as_image, IMAGE))
+    monkeypatch.setitem(gym.registry, "Tiny-v0", spec)
+    config = tiny(env="Tiny-v0")
+    with pytest.warns(RunWarning, match=r"shape \(4, 8, 8\), too small for convolutions: .* takes them as 256 numbers"):
+        make_envs(config, "train").close()
     make_envs(config, "test").close()  # said once
+
+
+@pytest.mark.parametrize(("env", "algorithm"), [("FrozenLake-v1", "dqn"), ("FrozenLake-v1", "ppo"), ("Goal-v0", "sac")])
+def test_observations_of_other_kinds_are_trained_on(run_dir, monkeypatch, env, algorithm):
+    monkeypatch.setitem(gym.registry, "Goal-v0", EnvSpec("Goal-v0", entry_point=Goal))
+    small = {"hidden_sizes": (8,), "num_envs": 2, "collect_steps": 4, "max_steps": 60, "batch_size": 8, "eval_envs": 2}
+    off = {} if algorithm == "ppo" else {"start_steps": 20, "buffer_size": 100}
+    kind = ALGORITHMS[algorithm].config
+    result = train(kind(env=env, run_dir=run_dir, eval_interval=40, eval_episodes=2, progress=False, **small, **off))
+    assert result.info.gradient_step > 0
+    assert len(evaluate(run_dir, 2).returns) == 2
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_networks_with_a_memory_are_trained_and_gone_on_with(run_dir, algorithm):
+    small = {"hidden_sizes": (8,), "num_envs": 2, "collect_steps": 4, "batch_size": 8, "eval_envs": 2}
+    off = {} if algorithm == "ppo" else {"start_steps": 20, "buffer_size": 100}
+    kind = ALGORITHMS[algorithm].config
+    config = kind(run_dir=run_dir, recurrent=True, max_steps=40, eval_interval=40, eval_episodes=2, **small, **off)
+    first = train(replace(config, progress=False))
+    assert first.info.gradient_step > 0
+    assert resume(run_dir, max_steps=60).env_step == 60
+    assert len(evaluate(run_dir, 2).returns) == 2

@@ -4,8 +4,8 @@ import sys
 import numpy as np
 import pytest
 
+from rlfast.experiment.build import RunWarning
 from rlfast.experiment.evaluate import evaluate
-from rlfast.experiment.parts import RunWarning
 from rlfast.experiment.run import train
 
 

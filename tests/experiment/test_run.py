@@ -15,10 +15,10 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_policy, save_checkpoint
-from rlfast.experiment.dqn import build
-from rlfast.experiment.folder import read_config
 from rlfast.experiment.run import ConfigError, RunWarning, resume, train
+from rlfast.experiment.run_dir import read_config
 from rlfast.policy.modelfree.dqn import DQNTrainingStats
 from rlfast.trainer import BaseTrainer
 from rlfast.utils.logger import CSVLogger, JSONLLogger, LogWarning
@@ -414,7 +414,7 @@ def edit(path, old, new):
 def test_two_processes_do_not_train_in_one_folder(tiny, run_dir):
     train(tiny(max_steps=40))
     before = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
-    hold = "import sys; from pathlib import Path; from rlfast.experiment.folder import only_process\n"
+    hold = "import sys; from pathlib import Path; from rlfast.experiment.run_dir import only_process\n"
     hold += "with only_process(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", hold, str(run_dir)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
@@ -441,7 +441,7 @@ def test_an_error_leaves_its_traceback_in_the_folder(tiny, run_dir, monkeypatch)
     [
         ({"env": "NoSuchEnv-v0"}, "NoSuchEnv"),
         ({"env": "Pendulum-v1"}, "DQN needs discrete actions, and those of Pendulum-v1 are Box"),
-        ({"env": "FrozenLake-v1"}, "DQN needs array observations"),
+        ({"env": "Blackjack-v1"}, "DQN needs observations that are arrays, numbers or dicts of these"),
     ],
 )
 def test_what_cannot_run_is_said_before_a_folder_is_made(tiny, run_dir, changes, message):

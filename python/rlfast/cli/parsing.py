@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @contextmanager
 def warnings_as_sentences() -> Iterator[None]:
     """Shows what a run and its logs warn of as sentences, without the place in the source; all others as usual."""
-    from rlfast.experiment.parts import RunWarning
+    from rlfast.experiment.build import RunWarning
     from rlfast.utils.logger import LogWarning
 
     with warnings.catch_warnings():

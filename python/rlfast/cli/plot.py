@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     except Wrong as wrong:
         return wrong.status
 
-    from rlfast.experiment.plot import compare
+    from rlfast.experiment.report.plot import compare
 
     if not 0 < given.confidence < 1:
         return complain(f"--confidence must be within 0 and 1, got {given.confidence}", 2)

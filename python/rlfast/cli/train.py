@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
 
     name = arguments[0] if arguments else None
     if name in ("-h", "--help"):
-        rows = (f"  {algorithm.name:<14}{algorithm.what}" for algorithm in ALGORITHMS.values())
+        rows = (f"  {algorithm.name:<14}{algorithm.summary}" for algorithm in ALGORITHMS.values())
         sys.stdout.write(_HELP.format(algorithms="\n".join(rows)))
         return 0
     if name is not None and name.partition("=")[0] == "--resume":
@@ -88,7 +88,7 @@ def _one_line(complaint: str) -> str:
         else:
             blocks[-1].append(text)
     message, *rest = [" ".join(block) for block in blocks if block][0 if "╭" in complaint else 1 :]
-    message = re.sub(r"^Error parsing \w+Config: ", "", message)
+    message = re.sub(r"^Error parsing \w*Config: ", "", message)
     meant = [words[3] for words in map(str.split, rest) if words[:3] == ["Perhaps", "you", "meant:"]]
     return f"{message}; did you mean {meant[0]}?" if meant else message
 

@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.algorithms import ALGORITHMS, Algorithm
-from rlfast.experiment.config import DQNConfig, RunConfig
+from rlfast.experiment.algorithms.dqn import Config as DQNConfig
+from rlfast.experiment.config import RunConfig
 
 if TYPE_CHECKING:
     from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint

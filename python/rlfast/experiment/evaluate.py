@@ -10,10 +10,9 @@ import gymnasium as gym
 from rlfast.data.collect.collector import Collector
 from rlfast.env import DummyVectorEnv
 from rlfast.env.registry import find_spec
-from rlfast.experiment.algorithms import algorithm_of
+from rlfast.experiment.build import build, placed, stream_seed
 from rlfast.experiment.checkpoint import load_policy
-from rlfast.experiment.folder import check_env, read_config
-from rlfast.experiment.parts import placed, stream_seed
+from rlfast.experiment.run_dir import check_env, read_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +56,7 @@ def evaluate(
     check_env(run_dir, given.env, allow_import=allow_import)
     config = replace(given, num_envs=1, eval_envs=1, progress=False)
     number = min(episodes, given.eval_envs)
-    parts = algorithm_of(config).build(_smallest(config))
+    parts = build(_smallest(config))
     try:
         load_policy(run_dir / "checkpoint", parts.policy)
         parts.policy.eval()

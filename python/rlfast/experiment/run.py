@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from rlfast.experiment.algorithms import algorithm_of
+from rlfast.experiment.build import RunWarning, build, placed
 from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
-from rlfast.experiment.folder import (
+from rlfast.experiment.interrupt import Interrupt
+from rlfast.experiment.report.plot import learning_curve
+from rlfast.experiment.run_dir import (
     check_env,
     check_files,
     make_run_dir,
@@ -21,17 +24,14 @@ from rlfast.experiment.folder import (
     replace_file,
     write_config,
 )
-from rlfast.experiment.interrupt import Interrupt
-from rlfast.experiment.parts import RunWarning, placed
-from rlfast.experiment.plot import learning_curve
 from rlfast.utils.logger import BaseLogger, CSVLogger, JSONLLogger, LoggerGroup
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rlfast.data.stats import CollectStats, InfoStats
+    from rlfast.experiment.build import Parts
     from rlfast.experiment.config import RunConfig
-    from rlfast.experiment.parts import Parts
     from rlfast.trainer import BaseTrainer
 
 _INTERVALS = {"train_interval": 200, "update_interval": 100}
@@ -108,7 +108,7 @@ def train(config: RunConfig) -> RunResult:
     """
     algorithm = algorithm_of(config)
     try:
-        parts = algorithm.build(config)
+        parts = build(config)
         run_dir = make_run_dir(config, algorithm.name)
         config = replace(config, run_dir=run_dir)
         write_config(run_dir, config, algorithm.name)
@@ -140,7 +140,7 @@ def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunR
         saved = any((run_dir / name).exists() for name in (CHECKPOINT, CHECKPOINT + ".old"))
         if not saved and any(CSVLogger(run_dir / "metrics.csv").restore_data()):
             raise FileNotFoundError(f"the checkpoint of {run_dir} is gone: put it back, or start another run")
-        parts = algorithm_of(here).build(here)
+        parts = build(here)
     except (*_CANNOT_RUN, TypeError) as error:
         raise ConfigError(str(error)) from error
     if not saved:

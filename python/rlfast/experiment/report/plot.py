@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlfast.experiment.aggregate import Curve, aggregate
 from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.folder import read_config, replace_file
+from rlfast.experiment.report.aggregate import Curve, aggregate
+from rlfast.experiment.run_dir import read_config, replace_file
 from rlfast.utils.logger import CSVLogger
 from rlfast.utils.plain import summary
 

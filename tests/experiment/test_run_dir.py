@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from rlfast.experiment.folder import make_run_dir, read_config, write_config
+from rlfast.experiment.run_dir import make_run_dir, read_config, write_config
 
 
 def test_the_folder_asked_for_must_be_new_or_empty(tiny, run_dir):

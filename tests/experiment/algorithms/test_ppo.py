@@ -6,11 +6,12 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from rlfast.data import Batch
-from rlfast.experiment.algorithms import ALGORITHMS, algorithm_of
+from rlfast.experiment.algorithms import ALGORITHMS, algorithm_of, ppo
+from rlfast.experiment.algorithms.ppo import Config as PPOConfig
+from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_policy
-from rlfast.experiment.config_ppo import PPO_PRESETS, PPOConfig
-from rlfast.experiment.ppo import _policy, build
-from rlfast.experiment.run import ConfigError, train
+from rlfast.experiment.networks import Networks
+from rlfast.experiment.run import train
 from rlfast.functional import Categorical, DiagonalNormal, MultiCategorical
 
 
@@ -35,9 +36,13 @@ def tiny(run_dir):
     return make
 
 
+def policy_for(config, act_space):
+    return ppo.build(config, Networks(config, "PPO", Box(-1, 1, (4,)), act_space))
+
+
 def test_the_registry_knows_it():
     assert algorithm_of(PPOConfig()).name == "ppo"
-    assert {*PPO_PRESETS} == {"CartPole-v1", "Pendulum-v1", "InvertedPendulum-v5"}
+    assert {*ALGORITHMS["ppo"].presets} == {"CartPole-v1", "Pendulum-v1", "InvertedPendulum-v5"}
     assert ALGORITHMS["ppo"].preset("Pendulum-v1").gamma == 0.9
 
 
@@ -47,7 +52,7 @@ def test_the_registry_knows_it():
         ({"collect_steps": 33}, "--collect-steps 33 must be a multiple of --num-envs 2"),
         ({"repeat": 0}, "--repeat must be at least 1"),
         ({"gae_lambda": 2.0}, "--gae-lambda must be within 0 and 1"),
-        ({"hidden_sizes": (0,)}, "--hidden-sizes must be positive"),
+        ({"hidden_sizes": (0,)}, "--hidden-sizes must be at least 1, got 0"),
     ],
 )
 def test_values_out_of_range(tiny, changes, message):
@@ -91,7 +96,7 @@ def test_settings_reach_their_parts(tiny):
     ],
 )
 def test_heads(tiny, space, dist):
-    policy = _policy(tiny(log_std=-1.0), Box(-1, 1, (4,)), space)
+    policy = policy_for(tiny(log_std=-1.0), space)
     result = policy(Batch(obs=np.ones((5, 4), np.float32), info={}))
     assert isinstance(result.dist, dist)
     assert result.act.shape == (5, *space.shape)
@@ -104,9 +109,7 @@ def test_heads(tiny, space, dist):
 def test_spaces_it_does_not_know(tiny):
     for space in (MultiDiscrete(np.ones((2, 2))), Box(-1, 1, (2, 2))):
         with pytest.raises(ValueError, match="PPO needs discrete, multi-discrete or continuous actions"):
-            _policy(tiny(), Box(-1, 1, (4,)), space)
-    with pytest.raises(ConfigError, match="PPO needs array observations"):
-        train(tiny(env="FrozenLake-v1"))
+            policy_for(tiny(), space)
 
 
 @pytest.mark.pitfall("E9")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rlfast.experiment.aggregate import aggregate
+from rlfast.experiment.report.aggregate import aggregate
 
 
 def test_a_quarter_of_the_runs_at_each_end_is_left_out():

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from rlfast.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
-from rlfast.experiment.dqn import build
-from rlfast.experiment.parts import stream_seed
+from rlfast.experiment.build import build, stream_seed
 
 
 @pytest.mark.pitfall("E9")

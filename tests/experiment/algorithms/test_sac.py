@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from rlfast.experiment.algorithms import ALGORITHMS, algorithm_of
+from rlfast.experiment.algorithms.sac import Config as SACConfig
+from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_policy
-from rlfast.experiment.config_sac import SACConfig
 from rlfast.experiment.run import ConfigError, train
-from rlfast.experiment.sac import build
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_registry_knows_it():
     [
         ({"tau": 1.5}, "--tau must be within 0 and 1"),
         ({"alpha": 0.0}, "--alpha must be above 0"),
-        ({"updates_per_step": 0.01}, "makes no update after 4 steps"),
+        ({"updates_per_step": 0.0}, "--updates-per-step must be above 0, got 0.0"),
         ({"collect_steps": 3}, "--collect-steps 3 must be a multiple of --num-envs 2"),
     ],
 )

@@ -1,8 +1,8 @@
 import pytest
 from PIL import Image
 
-from rlfast.experiment.folder import write_config
-from rlfast.experiment.plot import compare, learning_curve
+from rlfast.experiment.report.plot import compare, learning_curve
+from rlfast.experiment.run_dir import write_config
 from rlfast.utils.logger import CSVLogger
 
 

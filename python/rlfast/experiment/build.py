@@ -1,4 +1,4 @@
-"""What a run is built of, whatever it learns with."""
+"""Builds what a run is made of, whatever it learns with."""
 
 from __future__ import annotations
 
@@ -6,19 +6,27 @@ import math
 import random
 import warnings
 import zlib
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 
+from rlfast.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
+from rlfast.data.collect.collector import Collector
 from rlfast.env.registry import can_be_native, make_vec
-from rlfast.experiment.config import RunConfig
+from rlfast.experiment.algorithms import algorithm_of
+from rlfast.experiment.config import OffPolicyConfig, OnPolicyConfig, RunConfig
+from rlfast.experiment.networks import Networks, is_image
+from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
+from rlfast.utils.plain import summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlfast.data.collect.collector import Collector
+    from rlfast.data import ReplayBuffer
     from rlfast.env import BaseVectorEnv
     from rlfast.policy import BasePolicy
     from rlfast.trainer import BaseTrainer
@@ -43,6 +51,60 @@ class Parts:
         """Closes the environments."""
         self.train_collector.close()
         self.test_collector.close()
+
+
+def build(config: RunConfig) -> Parts:
+    """Makes environments, networks, policy, buffer and collectors, each with a random stream of its own.
+
+    :raises ValueError: the configuration cannot be run: the algorithm has no network for such observations or actions,
+        there is no such device, or, perhaps, there is no room.
+    :raises gymnasium.error.Error: there is no such environment.
+    """
+    try:
+        with ExitStack() as made:
+            parts = _build(config, made)
+            made.pop_all()
+    except (RuntimeError, MemoryError, OverflowError) as error:  # what torch says of layers that are too large
+        raise ValueError(f"what these settings ask for cannot be made: {summary(error)}") from error
+    return parts
+
+
+def _build(config: RunConfig, made: ExitStack) -> Parts:
+    algorithm = algorithm_of(config)
+    prepare_torch(config)
+    train_envs, test_envs = (made.enter_context(closing(make_envs(config, name))) for name in ("train", "test"))
+    obs_space, act_space = train_envs.observation_space[0], train_envs.action_space[0]
+    policy = algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space))
+    policy.seed(stream_seed(config.seed, "policy"))
+    policy.to(config.device)
+    noise = isinstance(config, OffPolicyConfig)
+    return Parts(
+        policy=policy,
+        train_collector=Collector(policy, train_envs, _buffer(config), exploration_noise=noise),
+        test_collector=Collector(policy, test_envs),
+        trainer=_trainer(config),
+        before_collect=None if algorithm.schedules is None else partial(algorithm.schedules, config, policy),
+    )
+
+
+def _buffer(config: RunConfig) -> ReplayBuffer:
+    if not isinstance(config, OffPolicyConfig):
+        return VectorReplayBuffer(config.collect_steps, config.num_envs)
+    seed = stream_seed(config.seed, "sampler")
+    if getattr(config, "prioritized", False):
+        exponents = {name: getattr(config, name) for name in ("alpha", "beta")}
+        return PrioritizedVectorReplayBuffer(config.buffer_size, config.num_envs, **exponents, seed=seed)
+    return VectorReplayBuffer(config.buffer_size, config.num_envs, seed=seed)
+
+
+def _trainer(config: RunConfig) -> Callable[..., BaseTrainer]:
+    given: dict[str, Any] = {"batch_size": config.batch_size, "step_per_collect": config.collect_steps}
+    if isinstance(config, OnPolicyConfig):
+        return partial(OnpolicyTrainer, repeat_per_collect=config.repeat, **given)
+    if isinstance(config, OffPolicyConfig):
+        given |= {"update_per_step": config.updates_per_step, "start_timesteps": config.start_steps}
+        return partial(OffpolicyTrainer, **given)
+    raise TypeError(f"{type(config).__qualname__} must be an OnPolicyConfig or an OffPolicyConfig")
 
 
 def stream_seed(seed: int, name: str) -> int:
@@ -119,12 +181,12 @@ def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
     envs.seed([stream_seed(config.seed, f"env/{name}/{i}") for i in range(number)])
     for i, space in enumerate(envs.action_space):
         space.seed(stream_seed(config.seed, f"actions/{name}/{i}"))
-    shape = envs.single_observation_space.shape or ()
-    if name == "train" and len(shape) > 2:
+    space = envs.single_observation_space
+    shape = space.shape or ()
+    if name == "train" and len(shape) > 2 and not is_image(space):
         warnings.warn(
-            f"observations of {config.env} are of shape {shape}: the fully connected network of this command takes "
-            f"them as {math.prod(shape):,} numbers, and learns little from images; a script can have a convolutional "
-            "network",
+            f"observations of {config.env} are of shape {shape}, too small for convolutions: a fully connected network "
+            f"takes them as {math.prod(shape):,} numbers; a script can have another",
             RunWarning,
             stacklevel=2,
         )

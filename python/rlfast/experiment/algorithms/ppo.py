@@ -1,0 +1,87 @@
+"""Proximal policy optimization."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlfast.experiment.config import OnPolicyConfig
+from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveInt
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import PPOPolicy
+
+TITLE = "PPO"
+SUMMARY = "proximal policy optimization, for discrete and continuous actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OnPolicyConfig):
+    """Proximal policy optimization, for discrete, multi-discrete and continuous actions."""
+
+    hidden_sizes: tuple[PositiveInt, ...] = (64, 64)
+    batch_size: PositiveInt = 64
+    eps_clip: NonNegativeFloat = 0.2
+    """How far the ratio of probabilities counts."""
+    dual_clip: FiniteFloat | None = None
+    """Bound of the loss where the advantage is negative (arXiv:1912.09729), above 1."""
+    value_clip: bool = False
+    """Clip the critic's step, too."""
+    normalize_advantage: bool = True
+    """Advantages of mean 0 and deviation 1 in each gradient step."""
+    recompute_advantage: bool = False
+    """Estimate advantages anew before each pass."""
+    scale_returns: bool = False
+    """Divide returns by their running standard deviation."""
+    vf_coef: NonNegativeFloat = 0.5
+    """Weight of the critic's loss."""
+    ent_coef: NonNegativeFloat = 0.0
+    """Weight of the entropy."""
+    max_grad_norm: NonNegativeFloat = 0.5
+    """Largest norm of a gradient."""
+    log_std: FiniteFloat = 0.0
+    """Where the logarithm of the standard deviation of continuous actions starts."""
+
+
+PRESETS = {
+    "CartPole-v1": Config(
+        stop_return=475.0, eval_interval=4_096, learning_rate=2e-3, gamma=0.98, collect_steps=1_024, batch_size=256
+    ),
+    "Pendulum-v1": Config(stop_return=-200.0, max_steps=300_000, learning_rate=1e-3, gamma=0.9, eval_interval=16_384),
+    "InvertedPendulum-v5": Config(stop_return=950.0, learning_rate=1e-3, log_std=-0.5),
+}
+
+
+def build(config: Config, networks: Networks) -> PPOPolicy:
+    """The policy, with an actor and a critic whose first weights are orthogonal."""
+    from torch.nn import Tanh
+
+    from rlfast.experiment.networks import initialize_orthogonally
+    from rlfast.policy import PPOPolicy
+    from rlfast.utils.optim import adam
+
+    critic = networks.state_value(activation=Tanh)
+    actor, dist_fn = networks.actor(activation=Tanh, log_std=config.log_std)
+    initialize_orthogonally(actor, critic)
+    return PPOPolicy(
+        actor=actor,
+        critic=critic,
+        optim=adam(config.learning_rate, eps=1e-5),
+        dist_fn=dist_fn,
+        action_scaling=networks.continuous,
+        eps_clip=config.eps_clip,
+        dual_clip=config.dual_clip,
+        value_clip=config.value_clip,
+        advantage_normalization=config.normalize_advantage,
+        recompute_advantage=config.recompute_advantage,
+        reward_normalization=config.scale_returns,
+        vf_coef=config.vf_coef,
+        ent_coef=config.ent_coef,
+        max_grad_norm=config.max_grad_norm,
+        gae_lambda=config.gae_lambda,
+        discount_factor=config.gamma,
+        deterministic_eval=True,
+        compile=config.compile,
+        **networks.spaces,
+    )

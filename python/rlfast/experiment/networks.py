@@ -1,0 +1,290 @@
+"""Networks for the spaces of an environment, so that no algorithm has to know them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gymnasium import spaces
+from torch import nn
+from torch.nn import functional
+
+from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical
+from rlfast.utils.net import continuous, discrete
+from rlfast.utils.net.atari import NatureCNN
+from rlfast.utils.net.common import Net, Recurrent, size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import gymnasium as gym
+    from gymnasium.spaces import Box
+
+    from rlfast.experiment.config import RunConfig
+    from rlfast.policy.modelfree.ppo import TDistFn
+
+_SMALLEST_IMAGE = 36
+"""Pixels along a side that three convolutions need."""
+
+
+class Networks:
+    """Makes networks for observations that are vectors, images, numbers or dicts of these, and for any actions.
+
+    Images pass through convolutions, dicts part by part, and what comes of them through the ``hidden_sizes`` of the
+    configuration. Networks share no parameters.
+
+    :param config: of the run.
+    :param title: of the algorithm, for errors.
+    :param obs_space: of one environment.
+    :param act_space: of one environment.
+    """
+
+    def __init__(self, config: RunConfig, title: str, obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> None:
+        self._config, self._title = config, title
+        self._obs_space, self._act_space = obs_space, act_space
+
+    @property
+    def spaces(self) -> dict[str, Any]:
+        """What every policy is told of the environment."""
+        return {"action_space": self._act_space, "observation_space": self._obs_space}
+
+    @property
+    def continuous(self) -> bool:
+        """Whether actions are arrays of numbers."""
+        return isinstance(self._act_space, spaces.Box)
+
+    @property
+    def action_size(self) -> int:
+        """How many numbers a continuous action has."""
+        return size_of(self._box().shape)
+
+    def action_values(self, *, dueling: bool = False) -> nn.Module:
+        """Values of all discrete actions, ``(obs, state) -> ([B, actions], state)``.
+
+        :param dueling: separate streams for state value and advantages.
+        :raises ValueError: the actions are not discrete, or a network with a memory shall be dueling.
+        """
+        if not isinstance(self._act_space, spaces.Discrete):
+            raise self._refused("discrete actions", self._act_space)
+        if dueling and self._config.recurrent:
+            raise ValueError("--dueling and --recurrent cannot be had together: leave one out")
+        actions = int(self._act_space.n)
+        stream: dict[str, Any] = {"hidden_sizes": self._config.hidden_sizes[-1:]}
+        return self._over_encoder(
+            lambda size: (
+                self._remembering(size, actions)
+                if self._config.recurrent
+                else self._net(size, action_shape=actions, dueling_param=(stream, stream) if dueling else None)
+            )
+        )
+
+    def action_value(self) -> nn.Module:
+        """The value of a continuous action, ``(obs, act) -> [B, 1]``, without memory.
+
+        :raises ValueError: the actions are not continuous.
+        """
+        shape = self._box().shape
+        return self._over_encoder(
+            lambda size: continuous.Critic(self._net(size, action_shape=shape, concat=True), device=self._config.device)
+        )
+
+    def state_value(self, *, activation: type[nn.Module] = nn.ReLU) -> nn.Module:
+        """The value of a state, ``obs -> [B, 1]``, without memory.
+
+        :param activation: of the hidden layers.
+        """
+        return self._over_encoder(
+            lambda size: discrete.Critic(self._net(size, activation=activation), device=self._config.device)
+        )
+
+    def deterministic_actor(self) -> nn.Module:
+        """One continuous action within -1 and 1, ``(obs, state) -> ([B, size], state)``.
+
+        :raises ValueError: the actions are not continuous.
+        """
+        shape = self._box().shape
+        return self._over_encoder(lambda size: continuous.Actor(self._body(size), shape, device=self._config.device))
+
+    def normal_actor(
+        self,
+        *,
+        conditioned_sigma: bool,
+        log_std: float = 0.0,
+        activation: type[nn.Module] = nn.ReLU,
+    ) -> nn.Module:
+        """Means and deviations of continuous actions, ``(obs, state) -> (([B, size], [B, size]), state)``.
+
+        :param conditioned_sigma: whether deviations depend on the observation.
+        :param log_std: the logarithm of those that do not, at the start.
+        :param activation: of the hidden layers.
+        :raises ValueError: the actions are not continuous.
+        """
+        shape = self._box().shape
+
+        def head(size: Any) -> nn.Module:
+            body = self._body(size, activation=activation)
+            actor = continuous.ActorProb(
+                body, shape, unbounded=True, conditioned_sigma=conditioned_sigma, device=self._config.device
+            )
+            if not conditioned_sigma:
+                nn.init.constant_(actor.sigma_param, log_std)
+            return actor
+
+        return self._over_encoder(head)
+
+    def actor(self, *, log_std: float, activation: type[nn.Module] = nn.ReLU) -> tuple[nn.Module, TDistFn]:
+        """What gives the distribution of actions of any kind, and the class of that distribution.
+
+        :param log_std: see :meth:`normal_actor`.
+        :param activation: of the hidden layers.
+        :raises ValueError: there is no distribution for such actions.
+        """
+        space = self._act_space
+        if isinstance(space, spaces.Box) and len(space.shape) == 1:
+            return self.normal_actor(conditioned_sigma=False, log_std=log_std, activation=activation), DiagonalNormal
+        choices: list[int] = []
+        if isinstance(space, spaces.Discrete):
+            choices = [int(space.n)]
+        elif isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+            choices = space.nvec.tolist()
+        else:
+            raise self._refused("discrete, multi-discrete or continuous actions along one axis", space)
+        actor = self._over_encoder(
+            lambda size: discrete.Actor(
+                self._body(size, activation=activation), sum(choices), softmax_output=False, device=self._config.device
+            )
+        )
+        return actor, Categorical if isinstance(space, spaces.Discrete) else partial(MultiCategorical, nvec=choices)
+
+    def _box(self) -> Box[Any]:
+        if not isinstance(self._act_space, spaces.Box):
+            raise self._refused("continuous actions", self._act_space)
+        return self._act_space
+
+    def _refused(self, what: str, space: gym.Space[Any]) -> ValueError:
+        return ValueError(f"{self._title} needs {what}, and those of {self._config.env} are {space}")
+
+    def _net(self, size: Any, **more: Any) -> Net:
+        return Net(size, hidden_sizes=self._config.hidden_sizes, device=self._config.device, **more)
+
+    def _remembering(self, size: Any, outputs: int) -> Recurrent:
+        units = self._config.hidden_sizes[-1]
+        return Recurrent(1, size, outputs, self._config.device, units)
+
+    def _body(self, size: Any, *, activation: type[nn.Module] = nn.ReLU) -> nn.Module:
+        """Features for an actor's head."""
+        if self._config.recurrent:
+            return self._remembering(size, self._config.hidden_sizes[-1])
+        return self._net(size, activation=activation)
+
+    def _encoder(self) -> Encoder | None:
+        space = self._obs_space
+        if isinstance(space, spaces.Box) and not is_image(space):
+            return None
+        try:
+            return Encoder(space)
+        except TypeError:
+            raise self._refused("observations that are arrays, numbers or dicts of these", space) from None
+
+    def _over_encoder(self, head: Callable[[Any], nn.Module]) -> nn.Module:
+        """A head on the observations, or on what comes of them where they are no vectors."""
+        encoder = self._encoder()
+        if encoder is None:
+            return head(self._obs_space.shape)
+        return Encoded(encoder, head(encoder.output_dim)).to(self._config.device)
+
+
+class Encoder(nn.Module):
+    """Makes one vector of an observation: images by convolutions, numbers by one-hot, dicts part by part.
+
+    :param space: of one observation.
+    :raises TypeError: it is of another kind.
+
+    >>> space = spaces.Dict(place=spaces.Discrete(3), speed=spaces.Box(-1, 1, (2,)))
+    >>> encoder = Encoder(space)
+    >>> encoder({"place": torch.tensor([1]), "speed": torch.tensor([[0.5, -0.5]])}).tolist()
+    [[0.0, 1.0, 0.0, 0.5, -0.5]]
+    """
+
+    _anchor: torch.Tensor
+    output_dim: int
+
+    def __init__(self, space: gym.Space[Any]) -> None:
+        super().__init__()
+        self._space = space
+        self.register_buffer("_anchor", torch.zeros(0), persistent=False)  # says where the module is
+        self.parts: dict[str, Encoder] = {}
+        self.convolutions: NatureCNN | None = None
+        if isinstance(space, spaces.Dict):
+            self.parts = {name: Encoder(part) for name, part in space.items()}
+            self.by_name = nn.ModuleDict(self.parts)
+            self.output_dim = sum(part.output_dim for part in self.parts.values())
+        elif isinstance(space, spaces.Discrete):
+            self.output_dim = int(space.n)
+        elif is_image(space):
+            channels, height, width = _channels_first(torch.empty(1, *(space.shape or ()))).shape[1:]
+            scale = 1 / 255 if space.dtype == "uint8" else 1.0
+            self.convolutions = NatureCNN(channels, height, width, features_only=True, scale=scale)
+            self.output_dim = self.convolutions.output_dim
+        elif isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
+            self.output_dim = size_of(space.shape)
+        else:
+            raise TypeError(f"no network for {space}")
+
+    def forward(self, obs: Any) -> torch.Tensor:
+        """Compute features ``[batch, output_dim]``.
+
+        :param obs: ``[batch, ...]``, an array, a tensor, or a dict or Batch of these.
+        """
+        if self.parts:
+            return torch.cat([part(obs[name]) for name, part in self.parts.items()], dim=1)
+        values = torch.as_tensor(obs, device=self._anchor.device)
+        if isinstance(self._space, spaces.Discrete):
+            numbers = values.long().flatten() - int(self._space.start)
+            return functional.one_hot(numbers, self.output_dim).float()
+        if self.convolutions is not None:
+            features: torch.Tensor = self.convolutions(_channels_first(values))[0]
+            return features
+        return values.float().reshape(len(values), -1)
+
+
+class Encoded(nn.Module):
+    """A network on what an :class:`Encoder` makes of observations.
+
+    :param encoder: of the observations.
+    :param net: takes what it makes in place of observations.
+    """
+
+    def __init__(self, encoder: Encoder, net: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.net = encoder, net
+
+    def forward(self, obs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Compute what ``net`` computes."""
+        return self.net(self.encoder(obs), *args, **kwargs)
+
+
+def is_image(space: gym.Space[Any]) -> bool:
+    """Whether observations are large enough for convolutions, with channels first or last."""
+    if not isinstance(space, spaces.Box) or len(space.shape) != 3:
+        return False
+    return min(_channels_first(torch.empty(1, *space.shape)).shape[2:]) >= _SMALLEST_IMAGE
+
+
+def _channels_first(images: torch.Tensor) -> torch.Tensor:
+    """Images ``[batch, channels, height, width]``: there are fewer channels than pixels along a side."""
+    return images.permute(0, 3, 1, 2) if images.shape[3] < images.shape[1] else images
+
+
+def initialize_orthogonally(actor: nn.Module, critic: nn.Module) -> None:
+    """Orthogonal weights, and a policy that starts nearly the same everywhere (arXiv:2006.05990, section 3.2)."""
+    for layer in [*actor.modules(), *critic.modules()]:
+        if isinstance(layer, nn.Linear):
+            nn.init.orthogonal_(layer.weight, 2**0.5)
+            nn.init.zeros_(layer.bias)
+    head: Any = actor.net if isinstance(actor, Encoded) else actor
+    last = head.mu if isinstance(head, continuous.ActorProb) else head.last
+    with torch.no_grad():
+        for parameter in last.parameters():
+            parameter.mul_(0.01)

@@ -1,0 +1,1 @@
+"""What runs show: learning curves, of one run and over seeds."""

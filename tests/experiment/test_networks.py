@@ -1,0 +1,143 @@
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text
+
+from rlfast.experiment.algorithms.dqn import Config
+from rlfast.experiment.networks import Encoded, Encoder, Networks, initialize_orthogonally, is_image
+from rlfast.functional import Categorical, DiagonalNormal
+from rlfast.utils.net.common import Net, Recurrent
+
+VECTOR = Box(-1, 1, (3,))
+IMAGE = Box(0, 255, (48, 40, 3), np.uint8)
+STACK = Box(0, 255, (4, 48, 40), np.uint8)
+MIXED = Dict(
+    camera=IMAGE,
+    place=Discrete(5, start=2),
+    speed=VECTOR,
+    inner=Dict(flags=MultiBinary(2), counts=MultiDiscrete([3, 4])),
+)
+SPACES = {"vector": VECTOR, "image": IMAGE, "stack": STACK, "number": Discrete(5, start=2), "dict": MIXED}
+
+
+def networks(obs_space, act_space, **settings):
+    return Networks(Config(hidden_sizes=(16, 8), **settings), "XYZ", obs_space, act_space)
+
+
+def observations(space, rows=4):
+    """A batch as collectors give it."""
+    if isinstance(space, Dict):
+        return {name: observations(part, rows) for name, part in space.items()}
+    space.seed(0)
+    return np.stack([space.sample() for _ in range(rows)])
+
+
+@pytest.fixture(params=SPACES.values(), ids=SPACES)
+def obs_space(request):
+    return request.param
+
+
+def test_every_head_on_every_kind_of_observation(obs_space):
+    obs, act = observations(obs_space), np.zeros((4, 2), np.float32)
+    discrete, continuous = networks(obs_space, Discrete(6)), networks(obs_space, Box(-1, 1, (2,)))
+    assert discrete.action_values()(obs, state=None, info={})[0].shape == (4, 6)
+    assert discrete.action_values(dueling=True)(obs)[0].shape == (4, 6)
+    assert discrete.actor(log_std=0.0)[0](obs)[0].shape == (4, 6)
+    assert discrete.state_value()(obs).shape == (4, 1)
+    assert continuous.action_value()(obs, act).shape == (4, 1)
+    assert continuous.deterministic_actor()(obs)[0].abs().max() < 1
+    mean, deviation = continuous.normal_actor(conditioned_sigma=True)(obs)[0]
+    assert mean.shape == deviation.shape == (4, 2)
+    actor, dist = continuous.actor(log_std=-1.0)
+    assert actor(obs)[0][1].detach().log().numpy() == pytest.approx(-1.0)
+    assert dist is DiagonalNormal
+    assert (discrete.continuous, continuous.continuous, continuous.action_size) == (False, True, 2)
+
+
+def test_every_part_of_an_observation_counts(obs_space):
+    encoder, wrapped = Encoder(obs_space), {"all": observations(obs_space)}
+    before = encoder(wrapped["all"])
+    assert before.shape == (4, encoder.output_dim)
+
+    def change(parts):
+        for name, part in parts.items():
+            if isinstance(part, dict):
+                yield from change(part)
+            else:
+                parts[name] = part[::-1].copy()
+                yield name
+                parts[name] = part
+
+    for name in change(wrapped):
+        assert not torch.equal(encoder(wrapped["all"]), before), name
+    assert torch.equal(encoder(wrapped["all"]), before)
+
+
+def test_a_memory_is_kept(obs_space):
+    obs = observations(obs_space)
+    for made, space in (("action_values", Discrete(3)), ("deterministic_actor", Box(-1, 1, (3,)))):
+        net = getattr(networks(obs_space, space, recurrent=True), made)()
+        first, state = net(obs)
+        assert set(state) == {"hidden", "cell"}
+        assert state["hidden"].shape == (4, 1, 8)
+        assert not torch.equal(net(obs, state)[0], first)
+
+
+def test_vectors_need_no_encoder():
+    made = networks(VECTOR, Discrete(2))
+    assert type(made.action_values()) is Net
+    assert type(networks(VECTOR, Discrete(2), recurrent=True).action_values()) is Recurrent
+    assert type(networks(IMAGE, Discrete(2)).action_values()) is Encoded
+
+
+def test_images_are_scaled_and_channels_found():
+    assert [is_image(space) for space in (IMAGE, STACK, VECTOR, MIXED, Box(0, 1, (10, 10, 4)))] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    encoder = Encoder(IMAGE)
+    image = observations(IMAGE)
+    assert encoder.convolutions.net[0].in_channels == 3
+    assert Encoder(STACK).convolutions.net[0].in_channels == 4
+    assert encoder(image).allclose(
+        encoder.convolutions.net(torch.as_tensor(image).permute(0, 3, 1, 2) / 255), atol=1e-6
+    )
+
+
+def test_numbers_begin_where_their_space_does():
+    assert Encoder(Discrete(3, start=2))(np.array([2, 4])).tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_first_weights_are_orthogonal():
+    for space in (VECTOR, IMAGE):
+        made = networks(space, Discrete(5))
+        (actor, dist), critic = made.actor(log_std=0.0), made.state_value()
+        initialize_orthogonally(actor, critic)
+        assert dist is Categorical
+        probs = actor(observations(space))[0].softmax(-1)
+        assert probs.detach().numpy() == pytest.approx(0.2, abs=0.02)  # nearly the same everywhere
+        weight = (critic.net if space is IMAGE else critic).preprocess.model.model[2].weight.detach()  # [8, 16]
+        assert (weight @ weight.T).numpy() == pytest.approx(2 * np.eye(8), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("obs_space", "act_space", "made", "message"),
+    [
+        (VECTOR, VECTOR, "action_values", "XYZ needs discrete actions, and those of CartPole-v1 are Box"),
+        (VECTOR, Discrete(2), "action_value", "XYZ needs continuous actions, and those of CartPole-v1 are Discrete"),
+        (VECTOR, Discrete(2), "deterministic_actor", "XYZ needs continuous actions"),
+        (Text(3), Discrete(2), "action_values", "XYZ needs observations that are arrays, numbers or dicts of these"),
+        (Dict(a=Text(3)), Discrete(2), "state_value", "XYZ needs observations that are arrays"),
+    ],
+)
+def test_spaces_that_do_not_fit(obs_space, act_space, made, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(networks(obs_space, act_space), made)()
+
+
+def test_dueling_networks_have_no_memory():
+    with pytest.raises(ValueError, match="--dueling and --recurrent cannot be had together"):
+        networks(VECTOR, Discrete(2), recurrent=True).action_values(dueling=True)
