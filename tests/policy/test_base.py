@@ -696,3 +696,12 @@ class TestNStepReturn:
             BasePolicy.compute_nstep_return(buffer.batch([0]), buffer, np.array([0]), by_index(), rew_norm=True)
         with pytest.raises(ValueError, match="1 rows and 2 indices"):
             BasePolicy.compute_nstep_return(buffer.batch([0]), buffer, np.array([0, 1]), by_index())
+
+
+def test_constructors_take_arguments_of_any_name():
+    class Wrapped(Probe):
+        def __init__(self, *, policy, construct=None, **options):
+            super().__init__(**options)
+            self.inner = policy
+
+    assert Wrapped(policy="inside", construct=1).inner == "inside"

@@ -153,7 +153,7 @@ def noting(construct: Callable[..., None]) -> Callable[..., None]:
     """Let a constructor of policies, when the outermost one returns, note the values that the policy is made with."""
 
     @wraps(construct)
-    def init(policy: Any, *args: Any, **kwargs: Any) -> None:
+    def init(policy: Any, /, *args: Any, **kwargs: Any) -> None:
         outermost = "_made_with" not in vars(policy)
         vars(policy).setdefault("_made_with", {})
         construct(policy, *args, **kwargs)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn import functional
 
 from rlfast.utils.net._layers import Placed
 from rlfast.utils.net._shared import features_of
@@ -94,3 +95,57 @@ class Critic(Placed):
         features, _ = features_of(self.preprocess, obs, kwargs.get("state"))
         value: torch.Tensor = self.last(features)
         return value
+
+
+class IntrinsicCuriosityModule(Placed):
+    """Predicts the features of the next observation, and the action that led there (arXiv:1705.05363).
+
+    :param feature_net: makes features ``[batch, feature_dim]`` of observations.
+    :param feature_dim: their number.
+    :param action_dim: the number of actions.
+    :param hidden_sizes: hidden layers of both predictions. Default: none.
+    :param device: where the predictions are made.
+
+    >>> module = IntrinsicCuriosityModule(nn.Linear(4, 8), 8, 2)
+    >>> error, logits = module(torch.zeros(3, 4), torch.ones(3), torch.zeros(3, 4))
+    >>> error.shape, logits.shape
+    (torch.Size([3]), torch.Size([3, 2]))
+    """
+
+    def __init__(
+        self,
+        feature_net: nn.Module,
+        feature_dim: int,
+        action_dim: int,
+        hidden_sizes: Sequence[int] = (),
+        device: str | int | torch.device = "cpu",
+    ) -> None:
+        super().__init__()
+        feature_dim, action_dim = int(feature_dim), int(action_dim)
+        self.feature_net = feature_net
+        self.forward_model = MLP(feature_dim + action_dim, feature_dim, hidden_sizes, device=device)
+        self.inverse_model = MLP(feature_dim * 2, action_dim, hidden_sizes, device=device)
+        self.feature_dim = feature_dim
+        self.action_dim = action_dim
+
+    def forward(
+        self,
+        s1: NDArray[Any] | torch.Tensor,
+        act: NDArray[Any] | torch.Tensor,
+        s2: NDArray[Any] | torch.Tensor,
+        **kwargs: Any,  # noqa: ARG002 (Tianshou's signature)
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute half the squared error of the features, ``[batch]``, and logits of the actions, ``[batch, actions]``.
+
+        :param s1: observations.
+        :param act: actions, whole numbers from 0.
+        :param s2: the observations after them.
+        """
+        before, after = (
+            self.feature_net(torch.as_tensor(obs, dtype=torch.float32, device=self.device)) for obs in (s1, s2)
+        )
+        actions = torch.as_tensor(act, dtype=torch.long, device=self.device).flatten()
+        chosen = functional.one_hot(actions, num_classes=self.action_dim)
+        predicted = self.forward_model(torch.cat([before, chosen], dim=1))
+        error = 0.5 * (predicted - after).square().sum(1)
+        return error, self.inverse_model(torch.cat([before, after], dim=1))
