@@ -96,7 +96,7 @@ def test_a_mistake_is_told_and_changes_nothing(envs):
 
 
 class Wrong(gym.Env):
-    """Answers its second step with ``answer``."""
+    """StepResults its second step with ``answer``."""
 
     observation_space = gym.spaces.Box(-1, 1, (2,))
     action_space = gym.spaces.Discrete(2)

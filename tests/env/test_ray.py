@@ -45,7 +45,7 @@ def broken():
 
 
 def numbered(number, gate=None):
-    """Answers steps with its number, once there is a file ``gate``."""
+    """StepResults steps with its number, once there is a file ``gate``."""
 
     class Numbered(gym.ObservationWrapper):
         def observation(self, observation):

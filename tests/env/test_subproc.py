@@ -126,7 +126,7 @@ def test_closing_does_not_wait_for_what_workers_do(make):
 def test_a_worker_that_dies_is_told(make):
     envs = make([Scripted] * 2, num_workers=1)
     envs.reset()
-    os.kill(envs._backend._crew.children[0].pid, signal.SIGTERM)
+    os.kill(envs._backend._workers.children[0].pid, signal.SIGTERM)
     with pytest.raises(WorkerDied, match="SIGTERM"):
         envs.step([0, 0])
     envs.reset()

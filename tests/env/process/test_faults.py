@@ -40,7 +40,7 @@ def make():
     yield made
     for pool in pools:
         pool.close()
-        assert all(child is None for child in pool._crew.children)
+        assert all(child is None for child in pool._workers.children)
 
 
 def reset(pool, envs=EVERYONE):
@@ -154,7 +154,7 @@ def test_a_hang_is_ended(make, fault, phase):
 def test_a_worker_that_is_stopped_hangs(make):
     pool = make([Scripted] * 4, num_workers=2, step_timeout=HANG)
     reset(pool)
-    os.kill(pool._crew.children[1].pid, signal.SIGSTOP)
+    os.kill(pool._workers.children[1].pid, signal.SIGSTOP)
     with pytest.raises(WorkerDied, match="environment 2 did not return within step_timeout"):
         step(pool)
     assert others(pool) == [0, 1]
@@ -180,14 +180,14 @@ def test_closing_does_not_wait_for_a_hang(make):
 def test_a_death_between_steps_is_told_by_the_next(make):
     pool = make([Scripted] * 4, num_workers=2)
     reset(pool)
-    victim = pool._crew.children[0].pid
+    victim = pool._workers.children[0].pid
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: not is_running(victim), "its end")
     with pytest.raises(WorkerDied, match=r"environment 0 failed: its worker was killed by SIGKILL.* before it began"):
         step(pool)
     assert others(pool) == [2, 3]
     with pytest.raises(WorkerDied, match="SIGKILL"):
-        os.kill(pool._crew.children[1].pid, signal.SIGKILL)
+        os.kill(pool._workers.children[1].pid, signal.SIGKILL)
         pool.get_attr("length", np.array([3]))
 
 
@@ -348,7 +348,7 @@ STUCK = """
     pool = ProcessBackend([lambda: Faulty("spin", at=1)] * 2, num_workers=2, context=sys.argv[1])
     pool.reset(np.arange(2), [None] * 2, None)
     pool.send(np.zeros(2, int), np.arange(2))
-    print(json.dumps([child.pid for child in pool._crew.children]), flush=True)
+    print(json.dumps([child.pid for child in pool._workers.children]), flush=True)
 """
 
 
@@ -420,7 +420,7 @@ def test_nothing_is_left_behind(make, doorbell):
     before, shm = listed("/proc/self/fd"), listed("/dev/shm")
     pool = make([Scripted] * 4, num_workers=2, doorbell=doorbell)
     reset(pool)
-    pids = [child.pid for child in pool._crew.children]
+    pids = [child.pid for child in pool._workers.children]
     step(pool)
     pool.close()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all, zombies too,")

@@ -130,7 +130,7 @@ def test_a_server_that_was_killed_is_started_again(make):
     pool.reset(np.arange(2), [None] * 2, None)  # its children live on
     assert make([Scripted]).get_attr("length", np.arange(1)) == [3]
     assert Server.running() is not server
-    pids = [child.pid for child in pool._crew.children]
+    pids = [child.pid for child in pool._workers.children]
     pool.close()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of the workers")
 
@@ -174,7 +174,7 @@ def test_where_python_has_no_global_lock_workers_are_threads(make, monkeypatch, 
     assert pool.placement == method
     threads = [thread for thread in threading.enumerate() if thread.name == "rlfast-env-worker"]
     assert len(threads) == (2 if method == "thread" else 0)
-    assert all((child.pid is None) == (method == "thread") for child in pool._crew.children)
+    assert all((child.pid is None) == (method == "thread") for child in pool._workers.children)
     pool.reset(np.arange(3), [None] * 3, None)
     pool.send(np.zeros(3, int), np.arange(3))
     np.testing.assert_array_equal(pool.recv(3).obs, [[0, 1]] * 3)

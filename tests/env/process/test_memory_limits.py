@@ -81,7 +81,7 @@ def test_a_worker_that_the_system_kills_for_want_of_memory_is_told(confine):
     envs = SubprocVectorEnv([Scripted, Greedy], num_workers=2)
     try:
         envs.reset()
-        confine(envs._backend._crew.children[1].pid)
+        confine(envs._backend._workers.children[1].pid)
         envs.step([1, 0])
         with pytest.raises(WorkerDied, match=r"environment 1 failed: .*SIGKILL \(.*for want of memory\)") as caught:
             envs.step([0, 1])
@@ -97,7 +97,7 @@ def test_training_outlives_an_environment_without_memory(confine):
     envs = SubprocVectorEnv([Scripted, Greedy], num_workers=2, on_error="restart")
     try:
         envs.reset()
-        confine(envs._backend._crew.children[1].pid)
+        confine(envs._backend._workers.children[1].pid)
         _, _, terminated, truncated, infos = envs.step([0, 1])
         assert (terminated.tolist(), truncated.tolist()) == ([False, False], [False, True])
         assert "for want of memory" in infos[1]["restarted"]

@@ -48,7 +48,7 @@ def weather(pool, rng, faults):
     pool.reset(everyone, [None] * ENVS, None)
     pids, late = set(), False
     while seen < faults:
-        pids.update(child.pid for child in pool._crew.children if child is not None)
+        pids.update(child.pid for child in pool._workers.children if child is not None)
         actions, kind = np.zeros(ENVS, int), None
         if rng.random() < 0.34:
             kind = int(rng.integers(len(KINDS)))
@@ -80,7 +80,7 @@ def stormy_step(pool, actions, kind, everyone, late):
     """
     pool.send(actions, everyone)
     if kind is not None and KINDS[kind] == "killed":
-        victim = pool._crew.children[int(np.flatnonzero(actions)[0]) * WORKERS // ENVS]
+        victim = pool._workers.children[int(np.flatnonzero(actions)[0]) * WORKERS // ENVS]
         os.kill(victim.pid, signal.SIGKILL)
     try:
         rows = pool.recv(ENVS)

@@ -208,7 +208,7 @@ def test_observations_of_tuples_and_other_protocols_are_refused():
 
 
 class Slow(DummyEnvWorker):
-    """Answers only when it is told to."""
+    """StepResults only when it is told to."""
 
     patience: dict[int, int] = {}
 

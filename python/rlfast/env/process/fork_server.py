@@ -29,7 +29,7 @@ class Server:
 
     def __init__(self, channel: Channel, parent: int) -> None:
         self.channel, self.parent = channel, parent
-        self.children: dict[int, int] = {}  # to the pipe that is told of its end
+        self.children: dict[int, int] = {}  # the pipe to which each one's exit status goes
         self.woken, waker = os.pipe()
         for end in (self.woken, waker):
             os.set_blocking(end, False)
@@ -45,8 +45,8 @@ class Server:
                 os.read(self.woken, 4096)
             self.reap()
             if requests in ready:
-                message, (end, told) = self.channel.receive()
-                self.fork(end, told, *pickle.loads(message))  # noqa: S301
+                message, (end, status_pipe) = self.channel.receive()
+                self.fork(end, status_pipe, *pickle.loads(message))  # noqa: S301
         raise Closed("the parent has ended")
 
     def reap(self) -> None:
@@ -57,19 +57,19 @@ class Server:
                 self.tell(self.children[pid], os.waitstatus_to_exitcode(status))
                 os.close(self.children.pop(pid))
 
-    def tell(self, told: int, number: int) -> None:
+    def tell(self, status_pipe: int, number: int) -> None:
         """Writes a number to somebody who may have lost interest."""
         with suppress(BrokenPipeError):
-            os.write(told, _NUMBER.pack(number))
+            os.write(status_pipe, _NUMBER.pack(number))
 
     def fork(
-        self, end: int, told: int, call: str, path: Sequence[str], folder: str, environ: Mapping[str, str]
+        self, end: int, status_pipe: int, call: str, path: Sequence[str], folder: str, environ: Mapping[str, str]
     ) -> None:
         """Forks a process that runs ``call``, in this place."""
         pid = os.fork()
         if pid == 0:
             with leaving():
-                for inherited in (told, *self.children.values()):
+                for inherited in (status_pipe, *self.children.values()):
                     os.close(inherited)
                 self.channel.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -81,8 +81,8 @@ class Server:
                 module, function = call.split(":")
                 getattr(import_module(module), function)(end, self.parent)
         os.close(end)
-        self.children[pid] = told
-        self.tell(told, pid)
+        self.children[pid] = status_pipe
+        self.tell(status_pipe, pid)
 
 
 def main(descriptor: int, parent: int) -> None:

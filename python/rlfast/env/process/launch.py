@@ -127,20 +127,20 @@ class Served(Child):
 
     def __init__(self, end: socket.socket, call: str) -> None:
         self._status: int | None = None
-        self._told, theirs = os.pipe()
+        self._status_pipe, theirs = os.pipe()
         try:
             Server.running().fork(end.fileno(), theirs, call)
         finally:
             os.close(theirs)
         self.pid = self._read()
-        os.set_blocking(self._told, False)
+        os.set_blocking(self._status_pipe, False)
         if self.pid is None:
-            os.close(self._told)
+            os.close(self._status_pipe)
             raise Closed("the process that forks workers has ended")
 
     def _read(self) -> int | None:
         """A number from the server; None when it has gone."""
-        data = os.read(self._told, 4)
+        data = os.read(self._status_pipe, 4)
         return struct.unpack("<i", data)[0] if data else None
 
     def poll(self) -> int | None:
@@ -155,7 +155,7 @@ class Served(Child):
                     return None
                 status = -int(signal.SIGKILL)
             self._status = status
-            os.close(self._told)
+            os.close(self._status_pipe)
         return self._status
 
     def kill(self) -> None:
@@ -164,9 +164,9 @@ class Served(Child):
                 os.kill(self.pid or 0, signal.SIGKILL)
 
     def release(self) -> None:
-        if self._status is None:  # a busy machine: the server has not told yet
+        if self._status is None:  # a busy machine: the server has not answered yet
             self._status = -int(signal.SIGKILL)
-            os.close(self._told)
+            os.close(self._status_pipe)
 
 
 class Server:
@@ -191,15 +191,15 @@ class Server:
                 atexit.register(server.stop)
             return server
 
-    def fork(self, end: int, told: int, call: str) -> None:
+    def fork(self, end: int, status_pipe: int, call: str) -> None:
         """Asks for a worker, where this process is and with its environment variables.
 
         :param end: the worker's end of its channel.
         :param call: what it runs.
-        :param told: a pipe, to which the server will write the worker's number, and its status when it has ended.
+        :param status_pipe: a pipe; the server writes the worker's number to it, and its exit status when it has ended.
         """
         with Server._lock:
-            self.channel.send(pickle.dumps((call, sys.path, str(Path.cwd()), dict(os.environ))), [end, told])
+            self.channel.send(pickle.dumps((call, sys.path, str(Path.cwd()), dict(os.environ))), [end, status_pipe])
 
     def stop(self) -> None:
         """Ends the server, and with it what it has forked."""

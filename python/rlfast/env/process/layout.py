@@ -27,7 +27,7 @@ Views: TypeAlias = "Sequence[NDArray[Any] | None]"
 """An array ``(N, ...)`` for each leaf; None for one without a layout."""
 
 
-class Misfit(ValueError):
+class MisfitError(ValueError):
     """A value does not fit the layout."""
 
 
@@ -38,7 +38,7 @@ class Node(ABC):
     def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:
         """Writes an element of the space into row ``row``.
 
-        :raises Misfit: it is none, in shape, dtype or nesting.
+        :raises MisfitError: it is none, in shape, dtype or nesting.
         """
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Array(Leaf):
             array = np.asarray(value, dtype=object)
         fitting = fitted(array, self.shape, self.dtype)
         if fitting is None:
-            raise Misfit(
+            raise MisfitError(
                 f"got an array of shape {array.shape} and dtype {array.dtype}{self.path and f' for {self.path}'}, "
                 f"but {self.space} has shape {self.shape} and dtype {self.dtype}"
             )
@@ -132,13 +132,13 @@ class Nested(Node):
     def _check(self, value: Any) -> None:
         if self.whole is dict:
             if not hasattr(value, "keys"):
-                raise Misfit(f"got a {type(value).__name__}, but the space is a dict of {list(self.parts)}")
+                raise MisfitError(f"got a {type(value).__name__}, but the space is a dict of {list(self.parts)}")
             if value.keys() != self.parts.keys():
-                raise Misfit(f"got a dict of {list(value)}, but the space has {list(self.parts)}")
+                raise MisfitError(f"got a dict of {list(value)}, but the space has {list(self.parts)}")
         elif not isinstance(value, tuple | list):
-            raise Misfit(f"got a {type(value).__name__}, but the space is a tuple of {len(self.parts)}")
+            raise MisfitError(f"got a {type(value).__name__}, but the space is a tuple of {len(self.parts)}")
         elif len(value) != len(self.parts):
-            raise Misfit(f"got {len(value)} parts, but the space is a tuple of {len(self.parts)}")
+            raise MisfitError(f"got {len(value)} parts, but the space is a tuple of {len(self.parts)}")
 
     def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:
         self._check(value)

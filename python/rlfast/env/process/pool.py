@@ -31,9 +31,9 @@ from rlfast.env.process.protocol import (
     Plan,
     Records,
 )
-from rlfast.env.process.recovery import Rescuing
-from rlfast.env.process.results import Answers
-from rlfast.env.process.worker_group import Crew, failed
+from rlfast.env.process.recovery import RecoveringBackend
+from rlfast.env.process.results import StepResults
+from rlfast.env.process.worker_group import WorkerGroup, failed
 from rlfast.env.spaces import common
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ _OWN_METHODS = ("reset", "step", "close", "_setattr", "_check_spaces")  # nobody
 _log = logging.getLogger(__name__)
 
 
-class ProcessBackend(Rescuing):
+class ProcessBackend(RecoveringBackend):
     """Runs environments in worker processes that share memory with this one.
 
     A step costs no pickling and no pipe: actions, observations, rewards and flags are written where the other side
@@ -120,22 +120,22 @@ class ProcessBackend(Rescuing):
         self.step_timeout, self.on_error = step_timeout, on_error
         super().__init__()
         self._spins = _SPINS if workers < cores() else 0
-        self._crew = Crew(env_fns, starts, self._method)
-        self._end = weakref.finalize(self, Crew.end, self._crew, _GRACE)
+        self._workers = WorkerGroup(env_fns, starts, self._method)
+        self._end = weakref.finalize(self, WorkerGroup.end, self._workers, _GRACE)
         try:
             self._plan = self._hire(starts, strict=strict)
             self._places = Places(self._plan)
             self._slab = _core.Slab(starts, self._places.size, banks=self._plan.banks, pipes=pipes, spins=self._spins)
-            self._crew.slab = self._slab
+            self._workers.slab = self._slab
             for worker in range(workers):
-                self._crew.admit(worker, self._plan, [False] * len(self._crew.own(worker)), self._spins)
+                self._workers.admit(worker, self._plan, [False] * len(self._workers.own(worker)), self._spins)
         except BaseException:
             self._end()
             raise
         self._views = self._places.views(self._slab)
         self._notes = self._slab.notes()
         self._records = Records(self._views, self._file_of)
-        self._answers = Answers(self._places, self._views, self._records, self._notes, strict=strict)
+        self._answers = StepResults(self._places, self._views, self._records, self._notes, strict=strict)
         self._leaves = list(self._places.action.leaves())
         self._is_leaf = isinstance(self._places.action, Leaf)
         self._slice = _SLICE if step_timeout is None else min(_SLICE, step_timeout / 4)
@@ -158,23 +158,23 @@ class ProcessBackend(Rescuing):
 
     def _hire(self, starts: list[int], *, strict: bool) -> Plan:
         """Starts the workers and learns the spaces from them."""
-        crew = self._crew
-        for worker in range(len(crew)):
-            crew.start(worker)
-        told = [crew.described(worker, self._constructor_limit) for worker in range(len(crew))]
-        first = told[0]
-        self.observation_spaces = [space for one in told for space in one["observation_spaces"]]
-        self.action_spaces = [space for one in told for space in one["action_spaces"]]
+        group = self._workers
+        for worker in range(len(group)):
+            group.start(worker)
+        descriptions = [group.described(worker, self._constructor_limit) for worker in range(len(group))]
+        first = descriptions[0]
+        self.observation_spaces = [space for one in descriptions for space in one["observation_spaces"]]
+        self.action_spaces = [space for one in descriptions for space in one["action_spaces"]]
         self.single_observation_space, self.single_action_space = self.observation_spaces[0], self.action_spaces[0]
         self.metadata, self.spec, self.render_mode = first["metadata"], first["spec"], first["render_mode"]
-        shown = common(self.observation_spaces) if all(one["shows_its_space"] for one in told) else None
+        shown = common(self.observation_spaces) if all(one["shows_its_space"] for one in descriptions) else None
         plan = Plan(layout(shown), layout(common(self.action_spaces)), starts, self.autoreset_mode, 1, strict)
         size = Places(plan).bank_bytes
         return replace(plan, banks=1 + min(_BANKS, _BANK_BYTES // size)) if size >= _LEND else plan
 
     def _file_of(self, env: int) -> tuple[int, int]:
         worker = self._worker_of[env]
-        return self._plan.starts[worker], self._crew.files[worker]
+        return self._plan.starts[worker], self._workers.files[worker]
 
     # -- stepping ----------------------------------------------------------------------------------------------------
 
@@ -420,11 +420,11 @@ class ProcessBackend(Rescuing):
             broken = ids[(self._notes[ids] & FAILED) != 0].tolist()
             if not broken:
                 break
-            told = self._records.read(broken[0])
+            error = self._records.read(broken[0])
             if self.on_error == "raise" or again.intersection(broken):
                 self._slab.take(ids)
                 self._over[ids] = True
-                raise failed(told, broken[0], "reset")
+                raise failed(error, broken[0], "reset")
             again.update(broken)
             self._slab.take(np.array(broken))
             for env in broken:
@@ -511,14 +511,14 @@ class ProcessBackend(Rescuing):
     def close(self) -> None:
         """Ends the workers within two seconds, whatever they are doing. Arrays that were lent stay."""
         self._end()
-        if self._crew.owner == os.getpid():
+        if self._workers.owner == os.getpid():
             for name in ("_slab", "_views", "_records", "_answers", "_lease", "_notes"):
                 self.__dict__.pop(name, None)
 
     def _check_usable(self) -> None:
         if not self._end.alive:
             raise RuntimeError(f"{type(self).__name__} is closed: make a new one")
-        if self._crew.owner != os.getpid():
+        if self._workers.owner != os.getpid():
             raise RuntimeError("these environments belong to the process that this one was forked from: make new ones")
 
     def _check_idle(self, ids: Ids) -> None:
@@ -534,7 +534,7 @@ class ProcessBackend(Rescuing):
 
     def _tell(self, worker: int, kind: str, content: Any) -> None:
         try:
-            self._crew.tell(worker, kind, content)
+            self._workers.tell(worker, kind, content)
         except Closed:
             self._lose(worker)
 
@@ -551,7 +551,7 @@ class ProcessBackend(Rescuing):
             self._check(worker, calling=True)
 
         try:
-            return self._crew.call(worker, env, method, arguments, look)
+            return self._workers.call(worker, env, method, arguments, look)
         except Closed:
             self._lose(worker, method)
             raise

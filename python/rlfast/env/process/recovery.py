@@ -15,7 +15,7 @@ from rlfast.env.errors import WorkerDied
 from rlfast.env.info import Info
 from rlfast.env.process.layout import WHOLE
 from rlfast.env.process.protocol import PHASES, REPLACE, RESET, Places, Plan, Records, Views
-from rlfast.env.process.worker_group import Crew, failed
+from rlfast.env.process.worker_group import WorkerGroup, failed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ _CONSTRUCTOR = 60.0  # seconds for a constructor, where there is a step_timeout
 _log = logging.getLogger(__name__)
 
 
-class Rescuing(Backend):
+class RecoveringBackend(Backend):
     """The part of :class:`~rlfast.env.process.ProcessBackend` that deals with failures."""
 
     step_timeout: float | None
@@ -40,7 +40,7 @@ class Rescuing(Backend):
     _places: Places
     _views: Views
     _records: Records
-    _crew: Crew
+    _workers: WorkerGroup
     _slab: Any
     _worker_of: NDArray[np.int64]
     _spilled: dict[int, dict[int, Any]]
@@ -77,7 +77,7 @@ class Rescuing(Backend):
             self._check(worker)
 
     def _check(self, worker: int, *, calling: bool = False) -> None:
-        child = self._crew.children[worker]
+        child = self._workers.children[worker]
         if child is None or child.poll() is not None:
             self._lose(worker, "a method" if calling else None)
             return
@@ -89,14 +89,14 @@ class Rescuing(Backend):
 
     def _lose(self, worker: int, method: str | None = None, *, hangs: bool = False) -> None:
         """A worker has ended, or is ended here because it hangs: raises that, or builds its environments anew."""
-        slab, crew = self._slab, self._crew
+        slab, group = self._slab, self._workers
         env, phase, _ = slab.running(worker)
         asked = slab.asked()
         pending = asked[self._worker_of[asked] == worker]
         if hangs:
             why, status, name = f"did not return within step_timeout={self.step_timeout:g} s", None, None
         else:
-            why, status, name = crew.cause(worker)
+            why, status, name = group.cause(worker)
             why = f"its worker {why}"
         idle = env < 0
         env = int(pending[0]) if idle and len(pending) else self._plan.starts[worker] if idle else env
@@ -107,7 +107,7 @@ class Rescuing(Backend):
         shown = f"step(action={action!r})" if doing == "step" else f"{doing}()"
         text = f"environment {env} {why}" if hangs else f"environment {env} failed: {why}"
         text += " before it began " if idle else " in "
-        crew.remove(worker)
+        group.remove(worker)
         slab.abandon(worker)
         own = np.arange(*self._plan.starts[worker : worker + 2])
         answered = own[self._stepping[own] & np.isin(own, slab.answered())]
@@ -142,7 +142,7 @@ class Rescuing(Backend):
 
     def _deal_with(self, env: int) -> None:
         """An answer says that ``env`` raised."""
-        told = self._records.read(env)
+        error = self._records.read(env)
         action = self._action_of(env)
         again = env in self._interrupted
         phase = "reset" if again else "step"
@@ -151,8 +151,8 @@ class Rescuing(Backend):
         self._interrupted.pop(env, None)
         try:
             if self.on_error == "raise" or again:
-                raise failed(told, env, phase, **where)  # noqa: TRY301 - what follows it is the same in both cases
-            why = str(failed(told, env, phase, **where))
+                raise failed(error, env, phase, **where)  # noqa: TRY301 - what follows it is the same in both cases
+            why = str(failed(error, env, phase, **where))
             _log.warning("%s; building it anew", why)
             self._rebuild(env)
         except BaseException:
@@ -186,14 +186,14 @@ class Rescuing(Backend):
 
         :param answered: environments whose last answer is still to be taken; it will say that the episode is over.
         """
-        crew = self._crew
-        own = crew.own(worker)
-        crew.start(worker)
-        crew.described(worker, self._constructor_limit)
+        group = self._workers
+        own = group.own(worker)
+        group.start(worker)
+        group.described(worker, self._constructor_limit)
         between = self._over.copy()
         between[list(answered)] = True
         over = [self.autoreset_mode is AutoresetMode.NEXT_STEP and bool(between[env]) for env in own]
-        crew.admit(worker, self._plan, over, self._spins)
+        group.admit(worker, self._plan, over, self._spins)
         self._dead.discard(worker)
         for env in own:
             self._restore(env)

@@ -11,7 +11,7 @@ from rlfast.env.process.protocol import dumps
 
 
 @dataclass(frozen=True)
-class Told:
+class RemoteError:
     """What can be said of an exception anywhere: its text, and itself where it survives pickling.
 
     :param summary: ``"ValueError: no"``.
@@ -24,7 +24,7 @@ class Told:
     pickled: bytes
 
     @classmethod
-    def of(cls, error: BaseException) -> Told:
+    def of(cls, error: BaseException) -> RemoteError:
         """In the worker, where it was caught."""
         pickled = b""
         with suppress(Exception):  # an exception may hold anything

@@ -1,4 +1,4 @@
-"""Answers in the shared memory, turned into rows."""
+"""StepResults in the shared memory, turned into rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Extras = dict[int, dict[str, Any]]
 
 
-class Answers:
+class StepResults:
     """Reads what workers have written.
 
     :param notes: the column of notes.
@@ -33,7 +33,7 @@ class Answers:
         self, places: Places, views: Views, records: Records, notes: NDArray[np.uint8], *, strict: bool
     ) -> None:
         self.node, self.views, self.records, self.notes = places.obs, views, records, notes
-        self._has_told = False  # of observations that do not fit
+        self._has_warned = False  # of observations that do not fit
         self._is_plain = not strict and isinstance(places.obs, Shapeless) and places.obs.space == str(None)
 
     def extras(self, ids: Ids) -> Extras:
@@ -56,8 +56,8 @@ class Answers:
         if noted & AGAIN:
             again = np.flatnonzero(self.notes[ids] & AGAIN)
             rows.obs_next = self._finals(obs, ids, again, extras)
-            told = [k for k in again.tolist() if k in extras]
-            rows.final_info = Info(len(ids), {k: extras[k].get("final_info", {}) for k in told})
+            known = [k for k in again.tolist() if k in extras]
+            rows.final_info = Info(len(ids), {k: extras[k].get("final_info", {}) for k in known})
         if noted & ONLY_RESET:
             rows.valid = (self.notes[ids] & ONLY_RESET) == 0
         if extras and any("reward" in extra for extra in extras.values()):
@@ -90,8 +90,8 @@ class Answers:
         for k in range(len(ids)):
             spill = extras.get(k, {}).get("obs", {})
             rows.append(spill[WHOLE] if WHOLE in spill else self.node.get(arrays, k, spill))
-        if not self._has_told:
-            self._has_told = True
+        if not self._has_warned:
+            self._has_warned = True
             k, why = next((k, extra["misfit"]) for k, extra in extras.items() if "misfit" in extra)
             warnings.warn(
                 f"environment {ids[k]} shows what is not in its observation space: {why}. Such observations are taken "

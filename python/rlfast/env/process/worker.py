@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlfast import _core
 from rlfast.env.process.channel import Channel, Closed
-from rlfast.env.process.layout import WHOLE, Misfit
+from rlfast.env.process.layout import WHOLE, MisfitError
 from rlfast.env.process.protocol import (
     AGAIN,
     EXTRA,
@@ -36,7 +36,7 @@ from rlfast.env.process.protocol import (
     dumps,
 )
 from rlfast.env.process.registrations import register
-from rlfast.env.process.remote_error import Told
+from rlfast.env.process.remote_error import RemoteError
 from rlfast.env.spaces import declared
 from rlfast.env.state import capture, restore
 from rlfast.env.worker import attribute, reset_result, seed_env, seed_space, set_attribute, step_result
@@ -100,7 +100,7 @@ class Worker:
                 return
 
     def step(self, env: int, bank: int) -> None:
-        """Answers a step."""
+        """StepResults a step."""
         local = env - self.first
         if self.over[local]:
             self.over[local] = False
@@ -125,7 +125,7 @@ class Worker:
         return self.answer(env, bank, obs, info, reward, terminated, truncated)
 
     def reset(self, env: int, bank: int) -> None:
-        """Answers a reset."""
+        """StepResults a reset."""
         request = self.requests.pop(env, {})
         self.over[env - self.first] = False
         if request.get("seed") is not None:
@@ -153,7 +153,7 @@ class Worker:
         spill: dict[int, Any] = {}
         try:
             self.obs.put(self.views.banks[bank], env, obs, spill)
-        except Misfit as error:
+        except MisfitError as error:
             if self.strict:
                 raise
             spill, extra = {WHOLE: obs}, {**(extra or {}), "misfit": str(error)}
@@ -171,9 +171,9 @@ class Worker:
         self.desk.answer(env, float(reward), bool(terminated), bool(truncated), note)
 
     def fail(self, env: int, error: BaseException) -> None:
-        """Answers with an exception."""
+        """StepResults with an exception."""
         self.over[env - self.first] = False
-        self.records.write(env, pickle.dumps(Told.of(error)))
+        self.records.write(env, pickle.dumps(RemoteError.of(error)))
         self.desk.answer(env, 0.0, False, False, EXTRA | FAILED)
 
     # -- what comes through the channel ------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class Worker:
             try:
                 reply = dumps((number, True, getattr(self, f"do_{method}")(env - self.first, *arguments)))
             except BaseException as error:
-                reply = pickle.dumps((number, False, Told.of(error)))
+                reply = pickle.dumps((number, False, RemoteError.of(error)))
             self.desk.enter(-1, 0)
             self.channel.send(reply)
 
@@ -274,7 +274,7 @@ def work(channel: Channel, env_fns: Sequence[EnvFn] | None, desk: Callable[[int]
         worker = Worker(channel, place, plan, records, first, envs, fns, over)
     except BaseException as error:
         with suppress(Closed):
-            channel.send(pickle.dumps(("failed", Told.of(error))))
+            channel.send(pickle.dumps(("failed", RemoteError.of(error))))
         channel.close()
         return
     try:

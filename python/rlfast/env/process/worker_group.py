@@ -13,7 +13,7 @@ from rlfast.env.process.launch import Child, Forked, Served, Spawned, Threaded
 from rlfast.env.process.pickling import by_value
 from rlfast.env.process.protocol import cloudpickled, unnamed_file
 from rlfast.env.process.registrations import registrations
-from rlfast.env.process.remote_error import Told
+from rlfast.env.process.remote_error import RemoteError
 from rlfast.env.process.worker import work
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _MAIN = "rlfast.env.process.worker:main"
 _TOLD = 10.0  # seconds within which the system tells how a process ended, on a busy machine, too
 
 
-class Crew:
+class WorkerGroup:
     """Workers, each with a channel and a file for large records.
 
     :param starts: worker ``w`` makes the environments ``starts[w] .. starts[w + 1]``.
@@ -210,13 +210,13 @@ class Crew:
             os.close(file)
 
 
-def failed(told: Told, env: int, phase: str, **more: Any) -> EnvFailure:
+def failed(error: RemoteError, env: int, phase: str, **more: Any) -> EnvFailure:
     """What the parent raises for an exception in a worker."""
     doing = {"constructor": "its constructor"}.get(phase, f"{phase}()")
     if "action" in more:
         doing = f"step(action={more['action']!r})"
-    text = f"environment {env} failed in {doing}: {told.summary}"
-    failure = EnvFailure.by(told.exception(), text, env_id=env, phase=phase, traceback=told.text, **more)
+    text = f"environment {env} failed in {doing}: {error.summary}"
+    failure = EnvFailure.by(error.exception(), text, env_id=env, phase=phase, traceback=error.text, **more)
     if failure.__cause__ is None:
-        failure.add_note(f"in the worker:\n{told.text}")
+        failure.add_note(f"in the worker:\n{error.text}")
     return failure
