@@ -3,13 +3,13 @@
 from rlfast.utils.extras import needed_by
 
 with needed_by("rlfast.policy"):
-    from rlfast.policy._alpha import Alpha, AutoAlpha, FixedAlpha
     from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
     from rlfast.policy.modelbased.icm import ICMPolicy
     from rlfast.policy.modelfree.dqn import DQNPolicy
     from rlfast.policy.modelfree.ppo import PPOPolicy
     from rlfast.policy.modelfree.sac import SACPolicy
     from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
+    from rlfast.policy.temperature import Alpha, AutoAlpha, FixedAlpha
 
 __all__ = [
     "ActingPolicy",

@@ -21,9 +21,10 @@ def check_networks(**networks: Any) -> None:
         check_instance(name, network, nn.Module)
 
 
-def check_output(actor: nn.Module, action_space: gym.Space[Any]) -> None:
+def check_output(actor: nn.Module, action_space: gym.Space[Any], *, stacklevel: int = 5) -> None:
     """Warn of one of our actors whose output does not fit the actions; others may give what they like.
 
+    :param stacklevel: of the warning, from here to who made the policy.
     :raises TypeError: ``action_space`` is no space.
     """
     check_instance("action_space", action_space, gym.Space)
@@ -40,5 +41,5 @@ def check_output(actor: nn.Module, action_space: gym.Space[Any]) -> None:
         warnings.warn(
             f"the actor gives {given} numbers, but {action_space} needs {wanted}; the space of one of several "
             "environments is their single_action_space or action_space[0]",
-            stacklevel=5,
+            stacklevel=stacklevel,
         )

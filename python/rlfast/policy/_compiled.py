@@ -1,17 +1,11 @@
 from collections.abc import Callable, Iterable
 from inspect import signature
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from rlfast.policy._returns import Index, nstep_sums
 from rlfast.utils.capture import capture, check_capturable
-
-if TYPE_CHECKING:
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.types import BatchWithReturnsProtocol, RolloutBatchProtocol
 
 
 class CompiledUpdate:
@@ -49,23 +43,6 @@ class CompiledUpdate:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies compile for themselves: a graph knows the networks it was made of."""
         return CompiledUpdate, (self._update, self._optimizers)
-
-
-def with_nstep_parts(
-    batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index, gamma: float, n_step: int
-) -> "BatchWithReturnsProtocol":
-    """Add to a sample what a graph makes n-step returns of.
-
-    :return: with ``reward_sum`` and ``discount``, ``[B]``, and the last ``obs_next``.
-    :raises TypeError: if observations are not arrays.
-    """
-    parts = cast("Any", batch)
-    if not isinstance(batch.obs, np.ndarray | torch.Tensor):
-        raise TypeError(f"compile=True needs observations that are one array, got a {type(batch.obs).__name__}")
-    parts.reward_sum, parts.discount, last = nstep_sums(batch, buffer, indices, gamma, n_step)
-    if n_step > 1:
-        parts.obs_next = buffer.get(last, "obs_next")
-    return cast("BatchWithReturnsProtocol", parts)
 
 
 def _allow_gradients() -> None:

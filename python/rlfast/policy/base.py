@@ -13,10 +13,10 @@ from torch import nn
 from rlfast.data import to_numpy
 from rlfast.policy import _state
 from rlfast.policy._compiled import CompiledUpdate, check_compilable
-from rlfast.policy._lagged import LaggedNetworks
 from rlfast.policy._returns import Index, ReturnEstimation, episode_mc_return_to_go
 from rlfast.policy._state import noting
 from rlfast.policy.acting import ActingPolicy
+from rlfast.policy.lagged import LaggedNetworks
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers
 
@@ -263,7 +263,15 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
 
         :param names: of methods that matter besides ``forward``.
         """
-        return bool(self.is_replaced("__call__", "forward", *names) or self._forward_hooks or self._forward_pre_hooks)
+        own, kind, stock = self.__dict__, type(self), self._stock  # asked several times an update: spelled out
+        return bool(
+            "forward" in own
+            or kind.forward is not stock["forward"]
+            or kind.__call__ is not stock["__call__"]
+            or self._forward_hooks
+            or self._forward_pre_hooks
+            or (names and self.is_replaced(*names))
+        )
 
     def _known_networks(self, *networks: nn.Module) -> bool:
         """Whether networks are made of modules of this library and of torch, which take tensors as well as arrays."""

@@ -1,3 +1,5 @@
+"""How much entropy is worth: fixed, or learned."""
+
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -152,3 +154,53 @@ def make_alpha(alpha: "float | Sequence[Any] | Alpha") -> Alpha:
     if isinstance(alpha, Alpha):
         return alpha
     return AutoAlpha(*alpha) if isinstance(alpha, tuple | list) and len(alpha) == 3 else FixedAlpha(alpha)  # type: ignore[arg-type]
+
+
+class Temperature:
+    """A policy's temperature and the names by which scripts ask for it."""
+
+    temperature: Alpha
+    alpha_optim: torch.optim.Optimizer
+
+    def set_temperature(self, alpha: "float | Sequence[Any] | Alpha") -> None:
+        """Set the temperature, and ``alpha_optim`` if it is learned.
+
+        :param alpha: as :func:`make_alpha` takes it.
+        """
+        self.temperature = make_alpha(alpha)
+        if isinstance(self.temperature, AutoAlpha):
+            self.alpha_optim = self.temperature.optim
+
+    @property
+    def alpha(self) -> float | torch.Tensor:
+        """The temperature now: a number if it is fixed, a tensor like ``log_alpha`` if it is learned."""
+        value = self.temperature.value
+        return value if self.is_auto_alpha else value.item()
+
+    @alpha.setter
+    def alpha(self, value: float | torch.Tensor) -> None:
+        self.temperature.assign(value)
+
+    @property
+    def is_auto_alpha(self) -> bool:
+        """Whether the temperature is learned."""
+        return isinstance(self.temperature, AutoAlpha)
+
+    @property
+    def log_alpha(self) -> torch.Tensor:
+        """The logarithm of a learned temperature: the tensor that its optimizer holds."""
+        return self._learned_alpha().log_alpha
+
+    @property
+    def target_entropy(self) -> float:
+        """The entropy that a learned temperature aims at."""
+        return self._learned_alpha().target_entropy
+
+    @target_entropy.setter
+    def target_entropy(self, value: float) -> None:
+        self._learned_alpha().target_entropy = float(value)
+
+    def _learned_alpha(self) -> AutoAlpha:
+        if not isinstance(self.temperature, AutoAlpha):
+            raise AttributeError("alpha is fixed: it has neither a logarithm nor a target")
+        return self.temperature

@@ -1,0 +1,138 @@
+"""The template of algorithms with an actor of continuous actions and critics of them."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self, cast
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+from torch import nn
+
+from rlfast.data import to_torch
+from rlfast.exploration import BaseNoise, GaussianNoise
+from rlfast.policy._checks import check_networks, check_output
+from rlfast.policy._replaced import stock
+from rlfast.policy.critics import Critics
+from rlfast.policy.replay_learner import ReplayLearner
+from rlfast.utils.checks import check_function
+from rlfast.utils.net.common import dtype_of
+from rlfast.utils.optim import OptimizerFactory, make_optimizer
+
+
+@stock("_target_q")
+class ActorCriticLearner(Critics, ReplayLearner):
+    """Learns from sampled transitions how good continuous actions are, and an actor that chooses good ones.
+
+    A subclass of an algorithm that overrides :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch,
+    critic, optimizer)`` learns through them, and so does a policy to which hooks or a method of its own are given. An
+    algorithm notes its own ``forward`` as the quick way by :func:`rlfast.policy._replaced.stock`, and makes its critics
+    and their target networks after this constructor.
+
+    :param actor: called as ``actor(obs, state=..., info=...)``.
+    :param actor_optim: optimizes ``actor``: an optimizer, a factory, or None for a policy that only acts.
+    :param action_space: of one environment, a Box.
+    :param tau: share of the way that target networks go in each step, in [0, 1].
+    :param gamma: discount, in [0, 1].
+    :param estimation_step: most steps to sum rewards over.
+    :param exploration_noise: added to actions where collectors ask for noise; ``"default"`` for normal noise of 0.1.
+    :param action_bound_method: ``"clip"`` or None.
+    :param options: of :class:`rlfast.policy.BasePolicy`.
+    :raises ValueError: for another kind of action space, or another ``action_bound_method``.
+    """
+
+    def __init__(
+        self,
+        *,
+        actor: nn.Module,
+        actor_optim: torch.optim.Optimizer | OptimizerFactory | None,
+        action_space: "Box[Any]",
+        tau: float,
+        gamma: float,
+        estimation_step: int,
+        exploration_noise: BaseNoise | Literal["default"] | None,
+        action_bound_method: Literal["clip"] | None,
+        **options: Any,
+    ) -> None:
+        name = type(self).__name__.removesuffix("Policy")
+        if not isinstance(action_space, Box):
+            raise ValueError(f"{name} needs a Box action space, got {action_space}")
+        if action_bound_method not in ("clip", None):
+            raise ValueError(
+                f'action_bound_method must be "clip" or None, got {action_bound_method!r}: {name} squashes actions '
+                "itself"
+            )
+        check_networks(actor=actor)
+        check_output(actor, action_space, stacklevel=7)
+        super().__init__(
+            gamma=gamma,
+            n_step=estimation_step,
+            action_space=action_space,
+            action_bound_method=action_bound_method,
+            **options,
+        )
+        self._act_shape = action_space.shape
+        self.actor = actor
+        self.actor_optim = make_optimizer(actor_optim, actor.parameters())
+        self.tau = tau
+        self.set_exp_noise(GaussianNoise(sigma=0.1) if exploration_noise == "default" else exploration_noise)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training or evaluation mode for the trained networks; others that a subclass has keep theirs."""
+        self.training = mode
+        for network in (self.actor, *self.critics):
+            network.train(mode)
+        return self
+
+    # -- exploration ---------------------------------------------------------------------------------------------------
+
+    def set_exp_noise(self, noise: Callable[[Sequence[int]], NDArray[Any]] | None) -> None:
+        """Set what is added to actions where collectors ask for noise; None for nothing.
+
+        :param noise: a :class:`rlfast.exploration.BaseNoise`, or any function of the actions' shape.
+        """
+        check_function("exploration_noise", noise, optional=True)
+        self._exploration_noise = noise
+
+    def exploration_noise(
+        self,
+        act: Any,
+        batch: Any,  # noqa: ARG002 (for those who explore by what they see)
+    ) -> Any:
+        """Add the noise that was set, if any; not changed is ``act`` itself.
+
+        :param act: ``[B, *shape]``.
+        :param batch: what they were chosen for.
+        """
+        if self._exploration_noise is None:
+            return act
+        if not isinstance(act, np.ndarray):
+            warnings.warn(f"noise is added to arrays, not to a {type(act).__name__}: it is left out", stacklevel=2)
+            return act
+        noisy: NDArray[Any] = (act + self._exploration_noise(act.shape)).astype(act.dtype)
+        return noisy
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    @property
+    def acting_network(self) -> nn.Module:
+        """The actor."""
+        return self.actor
+
+    def inputs(self, obs: Any) -> Any:
+        """Give observations as the networks take them: those of others are written for what buffers give."""
+        known = self._compiled is not None or self._known_networks(self.actor, *self.critics)
+        return to_torch(obs, device=self._device) if known else obs
+
+    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+        """Give stored actions as tensors of the actor's dtype."""
+        return cast("torch.Tensor", to_torch(act, self._dtype, device))
+
+    def _leave_errors(self, batch: Any, error_B: torch.Tensor) -> None:
+        """Leave errors for priorities, and under the name, and with the sign, that Tianshou gives them."""
+        batch.td_error, batch.weight = error_B, -error_B
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return dtype_of(self.actor)

@@ -1,0 +1,234 @@
+"""The template of algorithms that choose the action of the greatest value."""
+
+import warnings
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
+from torch import nn
+
+from rlfast._core import explore
+from rlfast.data import Batch, to_torch
+from rlfast.data.batch.batch import parse, wrap
+from rlfast.policy._checks import check_networks
+from rlfast.policy._replaced import stock
+from rlfast.policy.base import TLearningRateScheduler
+from rlfast.policy.random import action_mask, random_legal
+from rlfast.policy.replay_learner import ReplayLearner
+from rlfast.utils.optim import OptimizerFactory, make_optimizer
+
+if TYPE_CHECKING:
+    from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
+
+
+@stock("__call__", "forward", "compute_q_value", "_target_q")
+class QLearner(ReplayLearner):
+    """Learns values of discrete actions, takes the greatest, and explores at random with probability :attr:`eps`.
+
+    A subclass that overrides :meth:`forward`, :meth:`compute_q_value` or ``_target_q(buffer, indices)`` learns through
+    them, and so does a policy to which hooks or a method of its own are given. An algorithm that overrides one notes
+    its own as the quick way by :func:`rlfast.policy._replaced.stock`.
+
+    :param model: called as ``model(obs, state=None, info={})``; gives ``[B, actions, ...]`` and the next hidden state.
+    :param optim: optimizes ``model``: an optimizer, a factory, or None for a policy that only acts.
+    :param action_space: of one environment; another than a ``Discrete`` is taken with a warning.
+    :param discount_factor: in [0, 1].
+    :param estimation_step: most steps to sum rewards over.
+    :param target_update_freq: gradient steps between copies to the target network; 0 for no target network.
+    :param reward_normalization: must be False.
+    :param observation_space: of one environment, kept for reference.
+    :param lr_scheduler: takes a step after each update.
+    :raises ValueError: for a value out of range.
+    """
+
+    counts_from_zero = True
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        optim: torch.optim.Optimizer | OptimizerFactory | None,
+        action_space: gym.Space[Any],
+        discount_factor: float = 0.99,
+        estimation_step: int = 1,
+        target_update_freq: int = 0,
+        reward_normalization: bool = False,
+        observation_space: gym.Space[Any] | None = None,
+        lr_scheduler: TLearningRateScheduler | None = None,
+    ) -> None:
+        check_networks(model=model)
+        if reward_normalization:
+            raise ValueError(
+                "reward_normalization must be False: normalized rewards have no Q-values; scale the rewards instead"
+            )
+        super().__init__(
+            gamma=discount_factor,
+            n_step=estimation_step,
+            action_space=action_space,
+            observation_space=observation_space,
+            action_bound_method=None,
+            lr_scheduler=lr_scheduler,
+        )
+        if not isinstance(action_space, Discrete):
+            warnings.warn(
+                f"{type(self).__name__.removesuffix('Policy')} chooses actions 0, 1, 2, ..., but the action space is "
+                f"{action_space}; that of one of several environments is their single_action_space or action_space[0]",
+                stacklevel=6,
+            )
+        self.model = model
+        self.optim = make_optimizer(optim, model.parameters())
+        self.model_old = self.lagged_copy(model) if target_update_freq else None
+        self.freq = target_update_freq
+        self.rew_norm = False  # for subclasses that give it to compute_nstep_return
+        self.eps = 0.0
+        self.max_action_num: int | None = int(action_space.n) if isinstance(action_space, Discrete) else None
+
+    @property
+    def _target(self) -> bool:
+        """Whether there is a target network."""
+        return self.freq > 0
+
+    @property
+    def period(self) -> int:
+        """Gradient steps between copies to the target network."""
+        return self.freq
+
+    @property
+    def acting_network(self) -> nn.Module:
+        """The trained network."""
+        return self.model
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training or evaluation mode for the trained network; others that a subclass has keep theirs."""
+        self.training = mode
+        self.model.train(mode)
+        return self
+
+    def sync_weight(self) -> None:
+        """Copy the trained network, its buffers included, to the target network."""
+        if self.model_old is not None:
+            self.soft_update(self.model_old, self.model, 1.0)
+
+    # -- acting --------------------------------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        batch: "ObsBatchProtocol",
+        state: Any = None,
+        model: Literal["model", "model_old"] = "model",
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> "ModelOutputBatchProtocol":
+        """Choose the actions of the greatest value.
+
+        :param batch: has ``obs`` and ``info``. If ``obs`` has parts of its own, the model sees ``obs.obs`` where there
+            is one, and ``obs.mask``, ``[B, actions]``, is True for legal actions.
+        :param state: hidden state of the model.
+        :param model: which network to ask, the trained one or its target.
+        :return: ``act``, int64 ``[B]``; ``logits``, what the model gave; ``state``, the next hidden state.
+        :raises ValueError: if the model gives another number of values than there are actions, or there is no target
+            network.
+        """
+        network = getattr(self, model)
+        if network is None:
+            raise ValueError("there is no target network to ask; set target_update_freq")
+        logits, hidden = ask(network, batch.obs, batch.info, state)
+        q_BA = self.compute_q_value(logits, action_mask(batch.obs))
+        if q_BA.shape[1] != self.max_action_num:
+            self._count_actions(q_BA.shape[1])
+        act = q_BA.argmax(dim=1).cpu().numpy()
+        state = None if hidden is None else parse(hidden)
+        return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": state}))
+
+    def _count_actions(self, number: int) -> None:
+        if self.max_action_num is not None:
+            warnings.warn(
+                f"the model gives {number} values, but there are {self.max_action_num} actions in {self.action_space}; "
+                f"from here on there are {number}",
+                stacklevel=3,
+            )
+        self.max_action_num = number
+
+    def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
+        """Make action values of the model's output.
+
+        :param logits: ``[B, actions]``.
+        :param mask: ``[B, actions]``, true for legal actions; None if all are.
+        :return: ``[B, actions]``, minus infinity for illegal actions.
+        """
+        return legal_values(logits, mask)
+
+    def set_eps(self, eps: float) -> None:
+        """Set how often exploration takes a random action.
+
+        :param eps: probability; a number outside [0, 1] counts as the nearest one in it.
+        :raises ValueError: it is NaN.
+        """
+        if eps != eps:  # noqa: PLR0124 (NaN)
+            raise ValueError(f"eps must be a probability, got {eps}")
+        self.eps = eps
+
+    def exploration_noise(self, act: Any, batch: "ObsBatchProtocol") -> Any:
+        """Replace each action, with probability :attr:`eps`, by one that is drawn uniformly among the legal ones.
+
+        :param act: ``[B]``; not changed. A ``Batch`` of actions comes back as it is.
+        :param batch: what they were chosen for, with ``obs.mask`` where actions may be illegal.
+        :raises ValueError: the number of actions is not known: it is that of the first :meth:`forward`, unless the
+            action space says it.
+        """
+        if self.eps <= 0 or isinstance(act, Batch):
+            return act
+        if self.max_action_num is None:
+            raise ValueError("how many actions there are is not known before the first forward")
+        mask = action_mask(batch.obs)
+        if mask is None:
+            return explore(self.rng.bit_generator, min(self.eps, 1.0), self.max_action_num, np.asarray(act, np.int64))
+        return np.where(self.rng.random(len(act)) < self.eps, random_legal(self.rng, mask), act)
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def values(
+        self, obs: Any, state: Any = None, batch: Any = None, model: Literal["model", "model_old"] = "model"
+    ) -> torch.Tensor:
+        """Give what a network says of observations, through :meth:`forward` if need be.
+
+        :param batch: the sample that the observations belong to, if any.
+        :param model: which network to ask.
+        """
+        if self.is_heard():
+            options = {} if model == "model" else {"model": model}
+            return cast("torch.Tensor", self.through_forward(obs, state, batch, **options).logits)
+        return ask(getattr(self, model), obs, {} if batch is None else batch.info, state)[0]
+
+    def chosen(self, obs: Any, state: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Give the actions of the greatest value, ``[B]``, and what the trained network says."""
+        if self.is_heard():
+            result = self.through_forward(obs, state)
+            return to_torch(result.act, torch.int64, result.logits.device).flatten(), result.logits
+        logits = ask(self.model, obs, {}, state)[0]
+        return self.compute_q_value(logits, action_mask(obs)).argmax(dim=1), logits
+
+    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+        """Give stored actions as numbers, ``[B]``."""
+        return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
+
+    def state_after(self, obs: Any, state: Any) -> Any:
+        """Give the hidden state after an observation, from the one before it."""
+        return ask(self.model, obs, {}, state)[1]
+
+
+def ask(network: nn.Module, obs: Any, info: Any, state: Any = None) -> tuple[torch.Tensor, Any]:
+    """Give what a network says of observations, without the mask that they may come with, and its next state."""
+    inner = obs.obs if isinstance(obs, Batch) and "obs" in obs else obs
+    logits: torch.Tensor
+    logits, hidden = network(inner, state=state, info=info)
+    return logits, hidden
+
+
+def legal_values(q_BA: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
+    """Give action values with minus infinity for illegal actions; ``mask``, ``[B, A]``, is true for legal ones."""
+    if mask is None:
+        return q_BA
+    return q_BA.masked_fill(~torch.as_tensor(mask, dtype=torch.bool, device=q_BA.device), -torch.inf)

@@ -1,0 +1,259 @@
+"""The template by algorithms that are nothing but their equations."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Discrete
+from torch import nn
+
+from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer
+from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy._replaced import stock
+from rlfast.policy.replay_learner import ReplayLearner, Sample
+from rlfast.policy.stats import TrainingStats
+
+
+class Stats(TrainingStats):
+    def __init__(self, **losses):
+        super().__init__()
+        vars(self).update(losses)
+
+
+@stock("__call__", "forward", "_target_q")
+class Line(ReplayLearner):
+    """A value that is one weight times the first number of an observation, learned by steps of 0.1."""
+
+    stats_class = Stats
+
+    def __init__(self, gamma=0.5, n_step=1, compile=False, **options):
+        super().__init__(gamma=gamma, n_step=n_step, action_space=Discrete(2), **options)
+        self.net = nn.Linear(1, 1, bias=False)
+        nn.init.ones_(self.net.weight)
+        self.optim = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        self.samples = []
+        self.compile_update(compile, self.net)
+
+    @property
+    def acting_network(self):
+        return self.net
+
+    def value(self, obs, state=None, batch=None):
+        if self.is_heard():
+            return self.through_forward(obs, state, batch).value
+        return self.net(torch.as_tensor(obs)).flatten()
+
+    def forward(self, batch, state=None, **kwargs):
+        value = self.net(torch.as_tensor(batch.obs)).flatten()
+        return Batch(act=np.zeros(len(batch.obs), int), value=value)
+
+    def next_value(self, obs_next, state=None, *draws):
+        return sum(draws, self.value(obs_next, state))
+
+    def gradient_step(self, sample):
+        if not torch.compiler.is_compiling():
+            self.samples.append(sample)
+        error = sample.returns - self.value(sample.obs, sample.state, sample.batch)
+        loss = error.square().mean()
+        grad = torch.autograd.grad(loss, self.net.weight)[0]
+        with torch.no_grad():
+            self.net.weight.sub_(0.1 * grad)
+        return {"loss": loss.detach(), "step": grad.sum()}, error.detach()
+
+
+class Drawing(Line):
+    """Draws 1, 2, 3, ... and notes for what."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.drawn = []
+
+    def _draw(self, what, rows):
+        self.drawn.append(what)
+        return (torch.full((rows,), float(len(self.drawn))),)
+
+    def draw_next(self, rows):
+        return self._draw("next", rows)
+
+    def draw_step(self, rows):
+        return self._draw("step", rows)
+
+
+def chain(kind=ReplayBuffer, length=4, **options):
+    """One episode: observations 0, 1, 2, ..., rewards 1, the last step terminal."""
+    buffer = kind(length, **options)
+    for t in range(length):
+        flags = {"terminated": t == length - 1, "truncated": False}
+        obs = np.array([t], np.float32)
+        buffer.add(Batch(obs=obs, act=0, rew=1.0, obs_next=obs + 1, info={}, **flags))
+    return buffer
+
+
+def processed(policy, buffer=None, rows=None):
+    buffer = chain() if buffer is None else buffer
+    rows = np.arange(len(buffer)) if rows is None else rows
+    return policy.process_fn(buffer[rows], buffer, rows)
+
+
+class TestReturns:
+    def test_by_hand(self):
+        batch = processed(Line())
+        assert batch.returns.flatten().tolist() == [1 + 0.5 * 1, 1 + 0.5 * 2, 1 + 0.5 * 3, 1.0]
+        batch = processed(Line(n_step=3))
+        assert batch.returns.flatten().tolist() == [1.75 + 0.125 * 3, 1.75, 1.5, 1.0]
+
+    def test_several_values_of_a_row(self):
+        class Two(Line):
+            def next_value(self, obs_next, state=None, *draws):
+                value = super().next_value(obs_next, state)
+                return torch.stack([value, 10 * value], 1)
+
+        policy = Two()
+        batch = processed(policy)
+        assert batch.returns.tolist() == [[1.5, 6.0], [2.0, 11.0], [2.5, 16.0], [1.0, 1.0]]
+        policy.gradient_step = lambda sample: ({"loss": sample.returns.sum()}, None)
+        assert policy.learn(batch).loss == 41.0
+
+    def test_an_algorithm_that_makes_its_own(self):
+        class Own(Line):
+            learns_from_returns = False
+
+            def gradient_step(self, sample):
+                with torch.no_grad():
+                    value = self.next_value(sample.obs_next, sample.state_next, *sample.draws_next)
+                return super().gradient_step(sample._replace(returns=self.returns_of(sample, value)))
+
+        own, stock_ = Own(n_step=2), Line(n_step=2)
+        batch = processed(own)
+        assert batch.reward_sum.tolist() == [1.5, 1.5, 1.5, 1.0]
+        assert batch.discount.tolist() == [0.25, 0.25, 0.0, 0.0]
+        assert batch.obs_next.flatten().tolist() == [2.0, 3.0, 4.0, 4.0]
+        assert "returns" not in batch
+        assert own.learn(batch).loss == stock_.learn(processed(stock_)).loss
+        assert torch.equal(own.net.weight, stock_.net.weight)
+
+    def test_those_of_several_columns(self):
+        sample = Sample(*[None] * 7, reward_sum=torch.tensor([1.0, 2.0]), discount=torch.tensor([0.5, 0.0]))
+        values = torch.tensor([[2.0, 4.0], [6.0, 8.0]])
+        assert Line.returns_of(sample, values).tolist() == [[2.0, 3.0], [2.0, 2.0]]
+
+
+class TestLearn:
+    def test_losses_by_name_and_errors_for_priorities(self):
+        policy, batch = Line(), None
+        batch = processed(policy)
+        stats = policy.learn(batch)
+        errors = [1.5, 1.0, 0.5, -2.0]
+        assert isinstance(stats, Stats)
+        assert stats.get_loss_stats_dict() == {
+            "loss": pytest.approx(np.square(errors).mean()),
+            "step": pytest.approx(-2 * np.mean(np.multiply(errors, [0, 1, 2, 3]))),
+        }
+        assert batch.td_error.tolist() == errors
+
+    def test_priorities_reach_the_buffer(self):
+        buffer = chain(PrioritizedReplayBuffer, alpha=1.0, beta=1.0)
+        policy = Line()
+        policy.update(64, buffer)  # each row is drawn
+        sample = policy.samples[0]
+        assert sample.weight.dtype == torch.float32
+        weight = buffer.get_weight(np.arange(4))  # the least priority's is 1, others' are smaller in proportion
+        assert (0.5 / np.array([1.5, 1.0, 0.5, 2.0])).tolist() == pytest.approx((weight / weight.max()).tolist())
+
+    def test_no_errors_leave_priorities_and_say_so(self):
+        policy = Line()
+        policy.gradient_step = lambda sample: ({"loss": sample.returns.sum()}, None)
+        with pytest.warns(UserWarning, match="priorities stay"):
+            policy.update(4, chain(PrioritizedReplayBuffer, alpha=1.0, beta=1.0))
+
+    def test_every_so_many_steps(self):
+        class Now(Line):
+            period = 3
+
+        policy, never = Now(), Line()
+        for _ in range(7):
+            policy.update(4, chain())
+            never.update(4, chain())
+        assert [sample.is_due for sample in policy.samples] == [True, False, False, True, False, False, True]
+        assert not any(sample.is_due for sample in never.samples)
+
+    def test_the_count_of_steps_is_saved(self):
+        policy, other = Line(), Line()
+        for _ in range(3):
+            policy.update(4, chain())
+        other.load_state_dict(policy.state_dict())
+        assert other._iter == policy._iter == 3
+
+
+class TestDraws:
+    def test_next_value_and_step_have_their_own(self):
+        policy = Drawing()
+        batch = processed(policy)
+        assert batch.returns.flatten().tolist() == [2.0, 2.5, 3.0, 1.0]  # each with a draw of 1
+        policy.learn(batch)
+        assert policy.drawn == ["next", "step"]
+        assert policy.samples[0].draws[0].tolist() == [2.0] * 4
+
+    def test_a_forward_that_is_listened_to_draws_by_itself(self):
+        policy = Drawing()
+        policy.register_forward_hook(lambda *_: None)
+        policy.learn(processed(policy))
+        assert policy.drawn == []
+        assert policy.samples[0].draws == ()
+
+
+class TestForward:
+    def test_it_is_called_where_it_is_replaced_and_only_there(self):
+        calls = []
+
+        class Own(Line):
+            def forward(self, batch, state=None, **kwargs):
+                calls.append(batch)
+                return super().forward(batch, state, **kwargs)
+
+        assert Own(compile=False).is_heard()
+        assert not Line().is_heard()
+        assert Line().is_heard("_target_q") is False
+        own, plain = Own(), Line()
+        batch = processed(own)
+        own.learn(batch)
+        plain.learn(processed(plain))
+        assert torch.equal(own.net.weight, plain.net.weight)
+        assert len(calls) == 2
+        assert calls[1] is batch
+        assert calls[0].obs.flatten().tolist() == [1.0, 2.0, 3.0, 4.0]
+        assert calls[0].info.tolist() == [None] * 4
+
+    def test_a_target_of_a_subclass(self):
+        class Own(Line):
+            def _target_q(self, buffer, indices):
+                return super()._target_q(buffer, indices) * 2
+
+        assert processed(Own()).returns.flatten().tolist() == [2.0, 3.0, 4.0, 1.0]
+
+
+class TestCompiled:
+    @pytest.mark.parametrize("kind", [Line, Drawing])
+    @pytest.mark.parametrize("n_step", [1, 3])
+    def test_a_graph_gives_the_same(self, kind, n_step, monkeypatch):
+        monkeypatch.setattr(CompiledUpdate, "backend", "eager")
+        torch._dynamo.reset()
+        policies = [kind(n_step=n_step, compile=compile) for compile in (False, True)]
+        losses = [[policy.learn(processed(policy)).loss for _ in range(4)] for policy in policies]
+        assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+        assert torch.allclose(policies[0].net.weight, policies[1].net.weight)
+        if kind is Drawing:
+            assert policies[1].drawn == policies[0].drawn == ["next", "step"] * 4
+
+    def test_observations_of_several_parts_are_refused(self):
+        buffer = ReplayBuffer(1)
+        obs = {"a": np.zeros(1, np.float32)}
+        buffer.add(Batch(obs=obs, act=0, rew=1.0, obs_next=obs, terminated=True, truncated=False, info={}))
+        with pytest.raises(TypeError, match="needs observations that are one array, got a Batch"):
+            processed(Line(compile=True), buffer)
+
+
+def test_both_names_of_n():
+    policy = Line(n_step=2)
+    assert policy.estimation_step == policy.n_step == 2
+    policy.estimation_step = 3
+    assert policy.n_step == 3
