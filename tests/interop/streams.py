@@ -7,10 +7,12 @@ import numpy as np
 from gymnasium import spaces
 
 IMAGE = spaces.Box(0, 255, (4, 20, 20), np.uint8)  # looks like a stack of frames
+LAST = spaces.Box(0, 255, (36, 30, 4), np.uint8)  # and so does its last axis
 OBSERVATIONS = {
     "box": spaces.Box(-1, 1, (3,)),
     "float64": spaces.Box(-1, 1, (2,), np.float64),
     "image": IMAGE,
+    "last image": LAST,
     "discrete": spaces.Discrete(5),
     "multi-discrete": spaces.MultiDiscrete([3, 4]),
     "multi-binary": spaces.MultiBinary(4),
@@ -54,6 +56,8 @@ def slide(space: spaces.Space, obs: Any, fresh: Any) -> Any:
     """What follows ``obs``: of images the last frames and a new one, as from a frame stack."""
     if isinstance(space, spaces.Dict):
         return {key: slide(space[key], obs[key], fresh[key]) for key in space}
+    if space == LAST:
+        return np.concatenate((obs[..., 1:], fresh[..., :1]), axis=-1)
     return np.concatenate((obs[:, 1:], fresh[:, :1]), axis=1) if space == IMAGE else fresh
 
 

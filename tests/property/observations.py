@@ -19,9 +19,16 @@ OBSERVATIONS: dict[str, Kind] = {
     "empty": {("obs",): ("f4", (2, 0))},
     "image": {("obs",): ("u1", (4, 3, 2))},
     "wide image": {("obs",): ("u1", (4, 12, 11))},
+    "last image": {("obs",): ("u1", (34, 32, 4))},
+    "last colours": {("obs",): ("u1", (19, 19, 6))},
     "two frames": {("obs",): ("f4", (2, 3))},
     "nested": {("obs", "a"): ("f8", (2,)), ("obs", "b", "c"): ("i4", ()), ("obs", "b", "d"): ("?", (3,))},
     "cameras": {("obs", "camera"): ("u1", (3, 4, 4)), ("obs", "depth"): ("f4", (2, 3)), ("obs", "state"): ("f4", (2,))},
+    "two cameras": {
+        ("obs", "last"): ("f2", (17, 31, 2)),
+        ("obs", "camera"): ("u1", (3, 16, 17)),
+        ("obs", "id"): ("i8", ()),
+    },
     "goal": {
         ("obs", "observation"): ("f4", (3,)),
         ("obs", "achieved_goal"): ("f4", (2,)),
@@ -87,6 +94,9 @@ def shift(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
     """A stack one step later: the oldest frame goes, a new one comes."""
     if array.ndim < 1:
         return value(rng, array.dtype.str, array.shape)
+    if array.ndim == 3 and len(array) > 16:  # along the last axis
+        frame = 3 if array.shape[-1] % 3 == 0 else 1
+        return np.concatenate([array[..., frame:], value(rng, array.dtype.str, array.shape)[..., :frame]], -1)
     return np.concatenate([array[1:], value(rng, array.dtype.str, array.shape)[:1]])
 
 

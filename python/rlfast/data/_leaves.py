@@ -246,7 +246,8 @@ def _rounded_only(array: NDArray[Any], result: NDArray[Any]) -> NDArray[np.bool_
 
 
 def _unchanged(array: NDArray[Any], result: NDArray[Any]) -> NDArray[np.bool_]:
-    kept: NDArray[np.bool_] = result.astype(array.dtype) == array
+    back = result.real if result.dtype.kind == "c" else result
+    kept: NDArray[np.bool_] = back.astype(array.dtype) == array
     if array.dtype.kind in "iu" and result.dtype.kind in "iu":
         kept = kept & ((array < 0) == (result < 0))  # the sign bit survives the way there and back
     return kept

@@ -28,7 +28,7 @@ from rlfast.data._leaves import (
     plain,
     spell,
 )
-from rlfast.data.batch.batch import Batch
+from rlfast.data.batch import Batch
 
 __all__ = [
     "Column",
@@ -176,7 +176,7 @@ class Schema:
         tops = {path[0] for path in (*given, *groups)}
         absent = [path for path in self.numbers if path[0] == "obs_next"] if "obs_next" not in tops else []
         missing = [key for key in REQUIRED if key not in tops]
-        missing += [spell(path) for path in known if len(path) == 1 and path[0] in COMPLETE and path not in given]
+        missing += [path[0] for path in known if path[0] in COMPLETE and path[0] not in tops]
         if absent and not links_next:
             missing.append("obs_next")
         if missing := [name for name in dict.fromkeys(missing) if name != "obs_next" or not (absent and links_next)]:

@@ -11,6 +11,7 @@
 pub mod frames;
 pub mod gather;
 pub mod layout;
+mod pixels;
 pub mod priorities;
 pub mod ring;
 pub mod rings;

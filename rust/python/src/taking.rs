@@ -143,6 +143,7 @@ impl Plan {
             item.twin = twin.filter(|&(twin, _)| {
                 let obs = layout.obs(twin);
                 let (framed, frame) = match layout.place(obs) {
+                    Place::Frames { pixel: Some(_), .. } => return false, // two windows of one block are not whole there
                     Place::Frames { stack, .. } => (true, layout.leaves()[obs].nbytes() / stack),
                     _ => (false, layout.leaves()[obs].nbytes()),
                 };

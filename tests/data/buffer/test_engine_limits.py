@@ -158,7 +158,8 @@ FULL_DISK = """
     import numpy as np
     from rlfast.data import Batch, VectorReplayBuffer
     kind, folder = sys.argv[1:]
-    shape, dtype = ((4, 16, 16), np.uint8) if kind == "frames" else ((100,), float)
+    shape = {"rows": (100,), "frames": (4, 16, 16), "frames along the last axis": (40, 30, 4)}[kind]
+    dtype = np.uint8 if len(shape) > 1 else float
     size, random = 600, np.random.default_rng(0)
     def columns(odd):
         obs = random.integers(0, 255, (2 * size, *shape)).astype(dtype)
@@ -189,6 +190,6 @@ FULL_DISK = """
 
 
 @linux
-@pytest.mark.parametrize("kind", ["rows", "frames"])
+@pytest.mark.parametrize("kind", ["rows", "frames", "frames along the last axis"])
 def test_a_storage_that_does_not_fit_on_the_disk_changes_nothing(tmp_path, kind):
     run(FULL_DISK, kind, tmp_path)

@@ -8,6 +8,7 @@ use crate::memory;
 use crate::pool;
 use crate::prefetch::prefetch_at;
 use crate::replay::layout::{LINK, Layout, Place, link};
+use crate::replay::pixels;
 use crate::replay::rings::Rings;
 use crate::replay::table::Table;
 
@@ -66,6 +67,16 @@ impl Layout {
                     _ => self.nbytes[leaf] * (stack + 1),
                 }
             }
+        }
+    }
+}
+
+impl Layout {
+    /// As [`Layout::pixels`], of what an output holds.
+    fn output_pixels(&self, what: What) -> Option<(usize, usize)> {
+        match what {
+            What::Leaf(leaf) | What::ObsOfNext(leaf) => self.pixels(leaf),
+            What::Block(twin) => self.pixels(self.obs[twin]),
         }
     }
 }
@@ -176,8 +187,15 @@ impl<'a> Reader<'a> {
                     for &i in rows {
                         self.sources(i as usize, what, stack, sources);
                     }
-                    let per_row = sources.len() / rows.len();
-                    copy_list(sources, dst, bytes / per_row);
+                    match self.table.layout.output_pixels(what) {
+                        None => copy_list(sources, dst, bytes / (sources.len() / rows.len())),
+                        Some((frames, pixel)) => {
+                            let whole = bytes / stack;
+                            for (k, frames) in sources.chunks_exact(frames).enumerate() {
+                                pixels::join(frames, pixel, whole / frames.len(), dst.add(k * whole));
+                            }
+                        }
+                    }
                 }
             }
         }

@@ -40,10 +40,14 @@ pub mod link {
 const DOUBLE: &str = if cfg!(target_endian = "little") { "<f8" } else { ">f8" };
 /// NumPy's name of this machine's f32.
 pub const SINGLE: &str = if cfg!(target_endian = "little") { "<f4" } else { ">f4" };
-/// The largest first axis that is taken for a stack of frames.
+/// The most frames that a stack has.
 const MAX_STACK: usize = 16;
 /// The smallest frame that is worth a number.
 const MIN_FRAME: usize = 256;
+/// The smallest one that is worth taking out of the pixels of a stack along the last axis.
+const MIN_PIXEL_FRAME: usize = 1024;
+/// Channels of a colour image: a last axis of a multiple of it is a stack of such images.
+const COLOURS: usize = 3;
 
 /// One leaf of a nested transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,11 +75,20 @@ impl Leaf {
         self.path.first().map_or("", String::as_str)
     }
 
-    /// Of how many frames a row is a stack, if it looks like one.
-    fn stack(&self) -> Option<usize> {
-        let &first = self.shape.first()?;
-        let fits = self.shape.len() >= 2 && (2..=MAX_STACK).contains(&first) && self.nbytes() / first >= MIN_FRAME;
-        fits.then_some(first)
+    /// Of how many frames a row is a stack, if it looks like one; and, if they stand along the last axis, the bytes that each
+    /// has of a pixel.
+    fn stack(&self) -> Option<(usize, Option<usize>)> {
+        let (&first, &last) = (self.shape.first()?, self.shape.last()?);
+        if self.shape.len() < 2 {
+            return None;
+        }
+        let fits = |stack: usize, least: usize| (2..=MAX_STACK).contains(&stack) && self.nbytes() / stack >= least;
+        if fits(first, MIN_FRAME) {
+            return Some((first, None));
+        }
+        let channels = if last.is_multiple_of(COLOURS) { COLOURS } else { 1 };
+        let stack = last / channels;
+        (self.shape.len() >= 3 && fits(stack, MIN_PIXEL_FRAME)).then_some((stack, Some(channels * self.itemsize)))
     }
 
     fn same_rows(&self, other: &Self) -> bool {
@@ -104,6 +117,8 @@ pub enum Place {
         store: usize,
         /// Frames of one row.
         stack: usize,
+        /// Where frames stand along the last axis: the bytes that each has of a pixel. None: they stand one after the other.
+        pixel: Option<usize>,
     },
     /// An `obs_next` leaf, held as the `obs` leaf of the next row or of a side row.
     Next {
@@ -143,6 +158,8 @@ pub struct Layout {
     pub(super) columns: Vec<usize>,
     /// Bytes of a frame of each frame store.
     pub(super) frames: Vec<usize>,
+    /// Whether there are stacks of frames along the last axis.
+    pub(super) any_pixels: bool,
 }
 
 impl Layout {
@@ -170,6 +187,7 @@ impl Layout {
             side_stride: 0,
             columns: Vec::new(),
             frames: Vec::new(),
+            any_pixels: false,
         };
         let framed = layout.linked() || !save_obs_next;
         for i in layout.obs.clone() {
@@ -250,6 +268,16 @@ impl Layout {
         self.obs[twin]
     }
 
+    /// Of how many frames a row of a leaf of `obs` or `obs_next` is made up, pixel by pixel, and the bytes that each has of one.
+    #[must_use]
+    pub fn pixels(&self, leaf: usize) -> Option<(usize, usize)> {
+        match self.places[leaf] {
+            Place::Frames { stack, pixel, .. } => Some((stack, pixel?)),
+            Place::Next { twin } => self.pixels(self.obs[twin]),
+            _ => None,
+        }
+    }
+
     /// Whether `obs_next` is kept by links, in all rows or at the ends of episodes.
     #[must_use]
     pub fn linked(&self) -> bool {
@@ -272,9 +300,10 @@ impl Layout {
         let (nbytes, itemsize) = (self.leaves[i].nbytes(), self.leaves[i].itemsize);
         let stack = if framed { self.leaves[i].stack() } else { None };
         self.places[i] = match stack {
-            Some(stack) => {
+            Some((stack, pixel)) => {
                 self.frames.push(nbytes / stack);
-                Place::Frames { offset: self.room(4 * stack, 4), store: self.frames.len() - 1, stack }
+                self.any_pixels |= pixel.is_some();
+                Place::Frames { offset: self.room(4 * stack, 4), store: self.frames.len() - 1, stack, pixel }
             }
             None if nbytes <= RECORD_LEAF => Place::Record { offset: self.room(nbytes, itemsize) },
             None => {
@@ -375,8 +404,26 @@ mod tests {
         let stack = [4, 84, 84];
         let leaves = vec![leaf(&["obs"], "|u1", 1, &stack), leaf(&["obs_next"], "|u1", 1, &stack)];
         let layout = Layout::new(leaves, true).unwrap();
-        assert_eq!(layout.places[0], Place::Frames { offset: 8, store: 0, stack: 4 });
+        assert_eq!(layout.places[0], Place::Frames { offset: 8, store: 0, stack: 4, pixel: None });
         assert_eq!(layout.frames, [84 * 84]);
+    }
+
+    #[test]
+    fn a_stack_of_images_along_the_last_axis_is_kept_as_frame_numbers() {
+        for (shape, itemsize, wanted) in [
+            ([84, 84, 4], 1, Some((4, 1))),
+            ([84, 84, 4], 4, Some((4, 4))),
+            ([84, 84, 12], 1, Some((4, 3))), // of colour images
+            ([84, 84, 3], 1, None),          // one colour image
+            ([84, 84, 1], 1, None),
+            ([10, 10, 4], 4, None), // too small
+            ([84, 84, 17], 1, None),
+            ([4, 84, 84], 1, None), // along the first axis
+        ] {
+            let leaves = vec![leaf(&["obs"], "?", itemsize, &shape), leaf(&["obs_next"], "?", itemsize, &shape)];
+            let layout = Layout::new(leaves, true).unwrap();
+            assert_eq!([layout.pixels(0), layout.pixels(1)], [wanted; 2], "{shape:?}");
+        }
     }
 
     #[test]

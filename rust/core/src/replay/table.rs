@@ -13,6 +13,7 @@ use crate::memory::{self, Region, Storage};
 use crate::prefetch::prefetch_at;
 use crate::replay::frames::FrameStore;
 use crate::replay::layout::{DONE, EPISODE, HEADER, LINK, Layout, Leaf, Place, SINGLE, TERMINATED, TRUNCATED, link};
+use crate::replay::pixels;
 use crate::replay::ring::Ring;
 use crate::replay::rings::Rings;
 use crate::replay::side::SideStore;
@@ -71,6 +72,8 @@ pub struct Table {
     pub(super) frames: Vec<Vec<FrameStore>>,
     /// For each ring how many rows are about to be written; all 0 in between.
     asked: Vec<u32>,
+    /// Room for stacks along the last axis of the row being written.
+    apart: Vec<u8>,
     total: usize,
     storage: Storage,
 }
@@ -99,7 +102,8 @@ impl Table {
         let frames = capacities.iter().map(stores).collect();
         let side = SideStore::new(layout.side_stride, storage.clone());
         let asked = vec![0; capacities.len()];
-        Ok(Self { layout, records, columns, side_rows, side, frames, asked, total, storage })
+        let apart = Vec::new();
+        Ok(Self { layout, records, columns, side_rows, side, frames, asked, apart, total, storage })
     }
 
     /// Adds zero columns.
@@ -365,6 +369,23 @@ impl Table {
     /// # Safety
     /// Each source, one for each leaf, is readable for row `k`.
     pub(super) unsafe fn write(&mut self, ring: &Ring, r: usize, sources: &[Source], k: usize, ending: Ending) {
+        if !self.layout.any_pixels {
+            // SAFETY: the caller's promise.
+            return unsafe { self.write_row(ring, r, sources, k, ending) };
+        }
+        let sided = self.takes_side(sources, k, ending);
+        let mut bytes = std::mem::take(&mut self.apart);
+        let wanted = |leaf: usize| sided || !matches!(self.layout.places[leaf], Place::Next { .. });
+        // SAFETY: the caller's promise; these sources have one row each, which `bytes` keeps.
+        unsafe {
+            let sources = pixels::row_apart(&self.layout, sources, k, wanted, &mut bytes);
+            self.write_row(ring, r, &sources, 0, ending);
+        }
+        self.apart = bytes;
+    }
+
+    /// The same for sources whose stacks of frames stand along the first axis.
+    unsafe fn write_row(&mut self, ring: &Ring, r: usize, sources: &[Source], k: usize, ending: Ending) {
         let index = ring.offset + ring.cursor;
         let before = (ring.len > 0 && ring.capacity > 1).then(|| ring.newest_slot());
         // SAFETY: the caller promises the sources; every target is inside this table.
@@ -444,16 +465,16 @@ impl Table {
             let sided = self.takes_side(sources, k, ending(k));
             room.sides = room.sides + usize::from(sided) - usize::from(linked);
             for (twin, &obs) in layout.obs.iter().enumerate() {
-                let Place::Frames { store, stack, .. } = layout.places[obs] else { continue };
-                let frame = layout.frames[store];
+                let Place::Frames { store, stack, pixel, .. } = layout.places[obs] else { continue };
+                let (frame, pixel) = (layout.frames[store], pixel.unwrap_or(layout.frames[store]));
                 // SAFETY: as above.
                 unsafe {
                     if !linked {
                         let known = before.map_or(std::ptr::null(), |(p, _)| at(obs, p));
-                        room.frames[store] += fresh_frames(at(obs, k), known, stack, frame);
+                        room.frames[store] += fresh_frames(at(obs, k), known, stack, frame, pixel);
                     }
                     if sided {
-                        room.frames[store] += fresh_frames(at(layout.next[twin], k), at(obs, k), stack, frame);
+                        room.frames[store] += fresh_frames(at(layout.next[twin], k), at(obs, k), stack, frame, pixel);
                     }
                 }
             }
@@ -577,7 +598,7 @@ impl Table {
     /// Lets go of the frames that no row from `oldest` on names.
     fn release_frames(&mut self, r: usize, oldest: usize) {
         for i in 0..self.layout.obs.len() {
-            if let Place::Frames { offset, store, stack } = self.layout.places[self.layout.obs[i]] {
+            if let Place::Frames { offset, store, stack, .. } = self.layout.places[self.layout.obs[i]] {
                 let ids = self.record(oldest).wrapping_add(offset);
                 let store = &mut self.frames[r][store];
                 let tail = store.tail();
@@ -602,7 +623,7 @@ impl Table {
     ) {
         for twin in 0..self.layout.obs.len() {
             let leaf = self.layout.obs[twin];
-            let Place::Frames { offset, store, stack } = self.layout.places[leaf] else { continue };
+            let Place::Frames { offset, store, stack, .. } = self.layout.places[leaf] else { continue };
             let known = before.map(|previous| {
                 if linked {
                     Known::Same(self.in_side(self.side_row(previous), twin, self.layout.places[leaf]))
@@ -666,17 +687,21 @@ unsafe fn same_bytes(a: *const u8, b: *const u8, bytes: usize) -> bool {
     !a.is_null() && !b.is_null() && unsafe { memory::equal(a, b, bytes) }
 }
 
-/// How many frames of a stack [`intern`] keeps, at the most, if `known` is the stack before it.
+/// How many frames of a stack [`intern`] keeps, at the most, if `known` is the stack before it. `pixel` bytes of each frame
+/// stand together; all of them, where frames stand one after the other.
 ///
 /// # Safety
 /// Both are null or readable for `stack` frames of `frame` bytes.
-unsafe fn fresh_frames(new: *const u8, known: *const u8, stack: usize, frame: usize) -> u32 {
+unsafe fn fresh_frames(new: *const u8, known: *const u8, stack: usize, frame: usize, pixel: usize) -> u32 {
     if new.is_null() {
         return 1;
     }
-    let at = |base: *const u8, j: usize| if base.is_null() { base } else { base.wrapping_add(j * frame) };
-    // SAFETY: the caller's promise.
-    let same = |a, b| unsafe { same_bytes(a, b, frame) };
+    let at = |base: *const u8, j: usize| if base.is_null() { base } else { base.wrapping_add(j * pixel) };
+    let same = |a: *const u8, b: *const u8| {
+        let mut pieces = (0..frame / pixel).map(|place| place * stack * pixel);
+        // SAFETY: the caller's promise.
+        !b.is_null() && pieces.all(|at| unsafe { memory::equal(a.wrapping_add(at), b.wrapping_add(at), pixel) })
+    };
     let shared = |j: &usize| {
         (*j + 1 < stack && same(at(new, *j), at(known, *j + 1))) || (*j > 0 && same(at(new, *j), at(new, *j - 1)))
     };
