@@ -501,4 +501,5 @@ class Desk:
         """Answers for an environment whose observation is written."""
 
 def end_with(pid: int) -> None:
-    """Ends this process, at once and whatever it is doing, when process ``pid`` has ended."""
+    """Ends this process, at once and whatever it is doing, when process ``pid`` has ended, or if it is gone already.
+    ValueError for what cannot be the number of a process."""

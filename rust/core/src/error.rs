@@ -27,6 +27,12 @@ pub enum Error {
         /// Bytes that there are.
         limit: u64,
     },
+    /// What a caller asked for cannot be held (`MemoryError`).
+    #[error("this would take {needed} bytes of memory, more than can be had: ask for less")]
+    Room {
+        /// Bytes it would take.
+        needed: u128,
+    },
     /// The operating system refused (`OSError` and its subclasses).
     #[error("{context}: {source}")]
     Io {

@@ -11,3 +11,4 @@ pub mod rng;
 pub mod segment_tree;
 pub mod shared;
 pub mod simd;
+pub mod vectors;

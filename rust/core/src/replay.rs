@@ -446,10 +446,12 @@ impl Replay {
 
     /// All live rows of a ring, or of all rings one after the other, oldest first; under `sample_avail` only those whose
     /// stack is whole.
-    #[must_use]
-    pub fn chronological(&self, ring: Option<usize>) -> Vec<i64> {
+    ///
+    /// # Errors
+    /// `Room` when there is no memory for their numbers.
+    pub fn chronological(&self, ring: Option<usize>) -> Result<Vec<i64>> {
         let partial = self.config.sample_avail && self.config.stack_num > 1;
-        self.live(ring).filter(|&i| !partial || self.whole(i)).map(|i| i as i64).collect()
+        self.live_where(ring, |i| !partial || self.whole(i))
     }
 
     /// Starts all random streams anew.

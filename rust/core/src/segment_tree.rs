@@ -121,10 +121,30 @@ impl<F: Fold> Summary<F> {
         Some(Self { levels, fold: PhantomData })
     }
 
-    fn over(leaves: &[Node]) -> Self {
-        let mut summary = Self::try_new(leaves.len()).expect("memory for a seventh of the leaves");
+    /// None when there is no memory for it.
+    fn over(leaves: &[Node]) -> Option<Self> {
+        let mut summary = Self::try_new(leaves.len())?;
         summary.refresh_range(leaves, 0..leaves.len() * WIDTH);
-        summary
+        Some(summary)
+    }
+
+    /// The root of `summary`, which is built if it is not there; without memory for it, each call is a pass over the leaves.
+    fn root_of(summary: &mut Option<Self>, leaves: &[Node]) -> f64 {
+        if summary.is_none() {
+            *summary = Self::over(leaves);
+        }
+        match summary {
+            Some(summary) => summary.root(),
+            None => Self::folded(leaves),
+        }
+    }
+
+    fn folded(leaves: &[Node]) -> f64 {
+        leaves.iter().fold(0.0, |so_far, node| {
+            let mut pair = [0.0; WIDTH];
+            (pair[0], pair[1]) = (so_far, F::fold(node));
+            F::fold(&Node(pair))
+        })
     }
 
     fn root(&self) -> f64 {
@@ -312,13 +332,12 @@ impl SumTree {
     /// The least of the positive leaves; None if all are zero. The first call costs a pass over the leaves, and makes each
     /// later change somewhat dearer.
     pub fn min_positive(&mut self) -> Option<f64> {
-        let mins = self.mins.get_or_insert_with(|| Summary::over(&self.leaves));
-        Some(mins.root()).filter(|min| min.is_finite())
+        Some(Summary::root_of(&mut self.mins, &self.leaves)).filter(|min| min.is_finite())
     }
 
     /// The greatest leaf, 0 if there is none. Costs what [`SumTree::min_positive`] costs.
     pub fn max(&mut self) -> f64 {
-        self.maxs.get_or_insert_with(|| Summary::over(&self.leaves)).root()
+        Summary::root_of(&mut self.maxs, &self.leaves)
     }
 
     /// Sets one leaf.

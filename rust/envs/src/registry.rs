@@ -14,6 +14,8 @@ mod table;
 
 pub use arguments::{Argument, Arguments};
 
+use rlfast_core::vectors::filled;
+
 use crate::Env;
 use crate::vector::{AnyVector, Autoreset, Erase, Vector};
 use crate::wrapper::TimeLimit;
@@ -49,6 +51,9 @@ pub enum RegistryError {
         /// What it may be.
         wanted: String,
     },
+    /// There is no memory for so many.
+    #[error("{0} environments do not fit into memory: {1}")]
+    Memory(usize, String),
     /// The environment cannot be built with what was given.
     #[error("{0}")]
     Refused(String),
@@ -124,12 +129,14 @@ struct Build {
 
 impl Build {
     /// Copies of `env`, each under the time limit.
-    fn vector<E>(&self, env: E) -> Box<dyn AnyVector>
+    fn vector<E>(&self, env: E) -> Made
     where
         E: Env<Observation: Erase, Action: Erase> + Clone + 'static,
     {
         let env = TimeLimit::new(env, self.limit.unwrap_or(u64::MAX));
-        Box::new(Vector::new(vec![env; self.num_envs], self.autoreset))
+        let envs = filled(env, self.num_envs);
+        let envs = envs.map_err(|error| RegistryError::Memory(self.num_envs, error.to_string()))?;
+        Ok(Box::new(Vector::new(envs, self.autoreset)))
     }
 }
 

@@ -1,18 +1,22 @@
 //! NumPy arrays: making them, reading them, and lending them memory of ours.
 
 use std::os::raw::{c_int, c_void};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO};
 use numpy::npyffi::objects::{PyArray_Descr, PyArrayObject};
 use numpy::npyffi::types::npy_intp;
 use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object};
-use numpy::{PyArray1, PyArrayDescr, PyArrayMethods as _};
+use numpy::{Element, PyArray1, PyArrayDescr, PyArrayMethods as _};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use rlfast_core::memory::{Region, Storage};
+use rlfast_core::vectors;
+
+use crate::error::IntoPython as _;
 
 /// Outputs of at least this size get memory that is used again when their last view dies: the system's allocator may give blocks
 /// back at each turn, and page faults of a fresh one cost more than filling it. Smaller ones do better on its large pages.
@@ -102,6 +106,12 @@ pub fn empty<'py>(
         let keeper = Bound::new(py, Recycled { block: Some(block) })?.into_any();
         return Ok((over(descr, dims, None, data, true, keeper)?, data));
     }
+    plain(descr, dims)
+}
+
+/// A fresh, unfilled array in memory of NumPy's own, and its first byte.
+fn plain<'py>(descr: &Bound<'py, PyArrayDescr>, dims: &mut [npy_intp]) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
+    let py = descr.py();
     // SAFETY: NumPy steals the reference to the dtype, so it gets one of its own; `dims` has `dims.len()` entries.
     unsafe {
         let subtype = get_type_object(py, NpyTypes::PyArray_Type);
@@ -157,9 +167,17 @@ pub fn over<'py>(
     }
 }
 
-/// A 1-d array of values.
-pub fn vector<'py, T: numpy::Element + Copy>(py: Python<'py>, values: &[T]) -> Bound<'py, PyArray1<T>> {
-    PyArray1::from_slice(py, values)
+/// A 1-d array of values. (`PyArray1::from_slice` panics where there is no memory.)
+pub fn vector<'py, T: Element + Copy>(py: Python<'py>, values: &[T]) -> PyResult<Bound<'py, PyArray1<T>>> {
+    let (array, data) = plain(&T::get_dtype(py), &mut [values.len() as npy_intp])?;
+    // SAFETY: a fresh array of as many values of this type.
+    unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), data.cast::<T>(), values.len()) };
+    Ok(array.cast_into()?)
+}
+
+/// A fresh array of `length` values that are written before anybody reads one. (`PyArray1::new` panics where there is no memory.)
+pub fn unfilled<T: Element>(py: Python<'_>, length: usize) -> PyResult<Bound<'_, PyArray1<T>>> {
+    Ok(plain(&T::get_dtype(py), &mut [length as npy_intp])?.0.cast_into()?)
 }
 
 /// The integers of an index of any shape, and the shape.
@@ -173,10 +191,10 @@ pub fn integers(index: &Bound<'_, PyAny>) -> PyResult<(Vec<i64>, Vec<npy_intp>)>
             // SAFETY: a contiguous array of i64.
             let (dims, _) = unsafe { axes(array) };
             let count = dims.iter().product::<npy_intp>() as usize;
-            let mut values = vec![0_i64; count];
-            // SAFETY: `count` integers on both sides; while attached nobody else writes them.
-            unsafe { std::ptr::copy_nonoverlapping(array.data.cast::<i64>(), values.as_mut_ptr(), count) };
-            return Ok((values, dims.to_vec()));
+            let data = if count == 0 { NonNull::dangling().as_ptr() } else { array.data.cast::<i64>() };
+            // SAFETY: `count` aligned integers; while attached nobody else writes them.
+            let values = unsafe { std::slice::from_raw_parts(data, count) };
+            return Ok((vectors::copied(values).python()?, dims.to_vec()));
         }
     }
     let numpy = py.import("numpy")?;
@@ -192,7 +210,8 @@ pub fn integers(index: &Bound<'_, PyAny>) -> PyResult<(Vec<i64>, Vec<npy_intp>)>
     let array = numpy.call_method1("ascontiguousarray", (array, "int64"))?;
     let shape = array.getattr("shape")?.extract()?;
     let flat = array.call_method0("ravel")?.cast_into::<PyArray1<i64>>()?;
-    Ok((flat.to_vec()?, shape))
+    let values = vectors::copied(flat.readonly().as_slice()?).python()?;
+    Ok((values, shape))
 }
 
 /// Keeps a region alive for the views of it.

@@ -5,7 +5,9 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
-use rlfast_core::replay::layout::Leaf;
+use rlfast_core::replay::layout::{Leaf, MAX_DEPTH};
+
+use crate::items::Items;
 
 /// What `append` takes, in its order.
 pub const KEYWORDS: [&str; 6] = ["obs", "act", "rew", "terminated", "truncated", "obs_next"];
@@ -101,7 +103,7 @@ pub struct Soft {
 
 impl Column {
     fn new(py: Python<'_>, path: &Bound<'_, PyTuple>, dtype: &Bound<'_, PyAny>, shape: Vec<usize>) -> PyResult<Self> {
-        let path: Vec<String> = path.extract()?;
+        let path = keys(path)?;
         let descr = PyArrayDescr::new(py, dtype)?;
         // A structured dtype needs more than its size to be made again.
         let name: String = match descr.getattr("names")?.is_none() {
@@ -162,12 +164,12 @@ impl Columns {
     pub fn with(
         &self,
         py: Python<'_>,
-        columns: &[(Bound<'_, PyTuple>, Bound<'_, PyAny>, Vec<usize>)],
+        columns: &[(Bound<'_, PyTuple>, Bound<'_, PyAny>, Items<usize>)],
         foreign: &[Bound<'_, PyTuple>],
     ) -> PyResult<Self> {
         let mut all: Vec<Column> = self.columns.iter().map(|column| column.clone_ref(py)).collect();
         for (path, dtype, shape) in columns {
-            let column = Column::new(py, path, dtype, shape.clone())?;
+            let column = Column::new(py, path, dtype, shape.0.clone())?;
             if self.save_obs_next || column.leaf.root() != "obs_next" {
                 all.push(column);
             }
@@ -194,7 +196,7 @@ impl Columns {
         let mut kept = Vec::new();
         collect_foreign(py, &self.root, &mut Vec::new(), &mut kept)?;
         for path in foreign {
-            kept.push(path.extract()?);
+            kept.push(keys(path)?);
         }
         for path in &kept {
             root.insert(path, None);
@@ -273,6 +275,16 @@ impl Columns {
 
     fn is_final(&self, column: &Column) -> bool {
         !self.save_obs_next && column.leaf.root() == "obs_next"
+    }
+}
+
+/// The keys of a path. They become trees that are walked by recursion, so they are few.
+fn keys(path: &Bound<'_, PyTuple>) -> PyResult<Vec<String>> {
+    match path.len() {
+        depth if depth > MAX_DEPTH => {
+            Err(PyValueError::new_err(format!("a column is nested at most {MAX_DEPTH} deep, got one at depth {depth}")))
+        }
+        _ => path.extract(),
     }
 }
 

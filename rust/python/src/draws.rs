@@ -8,6 +8,10 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use rlfast_core::vectors;
+
+use crate::error::IntoPython as _;
+use crate::items::Items;
 
 /// The head of NumPy's `bitgen_t`.
 #[repr(C)]
@@ -61,7 +65,7 @@ pub fn randint<'py>(
     let Some(largest) = bound.checked_sub(1) else {
         return Err(PyValueError::new_err("bound must be at least 1, got 0"));
     };
-    let mut drawn = vec![0_i64; count];
+    let mut drawn = vectors::filled(0_i64, count).python()?;
     if largest > 0 {
         let mask = u32::MAX >> largest.leading_zeros();
         with_stream(bit_generator, |stream| {
@@ -84,13 +88,14 @@ pub fn randint<'py>(
 #[pyfunction]
 pub fn integers_of_each<'py>(
     py: Python<'py>,
-    bit_generators: Vec<Bound<'py, PyAny>>,
+    bit_generators: Items<Bound<'py, PyAny>>,
     bound: u32,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
     if bound == 0 {
         return Err(PyValueError::new_err("bound must be at least 1, got 0"));
     }
-    let mut drawn = vec![0_i64; bit_generators.len()];
+    let bit_generators = bit_generators.0;
+    let mut drawn = vectors::filled(0_i64, bit_generators.len()).python()?;
     if bound > 1 {
         let rejected = bound.wrapping_neg() % bound;
         for (value, bit_generator) in drawn.iter_mut().zip(&bit_generators) {
@@ -113,7 +118,7 @@ pub fn uniform_below<'py>(
     bit_generator: &Bound<'py, PyAny>,
     sizes: PyReadonlyArray1<'py, i64>,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let mut drawn = sizes.as_array().to_vec();
+    let mut drawn = vectors::collected(sizes.as_array().iter().copied()).python()?;
     with_stream(bit_generator, |stream| {
         for value in &mut drawn {
             *value = (stream.fraction() * *value as f64) as i64;
@@ -132,8 +137,8 @@ pub fn explore<'py>(
     actions: u32,
     greedy: PyReadonlyArray1<'py, i64>,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let mut chosen = greedy.as_array().to_vec();
-    let mut explores = vec![false; chosen.len()];
+    let mut chosen = vectors::collected(greedy.as_array().iter().copied()).python()?;
+    let mut explores = vectors::filled(false, chosen.len()).python()?;
     with_stream(bit_generator, |stream| {
         explores.fill_with(|| stream.fraction() < eps);
         for (action, explores) in chosen.iter_mut().zip(&explores) {

@@ -24,7 +24,7 @@ pub fn to_python(error: Error) -> PyErr {
         Error::Value(_) => PyValueError::new_err(text),
         Error::Process(_) => PyRuntimeError::new_err(text),
         Error::Index(_) => PyIndexError::new_err(text),
-        Error::Memory { .. } => PyMemoryError::new_err(text),
+        Error::Memory { .. } | Error::Room { .. } => PyMemoryError::new_err(text),
         // With its number, Python picks the right subclass (FileNotFoundError, PermissionError, ...).
         Error::Io { source, .. } if source.kind() == ErrorKind::OutOfMemory => PyMemoryError::new_err(text),
         Error::Io { source, .. } => match source.raw_os_error() {

@@ -8,13 +8,17 @@ use std::cell::UnsafeCell;
 
 use numpy::npyffi::types::npy_intp;
 use numpy::{PyArray1, PyArrayMethods as _};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
+use rlfast_core::error::Result;
+use rlfast_core::vectors;
+
 use crate::array;
+use crate::error::IntoPython as _;
 
 /// What an index array remembers.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Memory {
     /// The index as it was given out.
     pub index: Vec<i64>,
@@ -22,6 +26,16 @@ pub struct Memory {
     pub generations: Option<Vec<u64>>,
     /// For each row the row of its goal, or -1.
     pub goals: Option<Vec<i64>>,
+}
+
+impl Memory {
+    fn copied(&self) -> Result<Self> {
+        Ok(Self {
+            index: vectors::copied(&self.index)?,
+            generations: self.generations.as_deref().map(vectors::copied).transpose()?,
+            goals: self.goals.as_deref().map(vectors::copied).transpose()?,
+        })
+    }
 }
 
 /// The owner of an index array's memory.
@@ -37,7 +51,7 @@ unsafe impl Sync for Keeper {}
 
 impl Keeper {
     /// The usual case, all elements in order: what they remember, or `Some(None)` when one was changed since.
-    fn whole(&self, first: isize, dims: &[npy_intp], strides: &[npy_intp]) -> Option<Option<Memory>> {
+    fn whole(&self, first: isize, dims: &[npy_intp], strides: &[npy_intp]) -> Option<PyResult<Option<Memory>>> {
         let n = self.shown.len();
         if first != 0 || dims != [n as npy_intp] || strides != [8] {
             return None;
@@ -45,14 +59,14 @@ impl Keeper {
         // SAFETY: `n` i64 of the keeper's own memory; attached, so nobody writes them at this moment.
         let same =
             unsafe { rlfast_core::memory::equal(self.shown.as_ptr().cast(), self.memory.index.as_ptr().cast(), 8 * n) };
-        Some(same.then(|| self.memory.clone()))
+        Some(if same { self.memory.copied().map(Some).python() } else { Ok(None) })
     }
 }
 
 /// An index array that remembers.
 pub fn remembering<'py>(py: Python<'py>, memory: Memory, shape: Option<Vec<npy_intp>>) -> PyResult<Bound<'py, PyAny>> {
     let mut dims = shape.unwrap_or_else(|| vec![memory.index.len() as npy_intp]);
-    let shown: Box<[UnsafeCell<i64>]> = memory.index.iter().map(|&i| UnsafeCell::new(i)).collect();
+    let shown = vectors::collected(memory.index.iter().map(|&i| UnsafeCell::new(i))).python()?.into_boxed_slice();
     let data = shown.as_ptr().cast::<u8>().cast_mut();
     let keeper = Bound::new(py, Keeper { shown, memory })?.into_any();
     array::over(&numpy::dtype::<i64>(py), &mut dims, None, data, true, keeper)
@@ -60,42 +74,45 @@ pub fn remembering<'py>(py: Python<'py>, memory: Memory, shape: Option<Vec<npy_i
 
 /// What the elements of `index` remember, in their order; None for an array that remembers nothing, or that was changed
 /// since.
-pub fn recall(index: &Bound<'_, PyAny>) -> Option<Memory> {
+pub fn recall(index: &Bound<'_, PyAny>) -> PyResult<Option<Memory>> {
     let py = index.py();
     let mut owner = index.clone();
     while array::is_array(py, owner.as_ptr()) {
         // SAFETY: an array, alive through `owner`.
         let base = unsafe { array::fields(owner.as_ptr()) }.base;
         // SAFETY: a live object or null.
-        owner = unsafe { Bound::from_borrowed_ptr_or_opt(py, base) }?;
+        let Some(base) = (unsafe { Bound::from_borrowed_ptr_or_opt(py, base) }) else { return Ok(None) };
+        owner = base;
     }
-    let keeper = owner.cast::<Keeper>().ok()?.get();
+    let Ok(keeper) = owner.cast::<Keeper>() else { return Ok(None) };
+    let keeper = keeper.get();
     if !array::is_array(py, index.as_ptr()) {
-        return None;
+        return Ok(None);
     }
     // SAFETY: an array, alive through `index`.
     let array = unsafe { array::fields(index.as_ptr()) };
     // SAFETY: as above.
     let (dims, strides) = unsafe { array::axes(array) };
     if array.descr.cast() != numpy::dtype::<i64>(py).as_ptr() {
-        return None;
+        return Ok(None);
     }
     let first = (array.data as isize - keeper.shown.as_ptr() as isize) / 8;
     if let Some(whole) = keeper.whole(first, dims, strides) {
         return whole;
     }
-    let places = places(first, dims, strides);
+    let places = places(first, dims, strides).python()?;
+    let length = places.len();
     let mut memory = Memory {
-        index: Vec::with_capacity(places.len()),
-        generations: keeper.memory.generations.as_ref().map(|_| Vec::with_capacity(places.len())),
-        goals: keeper.memory.goals.as_ref().map(|_| Vec::with_capacity(places.len())),
+        index: vectors::with_room(length).python()?,
+        generations: keeper.memory.generations.as_ref().map(|_| vectors::with_room(length)).transpose().python()?,
+        goals: keeper.memory.goals.as_ref().map(|_| vectors::with_room(length)).transpose().python()?,
     };
     for place in places {
-        let k = usize::try_from(place).ok().filter(|&k| k < keeper.shown.len())?;
+        let Some(k) = usize::try_from(place).ok().filter(|&k| k < keeper.shown.len()) else { return Ok(None) };
         // SAFETY: an i64 inside the keeper's memory; attached, so nobody writes it at this moment.
         let now = unsafe { keeper.shown[k].get().read() };
         if now != keeper.memory.index[k] {
-            return None;
+            return Ok(None);
         }
         memory.index.push(now);
         if let (Some(to), Some(from)) = (&mut memory.generations, &keeper.memory.generations) {
@@ -105,16 +122,21 @@ pub fn recall(index: &Bound<'_, PyAny>) -> Option<Memory> {
             to.push(from[k]);
         }
     }
-    Some(memory)
+    Ok(Some(memory))
 }
 
 /// The positions of an array's elements in the memory it stands on, in C order.
-fn places(first: isize, dims: &[npy_intp], strides: &[npy_intp]) -> Vec<isize> {
+fn places(first: isize, dims: &[npy_intp], strides: &[npy_intp]) -> Result<Vec<isize>> {
+    if dims.contains(&0) {
+        return Ok(Vec::new());
+    }
     let mut out = vec![first];
     for (&dim, &stride) in dims.iter().zip(strides) {
-        out = out.iter().flat_map(|&base| (0..dim).map(move |k| base + k * stride / 8)).collect();
+        let mut finer = vectors::with_room(vectors::product(&[out.len(), dim as usize])?)?;
+        finer.extend(out.iter().flat_map(|&base| (0..dim).map(move |k| base + k * stride / 8)));
+        out = finer;
     }
-    out
+    Ok(out)
 }
 
 /// The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal).
@@ -129,7 +151,7 @@ pub fn carry<'py>(index: &Bound<'py, PyAny>, goals: &Bound<'py, PyAny>) -> PyRes
             goals.len()
         )));
     }
-    let generations = recall(index).and_then(|memory| memory.generations);
+    let generations = recall(index)?.and_then(|memory| memory.generations);
     remembering(index.py(), Memory { index: rows, generations, goals: Some(goals) }, Some(shape))
 }
 
@@ -138,17 +160,18 @@ pub fn carry<'py>(index: &Bound<'py, PyAny>, goals: &Bound<'py, PyAny>) -> PyRes
 #[pyfunction]
 pub fn shift<'py>(index: &Bound<'py, PyAny>, by: i64) -> PyResult<Bound<'py, PyAny>> {
     let (mut rows, shape) = array::integers(index)?;
-    rows.iter_mut().for_each(|row| *row += by);
-    let goals = |goal: i64| if goal < 0 { goal } else { goal + by };
-    let memory = recall(index).unwrap_or_default();
-    let goals = memory.goals.map(|all| all.into_iter().map(goals).collect());
-    remembering(index.py(), Memory { index: rows, generations: memory.generations, goals }, Some(shape))
+    let mut memory = recall(index)?.unwrap_or_default();
+    let goals = memory.goals.iter_mut().flatten().filter(|goal| **goal >= 0);
+    for row in rows.iter_mut().chain(goals) {
+        *row = row.checked_add(by).ok_or_else(|| PyIndexError::new_err(format!("there is no row {by} after {row}")))?;
+    }
+    remembering(index.py(), Memory { index: rows, ..memory }, Some(shape))
 }
 
 /// The goals given to `carry` (also for slices of its result), or None.
 #[pyfunction]
 pub fn carried<'py>(index: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some(goals) = recall(index).and_then(|memory| memory.goals) else {
+    let Some(goals) = recall(index)?.and_then(|memory| memory.goals) else {
         return Ok(None);
     };
     let flat = PyArray1::from_vec(index.py(), goals);

@@ -6,6 +6,7 @@ mod columns;
 mod draws;
 mod error;
 mod index;
+mod items;
 #[cfg(unix)]
 mod process;
 mod replay;

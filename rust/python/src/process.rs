@@ -8,14 +8,25 @@ use numpy::npyffi::types::npy_intp;
 use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _};
 use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use rlfast_core::vectors::{collected, with_room};
 use rlfast_envs::process::{Ask, Desk as Core, Doorbell, Futex, Pipe, Slab as Memory, Task, die_with};
 
 use crate::array::{over, vector};
 use crate::error::IntoPython as _;
+use crate::items::Items;
 use crate::shared::Shared;
 
 /// The longest time without a look at signals and at the other side.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Checks that workers own the environments in order.
+fn check_starts(starts: &[usize]) -> PyResult<()> {
+    if starts.first() == Some(&0) && starts.is_sorted() {
+        return Ok(());
+    }
+    let shown = &starts[..starts.len().min(8)];
+    Err(PyValueError::new_err(format!("starts ascend from 0 and end with the number of environments, got {shown:?}")))
+}
 
 /// Shared memory in which a parent and its workers exchange what environments are asked and answer.
 ///
@@ -47,8 +58,14 @@ impl Slab {
 
     fn envs(&self, ids: Option<&Bound<'_, PyArray1<i64>>>) -> PyResult<Vec<usize>> {
         match ids {
-            None => Ok((0..self.memory.envs()).collect()),
-            Some(ids) => ids.readonly().as_array().iter().map(|&env| self.env(env)).collect(),
+            None => collected(0..self.memory.envs()).python(),
+            Some(ids) => {
+                let mut envs = with_room(ids.len()?).python()?;
+                for &env in ids.try_readonly()?.as_array() {
+                    envs.push(self.env(env)?);
+                }
+                Ok(envs)
+            }
         }
     }
 }
@@ -57,11 +74,12 @@ impl Slab {
 impl Slab {
     #[new]
     #[pyo3(signature = (starts, data, *, banks=1, pipes=false, spins=0))]
-    fn new(starts: Vec<usize>, data: usize, banks: u32, pipes: bool, spins: u32) -> PyResult<Self> {
-        if banks > 64 || starts.first() != Some(&0) || !starts.is_sorted() {
-            return Err(PyValueError::new_err(format!("at most 64 banks, and starts from 0 up: {banks}, {starts:?}")));
+    fn new(starts: Items<usize>, data: usize, banks: u32, pipes: bool, spins: u32) -> PyResult<Self> {
+        if banks > 64 {
+            return Err(PyValueError::new_err(format!("there can be 64 banks at most, got {banks}")));
         }
-        Ok(Self { memory: Arc::new(Memory::create(starts, data, banks, pipes, spins).python()?) })
+        check_starts(&starts.0)?;
+        Ok(Self { memory: Arc::new(Memory::create(starts.0, data, banks, pipes, spins).python()?) })
     }
 
     /// What a process needs for ``Desk``: the file of the memory and, where bells are pipes, two ends of them.
@@ -78,12 +96,13 @@ impl Slab {
         py: Python<'py>,
         offset: usize,
         dtype: &Bound<'py, PyArrayDescr>,
-        shape: Vec<usize>,
+        shape: Items<usize>,
         lease: Option<Bound<'py, Lease>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if dtype.has_object() {
             return Err(PyTypeError::new_err(format!("{dtype} holds Python objects, which cannot be shared")));
         }
+        let shape = shape.0;
         let bytes = shape.iter().try_fold(dtype.itemsize(), |bytes, &length| bytes.checked_mul(length));
         let data = bytes.and_then(|bytes| self.memory.rows(offset, bytes));
         let data = data.ok_or_else(|| PyIndexError::new_err(format!("rows {shape:?} at {offset} are outside")))?;
@@ -110,12 +129,12 @@ impl Slab {
         let envs = self.envs(ids)?;
         // SAFETY: places of existing environments in columns that live as long as the memory; the parent's, once answered.
         let (rewards, flag) = unsafe {
-            let rewards: Vec<f64> = envs.iter().map(|&env| self.memory.rewards().add(env).read()).collect();
+            let rewards = collected(envs.iter().map(|&env| self.memory.rewards().add(env).read())).python()?;
             (rewards, |which: usize, env: usize| self.memory.flags(which).add(env).read())
         };
-        let flags = |which| envs.iter().map(|&env| flag(which, env) != 0).collect::<Vec<bool>>();
+        let flags = |which| vector(py, &collected(envs.iter().map(|&env| flag(which, env) != 0)).python()?);
         let notes = envs.iter().fold(0, |all, &env| all | flag(2, env));
-        Ok((vector(py, &rewards), vector(py, &flags(0)), vector(py, &flags(1)), notes))
+        Ok((vector(py, &rewards)?, flags(0)?, flags(1)?, notes))
     }
 
     /// Lends a bank that nobody holds; None when all are held.
@@ -158,14 +177,14 @@ impl Slab {
     }
 
     /// The environments whose answers wait to be taken, ascending.
-    fn answered<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+    fn answered<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let envs: Vec<i64> =
             (0..self.memory.envs()).filter(|&env| self.memory.answered(env)).map(|env| env as i64).collect();
         vector(py, &envs)
     }
 
     /// The environments that owe an answer, ascending.
-    fn asked<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+    fn asked<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let envs: Vec<i64> =
             (0..self.memory.envs()).filter(|&env| self.memory.asked(env).is_some()).map(|env| env as i64).collect();
         vector(py, &envs)
@@ -235,7 +254,16 @@ impl Desk {
     /// The desk of ``worker`` at the slab behind ``files``, which are its own from now on.
     #[staticmethod]
     #[pyo3(signature = (files, starts, data, worker, *, spins=0))]
-    fn attach(files: Vec<i32>, starts: Vec<usize>, data: usize, worker: usize, spins: u32) -> PyResult<Self> {
+    fn attach(files: Items<i32>, starts: Items<usize>, data: usize, worker: usize, spins: u32) -> PyResult<Self> {
+        let (files, starts) = (files.0, starts.0);
+        check_starts(&starts)?;
+        let workers = starts.len() - 1;
+        if worker >= workers {
+            return Err(PyIndexError::new_err(format!("worker {worker} of {workers}")));
+        }
+        if let Some(fd) = files.iter().find(|fd| **fd < 0) {
+            return Err(PyValueError::new_err(format!("a file is a number from 0, got {fd}")));
+        }
         let own = |fd: &i32| {
             // SAFETY: the caller gives open files away; they are only copied here, and closed by their Python owner.
             unsafe { BorrowedFd::borrow_raw(*fd) }.try_clone_to_owned().map_err(PyOSError::new_err)
@@ -272,21 +300,41 @@ impl Desk {
     }
 
     /// Says what is at work from now on, should the process die or hang; -1: none.
-    fn enter(&self, py: Python<'_>, env: i64, phase: u8) {
-        self.desk.with(py, |desk| match usize::try_from(env) {
-            Ok(env) => desk.enter(env, phase),
-            Err(_) => desk.leave(),
+    fn enter(&self, py: Python<'_>, env: i64, phase: u8) -> PyResult<()> {
+        let env = if env < 0 { None } else { Some(self.slab().env(env)?) };
+        self.desk.with(py, |desk| match env {
+            Some(env) => desk.enter(env, phase),
+            None => desk.leave(),
         });
+        Ok(())
     }
 
     /// Answers for an environment whose observation is written.
-    fn answer(&self, py: Python<'_>, env: usize, reward: f64, terminated: bool, truncated: bool, note: u8) {
+    ///
+    /// :raises IndexError: there is no such environment.
+    fn answer(
+        &self,
+        py: Python<'_>,
+        env: i64,
+        reward: f64,
+        terminated: bool,
+        truncated: bool,
+        note: u8,
+    ) -> PyResult<()> {
+        let env = self.slab().env(env)?;
         self.desk.with(py, |desk| desk.answer(env, reward, terminated, truncated, note));
+        Ok(())
     }
 }
 
-/// Ends this process, at once and whatever it is doing, when the process ``pid`` has ended.
+/// Ends this process, at once and whatever it is doing, when the process ``pid`` has ended, or if it is gone already.
+///
+/// :raises ValueError: no process can have this number.
 #[pyfunction]
-pub fn end_with(pid: u32) -> PyResult<()> {
+pub fn end_with(pid: i64) -> PyResult<()> {
+    let pid = u32::try_from(pid)
+        .ok()
+        .filter(|pid| (1..=i32::MAX as u32).contains(pid))
+        .ok_or_else(|| PyValueError::new_err(format!("a process has a number from 1 to {}, got {pid}", i32::MAX)))?;
     die_with(pid).map_err(PyOSError::new_err)
 }

@@ -24,6 +24,7 @@ use rlfast_core::replay::{Config, Replay as Engine, check_stack};
 use crate::array::vector;
 use crate::columns::Columns;
 use crate::error::IntoPython as _;
+use crate::items::Items;
 use crate::shared::Shared;
 pub(crate) use state::State;
 
@@ -34,6 +35,8 @@ pub struct Replay {
     batch: Py<PyType>,
 }
 
+/// A column as it is given: its path, dtype and shape.
+pub(crate) type Given<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Items<usize>);
 pub(crate) type Columned<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Vec<usize>);
 
 impl Replay {
@@ -57,7 +60,7 @@ impl Replay {
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of a constructor")]
     fn new(
         py: Python<'_>,
-        capacities: Vec<usize>,
+        capacities: Items<usize>,
         batch: Py<PyType>,
         save_obs_next: bool,
         stack_num: usize,
@@ -72,8 +75,17 @@ impl Replay {
             None => Storage::Ram,
             Some(folder) => Storage::file(Path::new(&folder)).python()?,
         };
-        let config =
-            Config { capacities, save_obs_next, stack_num, sample_avail, alpha, beta, weight_norm, seed, storage };
+        let config = Config {
+            capacities: capacities.0,
+            save_obs_next,
+            stack_num,
+            sample_avail,
+            alpha,
+            beta,
+            weight_norm,
+            seed,
+            storage,
+        };
         let engine = Engine::new(config).python()?;
         let columns = Columns::new(batch.clone_ref(py), save_obs_next);
         Ok(Self { state: Shared::new(State::new(engine, columns)), batch })
@@ -140,11 +152,11 @@ impl Replay {
         self.state.with(py, |state| state.options_mut().config.weight_norm = value);
     }
 
-    #[pyo3(signature = (columns, foreign = Vec::new()))]
-    fn define(&self, py: Python<'_>, columns: Vec<Columned<'_>>, foreign: Vec<Bound<'_, PyTuple>>) -> PyResult<()> {
+    #[pyo3(signature = (columns, foreign = Items(Vec::new())))]
+    fn define(&self, py: Python<'_>, columns: Items<Given<'_>>, foreign: Items<Bound<'_, PyTuple>>) -> PyResult<()> {
         loop {
             let held = self.columns_now(py);
-            let next = held.with(py, &columns, &foreign)?;
+            let next = held.with(py, &columns.0, &foreign.0)?;
             let defined = self.state.with(py, |state| state.define(&held, next)).python()?;
             if defined.is_some() {
                 return Ok(());
@@ -184,12 +196,12 @@ impl Replay {
         self.state.with(py, |state| state.engine().rings().live())
     }
 
-    fn sizes<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+    fn sizes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let size = |state: &mut State| state.engine().rings().iter().map(|ring| ring.live() as i64).collect::<Vec<_>>();
         vector(py, &self.state.with(py, size))
     }
 
-    fn cursors<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+    fn cursors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let cursor =
             |state: &mut State| state.engine().rings().iter().map(|ring| ring.cursor() as i64).collect::<Vec<_>>();
         vector(py, &self.state.with(py, cursor))

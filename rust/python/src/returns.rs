@@ -6,8 +6,11 @@ use pyo3::marker::Ungil;
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
 use rlfast_core::returns::{self, Ends, Floats, Real, Rows, VTrace};
+use rlfast_core::vectors::product;
 
-use crate::array::integers;
+use crate::array::{integers, unfilled};
+use crate::error::IntoPython as _;
+
 type Object<'py> = Bound<'py, PyAny>;
 
 /// Elements from which on work takes several milliseconds, so that others should have the interpreter meanwhile.
@@ -71,9 +74,8 @@ impl<'a, 'py> RollOut<'a, 'py> {
     }
 
     /// A fresh, unfilled array of the roll-out's shape.
-    fn output<T: Float>(&self) -> Bound<'py, PyArrayDyn<T>> {
-        // SAFETY: it is read by nobody before a kernel has written every element; if one fails the array is dropped unread.
-        unsafe { PyArrayDyn::new(self.rewards.py(), self.shape.clone(), false) }
+    fn output<T: Float>(&self) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
+        output(self.rewards.py(), &self.shape)
     }
 
     /// Runs `kernel` with the ends of episodes, unless there is nothing to do.
@@ -89,6 +91,11 @@ impl<'a, 'py> RollOut<'a, 'py> {
         }
         Ok(())
     }
+}
+
+/// A fresh array: read by nobody before a kernel has written every element; if one fails it is dropped unread.
+fn output<'py, T: Float>(py: Python<'py>, shape: &[usize]) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
+    unfilled::<T>(py, product(shape).python()?)?.reshape(shape)
 }
 
 /// Does `work` on arrays of so many elements: attached, so that nobody writes to them meanwhile, or on copies (see [`packed`]).
@@ -156,7 +163,7 @@ fn gae_of<'py, T: Float>(
     let rewards = roll_out.array::<T>("rewards", roll_out.rewards)?;
     let values = roll_out.array::<T>("values", values)?;
     let next_values = roll_out.array::<T>("next_values", next_values)?;
-    let advantages = roll_out.output::<T>();
+    let advantages = roll_out.output::<T>()?;
     let (rewards, values, next_values) = (rewards.as_slice()?, values.as_slice()?, next_values.as_slice()?);
     let mut filled = advantages.try_readwrite()?;
     let out = filled.as_slice_mut()?;
@@ -188,7 +195,7 @@ pub fn episodic_returns<'py>(
     let terminated = roll_out.array::<bool>("terminated", terminated)?;
     let truncated = roll_out.array::<bool>("truncated", truncated)?;
     let places = roll_out.array::<i64>("indices", places)?;
-    let (returns, advantages) = (roll_out.output::<f64>(), roll_out.output::<f64>());
+    let (returns, advantages) = (roll_out.output::<f64>()?, roll_out.output::<f64>()?);
     let (mut filled_returns, mut filled_advantages) = (returns.try_readwrite()?, advantages.try_readwrite()?);
     let (returns_out, advantages_out) = (filled_returns.as_slice_mut()?, filled_advantages.as_slice_mut()?);
     let values = values.as_ref().map(EitherFloat::as_floats).transpose()?;
@@ -241,7 +248,7 @@ fn discounted_of<'py, T: Float>(
 ) -> PyResult<Object<'py>> {
     let rewards = roll_out.array::<T>("rewards", roll_out.rewards)?;
     let next_values = next_values.map(|values| roll_out.array::<T>("next_values", values)).transpose()?;
-    let discounted = roll_out.output::<T>();
+    let discounted = roll_out.output::<T>()?;
     let rewards = rewards.as_slice()?;
     let next_values = next_values.as_ref().map(|values| values.as_slice()).transpose()?;
     let mut filled = discounted.try_readwrite()?;
@@ -281,8 +288,7 @@ fn bootstrapped_of<'py, T: Float>(
             discounts.shape(),
         )));
     }
-    // SAFETY: the kernel writes every element before anybody can read one.
-    let returns = unsafe { PyArrayDyn::<T>::new(py, shape, false) };
+    let returns = output::<T>(py, shape)?;
     let mut filled = returns.try_readwrite()?;
     returns::bootstrapped(sums.as_slice()?, discounts.as_slice()?, next_values.as_slice()?, filled.as_slice_mut()?);
     Ok(returns.into_any())
@@ -314,7 +320,7 @@ fn nstep_of<'py, T: Float>(
 ) -> PyResult<Object<'py>> {
     let rewards = roll_out.array::<T>("rewards", roll_out.rewards)?;
     let next_values = roll_out.array::<T>("next_values", next_values)?;
-    let targets = roll_out.output::<T>();
+    let targets = roll_out.output::<T>()?;
     let (rewards, next_values) = (rewards.as_slice()?, next_values.as_slice()?);
     let mut filled = targets.try_readwrite()?;
     let out = filled.as_slice_mut()?;
@@ -362,7 +368,7 @@ fn vtrace_of<'py, T: Float>(
     let values = roll_out.array::<T>("values", values)?;
     let next_values = roll_out.array::<T>("next_values", next_values)?;
     let log_ratios = roll_out.array::<T>("log_ratios", log_ratios)?;
-    let (targets, advantages) = (roll_out.output::<T>(), roll_out.output::<T>());
+    let (targets, advantages) = (roll_out.output::<T>()?, roll_out.output::<T>()?);
     let (rewards, values) = (rewards.as_slice()?, values.as_slice()?);
     let (next_values, log_ratios) = (next_values.as_slice()?, log_ratios.as_slice()?);
     let (mut filled_targets, mut filled_advantages) = (targets.try_readwrite()?, advantages.try_readwrite()?);

@@ -7,8 +7,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 use rlfast_core::segment_tree::{BadValue, SumTree};
+use rlfast_core::vectors::{collected, copied, filled, with_room};
 
 use crate::array::integers;
+use crate::error::IntoPython as _;
 use crate::replay::State;
 use crate::shared::Shared;
 
@@ -25,6 +27,9 @@ pub struct SegmentTree {
     tree: Tree,
     leaves: usize,
 }
+
+/// What pickle calls, with what, and what it hands to `__setstate__`.
+type Reduced<'py> = (Bound<'py, PyType>, (usize,), Bound<'py, PyArray1<f64>>);
 
 /// Whose a tree is.
 enum Tree {
@@ -75,8 +80,8 @@ impl SegmentTree {
         }
         let (index, shape) = integers(index)?;
         let leaves = leaves_at(py, &index, self.leaves)?;
-        let values =
-            self.over(py, leaves.len(), |tree| leaves.into_iter().map(|leaf| tree.leaf(leaf)).collect::<Vec<_>>());
+        let values = self.over(py, leaves.len(), |tree| collected(leaves.into_iter().map(|leaf| tree.leaf(leaf))));
+        let values = values.python()?;
         shaped(PyArray1::from_vec(py, values), &shape)
     }
 
@@ -88,7 +93,7 @@ impl SegmentTree {
             None => integers(index)?,
         };
         let values = match scalar::<f64>(value) {
-            Some(value) => vec![value; index.len()],
+            Some(value) => filled(value, index.len()).python()?,
             None => broadcast(value, &shape)?,
         };
         SumTree::check(&values).map_err(refuse)?;
@@ -126,7 +131,7 @@ impl SegmentTree {
             Some(mass) => (vec![mass], Vec::new()),
             None => doubles(value)?,
         };
-        let mut leaves = vec![0; masses.len()];
+        let mut leaves = filled(0, masses.len()).python()?;
         let found = self.over(py, masses.len(), |tree| {
             check_masses(&masses, tree.total(), single.is_some())?;
             tree.find_many(&masses, &mut leaves);
@@ -136,14 +141,18 @@ impl SegmentTree {
         if single.is_some() {
             return Ok(leaves[0].into_pyobject(py)?.into_any());
         }
-        let leaves = leaves.into_iter().map(|leaf| leaf as i64);
-        shaped(PyArray1::from_iter(py, leaves), &shape)
+        let leaves = collected(leaves.into_iter().map(|leaf| leaf as i64)).python()?;
+        shaped(PyArray1::from_vec(py, leaves), &shape)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (usize,), Bound<'py, PyArray1<f64>>) {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let (py, this) = (slf.py(), slf.get());
-        let leaves = this.over(py, this.leaves, |tree| tree.leaves().collect::<Vec<_>>());
-        (slf.get_type(), (this.leaves,), PyArray1::from_vec(py, leaves))
+        let leaves = this.over(py, this.leaves, |tree| {
+            let mut leaves = with_room(tree.len())?;
+            leaves.extend(tree.leaves());
+            Ok(leaves)
+        });
+        Ok((slf.get_type(), (this.leaves,), PyArray1::from_vec(py, leaves.python()?)))
     }
 
     fn __setstate__(&self, py: Python<'_>, leaves: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -178,7 +187,7 @@ fn doubles(value: &Bound<'_, PyAny>) -> PyResult<(Vec<f64>, Vec<npy_intp>)> {
         }
     };
     let shape = array.shape().iter().map(|&length| length as npy_intp).collect();
-    let values = array.readonly().as_slice()?.to_vec();
+    let values = copied(array.readonly().as_slice()?).python()?;
     Ok((values, shape))
 }
 
@@ -203,7 +212,7 @@ fn shaped<'py, T: numpy::Element>(flat: Bound<'py, PyArray1<T>>, shape: &[npy_in
 fn leaves_at(py: Python<'_>, index: &[i64], len: usize) -> PyResult<Vec<usize>> {
     // A negative index is a huge unsigned one.
     if index.iter().fold(true, |all, &index| all & ((index as u64) < len as u64)) {
-        return Ok(index.iter().map(|&index| index as usize).collect());
+        return collected(index.iter().map(|&index| index as usize)).python();
     }
     let position = index.iter().position(|&index| index as u64 >= len as u64);
     let position = position.expect("invariant: some index is outside");

@@ -13,9 +13,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
 use rlfast_core::replay::gather::{Output, Reader, What};
 use rlfast_core::replay::layout::{Layout, Place};
+use rlfast_core::vectors::product;
 
 use crate::array;
 use crate::columns::{Columns, Kind, Node};
+use crate::error::IntoPython as _;
 
 /// Keys that are stacked under `stack_num`.
 const STACKED: [&str; 4] = ["obs", "obs_next", "info", "policy"];
@@ -201,7 +203,7 @@ impl Plan {
             let (block, frames, frame) =
                 Block::new(column.descr.bind(py), &column.leaf.shape, stack, rows, pair.bytes)?;
             room.outputs.push(Output { what: What::Block(pair.twin), stack, dst: block.data });
-            room.bytes += pair.bytes * rows;
+            room.bytes = room.bytes.saturating_add(pair.bytes * rows);
             room.arrays[pair.obs] = Some(block.view(column.descr.bind(py), 0, &frames, frame)?);
             room.arrays[pair.next] = Some(block.view(column.descr.bind(py), 1, &frames, frame)?);
         }
@@ -212,16 +214,17 @@ impl Plan {
             let column = &columns.columns[item.column];
             let mut axes = [0; NPY_MAXDIMS];
             let dims = join(shape, &item.shape, &mut axes)?;
+            let bytes = product(&[item.bytes, rows]).python()?;
             let given = match out {
                 Some(out) => self.given(py, out, at)?,
                 None => None,
             };
             let (array, dst) = match given {
                 Some(array) => into(column.descr.bind(py), dims, array)?,
-                None => array::empty(column.descr.bind(py), dims, item.bytes * rows)?,
+                None => array::empty(column.descr.bind(py), dims, bytes)?,
             };
             room.outputs.push(Output { what: item.what, stack: item.stack, dst });
-            room.bytes += item.bytes * rows;
+            room.bytes = room.bytes.saturating_add(bytes);
             room.arrays[at] = Some(array);
         }
         Ok(room)
@@ -293,7 +296,7 @@ impl<'py> Block<'py> {
         let frame = row / (frames[0] as usize + 1);
         let mut dims = vec![rows as npy_intp, frames[0] + 1];
         dims.extend_from_slice(&frames[1..]);
-        let (array, data) = array::empty(descr, &mut dims, rows * row)?;
+        let (array, data) = array::empty(descr, &mut dims, product(&[rows, row]).python()?)?;
         Ok((Self { array, data, rows, row }, frames, frame))
     }
 

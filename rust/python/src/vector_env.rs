@@ -3,15 +3,17 @@
 use numpy::npyffi::flags::NPY_ARRAY_CARRAY_RO;
 use numpy::npyffi::types::npy_intp;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
-use pyo3::exceptions::{PyIndexError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use rlfast_core::vectors::{collected, product, with_room};
 use rlfast_envs::registry::{self, Argument, Arguments, Limit, RegistryError};
 use rlfast_envs::vector::{AnyVector, Autoreset, Erase, Output, OwnedValues, Values, ValuesMut, VectorError};
 use rlfast_envs::{DType, InfoField, Space, StepError};
 
 use crate::array;
-use crate::error::mismatch;
+use crate::error::{IntoPython as _, mismatch};
+use crate::items::Items;
 use crate::shared::Shared;
 
 type Object<'py> = Bound<'py, PyAny>;
@@ -108,7 +110,7 @@ impl NativeEnvs {
         py: Python<'py>,
         ids: Option<&Object<'py>>,
         seeds: &Bound<'py, PyList>,
-        options: Option<Vec<f64>>,
+        options: Option<Items<f64>>,
     ) -> PyResult<(Object<'py>, Option<Object<'py>>)> {
         let ids = ids.map(read_ids).transpose()?;
         let seeds: Vec<_> = seeds.iter().map(|seed| read_seed(&seed)).collect::<PyResult<_>>()?;
@@ -116,7 +118,7 @@ impl NativeEnvs {
         let (obs, values) = self.observation.fresh(py, rows)?;
         let (info, told) = self.fresh_info(py, rows)?;
         let reset = |vector: &mut Box<dyn AnyVector>| {
-            vector.reset(ids.as_deref(), &seeds, options.as_deref(), values)?;
+            vector.reset(ids.as_deref(), &seeds, options.as_ref().map(|options| &options.0[..]), values)?;
             tell(&**vector, ids.as_deref(), told)
         };
         self.vector.with(py, reset).map_err(vector_error)?;
@@ -207,7 +209,7 @@ impl NativeEnvs {
         rows: usize,
     ) -> PyResult<(Object<'py>, Option<Object<'py>>, Option<Object<'py>>)> {
         let (ended, final_obs, told) = match events {
-            Events::Resets(rows) => return Ok((numbers(py, &rows), None, None)),
+            Events::Resets(rows) => return Ok((numbers(py, &rows)?, None, None)),
             Events::Ended(rows, final_obs, told) => (rows, final_obs, told),
         };
         let (obs_next, values) = self.observation.fresh(py, rows)?;
@@ -220,7 +222,7 @@ impl NativeEnvs {
                 Some(array)
             }
         };
-        Ok((numbers(py, &ended), Some(obs_next), final_info))
+        Ok((numbers(py, &ended)?, Some(obs_next), final_info))
     }
 }
 
@@ -277,8 +279,9 @@ impl Row {
     fn fresh<'py, 'a>(&self, py: Python<'py>, rows: usize) -> PyResult<(Object<'py>, ValuesMut<'a>)> {
         let descr = self.descr.bind(py);
         let mut dims: Vec<_> = std::iter::once(rows as npy_intp).chain(self.dims.iter().copied()).collect();
-        let elements = dims.iter().product::<npy_intp>() as usize;
-        let (array, data) = array::empty(descr, &mut dims, elements * descr.itemsize())?;
+        let elements = elements(&dims)?;
+        let bytes = product(&[elements, descr.itemsize()]).python()?;
+        let (array, data) = array::empty(descr, &mut dims, bytes)?;
         // SAFETY: `elements` of this dtype; callers keep the array until they are done with the values, and show it to nobody
         // before; every bit pattern is a number.
         let values = unsafe { typed_mut(self.dtype, data, elements) };
@@ -349,13 +352,18 @@ unsafe fn typed_mut<'a>(dtype: DType, data: *mut u8, elements: usize) -> ValuesM
     }
 }
 
+/// The number of elements of an array.
+fn elements(dims: &[npy_intp]) -> PyResult<usize> {
+    dims.iter().try_fold(1, |elements, &length| product(&[elements, length as usize])).python()
+}
+
 /// A fresh array of numbers or bools, and its elements as bytes hold them, which nobody else has yet.
 fn fresh<'py, 'a, T>(
     descr: &Bound<'py, PyArrayDescr>,
     mut dims: Vec<npy_intp>,
 ) -> PyResult<(Object<'py>, &'a mut [T])> {
-    let elements = dims.iter().product::<npy_intp>() as usize;
-    let (array, data) = array::empty(descr, &mut dims, elements * size_of::<T>())?;
+    let elements = elements(&dims)?;
+    let (array, data) = array::empty(descr, &mut dims, product(&[elements, size_of::<T>()]).python()?)?;
     // SAFETY: so many elements; callers keep the array until they are done with them, and show it to nobody before.
     Ok((array, unsafe { std::slice::from_raw_parts_mut(data.cast(), elements) }))
 }
@@ -366,9 +374,9 @@ fn matrix<'py, 'a>(py: Python<'py>, rows: usize, columns: usize) -> PyResult<(Ob
 }
 
 /// `values` as int64.
-fn numbers<'py>(py: Python<'py>, values: &[usize]) -> Object<'py> {
-    let values: Vec<_> = values.iter().map(|&value| value as i64).collect();
-    array::vector(py, &values).into_any()
+fn numbers<'py>(py: Python<'py>, values: &[usize]) -> PyResult<Object<'py>> {
+    let values = collected(values.iter().map(|&value| value as i64)).python()?;
+    Ok(array::vector(py, &values)?.into_any())
 }
 
 // -- arguments -------------------------------------------------------------------------------------------------------
@@ -386,7 +394,11 @@ fn read_ids(ids: &Object<'_>) -> PyResult<Vec<usize>> {
     let (ids, _) = array::integers(ids)?;
     let read =
         |id: i64| usize::try_from(id).map_err(|_| PyIndexError::new_err(format!("there is no environment {id}")));
-    ids.into_iter().map(read).collect()
+    let mut read_ids = with_room(ids.len()).python()?;
+    for id in ids {
+        read_ids.push(read(id)?);
+    }
+    Ok(read_ids)
 }
 
 fn read_seed(seed: &Object<'_>) -> PyResult<Option<u64>> {
@@ -396,11 +408,14 @@ fn read_seed(seed: &Object<'_>) -> PyResult<Option<u64>> {
     })
 }
 
+/// How deep lists in arguments may be nested.
+const MAX_DEPTH: usize = 16;
+
 fn read_arguments(given: &Bound<'_, PyDict>) -> PyResult<Arguments> {
-    given.iter().map(|(name, value)| Ok((name.extract()?, read_argument(&name, &value)?))).collect()
+    given.iter().map(|(name, value)| Ok((name.extract()?, read_argument(&name, &value, 0)?))).collect()
 }
 
-fn read_argument(name: &Object<'_>, value: &Object<'_>) -> PyResult<Argument> {
+fn read_argument(name: &Object<'_>, value: &Object<'_>, depth: usize) -> PyResult<Argument> {
     if value.is_none() {
         Ok(Argument::Missing)
     } else if let Ok(value) = value.extract::<bool>() {
@@ -412,7 +427,11 @@ fn read_argument(name: &Object<'_>, value: &Object<'_>) -> PyResult<Argument> {
     } else if let Ok(value) = value.extract::<String>() {
         Ok(Argument::Text(value))
     } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        value.try_iter()?.map(|item| read_argument(name, &item?)).collect::<PyResult<Vec<_>>>().map(Argument::List)
+        if depth == MAX_DEPTH {
+            return Err(PyValueError::new_err(format!("{name} must be nested at most {MAX_DEPTH} deep")));
+        }
+        let items = value.try_iter()?.map(|item| read_argument(name, &item?, depth + 1));
+        items.collect::<PyResult<Vec<_>>>().map(Argument::List)
     } else {
         let kind = value.get_type();
         Err(PyTypeError::new_err(format!("{name} must be a number, a string, a bool, or a list of such, got {kind}")))
@@ -440,6 +459,7 @@ fn describe<'py>(py: Python<'py>, space: &Space) -> PyResult<Object<'py>> {
 fn registry_error(error: RegistryError) -> PyErr {
     let text = error.to_string();
     match error {
+        RegistryError::Memory(..) => PyMemoryError::new_err(text),
         RegistryError::Name { .. } => PyTypeError::new_err(text),
         RegistryError::Id { .. } | RegistryError::Argument { .. } | RegistryError::Refused(_) => {
             PyValueError::new_err(text)

@@ -9,7 +9,7 @@
 //! record: | episode u32 | terminated u8 | truncated u8 | done u8 | link u8 | obs ... | the rest |
 //! ```
 
-use crate::error::{Result, value_error};
+use crate::error::{Error, Result, value_error};
 
 /// Leaves of at most this many bytes share the row record.
 pub const RECORD_LEAF: usize = 512;
@@ -42,6 +42,10 @@ const DOUBLE: &str = if cfg!(target_endian = "little") { "<f8" } else { ">f8" };
 pub const SINGLE: &str = if cfg!(target_endian = "little") { "<f4" } else { ">f4" };
 /// The most frames that a stack has.
 const MAX_STACK: usize = 16;
+/// The most keys on the way to a leaf.
+pub const MAX_DEPTH: usize = 256;
+/// Bytes of one row of a leaf, and of all leaves together, at the most: far more than there is memory for.
+const MAX_ROW: u128 = 1 << 48;
 /// The smallest frame that is worth a number.
 const MIN_FRAME: usize = 256;
 /// The smallest one that is worth taking out of the pixels of a stack along the last axis.
@@ -67,6 +71,12 @@ impl Leaf {
     #[must_use]
     pub fn nbytes(&self) -> usize {
         self.itemsize * self.shape.iter().product::<usize>()
+    }
+
+    /// The same, also where it is more than any memory. Axes count as 1 at least: NumPy refuses others that large too.
+    fn needed(&self) -> u128 {
+        let axes = self.shape.iter().map(|&length| length.max(1) as u128);
+        axes.fold(self.itemsize as u128, u128::saturating_mul)
     }
 
     /// The first key.
@@ -339,9 +349,17 @@ impl Layout {
 }
 
 fn check(leaves: &[Leaf]) -> Result<()> {
+    let mut needed = 0_u128;
     for (i, leaf) in leaves.iter().enumerate() {
         if leaf.path.is_empty() {
             return value_error!("a column needs a name, got an empty path");
+        }
+        if leaf.path.len() > MAX_DEPTH {
+            return value_error!("a column is nested at most {MAX_DEPTH} deep, got one at depth {}", leaf.path.len());
+        }
+        needed = needed.saturating_add(leaf.needed());
+        if needed > MAX_ROW {
+            return Err(Error::Room { needed });
         }
         if leaves[..i].iter().any(|l| l.path == leaf.path) {
             return value_error!("the column {:?} is there twice", leaf.path.join("."));

@@ -7,6 +7,7 @@
 use crate::error::{Error, Result, value_error};
 use crate::power::power;
 use crate::segment_tree::{LARGEST, SumTree};
+use crate::vectors::collected;
 
 /// Added to every |priority|, so that no row is forgotten for ever.
 pub const EPSILON: f64 = f32::EPSILON as f64;
@@ -32,7 +33,7 @@ impl Priorities {
         if !(alpha >= 0.0 && alpha.is_finite()) {
             return value_error!("alpha must be a finite number >= 0, got {alpha}");
         }
-        let tree = SumTree::try_new(total).map_err(|error| Error::Value(error.to_string()))?;
+        let tree = SumTree::try_new(total).map_err(|error| Error::Room { needed: error.bytes })?;
         Ok(Self { tree, alpha, max: 1.0, stale: 0 })
     }
 
@@ -58,7 +59,7 @@ impl Priorities {
     /// # Errors
     /// `Value` naming the first that is NaN, infinite or negative, or whose leaf is too large to be summed.
     pub fn leaves(&self, priorities: &[f64]) -> Result<Vec<f64>> {
-        let mut leaves: Vec<f64> = priorities.iter().map(|&priority| priority + EPSILON).collect();
+        let mut leaves = collected(priorities.iter().map(|&priority| priority + EPSILON))?;
         power(&mut leaves, self.alpha);
         let bad = |(&priority, &leaf): (&f64, &f64)| !(priority >= 0.0 && leaf <= LARGEST);
         match priorities.iter().zip(&leaves).position(bad) {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::replay::ring::Ring;
 use crate::replay::table::Table;
+use crate::vectors::with_room;
 
 /// The rings, side by side in one index space.
 #[derive(Clone, Debug)]
@@ -24,7 +25,7 @@ impl Rings {
         let Some(&first) = capacities.first() else {
             return Err(Error::Value("a replay buffer needs at least one ring, got none".to_owned()));
         };
-        let mut rings = Vec::with_capacity(capacities.len());
+        let mut rings = with_room(capacities.len())?;
         let mut offset = 0_usize;
         for &capacity in capacities {
             rings.push(Ring::new(offset, capacity));

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result, value_error};
 use crate::replay::Replay;
+use crate::vectors::{collected, filled, with_room};
 
 /// Rounds of drawing again for rows without a whole stack, before all rows are looked through.
 const ROUNDS: usize = 8;
@@ -36,7 +37,7 @@ impl Replay {
         match (&self.priorities, ring) {
             (Some(_), None) => self.draw_by_priority(out),
             (Some(_), Some(r)) => {
-                let rows: Vec<i64> = self.live(Some(r)).map(|i| i as i64).collect();
+                let rows = self.live_where(Some(r), |_| true)?;
                 self.draw_among(&rows, out)
             }
             (None, _) => {
@@ -102,25 +103,25 @@ impl Replay {
     /// Draws again for rows whose stack is not whole, and at last among all rows whose stack is.
     fn replace_partial_stacks(&mut self, out: &mut [i64], ring: Option<usize>) -> Result<()> {
         for _ in 0..ROUNDS {
-            let bad: Vec<usize> = (0..out.len()).filter(|&k| !self.whole(out[k] as usize)).collect();
+            let bad = self.partial(out)?;
             if bad.is_empty() {
                 return Ok(());
             }
-            let mut again = vec![0; bad.len()];
+            let mut again = filled(0, bad.len())?;
             self.draw_any(&mut again, ring)?;
             for (&k, i) in bad.iter().zip(again) {
                 out[k] = i;
             }
         }
-        let bad: Vec<usize> = (0..out.len()).filter(|&k| !self.whole(out[k] as usize)).collect();
-        let rows: Vec<i64> = self.live(ring).filter(|&i| self.whole(i)).map(|i| i as i64).collect();
+        let bad = self.partial(out)?;
+        let rows = self.live_where(ring, |i| self.whole(i))?;
         if rows.is_empty() {
             return Err(Error::Value(format!(
                 "cannot draw under sample_avail: no row has a whole stack of {} rows inside its episode yet",
                 self.config.stack_num
             )));
         }
-        let mut again = vec![0; bad.len()];
+        let mut again = filled(0, bad.len())?;
         self.draw_among(&rows, &mut again)?;
         for (&k, i) in bad.iter().zip(again) {
             out[k] = i;
@@ -138,13 +139,10 @@ impl Replay {
         };
         let tree = &priorities.tree;
         let mut sum = 0.0;
-        let ends: Vec<f64> = rows
-            .iter()
-            .map(|&i| {
-                sum += tree.leaf(i as usize);
-                sum
-            })
-            .collect();
+        let ends = collected(rows.iter().map(|&i| {
+            sum += tree.leaf(i as usize);
+            sum
+        }))?;
         if sum <= 0.0 {
             return value_error!("cannot draw by priority: the priorities of all rows that could be drawn are zero");
         }
@@ -160,7 +158,22 @@ impl Replay {
         self.table.as_ref().is_some_and(|table| self.rings.has_stack(table, index, self.config.stack_num))
     }
 
-    pub(super) fn live(&self, ring: Option<usize>) -> Box<dyn Iterator<Item = usize> + '_> {
+    /// Those live rows that are `wanted`, oldest first.
+    pub(super) fn live_where(&self, ring: Option<usize>, wanted: impl Fn(usize) -> bool) -> Result<Vec<i64>> {
+        let mut rows = with_room(ring.map_or_else(|| self.rings.live(), |r| self.rings[r].len))?;
+        rows.extend(self.live(ring).filter(|&i| wanted(i)).map(|i| i as i64));
+        Ok(rows)
+    }
+
+    /// The positions of drawn rows whose stack is not whole.
+    fn partial(&self, drawn: &[i64]) -> Result<Vec<usize>> {
+        let bad = |k: &usize| !self.whole(drawn[*k] as usize);
+        let mut positions = with_room((0..drawn.len()).filter(bad).count())?;
+        positions.extend((0..drawn.len()).filter(bad));
+        Ok(positions)
+    }
+
+    fn live(&self, ring: Option<usize>) -> Box<dyn Iterator<Item = usize> + '_> {
         match ring {
             None => Box::new(self.rings.chronological()),
             Some(r) => {

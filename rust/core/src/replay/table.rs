@@ -17,6 +17,7 @@ use crate::replay::pixels;
 use crate::replay::ring::Ring;
 use crate::replay::rings::Rings;
 use crate::replay::side::SideStore;
+use crate::vectors::product;
 
 /// Bytes of a record that are asked for ahead of its use: the processor itself asks for more.
 const PREFETCHED: usize = 512;
@@ -89,8 +90,9 @@ impl Table {
         let needed = total as u128 * (layout.row_bytes() + sides) as u128;
         let needed = needed + if matches!(storage, Storage::Ram) { beside } else { 0 };
         storage.check(&format!("{total} rows of {} bytes", layout.row_bytes() + sides), needed)?;
-        let records = Region::zeroed(total * layout.stride, &storage)?;
-        let columns = layout.columns.iter().map(|n| Region::zeroed(total * n, &storage)).collect::<Result<_>>()?;
+        let records = Region::zeroed(product(&[total, layout.stride])?, &storage)?;
+        let column = |&length: &usize| Region::zeroed(product(&[total, length])?, &storage);
+        let columns = layout.columns.iter().map(column).collect::<Result<_>>()?;
         let side_rows = if layout.linked() { Some(Region::sparse(total * 4, &storage)?) } else { None };
         let stores = |&capacity: &usize| -> Vec<FrameStore> {
             layout
@@ -117,7 +119,7 @@ impl Table {
         let needed = self.total as u128 * fresh.iter().sum::<usize>() as u128;
         self.storage.check(&format!("{} more columns of {} rows", fresh.len(), self.total), needed)?;
         let fresh: Vec<_> =
-            fresh.iter().map(|n| Region::zeroed(self.total * n, &self.storage)).collect::<Result<_>>()?;
+            fresh.iter().map(|&n| Region::zeroed(product(&[self.total, n])?, &self.storage)).collect::<Result<_>>()?;
         self.columns.extend(fresh);
         self.layout = layout;
         Ok(())

@@ -283,3 +283,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn without_memory_for_a_summary_a_pass_over_the_leaves_finds_the_same() {
+    let mut tree = SumTree::new(100);
+    assert_eq!(Summary::<MinPositive>::folded(&tree.leaves), f64::INFINITY);
+    for leaf in 20..90 {
+        tree.set(leaf, (leaf * 37 % 71 + 1) as f64);
+    }
+    assert_eq!(Summary::<MinPositive>::folded(&tree.leaves), tree.min_positive().unwrap());
+    assert_eq!(Summary::<Max>::folded(&tree.leaves), tree.max());
+}

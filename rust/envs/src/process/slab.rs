@@ -84,12 +84,17 @@ struct Places {
 }
 
 impl Places {
-    fn new(workers: usize, envs: usize, data: usize) -> Self {
+    fn new(workers: usize, envs: usize, data: usize) -> Result<Self> {
+        let needed = (LINE + 64) as u128 * (1 + workers as u128) + 16 * envs as u128 + 8192 + data as u128;
+        Storage::Ram.check("the memory shared with environments", needed)?;
+        if needed > isize::MAX as u128 {
+            return Err(Error::Room { needed });
+        }
         let states = LINE * (1 + workers);
         let rewards = (states + 4 * envs).next_multiple_of(LINE);
         let flags = (rewards + 8 * envs).next_multiple_of(LINE);
         let start = (flags + 3 * envs).next_multiple_of(4096);
-        Self { states, rewards, flags, data: start, end: start + data }
+        Ok(Self { states, rewards, flags, data: start, end: start + data })
     }
 }
 
@@ -130,8 +135,7 @@ impl Slab {
     /// # Panics
     /// If there are more than 64 banks, or `starts` does not ascend from 0.
     pub fn create(starts: Vec<usize>, data: usize, banks: u32, pipes: bool, spins: u32) -> Result<Self> {
-        let places = Self::check(&starts, data, banks);
-        Storage::Ram.check("the memory shared with environments", places.end as u128)?;
+        let places = Self::check(&starts, data, banks)?;
         let file = unnamed(places.end).map_err(Error::io(CONTEXT))?;
         let bell = || if pipes { Pipe::new().map(Doorbell::Pipe) } else { Ok(Doorbell::Futex(Futex)) };
         let mut bells = starts.iter().map(|_| bell()).collect::<io::Result<Vec<_>>>().map_err(Error::io(CONTEXT))?;
@@ -142,7 +146,7 @@ impl Slab {
     /// What another process created.
     ///
     /// # Errors
-    /// When the memory cannot be mapped.
+    /// When the memory cannot be mapped, or is smaller than it must be.
     ///
     /// # Panics
     /// As `create`.
@@ -154,13 +158,19 @@ impl Slab {
         ask: Doorbell,
         worker: usize,
     ) -> Result<Self> {
-        let places = Self::check(&starts, data, 0);
+        let places = Self::check(&starts, data, 0)?;
+        let file = File::from(file);
+        let there = file.metadata().map_err(Error::io(CONTEXT))?.len();
+        if there < places.end as u64 {
+            let text = format!("the memory shared with environments has {there} bytes, {} belong there", places.end);
+            return Err(Error::Value(text));
+        }
         let mut asks: Vec<_> = (1..starts.len()).map(|_| Doorbell::Futex(Futex)).collect();
         asks[worker] = ask;
-        Self::map(file.into(), starts, places, answers, asks, 0, 0)
+        Self::map(file, starts, places, answers, asks, 0, 0)
     }
 
-    fn check(starts: &[usize], data: usize, banks: u32) -> Places {
+    fn check(starts: &[usize], data: usize, banks: u32) -> Result<Places> {
         assert!(banks <= 64, "a bank is a bit of a word");
         assert!(
             starts.first() == Some(&0) && starts.is_sorted(),
@@ -458,7 +468,7 @@ impl Desk {
     pub fn enter(&self, env: usize, phase: u8) {
         self.slab.started(self.worker).store(now(), Ordering::Relaxed);
         self.slab.desk_word(self.worker, PHASE).store(u32::from(phase), Ordering::Relaxed);
-        self.slab.desk_word(self.worker, CURRENT).store(env as u32 + 1, Ordering::Release);
+        self.slab.desk_word(self.worker, CURRENT).store((env as u32).wrapping_add(1), Ordering::Release);
     }
 
     /// Answers for `env`, whose observation is written.

@@ -8,22 +8,22 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("CartPole-v0", Some(200), cart_pole),
     entry("CartPole-v1", Some(500), cart_pole),
     entry("MountainCar-v0", Some(200), |arguments, build| {
-        Ok(build.vector(MountainCar::new(arguments.take("goal_velocity", 0.0)?)))
+        build.vector(MountainCar::new(arguments.take("goal_velocity", 0.0)?))
     }),
     entry("MountainCarContinuous-v0", Some(999), |arguments, build| {
-        Ok(build.vector(MountainCarContinuous::new(arguments.take("goal_velocity", 0.0)?)))
+        build.vector(MountainCarContinuous::new(arguments.take("goal_velocity", 0.0)?))
     }),
-    entry("Pendulum-v1", Some(200), |arguments, build| Ok(build.vector(Pendulum::new(arguments.take("g", 10.0)?)))),
-    entry("Acrobot-v1", Some(500), |_, build| Ok(build.vector(Acrobot::new()))),
+    entry("Pendulum-v1", Some(200), |arguments, build| build.vector(Pendulum::new(arguments.take("g", 10.0)?))),
+    entry("Acrobot-v1", Some(500), |_, build| build.vector(Acrobot::new())),
     entry("Blackjack-v1", None, blackjack),
     entry("FrozenLake-v1", Some(100), |arguments, build| frozen_lake(arguments, build, "4x4")),
     entry("FrozenLake8x8-v1", Some(200), |arguments, build| frozen_lake(arguments, build, "8x8")),
     // Gymnasium before 1.2, without slippery ground.
-    entry("CliffWalking-v0", None, |_, build| Ok(build.vector(Grid::cliff_walking(false)))),
+    entry("CliffWalking-v0", None, |_, build| build.vector(Grid::cliff_walking(false))),
     entry("CliffWalking-v1", None, |arguments, build| cliff_walking(arguments, build, false)),
     entry("CliffWalkingSlippery-v1", None, |arguments, build| cliff_walking(arguments, build, true)),
     // Gymnasium before 1.3: the same where it neither rains nor the passenger wavers, which it had got wrong.
-    entry("Taxi-v3", Some(200), |_, build| refusing(Taxi::new(None, None)).map(|env| build.vector(env))),
+    entry("Taxi-v3", Some(200), |_, build| refusing(Taxi::new(None, None)).and_then(|env| build.vector(env))),
     entry("Taxi-v4", Some(200), taxi),
 ];
 
@@ -36,7 +36,7 @@ fn refusing<T>(built: Result<T, String>) -> Result<T, RegistryError> {
 }
 
 fn cart_pole(arguments: &mut Arguments, build: &Build) -> Made {
-    Ok(build.vector(CartPole::new(arguments.take("sutton_barto_reward", false)?)))
+    build.vector(CartPole::new(arguments.take("sutton_barto_reward", false)?))
 }
 
 fn blackjack(arguments: &mut Arguments, build: &Build) -> Made {
@@ -45,7 +45,7 @@ fn blackjack(arguments: &mut Arguments, build: &Build) -> Made {
         (false, true) => Rules::Natural,
         (false, false) => Rules::Plain,
     };
-    Ok(build.vector(Blackjack::new(rules)))
+    build.vector(Blackjack::new(rules))
 }
 
 /// Every environment would have another map, that no seed decides.
@@ -64,11 +64,11 @@ fn frozen_lake(arguments: &mut Arguments, build: &Build, map_name: &str) -> Made
     let success_rate = arguments.take("success_rate", 1.0 / 3.0)?;
     let success_rate = arguments.take("is_slippery", true)?.then_some(success_rate);
     let rewards = arguments.take("reward_schedule", [1.0, 0.0, 0.0])?;
-    Ok(build.vector(refusing(FrozenLake { map, success_rate, rewards }.build())?))
+    build.vector(refusing(FrozenLake { map, success_rate, rewards }.build())?)
 }
 
 fn cliff_walking(arguments: &mut Arguments, build: &Build, slippery: bool) -> Made {
-    Ok(build.vector(Grid::cliff_walking(arguments.take("is_slippery", slippery)?)))
+    build.vector(Grid::cliff_walking(arguments.take("is_slippery", slippery)?))
 }
 
 fn taxi(arguments: &mut Arguments, build: &Build) -> Made {
@@ -76,5 +76,5 @@ fn taxi(arguments: &mut Arguments, build: &Build) -> Made {
     let rain = arguments.take("is_rainy", false)?.then_some(rain);
     let fickle = arguments.take("fickle_probability", 0.3)?;
     let fickle = arguments.take("fickle_passenger", false)?.then_some(fickle);
-    Ok(build.vector(refusing(Taxi::new(rain, fickle))?))
+    build.vector(refusing(Taxi::new(rain, fickle))?)
 }

@@ -5,11 +5,13 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rlfast_core::replay::Replay as Engine;
+use rlfast_core::vectors::{copied, filled, product, sum};
 
 use super::{Replay, State, find};
 use crate::array::{integers, vector};
 use crate::error::IntoPython as _;
 use crate::index::{Memory, recall, remembering};
+use crate::items::Items;
 
 type Returns<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>);
 type Followed<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
@@ -52,7 +54,7 @@ impl Replay {
         self.map(py, index, |engine, i| engine.bounds(i).1)
     }
 
-    fn unfinished<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+    fn unfinished<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let rows = |state: &mut State| {
             let running = state.engine().rings().iter().filter(|ring| ring.is_running());
             running.map(|ring| ring.newest_slot() as i64).collect::<Vec<_>>()
@@ -62,7 +64,7 @@ impl Replay {
 
     #[pyo3(signature = (ring = None))]
     fn chronological<'py>(&self, py: Python<'py>, ring: Option<usize>) -> PyResult<Bound<'py, PyAny>> {
-        let rows = |state: &mut State| Ok(state.memory(state.engine().chronological(state.ring(ring)?)));
+        let rows = |state: &mut State| state.memory(state.engine().chronological(state.ring(ring)?)?);
         remembering(py, self.state.with(py, rows).python()?, None)
     }
 
@@ -73,15 +75,16 @@ impl Replay {
         length: usize,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>)> {
         let (index, _) = integers(index)?;
-        let (mut rows, mut counts) = (vec![0; index.len() * length], vec![0; index.len()]);
+        let places = product(&[index.len(), length]).python()?;
+        let (mut rows, mut counts) = (filled(0, places).python()?, filled(0, index.len()).python()?);
         let unroll = |state: &mut State| {
             state.engine().rings().check(&index)?;
             state.engine().units()?.unroll(&index, length, &mut rows, &mut counts);
             Ok(())
         };
-        self.state.over(py, index.len() * length * 8, unroll).python()?;
-        let rows = vector(py, &rows).reshape([index.len(), length])?.into_any();
-        Ok((rows, vector(py, &counts)))
+        self.state.over(py, places.saturating_mul(8), unroll).python()?;
+        let rows = vector(py, &rows)?.reshape([index.len(), length])?.into_any();
+        Ok((rows, vector(py, &counts)?))
     }
 
     fn window<'py>(
@@ -92,16 +95,17 @@ impl Replay {
         length: usize,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let (index, _) = integers(index)?;
-        let width = before + length;
-        let (mut rows, mut mask) = (vec![0; index.len() * width], vec![false; index.len() * width]);
+        let width = sum(before, length).python()?;
+        let places = product(&[index.len(), width]).python()?;
+        let (mut rows, mut mask) = (filled(0, places).python()?, filled(false, places).python()?);
         let look = |state: &mut State| {
             state.engine().rings().check(&index)?;
             state.engine().units()?.window(&index, before, length, &mut rows, &mut mask);
             Ok(())
         };
-        self.state.over(py, index.len() * width * 9, look).python()?;
+        self.state.over(py, places.saturating_mul(9), look).python()?;
         let shape = [index.len(), width];
-        Ok((vector(py, &rows).reshape(shape)?.into_any(), vector(py, &mask).reshape(shape)?.into_any()))
+        Ok((vector(py, &rows)?.reshape(shape)?.into_any(), vector(py, &mask)?.reshape(shape)?.into_any()))
     }
 
     fn nstep<'py>(
@@ -114,22 +118,22 @@ impl Replay {
         if n_step == 0 {
             return Err(PyValueError::new_err("n_step must be at least 1, got 0"));
         }
-        let goals = recall(index).and_then(|memory| memory.goals);
+        let goals = recall(index)?.and_then(|memory| memory.goals);
         let (index, _) = integers(index)?;
         let add_up = |state: &mut State| {
             let engine = state.engine();
             engine.rings().check(&index)?;
             let agents = engine.agents();
-            let (mut sums, mut discounts) = (vec![0.0; index.len() * agents], vec![0.0; index.len()]);
-            let mut last = vec![0; index.len()];
+            let mut sums = filled(0.0, product(&[index.len(), agents])?)?;
+            let (mut discounts, mut last) = (filled(0.0, index.len())?, filled(0, index.len())?);
             engine.units()?.nstep(&index, n_step, gamma, &mut sums, &mut discounts, &mut last);
-            let memory = Memory { goals, ..state.memory(last) };
+            let memory = Memory { goals, ..state.memory(last)? };
             Ok((sums, discounts, memory, agents, engine.scalar_reward()))
         };
         let (sums, discounts, memory, agents, scalar) = self.state.over(py, index.len() * 32, add_up).python()?;
-        let sums = vector(py, &sums);
+        let sums = vector(py, &sums)?;
         let sums = if scalar { sums.into_any() } else { sums.reshape([index.len(), agents])?.into_any() };
-        Ok((sums, vector(py, &discounts), remembering(py, memory, None)?))
+        Ok((sums, vector(py, &discounts)?, remembering(py, memory, None)?))
     }
 
     fn follow<'py>(
@@ -138,18 +142,19 @@ impl Replay {
         index: &Bound<'py, PyAny>,
         length: usize,
         value: &Bound<'py, PyTuple>,
-        ends: Vec<Bound<'py, PyTuple>>,
+        ends: Items<Bound<'py, PyTuple>>,
     ) -> PyResult<Followed<'py>> {
         if length == 0 {
             return Err(PyValueError::new_err("length must be at least 1, got 0"));
         }
         let (index, _) = integers(index)?;
-        let mut values = vec![0.0; index.len() * length];
-        let (mut last, mut before) = (index.clone(), vec![0; index.len()]);
+        let places = product(&[index.len(), length]).python()?;
+        let mut values = filled(0.0, places).python()?;
+        let (mut last, mut before) = (copied(&index).python()?, filled(0, index.len()).python()?);
         loop {
             let columns = self.columns_now(py);
             let value = find(&columns, value)?;
-            let ends = ends.iter().map(|path| find(&columns, path)).collect::<PyResult<Vec<_>>>()?;
+            let ends = ends.0.iter().map(|path| find(&columns, path)).collect::<PyResult<Vec<_>>>()?;
             let follow = |state: &mut State| {
                 if !state.has(&columns) {
                     return Ok(false);
@@ -158,7 +163,7 @@ impl Replay {
                 let units = state.engine().units()?;
                 units.follow(&index, value, &ends, &mut values, &mut last, &mut before).map(|()| true)
             };
-            if self.state.over(py, index.len() * length * 4, follow).python()? {
+            if self.state.over(py, places.saturating_mul(4), follow).python()? {
                 break;
             }
         }
@@ -174,21 +179,21 @@ impl Replay {
         horizon: usize,
     ) -> PyResult<Goals<'py>> {
         let (index, _) = integers(index)?;
-        let (mut relabel, mut goals) = (vec![false; index.len()], vec![0; index.len()]);
+        let (mut relabel, mut goals) = (filled(false, index.len()).python()?, filled(0, index.len()).python()?);
         let draw = |state: &mut State| {
             state.engine().rings().check(&index)?;
             state.options_mut().hindsight(&index, future_k, horizon, &mut relabel, &mut goals)
         };
         self.state.over(py, index.len() * 32, draw).python()?;
-        Ok((vector(py, &relabel), vector(py, &goals)))
+        Ok((vector(py, &relabel)?, vector(py, &goals)?))
     }
 
     fn stamp<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let goals = recall(index).and_then(|memory| memory.goals);
+        let goals = recall(index)?.and_then(|memory| memory.goals);
         let (index, shape) = integers(index)?;
         let stamp = |state: &mut State| {
             state.engine().rings().check(&index)?;
-            Ok(Memory { goals, ..state.memory(index) })
+            Ok(Memory { goals, ..state.memory(index)? })
         };
         let memory = self.state.with(py, stamp).python()?;
         remembering(py, memory, Some(shape))

@@ -11,12 +11,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
+use rlfast_core::vectors::{collected, filled};
 
 use super::reading::Asked;
 use super::{Replay, State};
 use crate::array::integers;
 use crate::columns::Columns;
 use crate::error::{IntoPython as _, mismatch};
+use crate::items::Items;
 use crate::rows::{Rows, STEP};
 
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| STEP.map(str::to_owned).to_vec());
@@ -71,10 +73,10 @@ impl Replay {
         &self,
         py: Python<'py>,
         index: &Bound<'py, PyAny>,
-        keys: Option<Vec<String>>,
+        keys: Option<Items<String>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (index, shape) = integers(index)?;
-        let keys = keys.as_ref().unwrap_or(&KEYS);
+        let keys = keys.as_ref().map_or(&KEYS[..], |keys| &keys.0);
         let asked = Asked { keys: Some(keys), ..Asked::default() };
         let filled = self.taken(py, &index, &shape, asked)?;
         let fields = filled.nest(py, &self.batch)?;
@@ -87,7 +89,7 @@ impl Replay {
             let dones = dones.cast_into::<PyArray1<f32>>()?.readonly();
             let timeouts = timeouts.cast_into::<PyArray1<f32>>()?.readonly();
             let ends = dones.as_slice()?.iter().zip(timeouts.as_slice()?).map(|(done, timeout)| done * (1.0 - timeout));
-            fields.set_item(intern!(py, "dones"), column(py, ends.collect())?)?;
+            fields.set_item(intern!(py, "dones"), column(py, collected(ends).python()?)?)?;
             fields.del_item(intern!(py, "timeouts"))?;
         }
         Ok(fields)
@@ -109,6 +111,9 @@ pub fn step_rows<'py>(
     envs: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (mut rows, shape) = integers(steps)?;
+    if capacity < 0 {
+        return Err(PyValueError::new_err(format!("a ring has 0 rows or more, got a capacity of {capacity}")));
+    }
     for row in &mut rows {
         if !(-capacity..capacity).contains(row) {
             return Err(PyIndexError::new_err(format!(
@@ -126,7 +131,10 @@ pub fn step_rows<'py>(
                 "one environment for each step: got shapes {beside:?} and {shape:?}"
             )));
         }
-        rows.iter_mut().zip(envs).for_each(|(row, env)| *row += env * capacity);
+        for (row, env) in rows.iter_mut().zip(envs) {
+            let moved = env.checked_mul(capacity).and_then(|first| first.checked_add(*row));
+            *row = moved.ok_or_else(|| PyIndexError::new_err(format!("there is no environment {env}")))?;
+        }
     }
     let shape: Vec<usize> = shape.iter().map(|&n: &npy_intp| n as usize).collect();
     Ok(PyArray1::from_vec(steps.py(), rows).reshape(shape)?.into_any())
@@ -149,15 +157,16 @@ pub fn discounted<'py>(
     {
         return Err(PyValueError::new_err("rewards [B, n] need before [B] below n, and n powers and discounts"));
     }
-    let mut terms = vec![0.0; length];
+    let mut terms = filled(0.0, length).python()?;
     let sum = |(row, &count): (numpy::ndarray::ArrayView1<'_, f32>, &i64)| {
         for (step, (term, (reward, power))) in terms.iter_mut().zip(row.iter().zip(powers)).enumerate() {
             *term = reward * if step <= count as usize { *power } else { 0.0 };
         }
         pairwise(&terms)
     };
-    let sums = rewards.outer_iter().zip(before).map(sum).collect();
-    Ok((column(py, sums)?, column(py, before.iter().map(|&count| discounts[count as usize]).collect())?))
+    let sums = collected(rewards.outer_iter().zip(before).map(sum)).python()?;
+    let discounts = collected(before.iter().map(|&count| discounts[count as usize])).python()?;
+    Ok((column(py, sums)?, column(py, discounts)?))
 }
 
 /// The sum in the order in which NumPy adds float32: eight sums at once, and halves of what is longer than 128.

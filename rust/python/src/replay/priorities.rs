@@ -3,6 +3,8 @@
 use numpy::{PyArray1, PyArrayMethods as _};
 use pyo3::exceptions::{PyAttributeError, PyValueError};
 use pyo3::prelude::*;
+use rlfast_core::error::Result;
+use rlfast_core::vectors;
 
 use super::{Replay, State};
 use crate::array::{integers, vector};
@@ -12,13 +14,16 @@ use crate::segment_tree::SegmentTree;
 
 impl State {
     /// Importance weights; None where there are no priorities.
-    pub fn weights(&mut self, index: &[i64], normalize: Option<bool>) -> Option<Vec<f64>> {
+    ///
+    /// # Errors
+    /// `Room`.
+    pub fn weights(&mut self, index: &[i64], normalize: Option<bool>) -> Result<Option<Vec<f64>>> {
         let engine = self.options_mut();
         let (beta, norm) = (engine.config.beta, normalize.unwrap_or(engine.config.weight_norm));
-        let priorities = engine.priorities_mut()?;
-        let mut out = vec![0.0; index.len()];
+        let Some(priorities) = engine.priorities_mut() else { return Ok(None) };
+        let mut out = vectors::filled(0.0, index.len())?;
         priorities.weights(index, beta, norm, &mut out);
-        Some(out)
+        Ok(Some(out))
     }
 }
 
@@ -30,14 +35,14 @@ fn no_priorities() -> PyErr {
 fn doubles(values: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let py = values.py();
     if let Ok(array) = values.cast::<PyArray1<f64>>()
-        && let Ok(values) = array.to_vec()
+        && let Ok(values) = array.readonly().as_slice()
     {
-        return Ok(values);
+        return vectors::copied(values).python();
     }
     let numpy = py.import("numpy")?;
     let array = numpy.call_method1("asarray", (values, "float64"))?;
     let flat = numpy.call_method1("ascontiguousarray", (array.call_method0("ravel")?,))?;
-    Ok(flat.cast_into::<PyArray1<f64>>()?.to_vec()?)
+    vectors::copied(flat.cast_into::<PyArray1<f64>>()?.readonly().as_slice()?).python()
 }
 
 #[pymethods]
@@ -83,15 +88,15 @@ impl Replay {
         let (index, shape) = integers(index)?;
         let weights = self.state.over(py, index.len() * 16, |state| {
             state.engine().rings().check(&index)?;
-            Ok(state.weights(&index, normalize))
+            state.weights(&index, normalize)
         });
         let weights = weights.python()?.ok_or_else(no_priorities)?;
         let shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
-        Ok(vector(py, &weights).reshape(shape)?.into_any())
+        Ok(vector(py, &weights)?.reshape(shape)?.into_any())
     }
 
     fn update_priority(&self, py: Python<'_>, index: &Bound<'_, PyAny>, priority: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let generations = recall(index).and_then(|memory| memory.generations);
+        let generations = recall(index)?.and_then(|memory| memory.generations);
         let (index, _) = integers(index)?;
         let priority = doubles(priority)?;
         let update =

@@ -8,14 +8,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rlfast_core::error::Result;
 use rlfast_core::memory::{Region, Storage};
+use rlfast_core::replay::check_stack;
 use rlfast_core::replay::gather::{Output, What};
 use rlfast_core::replay::layout::Layout;
+use rlfast_core::vectors;
 
 use super::{Replay, State, find};
 use crate::array::{self, RegionKeeper, integers, vector};
 use crate::columns::Columns;
 use crate::error::IntoPython as _;
 use crate::index::{Memory, remembering};
+use crate::items::Items;
 use crate::taking::{Filled, Pair, Plan, around};
 
 /// What is asked for of rows.
@@ -77,7 +80,7 @@ impl Replay {
         shape: &[npy_intp],
         asked: Asked<'_, 'py>,
     ) -> PyResult<Filled<'py>> {
-        let (filled, ()) = self.filled(py, Which::Given(index), shape, asked, |_, _| ())?;
+        let (filled, ()) = self.filled(py, Which::Given(index), shape, asked, |_, _| Ok(()))?;
         Ok(filled)
     }
 
@@ -88,7 +91,7 @@ impl Replay {
         mut which: Which<'_>,
         shape: &[npy_intp],
         asked: Asked<'_, 'py>,
-        beside: impl Fn(&mut State, &[i64]) -> T + Sync,
+        beside: impl Fn(&mut State, &[i64]) -> Result<T> + Sync,
     ) -> PyResult<(Filled<'py>, T)> {
         let mut share = asked.out.is_none() && shape.len() == 1;
         loop {
@@ -105,7 +108,7 @@ impl Replay {
                 }
                 // SAFETY: the index was checked or drawn, and each output was made with room for its rows.
                 unsafe { state.engine().reader()?.gather(which.rows(), &room.outputs) };
-                Ok(Some(beside(state, which.rows())))
+                beside(state, which.rows()).map(Some)
             };
             if let Some(beside) = self.state.over(py, room.bytes, gather).python()? {
                 return Ok((room.filled(ready.plan), beside));
@@ -141,6 +144,7 @@ fn look(
         which.settle(state)?; // a draw says best that there is nothing
     }
     let stack = stack.unwrap_or(state.engine().config.stack_num);
+    check_stack(stack)?;
     let columns = state.columns().clone();
     let Some(plan) = state.plan(keys, stack).cloned() else {
         return Ok(Looked::Unplanned(columns, stack, Box::new(state.layout()?.clone())));
@@ -168,12 +172,12 @@ impl Replay {
         &self,
         py: Python<'py>,
         index: &Bound<'py, PyAny>,
-        keys: Option<Vec<String>>,
+        keys: Option<Items<String>>,
         stack_num: Option<usize>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (index, shape) = integers(index)?;
-        let asked = Asked { keys: keys.as_deref(), stack: stack_num, out };
+        let asked = Asked { keys: keys.as_ref().map(|keys| &keys.0[..]), stack: stack_num, out };
         self.taken(py, &index, &shape, asked)?.nest(py, &self.batch)
     }
 
@@ -184,14 +188,14 @@ impl Replay {
         batch_size: usize,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let mut index = vec![0; batch_size];
+        let mut index = vectors::filled(0, batch_size).python()?;
         let asked = Asked { out, ..Asked::default() };
-        let known = |state: &mut State, index: &[i64]| (state.weights(index, None), state.generations(index));
+        let known = |state: &mut State, index: &[i64]| Ok((state.weights(index, None)?, state.generations(index)?));
         let shape = [batch_size as npy_intp];
         let (filled, (weights, generations)) = self.filled(py, Which::Drawn(&mut index), &shape, asked, known)?;
         let fields = filled.nest(py, &self.batch)?;
         if let Some(weights) = weights {
-            fields.set_item(pyo3::intern!(py, "weight"), vector(py, &weights))?;
+            fields.set_item(pyo3::intern!(py, "weight"), vector(py, &weights)?)?;
         }
         let memory = Memory { index, generations: Some(generations), goals: None };
         Ok((around(&self.batch, fields)?, remembering(py, memory, None)?))
@@ -199,13 +203,13 @@ impl Replay {
 
     #[pyo3(signature = (batch_size, ring = None))]
     fn draw<'py>(&self, py: Python<'py>, batch_size: usize, ring: Option<usize>) -> PyResult<Bound<'py, PyAny>> {
-        let mut index = vec![0; batch_size];
+        let mut index = vectors::filled(0, batch_size).python()?;
         let draw = |state: &mut State| {
             let ring = state.ring(ring)?;
             state.options_mut().draw(&mut index, ring)?;
-            Ok(state.memory(index))
+            state.memory(index)
         };
-        let memory = self.state.over(py, batch_size * 32, draw).python()?;
+        let memory = self.state.over(py, batch_size.saturating_mul(32), draw).python()?;
         remembering(py, memory, None)
     }
 
@@ -217,7 +221,7 @@ impl Replay {
                 state.engine().reader()?;
                 Ok(if state.has(&columns) { Some((state.engine().rings().total(), place(state, at)?)) } else { None })
             };
-            let bytes = columns.columns[at].leaf.nbytes() * self.__len__(py); // what there is to copy, if it is not stored as such
+            let bytes = columns.columns[at].leaf.nbytes().saturating_mul(self.__len__(py)); // what there is to copy, if it is not stored as such
             if let Some((total, place)) = self.state.over(py, bytes, look).python()? {
                 break (columns, at, total, place);
             }
@@ -263,9 +267,9 @@ fn place(state: &State, leaf: usize) -> Result<Place> {
     }
     let (reader, what) = (engine.reader()?, What::Leaf(leaf));
     let stride = table.layout().output_bytes(what, 1);
-    let region = Region::sparse(stride * engine.rings().total(), &Storage::Ram)?;
+    let region = Region::sparse(vectors::product(&[stride, engine.rings().total()])?, &Storage::Ram)?;
     for slots in engine.rings().stretches() {
-        let index: Vec<i64> = slots.clone().map(|slot| slot as i64).collect();
+        let index = vectors::collected(slots.clone().map(|slot| slot as i64))?;
         let output = [Output { what, stack: 1, dst: region.at(slots.start * stride) }];
         // SAFETY: the index names slots of live rows, for which the fresh region has room from the first of them on.
         unsafe { reader.gather(&index, &output) };

@@ -25,6 +25,14 @@ impl Replay {
     }
 }
 
+/// A copy for Python. (`PyBytes::new` panics where there is no memory.)
+fn bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, bytes.len(), |place| {
+        place.copy_from_slice(bytes);
+        Ok(())
+    })
+}
+
 #[pymethods]
 impl Replay {
     fn reseed(&self, py: Python<'_>, seed: u64) {
@@ -33,10 +41,7 @@ impl Replay {
 
     fn dump<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.state.detached(py, |state| state.engine().dump(&[])).python()?;
-        PyBytes::new_with(py, bytes.len(), |place| {
-            place.copy_from_slice(&bytes);
-            Ok(())
-        })
+        self::bytes(py, &bytes)
     }
 
     fn restore(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<()> {
@@ -50,9 +55,10 @@ impl Replay {
     }
 
     #[staticmethod]
-    fn read_header<'py>(py: Python<'py>, path: String) -> PyResult<(Vec<usize>, Bound<'py, PyBytes>)> {
+    fn read_header(py: Python<'_>, path: String) -> PyResult<(Vec<usize>, Bound<'_, PyBytes>)> {
         let header = snapshot::header(Path::new(&path)).python()?;
-        Ok((header.capacities, PyBytes::new(py, &header.extra)))
+        let extra = bytes(py, &header.extra)?;
+        Ok((header.capacities, extra))
     }
 
     fn open(&self, py: Python<'_>, path: String) -> PyResult<()> {

@@ -7,6 +7,7 @@ use rlfast_core::error::{Error, Result};
 use rlfast_core::replay::Replay as Engine;
 use rlfast_core::replay::layout::Layout;
 use rlfast_core::segment_tree::SumTree;
+use rlfast_core::vectors;
 
 use crate::columns::Columns;
 use crate::index::Memory;
@@ -147,12 +148,15 @@ impl State {
     }
 
     /// The generation of each row.
-    pub fn generations(&self, index: &[i64]) -> Vec<u64> {
-        index.iter().map(|&i| self.engine.generation(i as usize)).collect()
+    ///
+    /// # Errors
+    /// `Room`; so does `memory`.
+    pub fn generations(&self, index: &[i64]) -> Result<Vec<u64>> {
+        vectors::collected(index.iter().map(|&i| self.engine.generation(i as usize)))
     }
 
     /// The rows, with the generation of each.
-    pub fn memory(&self, index: Vec<i64>) -> Memory {
-        Memory { generations: Some(self.generations(&index)), index, goals: None }
+    pub fn memory(&self, index: Vec<i64>) -> Result<Memory> {
+        Ok(Memory { generations: Some(self.generations(&index)?), index, goals: None })
     }
 }

@@ -9,11 +9,13 @@ use pyo3::types::PyDict;
 use rlfast_core::error::{Error, Result};
 use rlfast_core::replay::Added;
 use rlfast_core::replay::ring::Running;
+use rlfast_core::vectors::{collected, product};
 
 use super::{Replay, State};
-use crate::array::{integers, vector};
+use crate::array::{integers, unfilled, vector};
 use crate::columns::Columns;
 use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
+use crate::items::Items;
 use crate::rows::Rows;
 
 type AddedArrays<'py> =
@@ -97,10 +99,9 @@ impl Replay {
     ) -> PyResult<AddedArrays<'py>> {
         let n = rings.len();
         let (agents, scalar) = columns.agents();
-        // SAFETY: filled by `add` below; on an error they are dropped unread.
-        let [index, length, start] = unsafe { [(); 3].map(|()| PyArray1::<i64>::new(py, [n], false)) };
-        // SAFETY: as above.
-        let returns = unsafe { PyArray1::<f64>::new(py, [n * agents], false) };
+        // Filled by `add` below; on an error they are dropped unread.
+        let [index, length, start] = [unfilled::<i64>(py, n)?, unfilled(py, n)?, unfilled(py, n)?];
+        let returns = unfilled::<f64>(py, product(&[n, agents]).python()?)?;
         // SAFETY: fresh arrays that nobody else knows, contiguous, each of the length just given.
         let mut added = unsafe {
             Added {
@@ -128,7 +129,7 @@ fn ring_numbers(rings: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     if let Some(bad) = rings.iter().find(|&&r| r < 0) {
         return Err(PyIndexError::new_err(format!("ring {bad} is not there; rings count from 0")));
     }
-    Ok(rings.into_iter().map(|r| r as usize).collect())
+    collected(rings.into_iter().map(|r| r as usize)).python()
 }
 
 #[pymethods]
@@ -206,15 +207,16 @@ impl Replay {
         &self,
         py: Python<'_>,
         fields: &Bound<'_, PyDict>,
-        sizes: Vec<usize>,
-        cursors: Vec<usize>,
-        known: Option<Vec<bool>>,
+        sizes: Items<usize>,
+        cursors: Items<usize>,
+        known: Option<Items<bool>>,
     ) -> PyResult<()> {
         let (columns, total) = self.state.with(py, |state| (state.columns().clone(), state.engine().rings().total()));
         let mut rows = Rows::default();
         columns.find(py, fields, Some(total), &mut rows)?;
-        let load = |state: &mut State| state.load(&columns, &rows, known.as_deref(), &sizes, &cursors);
-        self.state.over(py, total * columns.row_bytes(), load).python()?.map_or_else(changed, Ok)
+        let known = known.as_ref().map(|known| &known.0[..]);
+        let load = |state: &mut State| state.load(&columns, &rows, known, &sizes.0, &cursors.0);
+        self.state.over(py, total.saturating_mul(columns.row_bytes()), load).python()?.map_or_else(changed, Ok)
     }
 
     fn keeps_next<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<bool>>> {
@@ -222,9 +224,9 @@ impl Replay {
         let look = |state: &mut State| {
             let engine = state.engine();
             engine.rings().check(&index)?;
-            Ok(index.iter().map(|&i| engine.keeps_next(i as usize)).collect::<Vec<bool>>())
+            collected(index.iter().map(|&i| engine.keeps_next(i as usize)))
         };
-        Ok(vector(py, &self.state.with(py, look).python()?))
+        vector(py, &self.state.with(py, look).python()?)
     }
 
     fn running<'py>(&self, py: Python<'py>, ring: usize) -> PyResult<(Bound<'py, PyAny>, u64, usize)> {
@@ -236,7 +238,7 @@ impl Replay {
         let total = match &running.episode_return[..] {
             [] => 0.0_f64.into_pyobject(py)?.into_any(),
             [one] if scalar => one.into_pyobject(py)?.into_any(),
-            many => vector(py, many).into_any(),
+            many => vector(py, many)?.into_any(),
         };
         Ok((total, running.length, offset + running.start))
     }
@@ -251,7 +253,7 @@ impl Replay {
     ) -> PyResult<()> {
         let episode_return = match episode_return.extract::<f64>() {
             Ok(one) => vec![one],
-            Err(_) => episode_return.extract::<Vec<f64>>()?,
+            Err(_) => episode_return.extract::<Items<f64>>()?.0,
         };
         let set = |state: &mut State| {
             state.engine().running(ring)?;

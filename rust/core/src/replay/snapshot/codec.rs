@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use super::MAGIC;
 use crate::error::{Error, Result, value_error};
 use crate::memory;
+use crate::vectors;
 
 /// Writes sections.
 pub struct Writer<W: Write> {
@@ -46,7 +47,7 @@ impl<R: Read> Reader<R> {
         if length > self.left {
             return value_error!("the snapshot is cut short: {what} needs {length} bytes, but {} are left", self.left);
         }
-        let mut bytes = vec![0; length as usize];
+        let mut bytes = vectors::filled(0, usize::try_from(length).unwrap_or(usize::MAX))?;
         self.from.read_exact(&mut bytes).map_err(Error::io("cannot read the snapshot"))?;
         self.left -= length;
         Ok(bytes)
@@ -113,6 +114,15 @@ impl Fields {
         Ok(f64::from_bits(self.u64()?))
     }
 
+    /// So many numbers.
+    pub fn doubles(&mut self, count: usize) -> Result<Vec<f64>> {
+        let mut numbers = vectors::with_room(count)?;
+        for _ in 0..count {
+            numbers.push(self.f64()?);
+        }
+        Ok(numbers)
+    }
+
     /// A count of things of at least `least` bytes each, which must still be there.
     pub fn count(&mut self, least: usize) -> Result<usize> {
         let count = self.u64()?;
@@ -125,13 +135,17 @@ impl Fields {
 
     pub fn text(&mut self) -> Result<String> {
         let length = self.count(1)?;
-        let bytes = self.raw(length)?.to_vec();
+        let bytes = vectors::copied(self.raw(length)?)?;
         String::from_utf8(bytes).map_err(|_| Error::Value("the snapshot is damaged: a name is not UTF-8".to_owned()))
     }
 
     pub fn words(&mut self) -> Result<Vec<usize>> {
         let count = self.count(8)?;
-        (0..count).map(|_| Ok(self.u64()? as usize)).collect()
+        let mut words = vectors::with_room(count)?;
+        for _ in 0..count {
+            words.push(self.u64()? as usize);
+        }
+        Ok(words)
     }
 
     pub fn end(&self) -> Result<()> {

@@ -9,12 +9,13 @@ use crate::error::{Error, Result, value_error};
 use crate::memory;
 use crate::replay::layout::{DONE, LINK, Layout, Leaf, Place, TERMINATED, TRUNCATED, link};
 use crate::replay::priorities::Priorities;
-use crate::replay::ring::{Episode, Running, Saved};
+use crate::replay::ring::{Episode, Ring, Running, Saved};
 use crate::replay::rings::Rings;
 use crate::replay::table::Table;
 use crate::replay::{Config, Replay, check_stack};
 use crate::rng::Stream;
 use crate::segment_tree::SumTree;
+use crate::vectors::{self, product};
 
 impl Replay {
     pub(super) fn read(&mut self, reader: &mut Reader<impl Read>) -> Result<Vec<u8>> {
@@ -101,13 +102,13 @@ fn read_rings(fields: &mut Fields, capacities: &[usize]) -> Result<Rings> {
     for r in 0..capacities.len() {
         let (head, cursor, len, first_episode) = (fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()? as u32);
         let count = fields.count(24)?;
-        let mut episodes = VecDeque::with_capacity(count);
+        let mut episodes: VecDeque<_> = vectors::with_room(count)?.into();
         for _ in 0..count {
             let (start, last, done) = (fields.u64()?, fields.u64()?, fields.u64()? == 1);
             episodes.push_back(Episode { start, last, done });
         }
         let agents = fields.count(8)?;
-        let episode_return = (0..agents).map(|_| fields.f64()).collect::<Result<_>>()?;
+        let episode_return = fields.doubles(agents)?;
         let running = Running { episode_return, length: fields.u64()?, start: fields.u64()? as usize };
         let saved = Saved { head, cursor, len, first_episode, episodes, running };
         match rings[r].restored(saved) {
@@ -123,7 +124,7 @@ fn read_rings(fields: &mut Fields, capacities: &[usize]) -> Result<Rings> {
 fn read_leaves(fields: &mut Fields, save_obs_next: bool) -> Result<(Layout, Vec<Leaf>)> {
     let count = fields.count(32)?;
     let first = fields.u64()? as usize;
-    let mut all = Vec::with_capacity(count);
+    let mut all = vectors::with_room(count)?;
     for _ in 0..count {
         let keys = fields.count(8)?;
         let path = (0..keys).map(|_| fields.text()).collect::<Result<_>>()?;
@@ -146,16 +147,16 @@ fn read_leaves(fields: &mut Fields, save_obs_next: bool) -> Result<(Layout, Vec<
 
 fn read_rows(reader: &mut Reader<impl Read>, table: &mut Table, rings: &Rings, r: usize) -> Result<()> {
     let ring = &rings[r];
-    let rows: Vec<usize> = (ring.oldest()..ring.head).map(|seq| ring.index(seq)).collect();
+    let rows = live(ring)?;
     let stride = table.layout.stride;
-    let records = exactly(reader.section(*b"ROWS")?, rows.len() * stride)?;
+    let records = exactly(reader.section(*b"ROWS")?, product(&[rows.len(), stride])?)?;
     for (k, &index) in rows.iter().enumerate() {
         // SAFETY: `records` holds a whole record for each row, and so does the table.
         unsafe { memory::copy(records[k * stride..].as_ptr(), table.record(index), stride) }
     }
     for column in 0..table.layout.columns.len() {
         let length = table.layout.columns[column];
-        let cells = exactly(reader.section(*b"COLU")?, rows.len() * length)?;
+        let cells = exactly(reader.section(*b"COLU")?, product(&[rows.len(), length])?)?;
         for (k, &index) in rows.iter().enumerate() {
             // SAFETY: `cells` holds a whole cell for each row, and so does the column.
             unsafe { memory::copy(cells.as_ptr().add(k * length), table.cell(column, index), length) }
@@ -166,7 +167,7 @@ fn read_rows(reader: &mut Reader<impl Read>, table: &mut Table, rings: &Rings, r
         return value_error!("the snapshot is damaged: links without obs_next");
     }
     let stride = table.layout.side_stride;
-    let bytes = exactly(reader.section(*b"SIDE")?, sides.len() * stride)?;
+    let bytes = exactly(reader.section(*b"SIDE")?, product(&[sides.len(), stride])?)?;
     for (k, &index) in sides.iter().enumerate() {
         let target = table.new_side(index)?;
         // SAFETY: `bytes` holds a whole side row for each, and so does the pool.
@@ -177,7 +178,7 @@ fn read_rows(reader: &mut Reader<impl Read>, table: &mut Table, rings: &Rings, r
         let (tail, count) = (fields.u64()? as u32, fields.u64()?);
         let frame = store.frame();
         let frames = fields.raw(fields.bytes.len() - 16)?;
-        if count > u64::from(u32::MAX) || frames.len() as u64 != count * frame as u64 {
+        if count > u64::from(u32::MAX) || Some(frames.len()) != (count as usize).checked_mul(frame) {
             return value_error!("the snapshot is damaged: {count} frames in {} bytes", frames.len());
         }
         store.restart(tail);
@@ -188,6 +189,13 @@ fn read_rows(reader: &mut Reader<impl Read>, table: &mut Table, rings: &Rings, r
         }
     }
     rows.iter().try_for_each(|&index| check_row(table, rings, r, index))
+}
+
+/// The slots of a ring's live rows, oldest first.
+fn live(ring: &Ring) -> Result<Vec<usize>> {
+    let mut rows = vectors::with_room(ring.len)?;
+    rows.extend((ring.oldest()..ring.head).map(|seq| ring.index(seq)));
+    Ok(rows)
 }
 
 fn exactly(fields: Fields, length: usize) -> Result<Vec<u8>> {
@@ -231,8 +239,9 @@ fn check_row(table: &Table, rings: &Rings, r: usize, index: usize) -> Result<()>
 fn read_priorities(fields: &mut Fields, rings: &Rings, scalars: (f64, f64, u64)) -> Result<Priorities> {
     let (alpha, max, stale) = scalars;
     let mut priorities = Priorities::new(rings.total(), alpha)?;
-    let slots: Vec<usize> = rings.chronological().collect();
-    let leaves = slots.iter().map(|_| fields.f64()).collect::<Result<Vec<_>>>()?;
+    let mut slots = vectors::with_room(rings.live())?;
+    slots.extend(rings.chronological());
+    let leaves = fields.doubles(slots.len())?;
     fields.end()?;
     if let Err(bad) = SumTree::check(&leaves).and_then(|()| SumTree::check(&[max])) {
         return value_error!("the snapshot is damaged: {bad}");

@@ -1,0 +1,40 @@
+//! Sequences as arguments. pyo3's own `Vec<T>` makes room for as many items as a sequence says it has, and the process ends where
+//! that is beyond all memory: `range(10**13)` has that many.
+
+use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PySequence, PyString};
+use rlfast_core::vectors;
+
+use crate::error::IntoPython as _;
+
+/// The items of a sequence.
+#[derive(Clone, Debug)]
+pub struct Items<T>(pub Vec<T>);
+
+impl<'a, 'py, T: FromPyObjectOwned<'py>> FromPyObject<'a, 'py> for Items<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err("a sequence is wanted here, got a string"));
+        }
+        // SAFETY: a live object.
+        let is_sequence = unsafe { pyo3::ffi::PySequence_Check(object.as_ptr()) } != 0;
+        let sequence = match is_sequence {
+            // SAFETY: a sequence by the protocol, as pyo3 takes for one as well.
+            true => unsafe { object.cast_unchecked::<PySequence>() },
+            false => object.cast::<PySequence>()?,
+        };
+        let length = sequence.len()?;
+        let mut items = vectors::with_room(length).python()?;
+        for item in object.try_iter()? {
+            if items.len() == length {
+                return Err(PyValueError::new_err(format!("a sequence of {length} items gave more of them")));
+            }
+            items.push(item?.extract::<T>().map_err(Into::into)?);
+        }
+        Ok(Self(items))
+    }
+}
