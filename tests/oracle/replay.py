@@ -83,9 +83,8 @@ class Replay:
         ring = self.rings[ring_id]
         for path, value in fields.items():
             self.columns.setdefault(path, (value.dtype, value.shape))
-        row = Row(ring_id, ring.cursor, len(ring.history), ring.episode, {path: v.copy() for path, v in fields.items()})
-        if not (self.save_obs_next or row.done):
-            row.fields = {path: value for path, value in row.fields.items() if path[0] != "obs_next"}
+        kept = self._kept({path: value.copy() for path, value in fields.items()})
+        row = Row(ring_id, ring.cursor, len(ring.history), ring.episode, kept)
         if self.alpha is not None:
             row.leaf = self.max_priority**self.alpha
         ring.history.append(row)
@@ -101,12 +100,28 @@ class Replay:
         ring.begin_episode()
         return result
 
+    def _kept(self, fields: Fields) -> Fields:
+        """What is stored of a row: without ``save_obs_next`` only the end of an episode keeps what it led to."""
+        if self.save_obs_next or fields["terminated",] or fields["truncated",]:
+            return fields
+        return {path: value for path, value in fields.items() if path[0] != "obs_next"}
+
     def close_episode(self, ring_id: int) -> None:
         """The newest row, if its episode is running, becomes the truncated end of it."""
         for row in self.unfinished_rows():
             if row.ring == ring_id:
                 row.fields["truncated",] = np.asarray(True)
                 self.rings[ring_id].begin_episode()
+
+    def install(self, storage: Sequence[Fields]) -> None:
+        """New contents for every slot; which rows are live, and the statistics of running episodes, stay."""
+        for path, value in storage[0].items():
+            self.columns.setdefault(path, (value.dtype, value.shape))
+        for ring in self.rings:
+            for row in sorted(ring.slots.values(), key=lambda row: row.time):
+                fields = {path: value.copy() for path, value in storage[self.index(row)].items()}
+                row.episode, row.fields = ring.episode, self._kept(fields)
+                ring.episode += row.done
 
     def reset(self, ring_id: int | None = None, keep_statistics: bool = False) -> None:
         for ring in self.rings if ring_id is None else [self.rings[ring_id]]:

@@ -3,7 +3,6 @@
 import copy
 import pickle
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 from random import Random
@@ -13,43 +12,61 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.replay import Fields, Replay, Row
-from property.compare import flatten, nest, places, rows_at, same, same_fields
-from property.engine import must_raise
-from property.programs import Bad, Beta, Close, Config, Operation
+from property.compare import flatten, must_raise, nest, places, same, same_fields
+from property.programs import Bad, Beta, Config, Operation
+from property.samples import legal_sample
 from rlfast.data import (
     Batch,
     CachedReplayBuffer,
+    FrameStack,
+    NStep,
     PrioritizedReplayBuffer,
     PrioritizedReplayBufferManager,
     PrioritizedVectorReplayBuffer,
     ReplayBuffer,
     ReplayBufferManager,
+    Sequence,
+    Transition,
     VectorReplayBuffer,
 )
 
 Index = NDArray[np.int64]
 
 
-def make(config: Config, **options: Any) -> ReplayBuffer:
+def unit_of(config: Config) -> Transition | FrameStack | NStep | Sequence:
+    """What drawn rows grow into."""
+    match config.unit:
+        case "n-step":
+            return NStep(config.n_step, config.gamma)
+        case "sequence":
+            return Sequence(config.length, config.burn_in)
+        case "stack":
+            return FrameStack(config.stack_num)
+    return Transition()
+
+
+def make(config: Config, storage: str = "ram", **options: Any) -> ReplayBuffer:
     """The class of Tianshou's that a configuration asks for."""
     options |= {
-        "stack_num": config.stack_num,
+        "stack_num": 1 if config.unit == "stack" else config.stack_num,
         "ignore_obs_next": not config.save_obs_next,
         "sample_avail": config.sample_avail,
+        "unit": unit_of(config),
     }
+    whole = {"seed": 3, "storage": storage}
     rings, total = len(config.capacities), sum(config.capacities)
     if config.alpha is None:
         if rings == 1:
-            return ReplayBuffer(total, seed=3, **options)
+            return ReplayBuffer(total, **whole, **options)
         if len(set(config.capacities)) == 1:
-            return VectorReplayBuffer(total, rings, seed=3, **options)
-        return ReplayBufferManager([ReplayBuffer(size, **options) for size in config.capacities], seed=3)
+            return VectorReplayBuffer(total, rings, **whole, **options)
+        return ReplayBufferManager([ReplayBuffer(size, **options) for size in config.capacities], **whole)
     options |= {"alpha": config.alpha, "beta": config.beta, "weight_norm": config.weight_norm}
     if rings == 1:
-        return PrioritizedReplayBuffer(total, seed=3, **options)
+        return PrioritizedReplayBuffer(total, **whole, **options)
     if len(set(config.capacities)) == 1:
-        return PrioritizedVectorReplayBuffer(total, rings, seed=3, **options)
-    return PrioritizedReplayBufferManager([PrioritizedReplayBuffer(s, **options) for s in config.capacities], seed=3)
+        return PrioritizedVectorReplayBuffer(total, rings, **whole, **options)
+    return PrioritizedReplayBufferManager([PrioritizedReplayBuffer(s, **options) for s in config.capacities], **whole)
 
 
 class Buffers:
@@ -60,13 +77,20 @@ class Buffers:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.last_only = config.save_only_last_obs and all(shape for _, shape in config.kind.values())
-        self.buffer = make(config, save_only_last_obs=self.last_only)
+        self.folder = tempfile.TemporaryDirectory()
+        self.buffer = make(config, self.storage(), save_only_last_obs=self.last_only)
+
+    def storage(self) -> str:
+        """Where columns shall be: in memory, or in files of a new folder."""
+        self.place = tempfile.mkdtemp(dir=self.folder.name) if self.config.on_disk else "ram"
+        return self.place
 
     def close(self) -> None:
         del self.buffer
+        self.folder.cleanup()
 
     def model(self) -> Replay:
-        kind = LastFrameReplay if self.last_only else Replay
+        kind = LastFrameReplay if self.last_only else BufferReplay
         return kind(self.config.capacities, **self.config.options())
 
     @property
@@ -76,21 +100,35 @@ class Buffers:
     def supports(self, operation: Operation) -> bool:
         if isinstance(operation, Bad) and self.last_only:
             return False  # a bad row is made of a stored one, which has too few frames to begin with
-        return not isinstance(operation, Close) and (self.config.alpha is not None or not isinstance(operation, Beta))
+        return self.config.alpha is not None or not isinstance(operation, Beta)
 
     # -- writing -----------------------------------------------------------------------------------------------------
-    def add(self, rings: Sequence[int], rows: Sequence[Fields], *, vector: bool) -> tuple[NDArray[Any], ...]:
+    def add(self, rings: list[int], rows: list[Fields], *, vector: bool) -> tuple[NDArray[Any], ...]:
         if not vector and self.one_ring:
             return self.buffer.add(batch_of(rows[0]))
         stacked = {path: np.stack([row[path] for row in rows]) for path in rows[0]}
         return self.buffer.add(batch_of(stacked), buffer_ids=np.array(rings))
 
     def reset(self, ring: int | None, keep_statistics: bool) -> None:
-        target = self.buffer if ring is None or self.one_ring else self.buffer.buffers[ring]
-        target.reset(keep_statistics)
+        (self.buffer if ring is None else self.part(ring)).reset(keep_statistics)
 
     def close_episode(self, ring: int) -> None:
-        raise NotImplementedError
+        self.buffer.close_episodes([ring])
+
+    def part(self, ring: int) -> ReplayBuffer:
+        """The buffer of one ring."""
+        return self.buffer if self.one_ring else self.buffer.buffers[ring]
+
+    def extend(self, ring: int, source: str, other: Any) -> Index:
+        target = self.part(ring)
+        added = target.update({"itself": target, "all": self.buffer}[source] if other is None else other.buffer)
+        return added + (0 if self.one_ring else int(self.buffer._offset[ring]))
+
+    def install(self, storage: list[Fields]) -> None:
+        self.buffer.set_batch(batch_of({path: np.stack([row[path] for row in storage]) for path in storage[0]}))
+
+    def stored(self, fields: Fields) -> Fields:
+        return last_frames(fields) if self.last_only else fields
 
     def draw(self, size: int) -> Index:
         return self.buffer.sample_indices(size)
@@ -105,11 +143,14 @@ class Buffers:
         self.buffer.set_beta(beta)
 
     def persist(self, how: str) -> bool:
+        if how == "hdf5" and self.config.unit in ("n-step", "sequence"):
+            must_raise(ValueError, lambda: self._through_a_file(how))  # Tianshou's layout has no place for units
+            how = "memory"
         match how:
             case "memory":
-                self.buffer = pickle.loads(pickle.dumps(self.buffer))
+                self.buffer, self.place = pickle.loads(pickle.dumps(self.buffer)), "ram"
             case "copy":
-                self.buffer = copy.deepcopy(self.buffer)
+                self.buffer, self.place = copy.deepcopy(self.buffer), "ram"
             case _:
                 self._through_a_file(how)
         return how != "hdf5"  # Tianshou's layout has no place for what index arrays remember
@@ -117,19 +158,20 @@ class Buffers:
     def _through_a_file(self, how: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             file = str(FilePath(folder) / "buffer")
-            kind = type(self.buffer)
+            kind, storage = type(self.buffer), self.storage()
             if how == "hdf5":
                 self.buffer.save_hdf5(file)
-                self.buffer = kind.load_hdf5(file, allow_pickle=True)
+                self.buffer = kind.load_hdf5(file, allow_pickle=True, storage=storage)
             else:
                 self.buffer.save(file, allow_pickle=True)
-                self.buffer = kind.load(file, allow_pickle=True)
+                self.buffer = kind.load(file, allow_pickle=True, storage=storage)
 
     # -- comparing ---------------------------------------------------------------------------------------------------
     def compare(self, model: Replay, random: Random) -> None:
         buffer, rows = self.buffer, model.live()
         index = places(model, rows)
         assert len(buffer) == len(rows)
+        assert not model.columns or in_files(self.place), "no columns are in files"
         same("sample_indices(0)", buffer.sample_indices(0), places(model, model.candidates()))
         same("unfinished_index", buffer.unfinished_index(), places(model, model.unfinished_rows()))
         if rows:
@@ -139,7 +181,7 @@ class Buffers:
             self._same_units(model, rows, index, random)
             self._same_children(model, random)
             self._same_priorities(model, rows, index)
-            self._legal_sample(model, random)
+        legal_sample(self, model, random)
 
     def _same_contents(self, model: Replay, rows: list[Row], index: Index, random: Random) -> None:
         def read(where: Any) -> Fields:
@@ -207,19 +249,6 @@ class Buffers:
         want = [leaves.get(slot, 0.0) for slot in range(len(slots))]
         np.testing.assert_allclose(self.buffer.weight[slots], want, rtol=1e-12, err_msg="leaves")
 
-    def _legal_sample(self, model: Replay, random: Random) -> None:
-        candidates = places(model, model.candidates())
-        if not len(candidates):
-            must_raise(ValueError, lambda: self.buffer.sample(3))
-            return
-        batch, index = self.buffer.sample(random.randint(1, 5))
-        assert np.isin(index, candidates).all(), f"sample gave {index}, allowed are {candidates}"
-        want, fields = rows_at(model, index), flatten(batch)
-        weight = fields.pop(("weight",), None)
-        same_fields("sample", fields, model.take(want))
-        if model.alpha is not None:
-            np.testing.assert_allclose(weight, model.weights(want), rtol=1e-12, err_msg="sampled weight")
-
     # -- bad input ---------------------------------------------------------------------------------------------------
     def refuse(self, what: str, model: Replay) -> None:
         live = model.live()
@@ -257,27 +286,46 @@ class Buffers:
         must_raise(error, lambda: self.buffer.add(stacked, buffer_ids=np.array([ring])))
 
 
-class LastFrameReplay(Replay):
+class BufferReplay(Replay):
+    """Closing an episode whose rows were forgotten forgets its statistics, too."""
+
+    def close_episode(self, ring_id: int) -> None:
+        super().close_episode(ring_id)
+        if self.rings[ring_id].episode_length:
+            self.rings[ring_id].begin_episode()
+
+
+class LastFrameReplay(BufferReplay):
     """Of observations that come as stacks it keeps the last frame."""
 
     def add(self, ring_id: int, fields: Fields) -> tuple[int, float | NDArray, int, int]:
-        return super().add(
-            ring_id, {p: np.asarray(v[-1]) if p[0] in ("obs", "obs_next") else v for p, v in fields.items()}
-        )
+        return super().add(ring_id, last_frames(fields))
 
 
-class CachedReplay(Replay):
+class CachedReplay(BufferReplay):
     """Rings 1, 2, ... hold the running episode of each environment; when it ends, its rows go to ring 0."""
 
     def add(self, ring_id: int, fields: Fields) -> tuple[int, float | NDArray, int, int]:
         index, episode_return, length, start = super().add(ring_id + 1, fields)
         if not length:
             return index, episode_return, length, start
-        moved = [-1]
-        if self.rings[0].capacity:
-            moved = [super(CachedReplay, self).add(0, row.fields)[0] for row in self.live(ring_id + 1)]
-        self.reset(ring_id + 1)
+        moved = self._move(ring_id + 1) or [-1]
         return moved[-1], episode_return, length, moved[0]
+
+    def _move(self, ring_id: int) -> list[int]:
+        rows = self.live(ring_id) if self.rings[0].capacity else []
+        fields = self.take(rows, 1)
+        del fields["done",]
+        moved = [
+            Replay.add(self, 0, {path: column[place, ...] for path, column in fields.items()})[0]
+            for place in range(len(rows))
+        ]
+        self.reset(ring_id)
+        return moved
+
+    def close_episode(self, ring_id: int) -> None:
+        super().close_episode(ring_id + 1)
+        self._move(ring_id + 1)
 
 
 class Cached(Buffers):
@@ -290,10 +338,23 @@ class Cached(Buffers):
         self.config = config
         self.capacities = [sum(config.capacities) // 2] + [config.capacities[0]] * len(config.capacities)
         main = make(replace(config, capacities=(self.capacities[0],)))
-        self.buffer = CachedReplayBuffer(main, len(config.capacities), config.capacities[0], seed=3)
+        self.folder = tempfile.TemporaryDirectory()
+        size = config.capacities[0]
+        self.buffer = CachedReplayBuffer(main, len(config.capacities), size, seed=3, storage=self.storage())
 
     def model(self) -> Replay:
         return CachedReplay(self.capacities, **self.config.options())
+
+
+def in_files(folder: str) -> bool:
+    """Whether memory is mapped from files of a folder (they have no names any more), where the system tells."""
+    maps = FilePath("/proc/self/maps")
+    return folder == "ram" or not maps.exists() or folder in maps.read_text()
+
+
+def last_frames(fields: Fields) -> Fields:
+    """A row of whose observations, which are stacks, the last frame is kept."""
+    return {path: np.asarray(value[-1]) if path[0] in ("obs", "obs_next") else value for path, value in fields.items()}
 
 
 def batch_of(fields: Fields) -> Batch:

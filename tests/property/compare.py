@@ -1,6 +1,6 @@
 """What it means for an answer to be the model's."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,3 +54,12 @@ def places(model: Replay, rows: list[Row]) -> NDArray[np.int64]:
 
 def rows_at(model: Replay, index: NDArray[np.int64]) -> list[Row]:
     return [model.at(int(place)) for place in index]
+
+
+def must_raise(kind: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object]) -> None:
+    """Fails where a call raises nothing, or another error."""
+    try:
+        call()
+    except kind:
+        return
+    raise AssertionError(f"nothing was raised, wanted {kind}")

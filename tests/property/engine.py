@@ -1,7 +1,7 @@
 """The engine under test, spoken to as random programs speak: flat rows in, flat rows out."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path as FilePath
 from random import Random
 from typing import Any
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.replay import Fields, Replay
-from property.compare import flatten, nest, same
+from property.compare import flatten, must_raise, nest, same
 from property.observations import LATE
-from property.programs import Config, Late, Operation
+from property.programs import Config, Extend, Install, Late, Operation
 from property.questions import compare
 from rlfast import _core
 
@@ -21,14 +21,6 @@ Index = NDArray[np.int64]
 
 class Nested:
     """What stands for a ``Batch`` here."""
-
-
-def must_raise(kind: type[Exception] | tuple[type[Exception], ...], call: Callable[[], object]) -> None:
-    try:
-        call()
-    except kind:
-        return
-    raise AssertionError(f"nothing was raised, wanted {kind}")
 
 
 APPENDED = {"obs", "act", "rew", "terminated", "truncated", "obs_next"}
@@ -57,8 +49,10 @@ class Engine:
         return Replay(self.config.capacities, **self.config.options())
 
     def supports(self, operation: Operation) -> bool:
-        """Objects are kept beside the engine."""
-        return not (isinstance(operation, Late) and LATE[operation.path][0] == "O")
+        """Objects are kept beside the engine, and rows of other buffers are the buffers' affair."""
+        return not (
+            isinstance(operation, Extend | Install) or (isinstance(operation, Late) and LATE[operation.path][0] == "O")
+        )
 
     def compare(self, model: Replay, random: Random) -> None:
         compare(self, model, random)
@@ -88,6 +82,15 @@ class Engine:
 
     def close_episode(self, ring: int) -> None:
         self.replay.close_episode(ring)
+
+    def extend(self, ring: int, source: str, other: Any) -> Index:
+        raise NotImplementedError
+
+    def install(self, storage: list[Fields]) -> None:
+        raise NotImplementedError
+
+    def stored(self, fields: Fields) -> Fields:
+        return fields
 
     def update_priority(self, index: Index, priority: NDArray[np.float64]) -> int:
         return self.replay.update_priority(index, priority)

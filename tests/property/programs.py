@@ -27,6 +27,9 @@ class Config:
     gamma: float = 0.9
     on_disk: bool = False
     save_only_last_obs: bool = False
+    unit: str = "row"
+    length: int = 3
+    burn_in: int = 1
 
     @property
     def kind(self) -> Kind:
@@ -99,6 +102,23 @@ class Close:
 
 
 @dataclass(frozen=True)
+class Extend:
+    """Appends to a ring what another buffer of ``capacity`` rows keeps of ``steps``; or itself, or all rings."""
+
+    ring: int
+    source: str
+    capacity: int = 0
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True)
+class Install:
+    """New contents for a whole storage; which rows of it are live stays."""
+
+    seed: int
+
+
+@dataclass(frozen=True)
 class Persist:
     """Saves, makes a new buffer and loads."""
 
@@ -117,9 +137,11 @@ class Bad:
     what: str
 
 
-Operation = Add | Many | Reset | Draw | Update | Late | Drop | Close | Persist | Beta | Bad
+Operation = Add | Many | Reset | Draw | Update | Late | Drop | Close | Extend | Install | Persist | Beta | Bad
 BAD = ("nan priority", "infinite priority", "negative priority", "shape", "dtype", "missing key", "ring", "index")
 PERSIST = ("memory", "file", "copy", "hdf5", "columns")
+UNITS = ("row", "row", "stack", "n-step", "sequence")
+SOURCES = ("other", "other", "itself", "all")
 
 
 @dataclass(frozen=True)
@@ -147,6 +169,9 @@ def random_config(random: Random, *, objects: bool) -> Config:
         gamma=random.choice((0.5, 0.9, 1.0)),
         on_disk=random.random() < 0.2,
         save_only_last_obs=random.random() < 0.2,
+        unit=random.choice(UNITS),
+        length=random.randint(1, 5),
+        burn_in=random.randint(0, 3),
     )
 
 
@@ -159,27 +184,33 @@ def random_operation(random: Random, rings: int) -> Operation:
     kind = random.random()
     if kind < 0.35:
         return Add((random_step(random, random.randrange(rings)),), vector=False)
-    if kind < 0.65:
+    if kind < 0.6:
         draw = random.choices if random.random() < 0.15 else random.sample
         chosen = draw(range(rings), k=random.randint(1, rings))
         return Add(tuple(random_step(random, ring) for ring in chosen))
-    if kind < 0.66:
+    if kind < 0.61:
         return Many(random.randint(5, 120), random.getrandbits(32))
-    if kind < 0.75:
+    if kind < 0.7:
         return Draw(random.randint(1, 9))
-    if kind < 0.84:
+    if kind < 0.79:
         return Update(random.randrange(4), random.getrandbits(32), bare=random.random() < 0.3)
-    if kind < 0.86:
+    if kind < 0.81:
         return Reset(random.choice((None, random.randrange(rings))), random.random() < 0.5)
-    if kind < 0.88:
+    if kind < 0.83:
         return Late(random.choice(sorted(LATE)))
-    if kind < 0.89:
+    if kind < 0.84:
         return Drop(random.choice(sorted(LATE)))
-    if kind < 0.91:
+    if kind < 0.87:
         return Close(random.randrange(rings))
-    if kind < 0.94:
-        return Persist(random.choice(PERSIST))
+    if kind < 0.9:
+        source = random.choice(SOURCES)
+        steps = tuple(random_step(random, 0) for _ in range(random.randint(0, 12) if source == "other" else 0))
+        return Extend(random.randrange(rings), source, random.randint(1, 10), steps)
+    if kind < 0.92:
+        return Install(random.getrandbits(32))
     if kind < 0.95:
+        return Persist(random.choice(PERSIST))
+    if kind < 0.96:
         return Beta(random.choice((0.0, 0.5, 1.0)))
     return Bad(random.choice(BAD))
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from contextlib import closing
+from dataclasses import replace
 from random import Random
 from typing import Any, Protocol
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.replay import Fields, Path, Replay, Row
-from property.compare import rows_at
+from property.compare import rows_at, same
 from property.observations import ACTIONS, LATE, transition
 from property.programs import (
     Add,
@@ -19,6 +20,8 @@ from property.programs import (
     Config,
     Draw,
     Drop,
+    Extend,
+    Install,
     Late,
     Many,
     Operation,
@@ -43,6 +46,15 @@ class Subject(Protocol):
     def add(self, rings: list[int], rows: list[Fields], *, vector: bool) -> tuple[NDArray[Any], ...]: ...
     def reset(self, ring: int | None, keep_statistics: bool) -> None: ...
     def close_episode(self, ring: int) -> None: ...
+    def extend(self, ring: int, source: str, other: Any) -> NDArray[np.int64]:
+        """Appends to a ring the rows of ``other``, or (without one) of the ring itself, or of all; where they are."""
+
+    def install(self, storage: list[Fields]) -> None:
+        """Puts rows into the whole storage, one for each slot."""
+
+    def stored(self, fields: Fields) -> Fields:
+        """What is kept of a row."""
+
     def draw(self, size: int) -> NDArray[np.int64]: ...
     def update_priority(self, index: NDArray[np.int64], priority: NDArray[np.float64]) -> int: ...
     def set_beta(self, beta: float) -> None: ...
@@ -91,6 +103,10 @@ class Machine:
             case Close(ring):
                 self.subject.close_episode(ring)
                 self.model.close_episode(ring)
+            case Extend():
+                self.extend(operation)
+            case Install(seed):
+                self.install(seed)
             case Persist(how):
                 if not self.subject.persist(how):
                     self.tickets.clear()
@@ -115,6 +131,39 @@ class Machine:
         for name, column, want in zip(names, got, zip(*wants, strict=True), strict=False):
             assert len(column) == len(rows), f"add gave {len(column)} of {name}"
             np.testing.assert_array_equal(column, np.array(want), err_msg=f"{name} given by add")
+
+    def extend(self, operation: Extend) -> None:
+        if operation.source != "other":
+            self._append(operation, self.model, self.model.live(None if operation.source == "all" else operation.ring))
+            return
+        kind = type(self.subject)
+        with closing(kind(replace(self.config, capacities=(operation.capacity,)))) as subject:
+            other = Machine(subject, subject.config)
+            other.late = self.late
+            for step in operation.steps:
+                other.add(Add((step,), vector=False))
+            self._append(operation, other.model, other.model.live(), subject)
+
+    def _append(self, operation: Extend, source: Replay, rows: list[Row], other: Subject | None = None) -> None:
+        fields = source.take(rows, 1)
+        got = self.subject.extend(operation.ring, operation.source, other)
+        want = []
+        for place in range(len(rows) if self.model.rings[operation.ring].capacity else 0):
+            row = {path: column[place, ...].copy() for path, column in fields.items() if path != ("done",)}
+            want.append(Replay.add(self.model, operation.ring, row)[0])
+        same("update", got, np.array(want, np.int64))
+
+    def install(self, seed: int) -> None:
+        kind, rest, random = self.config.kind, dict(ACTIONS[self.config.act]), Random(seed)
+        rest |= {path: LATE[path] for path in self.late if path[0] in ("info", "policy")}  # the names that are reserved
+        storage, previous = [], None
+        for _ in range(sum(ring.capacity for ring in self.model.rings)):
+            fields, previous = transition(random_step(random, 0), kind, rest, self.config.agents, previous)
+            storage.append(self.subject.stored(fields))
+        self.subject.install(storage)
+        self.model.install(storage)
+        self.tickets.clear()
+        self.previous.clear()
 
     def draw(self, size: int) -> None:
         if self.model.candidates():

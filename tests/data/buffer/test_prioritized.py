@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from data.buffer.rows import fill, row, rows
-from rlfast.data import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from rlfast.data import Batch, PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer import Prioritized
 
 EPS = np.finfo(np.float32).eps
@@ -142,3 +142,13 @@ def test_a_child_draws_from_its_own_rows_by_priority():
     assert np.allclose(buffer.weight[np.array([5])], 1.0)
     child.add(row(5))
     assert len(buffer) == 7
+
+
+def test_a_storage_that_is_installed_leaves_priorities_as_they_were():
+    buffer = fill(make(), "....")
+    buffer.update_weight(np.arange(4), np.array([1.0, 4.0, 9.0, 16.0]))
+    leaves = buffer.weight[np.arange(5)]
+    storage = buffer[np.array([3, 2, 1, 0, 0])]
+    buffer.set_batch(Batch({key: value for key, value in storage.items() if key != "weight"}))
+    assert buffer[:].obs.tolist() == [3, 2, 1, 0]
+    assert np.array_equal(buffer.weight[np.arange(5)], leaves)
