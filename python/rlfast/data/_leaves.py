@@ -190,11 +190,11 @@ def convert(array: NDArray[Any], dtype: np.dtype[Any], path: Path, oddities: Odd
 
     :raises TypeError: where a value would not survive.
     """
-    if array.dtype == OBJECT:
+    if array.dtype == OBJECT != dtype:
         array = _numbers(array, dtype, path, oddities or Oddities())
     if array.dtype == dtype:
         return array
-    if _is_safe(array.dtype, dtype):
+    if dtype == OBJECT or _is_safe(array.dtype, dtype):
         return array.astype(dtype)
     part = array.real if array.dtype.kind == "c" != dtype.kind else array
     with np.errstate(all="ignore"):

@@ -28,7 +28,7 @@ from rlfast.data._leaves import (
     plain,
     spell,
 )
-from rlfast.data.batch import Batch
+from rlfast.data.batch.batch import Batch
 
 __all__ = [
     "Column",

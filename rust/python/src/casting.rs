@@ -46,10 +46,10 @@ macro_rules! with_type {
 trait Number: Copy {
     /// Its bytes in memory.
     type Stored: Copy;
-    /// From memory, which may hold anything.
-    fn wide(stored: Self::Stored) -> Option<Wide>;
-    /// To memory, where nothing is lost.
-    fn narrow(wide: Wide) -> Option<Self::Stored>;
+    /// From memory, which may hold anything, and whether nothing is lost; without branches, so that it can be done many at a time.
+    fn wide(stored: Self::Stored) -> (Wide, bool);
+    /// To memory, likewise.
+    fn narrow(wide: Wide) -> (Self::Stored, bool);
 }
 
 macro_rules! integer {
@@ -57,15 +57,15 @@ macro_rules! integer {
         impl Number for $type {
             type Stored = Self;
             #[inline(always)]
-            fn wide(stored: Self) -> Option<Wide> {
-                i64::try_from(stored).ok().map(Wide::Integer)
+            fn wide(stored: Self) -> (Wide, bool) {
+                (Wide::Integer(stored as i64), i64::try_from(stored).is_ok())
             }
             #[inline(always)]
-            fn narrow(wide: Wide) -> Option<Self> {
+            fn narrow(wide: Wide) -> (Self, bool) {
                 match wide {
-                    Wide::Integer(x) => Self::try_from(x).ok(),
+                    Wide::Integer(x) => (x as Self, Self::try_from(x).is_ok()),
                     // Casts saturate, so what is out of range does not come back the same, but for the bound itself.
-                    Wide::Float(x) => Some(x as Self).filter(|&y| y as f64 == x && x < Self::MAX as f64 + 1.0),
+                    Wide::Float(x) => (x as Self, (x as Self) as f64 == x && x < Self::MAX as f64 + 1.0),
                 }
             }
         }
@@ -76,26 +76,27 @@ integer!(i8, u8, i16, u16, i32, u32, i64, u64);
 impl Number for bool {
     type Stored = u8;
     #[inline(always)]
-    fn wide(stored: u8) -> Option<Wide> {
-        Some(Wide::Integer(i64::from(stored != 0)))
+    fn wide(stored: u8) -> (Wide, bool) {
+        (Wide::Integer(i64::from(stored != 0)), true)
     }
     #[inline(always)]
-    fn narrow(wide: Wide) -> Option<u8> {
-        <u8 as Number>::narrow(wide).filter(|&flag| flag <= 1)
+    fn narrow(wide: Wide) -> (u8, bool) {
+        let (flag, whole) = <u8 as Number>::narrow(wide);
+        (flag, whole && flag <= 1)
     }
 }
 
 impl Number for f32 {
     type Stored = Self;
     #[inline(always)]
-    fn wide(stored: Self) -> Option<Wide> {
-        Some(Wide::Float(f64::from(stored)))
+    fn wide(stored: Self) -> (Wide, bool) {
+        (Wide::Float(f64::from(stored)), true)
     }
     #[inline(always)]
-    fn narrow(wide: Wide) -> Option<Self> {
+    fn narrow(wide: Wide) -> (Self, bool) {
         match wide {
-            Wide::Float(x) => Some(x as Self).filter(|y| y.is_finite() || !x.is_finite()),
-            Wide::Integer(x) => Some(x as Self).filter(|&y| i128::from(x) == y as i128),
+            Wide::Float(x) => (x as Self, (x as Self).is_finite() | !x.is_finite()),
+            Wide::Integer(x) => (x as Self, i128::from(x) == (x as Self) as i128),
         }
     }
 }
@@ -103,14 +104,14 @@ impl Number for f32 {
 impl Number for f64 {
     type Stored = Self;
     #[inline(always)]
-    fn wide(stored: Self) -> Option<Wide> {
-        Some(Wide::Float(stored))
+    fn wide(stored: Self) -> (Wide, bool) {
+        (Wide::Float(stored), true)
     }
     #[inline(always)]
-    fn narrow(wide: Wide) -> Option<Self> {
+    fn narrow(wide: Wide) -> (Self, bool) {
         match wide {
-            Wide::Float(x) => Some(x),
-            Wide::Integer(x) => Some(x as Self).filter(|&y| i128::from(x) == y as i128),
+            Wide::Float(x) => (x, true),
+            Wide::Integer(x) => (x as Self, i128::from(x) == (x as Self) as i128),
         }
     }
 }
@@ -145,11 +146,11 @@ unsafe fn convert<From: Number, To: Number>(from: *const From::Stored, to: &mut 
     let mut whole = true;
     for i in 0..count {
         // SAFETY: the caller's promise; neither side need be aligned.
-        match From::wide(unsafe { from.add(i).read_unaligned() }).and_then(To::narrow) {
-            // SAFETY: as above.
-            Some(number) => unsafe { target.add(i).write_unaligned(number) },
-            None => whole = false,
-        }
+        let (wide, fits) = From::wide(unsafe { from.add(i).read_unaligned() });
+        let (number, kept) = To::narrow(wide);
+        whole &= fits & kept;
+        // SAFETY: as above.
+        unsafe { target.add(i).write_unaligned(number) };
     }
     whole.then_some(())
 }
@@ -169,10 +170,9 @@ pub fn put_integer(x: i64, to: i32, cell: &mut [u8; 8]) -> bool {
 #[inline]
 fn put(wide: Wide, to: i32, cell: &mut [u8; 8]) -> bool {
     let written: Option<()> = with_type!(to, To => {
-        <To as Number>::narrow(wide).map(|number| {
-            // SAFETY: no number here has more than the eight bytes of the cell.
-            unsafe { cell.as_mut_ptr().cast::<<To as Number>::Stored>().write_unaligned(number) }
-        })
+        let (number, whole) = <To as Number>::narrow(wide);
+        // SAFETY: no number here has more than the eight bytes of the cell.
+        whole.then(|| unsafe { cell.as_mut_ptr().cast::<<To as Number>::Stored>().write_unaligned(number) })
     });
     written.is_some()
 }
