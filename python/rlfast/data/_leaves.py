@@ -40,7 +40,9 @@ class Oddities:
         self._told: set[tuple[Path, str]] = set()
         self._noted: dict[tuple[Path, str], str] = {}
 
-    def __bool__(self) -> bool:
+    @property
+    def any(self) -> bool:
+        """Whether something is to be said."""
         return bool(self._noted)
 
     def note(self, path: Path, kind: str, text: str) -> None:

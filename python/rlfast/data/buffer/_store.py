@@ -132,7 +132,7 @@ class Store(WholeColumns):
             }
         except (TypeError, ValueError):
             return {}
-        return {} if oddities else last
+        return {} if oddities.any else last
 
     def _keep_last(self, index: Index, leaves: Leaves, last: Leaves, known: NDArray[np.bool_] | None = None) -> None:
         """Notes, for object leaves, what rows that end an episode led to."""
