@@ -13,7 +13,7 @@ from pathlib import Path
 
 import rlfast
 from rlfast.cli.main import complain
-from rlfast.cli.parsing import Parser, Wrong
+from rlfast.cli.parsing import Parser
 
 _NEEDED = ("pytest", "pytest_benchmark", "matplotlib", "torch")
 
@@ -39,10 +39,7 @@ def main(argv: Sequence[str]) -> int:
     folder = suites()
     if folder is None:
         return complain("the benchmarks are not installed with this rlfast: run it in a checkout", 1)
-    try:
-        given = _parser(folder).parse(argv)
-    except Wrong as wrong:
-        return wrong.status
+    given = _parser(folder).parse_args(argv)
     unknown = [name for name in given.group if name not in groups(folder)]
     if unknown:
         return complain(f"there is no group {unknown[0]!r}: choose from {', '.join(groups(folder))}", 2)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlfast.cli.main import complain
-from rlfast.cli.parsing import ALLOW_IMPORT, Parser, Wrong, warnings_as_sentences
+from rlfast.cli.parsing import ALLOW_IMPORT, Parser, warnings_as_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,10 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--device", help="where the policy shall live: cpu, cuda, ... [the run's, if it is here]")
     parser.add_argument("--allow-import", **ALLOW_IMPORT)
     parser.add_argument("--video", action="store_true", help="film one more episode, into RUN/video")
-    try:
-        given = parser.parse(arguments)
-    except Wrong as wrong:
-        return wrong.status
+    given = parser.parse_args(arguments)
 
     import gymnasium as gym
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rlfast.utils.extras import MissingExtra, needed_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _COMMANDS = {
     "train": "train an agent, or go on with a run",
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return complain(f"{what}: choose from {', '.join(_COMMANDS)} (rlfast --help)", 2)
     try:
         with _terminable(), needed_by(f"rlfast {command}"):
-            status: int = import_module(f"rlfast.cli.{command}").main(arguments[1:])
+            status = _run(import_module(f"rlfast.cli.{command}").main, arguments[1:])
             sys.stdout.flush()
     except KeyboardInterrupt:  # before a run has begun; after that it is kept, and says so itself
         return complain("interrupted", 130)
@@ -64,6 +64,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
+
+
+def _run(command: Callable[[list[str]], int], arguments: list[str]) -> int:
+    try:
+        return command(arguments)
+    except SystemExit as stop:  # its parser has shown help, or said what is wrong
+        return int(stop.code or 0)
 
 
 @contextmanager

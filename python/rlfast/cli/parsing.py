@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from rlfast.cli.main import complain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 
 @contextmanager
@@ -41,19 +41,8 @@ ALLOW_IMPORT: Final[dict[str, Any]] = {
 }
 
 
-class Wrong(Exception):
-    """There is nothing to run.
-
-    :param status: to exit with.
-    """
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
-
-
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and does not exit.
+    """Says what is wrong in one line.
 
     :param program: the command.
     :param what: what it does, in a sentence.
@@ -62,17 +51,6 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, program: str, what: str) -> None:
         super().__init__(prog=program, description=what, allow_abbrev=False)
 
-    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """The arguments.
-
-        :raises Wrong: help was asked for and shown, or they are wrong and that was said.
-        """
-        try:
-            return self.parse_args(arguments)
-        except SystemExit:  # after --help
-            sys.stdout.flush()
-            raise Wrong(0) from None
-
     def error(self, message: str) -> NoReturn:
-        """Says it."""
-        raise Wrong(complain(f"{message} ({self.prog} --help)", 2))
+        """Ends the command with a sentence that says what is wrong."""
+        self.exit(complain(f"{message} ({self.prog} --help)", 2))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlfast.cli.main import complain
-from rlfast.cli.parsing import Parser, Wrong
+from rlfast.cli.parsing import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     picture = Path("learning_curves.png")
     parser.add_argument("--out", "--output", type=Path, default=picture, help="the picture [%(default)s]")
     parser.add_argument("--confidence", type=float, default=0.95, help="of the bands [%(default)s]")
-    try:
-        given = parser.parse(arguments)
-    except Wrong as wrong:
-        return wrong.status
+    given = parser.parse_args(arguments)
 
     from rlfast.experiment.report.plot import compare
 

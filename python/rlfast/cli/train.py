@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlfast.cli.main import complain
-from rlfast.cli.parsing import ALLOW_IMPORT, Parser, Wrong, warnings_as_sentences
+from rlfast.cli.parsing import ALLOW_IMPORT, Parser, warnings_as_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,17 +47,16 @@ def main(arguments: Sequence[str]) -> int:
         return complain(f"{what}: choose from {', '.join(ALGORITHMS)} (rlfast train --help)", 2)
     if any(argument.partition("=")[0] == "--resume" for argument in arguments[1:]):
         return complain("a run goes on as it was configured, without an algorithm: rlfast train --resume RUN_DIR", 2)
-    try:
-        config = _parse(ALGORITHMS[name], arguments[1:])
-    except SystemExit as stop:
-        return complain(f"{stop.code} (rlfast train {name} --help)", 2) if stop.code else 0
-    return _run(config)
+    config = _parse(ALGORITHMS[name], arguments[1:])
+    from rlfast.experiment.run import train
+
+    return _report(lambda: train(config))
 
 
 def _parse(algorithm: Algorithm, arguments: Sequence[str]) -> RunConfig:
     """The preset of the environment, with what the arguments change in it.
 
-    :raises SystemExit: with 0 after help was printed, or with what is wrong.
+    :raises SystemExit: help was printed, or what is wrong.
     """
     import tyro
 
@@ -65,17 +64,14 @@ def _parse(algorithm: Algorithm, arguments: Sequence[str]) -> RunConfig:
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--env", nargs="?", const=default, default=default)
     env = finder.parse_known_args(arguments)[0].env
-    complaint = io.StringIO()
+    command, complaint = f"rlfast train {algorithm.name}", io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                algorithm.config,
-                prog=f"rlfast train {algorithm.name}",
-                default=algorithm.preset(env),
-                args=arguments,
-            )
+            return tyro.cli(algorithm.config, prog=command, default=algorithm.preset(env), args=arguments)
     except SystemExit as stop:
-        raise SystemExit(_one_line(complaint.getvalue()) if stop.code else 0) from None
+        if stop.code:
+            stop.code = complain(f"{_one_line(complaint.getvalue())} ({command} --help)", 2)
+        raise
 
 
 def _one_line(complaint: str) -> str:
@@ -108,17 +104,8 @@ def _resume(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--no-progress", dest="progress", action="store_false", default=argparse.SUPPRESS, help="show no bar"
     )
-    try:
-        given = vars(parser.parse(arguments))
-    except Wrong as wrong:
-        return wrong.status
+    given = vars(parser.parse_args(arguments))
     return _report(lambda: resume(**given))
-
-
-def _run(config: RunConfig) -> int:
-    from rlfast.experiment.run import train
-
-    return _report(lambda: train(config))
 
 
 def _report(run: Callable[[], RunResult]) -> int:

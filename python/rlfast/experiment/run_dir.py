@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import sys
-import tempfile
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -90,22 +89,15 @@ def write_config(run_dir: Path, config: RunConfig, algorithm: str) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Writes a file anew. A link in its place is replaced, and what it leads to stays as it is."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with fresh.open("xb") as file:
             file.write(content)
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
+        fresh.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        fresh.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    """What the process takes away from the rights to new files; it can only be read by setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 def check_files(run_dir: Path) -> None:
