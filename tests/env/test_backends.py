@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 
 from env.backends import BACKENDS
@@ -312,8 +313,9 @@ def test_an_environment_that_raises_leaves_the_others_to_be_received(face, mode)
     rows = envs.recv()
     assert rows.env_id.tolist() == [0, 2]
     assert rows.obs.tolist() == [[0, 1], [0, 1]]
-    with pytest.raises(RuntimeError, match=r"environments \[1\] are in no episode"):
-        envs.send([0, 0, 0])
+    for kind in (RuntimeError, AssertionError, ResetNeeded):  # ours, Gymnasium's vector environments', its wrappers'
+        with pytest.raises(kind, match=r"environments \[1\] are in no episode"):
+            envs.send([0, 0, 0])
     envs.reset_rows([1])
     assert envs.step([0, 0, 0])[0].tolist() == [[0, 2], [1, 1], [0, 2]]
 

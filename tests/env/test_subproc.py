@@ -43,8 +43,9 @@ def test_those_who_died_together_must_be_reset_together(make):
     envs.reset()
     envs.step([0] * 4)
     envs.send([0] * 4)
-    with pytest.raises(WorkerDied, match="environment 2 failed: its worker was killed by SIGKILL"):
+    with pytest.raises(EOFError, match="environment 2 failed: its worker was killed by SIGKILL") as caught:
         envs.recv()
+    assert type(caught.value) is WorkerDied
     assert envs.waiting_id == [0, 1]
     assert envs.recv().env_id.tolist() == [0, 1]
     with pytest.raises(RuntimeError, match=r"environments \[2, 3\] are in no episode"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gymnasium.error import AlreadyPendingCallError, ClosedEnvironmentError, NoAsyncCallError
+from gymnasium.error import AlreadyPendingCallError, ClosedEnvironmentError, NoAsyncCallError, ResetNeeded
 
 
 class EnvFailure(RuntimeError):
@@ -60,8 +60,10 @@ class EnvFailure(RuntimeError):
         return _unpickled, (kind, self.args[0], self.__dict__, self.__cause__)
 
 
-class WorkerDied(EnvFailure):
+class WorkerDied(EnvFailure, EOFError):
     """The process that an environment lived in ended, or hung and was ended; all its environments are lost.
+
+    It is an ``EOFError`` as well: so Gymnasium and Tianshou say that a pipe to a worker is closed.
 
     :param exitcode: its exit status; minus the number of the signal that killed it.
     :param signal: that signal's name; None where it left by itself.
@@ -93,6 +95,10 @@ def _unpickled(kind: type[EnvFailure], text: str, where: dict[str, Any], cause: 
 
 class ClosedEnvsError(ClosedEnvironmentError, RuntimeError):
     """The vector environment is closed."""
+
+
+class NoEpisodeError(ResetNeeded, RuntimeError, AssertionError):
+    """Environments were asked to step, and must be reset first; Gymnasium asserts that they need not."""
 
 
 class PendingError(AlreadyPendingCallError, RuntimeError):

@@ -76,7 +76,7 @@ def test_native_environments_and_wrappers_have_the_halves_as_well():
     ):
         ours, whole = make(), make()
         ours.reset_async(seed=3)
-        with pytest.raises(AlreadyPendingCallError):
+        with pytest.raises(AlreadyPendingCallError, match="while waiting for a pending call to `reset` to complete"):
             ours.reset()
         assert_same(ours.reset_wait(timeout=1), whole.reset(seed=3))
         ours.step_async([0, 1])

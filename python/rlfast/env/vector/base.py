@@ -13,7 +13,7 @@ from rlfast.env import nested
 from rlfast.env.backends.in_process import InProcess
 from rlfast.env.backends.rows import joined, ordered
 from rlfast.env.backends.workers import Workers
-from rlfast.env.errors import ClosedEnvsError, NothingPendingError, PendingError
+from rlfast.env.errors import ClosedEnvsError, NoEpisodeError, NothingPendingError, PendingError
 from rlfast.env.spaces import ObservationMode, as_gymnasium, common
 from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.actions import checker, lenient
@@ -196,7 +196,7 @@ class BaseVectorEnv(AsyncCalls):
         """
         ids = self._idle(id)
         if self._some_to_reset and len(over := ids[self._to_reset[ids]]):
-            raise RuntimeError(f"environments {over.tolist()} are in no episode: call reset() for them before step()")
+            raise NoEpisodeError(f"environments {over.tolist()} are in no episode: call reset() for them before step()")
         self._backend.send(self._check_actions(actions, ids), ids)
         self._mark_stepping(ids)
 
@@ -435,7 +435,8 @@ class BaseVectorEnv(AsyncCalls):
             )
         if self._pending is not None:
             raise PendingError(
-                f"there is a pending call to `{self._pending}`: take its answer with {self._pending}_wait() first",
+                f"called while waiting for a pending call to `{self._pending}` to complete: "
+                f"take its answer with {self._pending}_wait() first",
                 self._pending,
             )
         if self._abandoned:
