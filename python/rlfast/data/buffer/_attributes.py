@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rlfast.data.batch.batch import Batch
+from rlfast.data.buffer._counters import Counters
 from rlfast.data.buffer._meta import Meta
-from rlfast.data.buffer._rows import Rows
-from rlfast.data.buffer._store import Index
 
 
-class Attributes(Rows):
+class Attributes(Counters):
     """Whole columns by name (``buffer.obs``), and the names that start with an underscore."""
 
     _reserved_keys: ClassVar[tuple[str, ...]] = (
@@ -51,8 +47,9 @@ class Attributes(Rows):
 
     @_meta.setter
     def _meta(self, batch: Batch) -> None:
-        for key, value in list(batch.items()):
-            self._assign_column(key, value)
+        columns = dict(batch.items())
+        for key in sorted(columns, key="done".__ne__):  # what is done follows from the flags that come after it
+            self._assign_column(key, columns[key])
 
     def _assign_column(self, key: str, value: Any) -> None:
         if not self._whole:
@@ -88,31 +85,6 @@ class Attributes(Rows):
     def _sample_avail(self) -> bool:
         return self._core.sample_avail
 
-    @property
-    def _size(self) -> int:
-        return len(self)
-
-    @property
-    def _index(self) -> int:
-        return int(self._core.cursors()[self._ring or 0])
-
-    @property
-    def last_index(self) -> Index:
-        """Newest row of each ring; where there is none, the ring's first."""
-        rings = slice(None) if self._ring is None else slice(self._ring, self._ring + 1)
-        offsets = np.array(self._core.offsets[rings], np.int64)
-        capacities = np.maximum(self._core.capacities[rings], 1)
-        last = offsets + (self._core.cursors()[rings] - 1) % capacities
-        return np.where(self._core.sizes()[rings] > 0, last, offsets) - self._base
-
-    @property
-    def _ep_rew(self) -> float | NDArray[np.float64]:
-        return self._core.running(self._ring or 0)[0]
-
-    @property
-    def _ep_len(self) -> int:
-        return self._core.running(self._ring or 0)[1]
-
-    @property
-    def _ep_idx(self) -> int:
-        return self._core.running(self._ring or 0)[2] - self._base
+    @_sample_avail.setter
+    def _sample_avail(self, value: bool) -> None:
+        self._core.sample_avail = bool(value)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay
+from rlfast.data._leaves import FLAGS
 from rlfast.data.batch.batch import wrap
-from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, flatten, nest, plain, spell
+from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, fit, flatten, nest, plain, spell
 
 _LOADED = frozenset({"obs", "obs_next", "terminated", "truncated"})
 """Columns that the engine keeps in its own form: they change through ``load`` alone."""
@@ -70,16 +72,17 @@ class WholeColumns:
 
         :raises ValueError: not one row for each of the storage.
         """
-        leaves, groups = flatten({key: value})
+        leaves, groups = ({("done",): value}, set[Path]()) if key == "done" else flatten({key: value})
         arrays = {path: as_array(leaf) for path, leaf in leaves.items()}
         for path, array in arrays.items():
             if array.ndim == 0 or len(array) != self.core.total:
                 raise ValueError(
                     f"{spell(path)} needs {self.core.total} rows, one for each of the storage, got {array.shape}"
                 )
-        if key == "done":
-            return  # it follows from terminated and truncated
-        if key not in self.schema.names():
+        if key == "done" or (key,) in FLAGS:
+            if self.schema:  # done follows from the others: there is nothing for it to follow from yet
+                self._assign_flags(key, arrays[(key,)])
+        elif key not in self.schema.names():
             self._add_columns(arrays, groups)
         elif {path for path in self.schema.columns() if path[0] == key} == {
             path for path, array in arrays.items() if self._is_own(path, array)
@@ -87,6 +90,64 @@ class WholeColumns:
             self.assigned.pop(key, None)
         else:
             self.assigned[key] = arrays
+        self._count()
+
+    def _assign_flags(self, key: str, values: NDArray[Any]) -> None:
+        """Stores a column of flags at once: where episodes end, decides which rows belong together."""
+        stored = {path: np.array(self.assigned.get(path[0], {}).get(path, self.core.view(path))) for path in FLAGS}
+        flag = Column(np.dtype(bool), ())
+        given: NDArray[np.bool_] = fit(values, flag, FLAGS[0], self.core.total, self.schema.oddities)
+        flags = stored | {(key,): given}
+        if key == "done":  # an end for no reason that is known is a cut
+            terminated = stored["terminated",] & given
+            flags = {("terminated",): terminated, ("truncated",): given & ~terminated}
+            if np.array_equal(given, stored["terminated",] | stored["truncated",]):
+                flags = stored
+        self.schema.oddities.tell()
+        if all(np.array_equal(flags[path], stored[path]) for path in FLAGS):
+            return
+        self._write(flags)
+        if (self.core.sizes() < self.core.capacities).any():  # rows that are not live may become so
+            self.assigned |= {path[0]: {path: array} for path, array in flags.items()}
+
+    def write_rows(self, rows: NDArray[np.int64], fields: Mapping[str, Any]) -> None:
+        """Writes rows of the storage, live ones or not; as in a ``Batch``, what is not given becomes 0 or None.
+
+        :raises ValueError: a field that has no column, or another number of rows.
+        :raises TypeError: numbers that a column cannot hold.
+        """
+        columns = self.schema.columns()
+        given, _ = flatten({key: value for key, value in fields.items() if key != "done"}, self.objects)
+        unknown = [spell(path) for path in given if path not in columns and path[0] != "obs_next"]
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)}: there is no such column, but {', '.join(map(spell, columns))}")
+        assigned = self._settled()
+        written: Leaves = {}
+        for path, column in columns.items():
+            written[path] = np.array(assigned[path] if path in assigned else self._whole(path))
+            empty = None if column.dtype == object else 0
+            written[path][rows] = (
+                convert(as_array(given[path]), column.dtype, path, self.schema.oddities) if path in given else empty
+            )
+        self.schema.oddities.tell()
+        self._write(written)
+        full = (self.core.sizes() == self.core.capacities).all()
+        kept = {key: {path: written[path] for path in leaves} for key, leaves in self.assigned.items()}
+        self.assigned = {} if full else kept
+        self._count()
+
+    def resize(self, ring: int, size: int, cursor: int) -> None:
+        """Makes the ``size`` rows before ``cursor`` of a ring the live ones, whatever the columns hold there."""
+        arrays, assigned = self._settled(), dict(self.assigned)
+        sizes, cursors = self.core.sizes(), self.core.cursors()
+        sizes[ring], cursors[ring] = size, cursor
+        self.assigned.clear()
+        for path in self.schema.numbers:
+            if path not in arrays:
+                arrays[path] = np.array(self._whole(path))
+        self._write(arrays, (sizes.tolist(), cursors.tolist()))
+        if (sizes < self.core.capacities).any():  # what lies beyond, may be asked for yet
+            self.assigned = assigned
         self._count()
 
     def _add_columns(self, arrays: Leaves, groups: set[Path]) -> None:
@@ -110,6 +171,13 @@ class WholeColumns:
         """Assigned columns become the stored ones, so that new rows can join them."""
         if not self.assigned:
             return
+        arrays = self._settled()
+        self.assigned.clear()
+        self._count()
+        self._write(arrays)
+
+    def _settled(self) -> Leaves:
+        """Assigned columns as the stored ones can hold them."""
         arrays: Leaves = {}
         oddities = self.schema.oddities
         for key, leaves in self.assigned.items():
@@ -123,30 +191,30 @@ class WholeColumns:
                 )
             arrays |= {path: convert(leaf, columns[path].dtype, path, oddities) for path, leaf in leaves.items()}
         oddities.tell()
-        self.assigned.clear()
-        self._count()
-        self._write(arrays)
+        return arrays
 
-    def _write(self, arrays: Leaves) -> None:
-        if any(path[0] in _LOADED and path not in self.objects for path in arrays):
-            self._reload(arrays)
+    def _write(self, arrays: Leaves, live: tuple[list[int], list[int]] | None = None) -> None:
+        if live or any(path[0] in _LOADED and path not in self.objects for path in arrays):
+            self._reload(arrays, live or (self.core.sizes().tolist(), self.core.cursors().tolist()))
         for path, array in arrays.items():
             if path in self.objects:
                 self.objects[path][:] = array
             elif path[0] not in _LOADED:
                 self.core.set_column(path, array)
 
-    def _reload(self, arrays: Leaves) -> None:
+    def _reload(self, arrays: Leaves, live: tuple[list[int], list[int]]) -> None:
         core = self.core
         full = {
             path: plain(arrays[path]) if path in arrays else np.array(core.view(path))
             for path in (*self.schema.numbers, *core.finals)
         }
         running = [core.running(ring) for ring in range(len(core.capacities))]
-        leaves = np.array(core.tree[np.arange(core.total)]) if core.prioritized else None
-        known = core.keeps_next(np.arange(core.total)).tolist() if core.finals else None
-        core.load(nest(full), core.sizes().tolist(), core.cursors().tolist(), known)
+        rows = np.arange(core.total)
+        leaves = np.array(core.tree[rows]) if core.prioritized else None
+        known = core.keeps_next(rows).tolist() if core.finals else None
+        core.load(nest(full), *live, known)
         for ring, statistics in enumerate(running):
             core.set_running(ring, *statistics)
         if leaves is not None:
-            core.tree[np.arange(core.total)] = leaves
+            fresh = np.array(core.tree[rows])
+            core.tree[rows] = np.where((leaves > 0) & (fresh > 0), leaves, fresh)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,3 +49,9 @@ class Config:
         given = {name: part for name, part in parts.items() if part != getattr(Config, name)}
         flags = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
         return {name: getattr(self, name) for name in flags} | given
+
+
+def ignore_unknown(buffer: object, names: Iterable[str]) -> None:
+    """Warns of arguments that a buffer has no use for, such as those of another kind of buffer."""
+    if names := sorted(names):
+        warnings.warn(f"{type(buffer).__name__} ignores the arguments {', '.join(names)}", stacklevel=3)

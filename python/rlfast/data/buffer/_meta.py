@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import KeysView
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from rlfast.data.batch.batch import Batch, parse, wrap
 
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
 class Meta(Batch):
     """The columns of a buffer, each fetched when it is looked at: some must be put together from the engine's form.
 
-    Setting a field sets the buffer's column. Arrays that may be written are the storage itself; ``obs``, ``obs_next``
-    and the flags are read-only.
+    Setting a field sets the buffer's column, and setting rows writes them. Arrays that may be written are the storage
+    itself; ``obs``, ``obs_next`` and the flags are read-only.
     """
 
     __slots__ = ("_buffer",)
@@ -49,9 +51,36 @@ class Meta(Batch):
         return self._column(index) if isinstance(index, str) else super().__getitem__(index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if not isinstance(index, str):
-            raise TypeError("rows of a buffer are written by add, update and set_batch; its _meta takes whole columns")
-        setattr(self, index, value)
+        if isinstance(index, str):
+            setattr(self, index, value)
+        else:
+            self._write_rows(index, value)
+
+    def _write_rows(self, index: Any, value: Any) -> None:
+        value = parse(value)
+        if not isinstance(value, Batch):
+            raise ValueError(f"rows of a buffer are set to a Batch or a dict, got {type(value).__name__}")
+        buffer = self._buffer
+        rows = np.arange(buffer._base, buffer._base + buffer.maxsize)[index]
+        buffer._store.write_rows(rows, dict(value.items()))
+
+    def update(self, batch: Any = None, **kwargs: Any) -> None:
+        """Sets whole columns."""
+        for key, value in Batch(batch, **kwargs).items():
+            setattr(self, key, value)
+
+    def empty_(self, index: Any = None) -> Self:
+        """Sets rows, or all of them, to 0, None for objects."""
+        self._write_rows(slice(None) if index is None else index, {})
+        return self
+
+    def to_torch(self, *_: Any, **__: Any) -> Self:
+        """Not for columns: they are arrays."""
+        raise TypeError("the columns of a buffer are arrays: make tensors of what is sampled")
+
+    def to_torch_(self, *_: Any, **__: Any) -> None:
+        """Not for columns, either."""
+        self.to_torch()
 
     def is_empty(self, recurse: bool = False) -> bool:
         """Whether nothing was ever added."""

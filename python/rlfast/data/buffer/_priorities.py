@@ -68,6 +68,10 @@ class Priorities(Rows):
         self._need_priorities("_beta")
         return self._core.beta
 
+    @_beta.setter
+    def _beta(self, value: float) -> None:
+        self.set_beta(value)
+
     @property
     def _weight_norm(self) -> bool:
         self._need_priorities("_weight_norm")
@@ -82,6 +86,11 @@ class Priorities(Rows):
     def _max_prio(self) -> float:
         self._need_priorities("_max_prio")
         return self._core.max_priority
+
+    @_max_prio.setter
+    def _max_prio(self, value: float) -> None:
+        self._need_priorities("_max_prio")
+        self._core.max_priority = float(value)
 
     @_WhenPrioritized
     def init_weight(self, index: int | Index) -> None:
@@ -110,22 +119,22 @@ class Priorities(Rows):
         Rows that were overwritten since ``index`` was sampled keep the priority of what they hold now.
 
         :param index: rows, best the array that ``sample`` gave.
-        :param new_weight: TD errors :math:`\delta`, an array or tensor with one for each row; of a repeated row the
-            last counts.
+        :param new_weight: TD errors :math:`\delta`, an array or tensor with one for each row, or one for all; of a
+            repeated row the last counts.
         :raises ValueError: NaN or infinity, or another number of values than rows; nothing is changed then.
         """
         detach = getattr(new_weight, "detach", None)  # a torch tensor
         values = np.abs(np.asarray(detach().cpu() if detach else new_weight, np.float64)).reshape(-1)
         if self._whole and type(index) is np.ndarray and index.dtype == np.int64:
             try:
-                self._core.update_priority(index, values)
+                self._core.update_priority(index, values if values.size != 1 else np.resize(values, index.size))
             except IndexError:  # rows from the end, or none at all: looked at one by one below, nothing is changed yet
                 pass
             else:
                 return
         rows = self._rows(index)
         rows = rows if rows.ndim == 1 else rows.reshape(-1)
-        self._core.update_priority(rows, values)
+        self._core.update_priority(rows, values if values.size != 1 else np.resize(values, len(rows)))
 
     @_WhenPrioritized
     def set_beta(self, beta: float) -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from rlfast.utils.checks import check_number
 
 
@@ -28,8 +30,12 @@ class Prioritized:
     weight_norm: bool = True
 
     def __post_init__(self) -> None:
-        check_number("alpha", self.alpha)
-        check_number("beta", self.beta)
+        for name in ("alpha", "beta"):
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray) and value.ndim == 0:
+                object.__setattr__(self, name, value.item())  # the part is frozen
+            check_number(name, getattr(self, name))
+        object.__setattr__(self, "weight_norm", bool(self.weight_norm))
         if not self.alpha > 0.0:
             raise ValueError(
                 f"alpha must be > 0, got {self.alpha}; for uniform sampling take a buffer without priorities"

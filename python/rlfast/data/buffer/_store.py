@@ -214,6 +214,27 @@ class Store(WholeColumns):
             column[:] = leaves[path]
         self._keep_last(np.arange(total), leaves, last, known)
 
+    def install(self, fields: Mapping[str, Any]) -> None:
+        """Replaces all columns; which rows are live stays as it is, and other rows can be made so."""
+        core = self.core
+        running = [core.running(ring) for ring in range(len(core.capacities))]
+        sizes, leaves = core.sizes(), core.tree[np.arange(core.total)] if core.prioritized else None
+        try:
+            self.replace(fields, sizes.tolist(), core.cursors().tolist())
+        except (TypeError, ValueError):
+            if not fields.keys() >= {path[0] for path in self.schema.columns()}:
+                raise
+        else:
+            for ring, statistics in enumerate(running):
+                core.set_running(ring, *statistics)
+            if leaves is not None:
+                core.tree[np.arange(core.total)] = leaves
+            if not (sizes < core.capacities).any():
+                return
+        for key, value in self._kept(fields).items():
+            if key != "done":  # it follows from the flags
+                self.assign(key, value)
+
     def reset(self, ring: int | None, keep_statistics: bool) -> None:
         """Forgets all rows, or those of one ring; assigned columns with them."""
         self.core.reset(ring, keep_statistics)

@@ -123,6 +123,8 @@ class Writing(Rows):
     def set_batch(self, batch: Batch) -> None:
         """Installs a whole storage; which rows are live, and their priorities, stay as they are.
 
+        Columns of another dtype or shape than the stored ones can be read, but not be added to.
+
         :param batch: ``maxsize`` rows of reserved keys.
         :raises AssertionError: another length, or other keys.
         """
@@ -133,14 +135,7 @@ class Writing(Rows):
         )
         if not self._whole:
             raise NotImplementedError("set_batch on the manager: this buffer's rows are part of its storage")
-        core = self._core
-        running = [core.running(ring) for ring in range(len(core.capacities))]
-        leaves = core.tree[np.arange(core.total)] if core.prioritized else None
-        self._store.replace(dict(batch.items()), core.sizes().tolist(), core.cursors().tolist())
-        for ring, statistics in enumerate(running):
-            core.set_running(ring, *statistics)
-        if leaves is not None:
-            core.tree[np.arange(core.total)] = leaves
+        self._store.install(dict(batch.items()))
 
     def reset(self, keep_statistics: bool = False) -> None:
         """Forgets all rows, and their priorities.

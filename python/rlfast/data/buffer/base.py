@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap
-from rlfast.data.buffer._config import Config
+from rlfast.data.buffer._config import Config, ignore_unknown
 from rlfast.data.buffer._episodes import Episodes
 from rlfast.data.buffer._files import Files, draw_seed
 from rlfast.data.buffer._inspection import Inspection
@@ -51,9 +51,10 @@ class ReplayBuffer(Inspection, Writing, Episodes, Files):
     :param unit: what a drawn row grows into: ``Transition()``, ``FrameStack(n)``, ``NStep(n, gamma)`` or
         ``Sequence(length, burn_in)``.
     :param relabel: ``Hindsight(compute_reward_fn, horizon)``, or None.
+    :param kwargs: ignored, with a warning.
     :raises AssertionError: ``stack_num`` below 1.
     :raises ValueError: a negative size.
-    :raises TypeError: an argument that does not exist, or a size that is no whole number.
+    :raises TypeError: a size that is no number.
 
     >>> from rlfast.data import Batch, ReplayBuffer
     >>> buf = ReplayBuffer(size=4, seed=0)
@@ -107,9 +108,8 @@ class ReplayBuffer(Inspection, Writing, Episodes, Files):
         relabel: Hindsight | None = None,
         **kwargs: Any,
     ) -> None:
-        if kwargs:
-            raise TypeError(f"{type(self).__name__} got unexpected arguments: {', '.join(kwargs)}")
-        if (size := count_of("size", size)) < 0:
+        ignore_unknown(self, kwargs)
+        if (size := count_of("size", size, rounded=int)) < 0:
             raise ValueError(f"size must not be negative, got {size}")
         config = Config(stack_num, ignore_obs_next, save_only_last_obs, sample_avail, sampler, unit, relabel).settled()
         self._setup([size], config, draw_seed(seed), storage)
@@ -203,6 +203,7 @@ class ReplayBuffer(Inspection, Writing, Episodes, Files):
         :param stack_num: frames; default the buffer's own.
         :return: ``[..., *row]``, or ``[..., stack_num, *row]`` when ``stack_num`` is above 1.
         :raises KeyError: there is no such field and no default.
+        :raises ValueError: ``stack_num`` below 1.
         """
         store = self._store
         rebuilt = key == "obs_next" and self._config.ignore_obs_next  # from the rows that follow
@@ -210,7 +211,9 @@ class ReplayBuffer(Inspection, Writing, Episodes, Files):
             if default_value is not None:
                 return default_value
             raise KeyError(f"{key}: there is no such field, but {', '.join(store.names()) or 'nothing at all'}")
-        depth = self._stack_num if stack_num is None else stack_num
+        depth = self._stack_num if stack_num is None else count_of("stack_num", stack_num)
+        if depth < 1:
+            raise ValueError(f"stack_num must be at least 1, got {depth}")
         if self._straight(index):
             try:
                 return self._field(index, key, depth)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 from numpy.typing import NDArray
@@ -59,12 +61,33 @@ class HERReplayBuffer(ReplayBuffer):
         """What the rewards of relabelled rows come from."""
         return self._hindsight.compute_reward_fn
 
+    @compute_reward_fn.setter
+    def compute_reward_fn(self, value: RewardFn) -> None:
+        self._change(compute_reward_fn=value)
+
     @property
     def horizon(self) -> int:
         """The longest an episode can be."""
         return self._hindsight.horizon
 
+    @horizon.setter
+    def horizon(self, value: int) -> None:
+        self._change(horizon=value)
+
     @property
     def future_p(self) -> float:
         """The probability that a drawn row is relabelled."""
         return 1 - 1 / self._hindsight.future_k
+
+    @future_p.setter
+    def future_p(self, value: float) -> None:
+        if not 0 <= value <= 1:
+            raise ValueError(f"future_p is a probability, 0 to 1, got {value}")
+        self._change(future_k=inf if value == 1 else 1 / (1 - value))
+
+    def _change(self, **changes: Any) -> None:
+        """Changes the buffer's own part in place, which a manager and its children share."""
+        changed = replace(self._hindsight, **changes)
+        for name in changes:
+            object.__setattr__(self._hindsight, name, getattr(changed, name))
+        self.options = self._options()

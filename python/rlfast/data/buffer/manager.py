@@ -81,7 +81,7 @@ class ReplayBufferManager(ReplayBuffer):
         """Appends one row to each of several buffers.
 
         :param batch: as for :meth:`ReplayBuffer.add`, with a leading axis of ``len(buffer_ids)``.
-        :param buffer_ids: a buffer for each row; default all, in order.
+        :param buffer_ids: a buffer for each row, -1 is the last; default all, in order.
         :return: ``(index, episode_return, episode_length, episode_start)``, one entry for each row.
         :raises IndexError: there is no such buffer.
         :raises TypeError: ids that are no integers, or as :meth:`ReplayBuffer.add`.
@@ -91,9 +91,17 @@ class ReplayBufferManager(ReplayBuffer):
         if store.quick:
             try:
                 return store.core.add(batch.__dict__, rings)
-            except (SchemaMismatch, AttributeError, TypeError):
+            except (SchemaMismatch, AttributeError, TypeError, IndexError):
                 pass
-        return self._add(batch, _ring_numbers(rings), batched=True)
+        return self._add(batch, self._ring_numbers(rings), batched=True)
+
+    def _ring_numbers(self, buffer_ids: NDArray[Any] | list[int]) -> Index:
+        """Ids as the engine wants them; those below 0 count from the end."""
+        ids = np.asarray(buffer_ids)
+        if ids.size and ids.dtype.kind not in "iu":
+            raise TypeError(f"buffer ids are integers, got {ids.dtype}")
+        ids = ids.astype(np.int64)
+        return np.where((ids < 0) & (ids >= -self.buffer_num), ids + self.buffer_num, ids)
 
     def _rings_of(self, buffer_ids: NDArray[Any] | list[int] | None) -> list[int]:
         rings = [int(ring) for ring in (self._all_rings if buffer_ids is None else buffer_ids)]
@@ -108,14 +116,6 @@ class ReplayBufferManager(ReplayBuffer):
     def update(self, buffer: ReplayBuffer) -> Index:
         """A manager cannot be updated: update one of its buffers."""
         raise NotImplementedError
-
-
-def _ring_numbers(buffer_ids: NDArray[Any] | list[int]) -> Index:
-    """Ids as the engine wants them."""
-    ids = np.asarray(buffer_ids)
-    if ids.size and ids.dtype.kind not in "iu":
-        raise TypeError(f"buffer ids are integers, got {ids.dtype}")
-    return ids.astype(np.int64)
 
 
 class PrioritizedReplayBufferManager(PrioritizedReplayBuffer, ReplayBufferManager):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
-from rlfast.data.buffer._config import Config
+from rlfast.data.buffer._config import Config, ignore_unknown
 from rlfast.data.buffer._files import draw_seed
 from rlfast.data.buffer._relabel import Hindsight
 from rlfast.data.buffer._samplers import Prioritized
@@ -26,11 +27,11 @@ def _build(
     **options: Any,
 ) -> None:
     """Sets a manager up over ``buffer_num`` rings of equal size."""
-    total_size, buffer_num = count_of("total_size", total_size), count_of("buffer_num", buffer_num)
+    total_size, buffer_num = count_of("total_size", total_size, rounded=ceil), count_of("buffer_num", buffer_num)
     assert buffer_num > 0, f"buffer_num must be at least 1, got {buffer_num}"
     unknown = options.keys() - Config.__dataclass_fields__.keys()
-    if unknown:
-        raise TypeError(f"{type(manager).__name__} got unexpected arguments: {', '.join(sorted(unknown))}")
+    ignore_unknown(manager, unknown)
+    options = {name: value for name, value in options.items() if name not in unknown}
     capacities = [-(-total_size // buffer_num)] * buffer_num
     children = [object.__new__(child) for _ in capacities]
     manager._setup(capacities, Config(**options).settled(), draw_seed(seed), storage, children)
