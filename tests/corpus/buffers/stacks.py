@@ -18,7 +18,7 @@ print(
         {
             "index": buffer.get(indices, "obs").index.tolist(),
             "deep": buffer.get(indices, "obs").deep[:, :, 0].tolist(),
-            "next": buffer[indices].obs_next.index.tolist(),
+            "next": buffer[indices[~buffer.done]].obs_next.index.tolist(),
             "act": buffer[indices].act.tolist(),
             "avail": sorted(avail.sample_indices(0).tolist()),
             "drawn": sorted({int(i) for i in avail.sample_indices(300)}),

@@ -22,7 +22,7 @@ for name, buffer in {
     buffer.save_hdf5(name + ".hdf5", compression="gzip")
     loaded = type(buffer).load_hdf5(name + ".hdf5")
     index = np.arange(len(loaded))
-    answers[name] = [int(len(loaded)), loaded.obs.tolist(), loaded[index].obs.shape, loaded[index].obs_next[:, -1].tolist(), loaded.info.t.tolist(), loaded.done.tolist(), loaded.next(index).tolist()]
+    answers[name] = [int(len(loaded)), loaded.obs.tolist(), loaded[index].obs.shape, loaded[index[~loaded.done]].obs_next[:, -1].tolist(), loaded.info.t.tolist(), loaded.done.tolist(), loaded.next(index).tolist()]
 vector = VectorReplayBuffer(8, buffer_num=2)
 for t in range(3):
     vector.add(Batch(obs=np.array([t, 10 + t]), act=np.zeros(2), rew=np.ones(2), terminated=np.array([t == 1, False]), truncated=np.zeros(2, bool), obs_next=np.array([t + 1, 11 + t])))

@@ -187,6 +187,10 @@ def test_arguments_of_other_buffers_are_ignored():
         assert VectorReplayBuffer(4, 2, stacknum=4, stack_num=2).stack_num == 2
     with pytest.warns(UserWarning, match="not whole: 4 is taken"):
         assert ReplayBuffer(4.7).maxsize == 4
+    with pytest.warns(UserWarning, match="not whole: 11 is taken"):
+        assert VectorReplayBuffer(10.5, 3).maxsize == 12
+    with pytest.raises(TypeError, match="stack_num must be an integer"):
+        ReplayBuffer(4, stack_num=2.5)
 
 
 def test_priorities_of_odd_types():
@@ -213,12 +217,6 @@ def test_buffer_ids_from_the_end():
     with pytest.raises(IndexError, match="-3"):
         buffer.add(rows, [-3, 0])
     assert len(buffer) == 4
-
-
-def test_indices_that_add_axes():
-    buffer = filled(3)
-    assert buffer[...].obs.tolist() == [0, 1, 2, 0]
-    assert buffer[None].obs.tolist() == [[0, 1, 2, 0]]
 
 
 def test_frames_below_one():
