@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import griffe
@@ -20,9 +22,30 @@ class Rest(griffe.Extension):
             obj.docstring.value = markdown(obj.docstring.value)
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
-        """A class that inherits its constructor has no signature here: what it says of parameters is text."""
+        """Parameters of a class that inherits its constructor become text, since its signature is not on the page.
+
+        Only bases that a user can import by a public name stay.
+        """
+        cls.bases = [base for base in cls.bases if is_public(base if isinstance(base, str) else base.canonical_path)]
         if cls.docstring is not None and "__init__" not in cls.members and not cls.decorators:
             cls.docstring.value = re.sub(r"^:param (\w+):", r"- `\1`:", cls.docstring.value, flags=re.MULTILINE)
+
+
+def is_public(path: str) -> bool:
+    """Whether the reference shows a base class.
+
+    :param path: where the class is defined: ``rlfast.data.buffer.base.ReplayBuffer``.
+    """
+    package, name = ".".join(path.split(".")[:2]), path.rpartition(".")[2]
+    if not package.startswith("rlfast."):
+        return name not in ("ABC", "Generic", "Protocol")
+    return name in exported(package) if package != "rlfast.interop" else not name.startswith("_") and "._" not in path
+
+
+@cache
+def exported(package: str) -> frozenset[str]:
+    """The public names of a package."""
+    return frozenset(getattr(import_module(package), "__all__", ()))
 
 
 def markdown(text: str) -> str:

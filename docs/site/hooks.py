@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-ELSEWHERE = {"bench/README.md": "measuring.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+ELSEWHERE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 PACKAGES = ("data", "env", "functional", "policy", "trainer", "exploration", "utils")
 ADAPTERS = ("tianshou", "sb3", "cleanrl", "torchrl", "d3rlpy")
 
@@ -44,7 +44,10 @@ def reference(package: str) -> str:
         found = getattr(module, name)
         home = getattr(found, "__module__", "")
         if home.startswith("rlfast.") and not home.startswith("rlfast._core"):
-            lines.append(f"::: {home}.{found.__qualname__}\n")
+            other = found.__name__ != name
+            lines.append(
+                f"### `{name}`\n\nAnother name of `{found.__name__}`.\n" if other else f"::: rlfast.{package}.{name}\n"
+            )
         elif home == "rlfast._core":
             lines.append(f"### `{name}`\n\n{found.__doc__}\n")
     return "\n".join(lines)
@@ -58,10 +61,11 @@ def adapters() -> str:
         parts.append(f"## rlfast.interop.{name}\n")
         folder = ROOT / "python/rlfast/interop" / name
         modules = sorted(path.stem for path in folder.glob("*.py")) if folder.is_dir() else [""]
+        modules = [module for module in modules if module == "__init__" or not module.startswith("_")]
         for module in modules:
             path = ".".join(part for part in ("rlfast.interop", name, module) if part and part != "__init__")
-            members = str(module != "__init__").lower()
-            parts.append(f"::: {path}\n    options: {{show_root_heading: false, members: {members}}}\n")
+            members = "" if module != "__init__" else ", members: false"
+            parts.append(f"::: {path}\n    options: {{show_root_heading: false{members}}}\n")
     return "\n".join(parts)
 
 
