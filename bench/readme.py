@@ -1,21 +1,43 @@
-"""Puts recorded runs into the documents: ``python -m bench.readme bench/results/FILE.json ...``.
+"""Puts recorded runs into the documents: ``python -m bench.readme``.
 
-The first goes into the README's table; all of them, with a plot each, into ``docs/benchmarks.md``.
+The newest recording of each topic in ``bench/results`` fills the tables of ``README.md`` and ``docs/benchmarks.md``,
+and its pictures are drawn into ``docs/pictures``. A topic is the name of a recording without its date: ``replay`` of
+``2026-11-22-replay.json``.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from bench.libraries import RLFAST, ROOT
 from bench.plot import draw, ratios
+from bench.plot_summary import TITLES, draw_summary, summary
 from bench.report import quantity
 
-BEGIN = "<!-- bench:table:begin - written by bench/readme.py, not by hand -->"
-END = "<!-- bench:table:end -->"
+Runs = dict[str, tuple[Path, dict[str, Any]]]
+"""The newest recording of each topic, with its path."""
+
+
+def recordings(folder: Path) -> Runs:
+    """The newest recording of each topic, each without the cases that a newer recording of another topic has as well.
+
+    :param folder: with files named ``DATE-TOPIC.json``.
+    """
+    found: Runs = {}
+    for path in sorted(folder.glob("????-??-??-*.json")):
+        topic = path.stem[len("2026-11-22-") :]
+        run = json.loads(path.read_text())
+        if topic not in found or run["date"] > found[topic][1]["date"]:
+            found[topic] = (path, run)
+    newest: dict[str, str] = {}
+    for _, run in found.values():
+        for case in run["cases"]:
+            newest[case["name"]] = max(newest.get(case["name"], ""), run["date"])
+    for _, run in found.values():
+        run["cases"] = [case for case in run["cases"] if newest[case["name"]] == run["date"]]
+    return found
 
 
 def cell(case: dict[str, Any], name: str) -> str:
@@ -27,7 +49,12 @@ def cell(case: dict[str, Any], name: str) -> str:
     text = quantity(median, unit)
     if name == ours or ours not in results:
         return text
-    return f"{text} ({median / results[ours]['median']:.2g}x)"
+    return f"{text} ({times(median / results[ours]['median'])})"
+
+
+def times(ratio: float) -> str:
+    """Two digits: ``0.97x``, ``1.5x``, ``230x``."""
+    return f"{float(f'{ratio:.2g}'):g}x"
 
 
 def table(run: dict[str, Any]) -> list[str]:
@@ -36,7 +63,8 @@ def table(run: dict[str, Any]) -> list[str]:
     own = {case.get("ours", RLFAST) for case in cases}
     names = [name for name in run["versions"] if name not in own | set(run["limits"])]
     names = [name for name in names if any(name in case["results"] for case in cases)]
-    lines = [f"| | rlfast | {' | '.join(names)} | bar |", "|---|---|" + "---|" * (len(names) + 1)]
+    titles = " | ".join(TITLES.get(name, name) for name in names)
+    lines = [f"| | rlfast | {titles} | goal |", "|---|---|" + "---|" * (len(names) + 1)]
     for case in cases:
         others = " | ".join(cell(case, name) for name in names)
         ours = cell(case, case.get("ours", RLFAST))
@@ -44,73 +72,87 @@ def table(run: dict[str, Any]) -> list[str]:
     return lines
 
 
-def introduction(run: dict[str, Any], link: str) -> str:
-    machine = run["machine"]
-    effort = "short rounds, smaller image and wide buffers; " if run["effort"].get("quick") else ""
-    return (
-        f"Medians on {machine['processor']}, {machine['cores']} cores, one thread unless the row says two ({effort}in"
-        f" brackets how many times rlfast's time, or memory, a library takes). [bench/README.md]({link}) says"
-        " how it is measured and what is not the same. The last column holds each row against the bar we set ourselves."
-    )
-
-
-def markdown(run: dict[str, Any]) -> str:
-    """What stands in the README."""
-    return "\n".join([introduction(run, "bench/README.md"), "", *table(run)])
-
-
 def losses(run: dict[str, Any]) -> list[str]:
-    """Where another library takes less, and which bars were missed."""
+    """Where another library takes less, and which goals were missed."""
     limits = set(run["limits"])
     lines = []
     for name, others in ratios(run):
         quicker = {other: ratio for other, ratio in others.items() if ratio < 1.0 and other not in limits}
         if quicker:
-            listed = ", ".join(f"{other} takes {ratio:.2g} of our time" for other, ratio in quicker.items())
+            listed = ", ".join(f"{TITLES.get(o, o)} takes {ratio:.2g} of rlfast's" for o, ratio in quicker.items())
             lines.append(f"- {name}: {listed}.")
     missed = [(case["name"], bar) for case in run["cases"] for bar in case["bars"] if bar.endswith("MISSED")]
-    return [*(lines or ["- No library was quicker than rlfast in any row."]), *(f"- {n}: {bar}." for n, bar in missed)]
+    lines = lines or ["- No library takes less than rlfast in any row."]
+    return [*lines, *(f"- {name}: {bar}." for name, bar in missed)]
 
 
-def page(runs: list[tuple[Path, dict[str, Any]]], plots: Path) -> str:
-    """``docs/benchmarks.md``, whose plots are drawn beside it."""
-    parts = [
-        "# Benchmarks\n",
-        "Written by `python -m bench.readme` from the runs in `bench/results`. `rlfast bench` makes one of your own.\n",
-    ]
-    for path, run in runs:
-        picture = plots / f"benchmarks-{path.stem}.png"
-        draw(run, picture)
-        versions = {name: version for found in run["versions"].values() for name, version in found.items()}
-        listed = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-        measured = f"Revision {run['revision'] or 'unknown'}, {run['date']}, load {run['load']:.2f} at the end"
-        parts += [
-            f"## {path.stem}\n",
-            f"{introduction(run, '../bench/README.md')}\n",
-            f"![Each case a line, each library a dot]({picture.name})\n",
-            "\n".join(table(run)) + "\n",
-            "### Where we lose\n",
-            "\n".join(losses(run)) + "\n",
-            "### What was measured\n",
-            f"{measured}, {run['machine']['system']}; {listed}.\n",
-        ]
-    return "\n".join(parts)
+def measured(path: Path, run: dict[str, Any]) -> str:
+    """Where and when a run was recorded, and with which versions."""
+    versions = {name: version for found in run["versions"].values() for name, version in found.items()}
+    listed = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    effort = " Short rounds (`--quick`), smaller image and wide buffers." if run["effort"].get("quick") else ""
+    return (
+        f"Recording: `bench/results/{path.name}`, {run['date'][:16].replace('T', ' ')} UTC, revision"
+        f" {run['revision'] or 'unknown'}, {run['machine']['processor']}, {run['machine']['cores']} cores, load"
+        f" {run['load']:.2f} at the end.{effort} {run['machine']['system']}; {listed}."
+    )
 
 
-def main(paths: list[Path]) -> None:
-    """Writes both documents.
+def section(path: Path, run: dict[str, Any], picture: Path) -> str:
+    """What ``docs/benchmarks.md`` shows of a recording."""
+    parts = ["\n".join(table(run)), f"![Each case is a line, each library a dot on it](pictures/{picture.name})"]
+    parts += ["**Where rlfast loses, and which goals it misses:**", "\n".join(losses(run)), measured(path, run)]
+    return "\n\n".join(parts)
 
-    :raises ValueError: the README has no markers.
+
+def overview(runs: Runs, results: str) -> str:
+    """The README's table: the rows of :func:`bench.plot_summary.summary`.
+
+    :param results: the folder of the recordings, as a link from the document.
     """
-    runs = [(path, json.loads(path.read_text())) for path in paths]
-    readme = ROOT / "README.md"
-    before, begin, rest = readme.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{readme} has no table to replace: {BEGIN} ... {END} is missing")
-    readme.write_text(f"{before}{BEGIN}\n{markdown(runs[0][1])}\n{END}{after}")
-    (ROOT / "docs" / "benchmarks.md").write_text(page(runs, ROOT / "docs"))
+    rows = summary(runs)
+    names = list(rows[0].peers)
+    titles = " | ".join(TITLES[name] for name in names)
+    lines = [f"| | rlfast | {titles} | recording |", "|---|---|" + "---|" * (len(names) + 1)]
+    for row in rows:
+        others = " | ".join(cell(row.case, name) for name in names)
+        source = f"[{row.recording.stem}]({results}/{row.recording.name})"
+        lines.append(f"| {row.label} | **{cell(row.case, RLFAST)}** | {others} | {source} |")
+    return "\n".join(lines)
+
+
+def fill(text: str, name: str, content: str) -> str:
+    """The document with new content between the markers of that name.
+
+    :raises ValueError: it has no such markers.
+    """
+    begin, end = (f"<!-- bench:{name}:{which} -->" for which in ("begin", "end"))
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"no place for {name}: the document lacks the lines {begin} and {end}")
+    return f"{before}{begin}\n{content}\n{end}{after}"
+
+
+def main() -> None:
+    """Writes the tables of both documents and draws the pictures.
+
+    :raises ValueError: a document has no place for a table, or a row of the overview was never recorded.
+    """
+    runs = recordings(ROOT / "bench" / "results")
+    pictures = ROOT / "docs" / "pictures"
+    pictures.mkdir(exist_ok=True)
+    readme, page = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
+    readme_text = fill(readme.read_text(), "overview", overview(runs, "bench/results"))
+    page_text = fill(page.read_text(), "overview", overview(runs, "../bench/results"))
+    for topic, (path, run) in runs.items():
+        picture = pictures / f"benchmarks-{topic}.png"
+        page_text = fill(page_text, topic, section(path, run, picture))
+        draw(run, picture)
+    draw_summary(summary(runs), pictures / "speed.svg")
+    readme.write_text(readme_text)
+    page.write_text(page_text)
 
 
 if __name__ == "__main__":
-    main([Path(argument) for argument in sys.argv[1:]])
+    main()

@@ -1,11 +1,11 @@
-"""Recorded runs become documents and plots, losses included."""
+"""Recorded runs become documents and pictures, losses included."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from bench import plot, readme
+from bench import plot, plot_summary, readme
 
 RUN = {
     "date": "2026-01-02T03:04:05+00:00",
@@ -36,9 +36,22 @@ RUN = {
 }
 
 
+def place(name):
+    return f"<!-- bench:{name}:begin -->\nold\n<!-- bench:{name}:end -->"
+
+
+def recorded(folder, name, date, cases):
+    (folder / name).write_text(json.dumps(RUN | {"date": date, "cases": cases}))
+
+
+def case(name, median, **others):
+    results = {"rlfast": {"median": median}} | {peer: {"median": value} for peer, value in others.items()}
+    return {"name": name, "unit": "s", "results": results, "bars": []}
+
+
 def test_the_table():
     assert readme.table(RUN) == [
-        "| | rlfast | peer | bar |",
+        "| | rlfast | peer | goal |",
         "|---|---|---|---|",
         "| win | **1 us** | 4 us (4x) |  |",
         "| loss | **2 us** | 1 us (0.5x) | 0.5x, >= 1x peer: MISSED |",
@@ -47,10 +60,15 @@ def test_the_table():
     ]
 
 
+@pytest.mark.parametrize(("ratio", "text"), [(0.968, "0.97x"), (1.5, "1.5x"), (29.6, "30x"), (254.4, "250x")])
+def test_factors_have_two_digits(ratio, text):
+    assert readme.times(ratio) == text
+
+
 def test_losses_are_told():
-    assert readme.losses(RUN) == ["- loss: peer takes 0.5 of our time.", "- loss: 0.5x, >= 1x peer: MISSED."]
+    assert readme.losses(RUN) == ["- loss: peer takes 0.5 of rlfast's.", "- loss: 0.5x, >= 1x peer: MISSED."]
     only_win = RUN | {"cases": RUN["cases"][:1]}
-    assert readme.losses(only_win) == ["- No library was quicker than rlfast in any row."]
+    assert readme.losses(only_win) == ["- No library takes less than rlfast in any row."]
 
 
 def test_ratios():
@@ -58,31 +76,73 @@ def test_ratios():
     assert found == {"win": {"peer": 4.0}, "loss": {"peer": 0.5, "take": 0.05}, "inside": {"peer": 3.0}}
 
 
-def test_the_page_and_its_plot(tmp_path):
-    page = readme.page([(Path("2026-01-02.json"), RUN)], tmp_path)
-    assert (tmp_path / "benchmarks-2026-01-02.png").read_bytes().startswith(b"\x89PNG")
-    assert "![Each case a line, each library a dot](benchmarks-2026-01-02.png)" in page
-    assert "- loss: peer takes 0.5 of our time." in page
-    assert "peer 2.0" in page
-
-
 def test_nothing_to_draw(tmp_path):
     with pytest.raises(ValueError, match="nothing to compare"):
         plot.draw(RUN | {"cases": RUN["cases"][3:]}, tmp_path / "x.png")
 
 
-def test_both_documents_are_written(tmp_path, monkeypatch):
+def test_the_newest_recording_counts(tmp_path):
+    recorded(tmp_path, "2026-01-02-replay.json", "2026-01-02T01", [case("a", 1.0), case("b", 1.0)])
+    recorded(tmp_path, "2026-01-01-replay.json", "2026-01-01T09", [case("a", 9.0)])
+    recorded(tmp_path, "2026-01-02-returns.json", "2026-01-02T05", [case("b", 2.0)])
+    (tmp_path / "guard.json").write_text("{}")
+    runs = readme.recordings(tmp_path)
+    assert {topic: path.name for topic, (path, _) in runs.items()} == {
+        "replay": "2026-01-02-replay.json",
+        "returns": "2026-01-02-returns.json",
+    }
+    found = {
+        topic: [(one["name"], one["results"]["rlfast"]["median"]) for one in run["cases"]]
+        for topic, (_, run) in runs.items()
+    }
+    assert found == {"replay": [("a", 1.0)], "returns": [("b", 2.0)]}
+
+
+def test_the_overview_names_its_recordings():
+    rows = [plot_summary.Row("label", case("a", 1.0, sb3=2.0, tianshou1=0.5), Path("2026-01-02-replay.json"))]
+    assert rows[0].peers == {"tianshou1": 0.5, "sb3": 2.0, "torchrl": None}
+    assert rows[0].best == ("tianshou1", 0.5)
+    known = {name: case(name, 1.0, sb3=2.0) for name in plot_summary.ROWS}
+    runs = {"all": (Path("2026-01-02-all.json"), RUN | {"cases": list(known.values())})}
+    lines = readme.overview(runs, "results").splitlines()
+    assert lines[0] == "| | rlfast | Tianshou 1.0 | Stable-Baselines3 | TorchRL | recording |"
+    assert lines[2].endswith("| **1 s** | - | 2 s (2x) | - | [2026-01-02-all](results/2026-01-02-all.json) |")
+    assert len(lines) == 2 + len(plot_summary.ROWS)
+    absent, *_ = known
+    del known[absent]
+    with pytest.raises(ValueError, match="no recording has the cases"):
+        plot_summary.summary({"all": (Path("x"), RUN | {"cases": list(known.values())})})
+
+
+def test_a_document_needs_a_place():
+    assert readme.fill(f"before\n{place('one')}\nafter", "one", "new").splitlines()[2:4] == [
+        "new",
+        "<!-- bench:one:end -->",
+    ]
+    with pytest.raises(ValueError, match="no place for two"):
+        readme.fill(place("one"), "two", "new")
+
+
+def test_both_documents_and_the_pictures_are_written(tmp_path, monkeypatch):
     monkeypatch.setattr(readme, "ROOT", tmp_path)
+    (tmp_path / "bench" / "results").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
-    (tmp_path / "run.json").write_text(json.dumps(RUN))
-    (tmp_path / "README.md").write_text("no markers")
-    with pytest.raises(ValueError, match="no table"):
-        readme.main([tmp_path / "run.json"])
-    (tmp_path / "README.md").write_text(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter")
-    readme.main([tmp_path / "run.json"])
-    text = (tmp_path / "README.md").read_text()
+    cases = [*RUN["cases"], *(case(name, 1.0, sb3=2.0) for name in plot_summary.ROWS)]
+    recorded(tmp_path / "bench" / "results", "2026-01-02-replay.json", RUN["date"], cases)
+    (tmp_path / "README.md").write_text(f"before\n{place('overview')}\nafter")
+    (tmp_path / "docs" / "benchmarks.md").write_text(f"# Benchmarks\n{place('overview')}\ntext\n{place('replay')}")
+    readme.main()
+    text, page = ((tmp_path / name).read_text() for name in ("README.md", "docs/benchmarks.md"))
     assert text.startswith("before")
     assert text.endswith("after")
-    assert "\nold\n" not in text
-    assert "| win | **1 us** | 4 us (4x) |" in text
-    assert (tmp_path / "docs" / "benchmarks.md").read_text().startswith("# Benchmarks")
+    assert "MISSED" not in text
+    assert "old" not in text + page
+    assert "| win | **1 us** | 4 us (4x) |  |" in page
+    assert "- loss: peer takes 0.5 of rlfast's." in page
+    assert "peer 2.0" in page
+    assert "\ntext\n" in page
+    assert (tmp_path / "docs/pictures/benchmarks-replay.png").read_bytes().startswith(b"\x89PNG")
+    picture = (tmp_path / "docs/pictures/speed.svg").read_bytes()
+    assert b"<svg" in picture
+    readme.main()
+    assert (tmp_path / "docs/pictures/speed.svg").read_bytes() == picture
