@@ -21,7 +21,7 @@ run := $(BIN)/python -m
 rust_example := cp Cargo.lock examples/rust_env/ && cd examples/rust_env && cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help env build dev demo test lint fmt rust-test python-test parity corpus interop learning long mutants bench bench-short bench-quick bench-peers asan valgrind miri loom docs wheel clean
+.PHONY: help env build dev demo test lint fmt rust-test python-test parity corpus interop learning long mutants mutation bench bench-short bench-quick bench-peers asan valgrind miri loom docs wheel clean
 
 help:                   ## this list
 	@grep -E '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -113,6 +113,10 @@ interop: build          ## our buffers inside Tianshou 1.0, 1.2 and 2.0, TorchRL
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python RLFAST_TIANSHOU12_PYTHON=$(peers)/tianshou12/bin/python \
 	RLFAST_TIANSHOU2_PYTHON=$(peers)/tianshou2/bin/python RLFAST_TORCHRL_PYTHON=$(peers)/modern/bin/python \
 	RLFAST_D3RLPY_PYTHON=$(peers)/d3rlpy/bin/python $(run) pytest tests/interop $(PYTEST_ARGS)
+
+mutation: build         ## faults of every kind, put in by mutmut: which do the mirrored tests not see? AREAS=functional ... (hours)
+	$(pip) install -q --group mutation $(PIP_ARGS)
+	$(BIN)/python tests/mutation/run.py $(AREAS)
 
 mutants: build          ## faults put into a copy of the sources, one at a time: which do the tests not see? (long)
 	$(BIN)/python tests/mutants/run.py

@@ -127,3 +127,91 @@ class TestMultiCategorical:
     def test_a_width_that_does_not_fit(self):
         with pytest.raises(ValueError, match=r"the choices \[2, 3\] need 5 logits, got 4"):
             MultiCategorical(torch.zeros(1, 4), [2, 3])
+
+
+# -- every axis, every index, every stream -----------------------------------------------------------------------------
+DEEP = torch.linspace(-2, 2, 2 * 3 * 5).reshape(2, 3, 5)  # two leading axes, so that the last one is not the second
+MAKE = {
+    "normal": lambda: DiagonalNormal(DEEP, DEEP.exp()),
+    "squashed": lambda: SquashedNormal(DEEP, DEEP.exp()),
+    "categorical": lambda: Categorical(DEEP),
+    "choices": lambda: MultiCategorical(DEEP, [2, 3]),
+}
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_any_number_of_leading_axes_is_a_batch(name):
+    dist = MAKE[name]()
+    events = {"normal": (5,), "squashed": (5,), "categorical": (), "choices": (2,)}
+    assert (dist.batch_shape, dist.event_shape) == ((2, 3), events[name])
+    act = dist.sample((4,))
+    assert act.shape == (4, 2, 3, *events[name])
+    one_by_one = [[dist[i, j].log_prob(act[0, i, j]) for j in range(3)] for i in range(2)]
+    assert torch.allclose(dist.log_prob(act[0]), torch.stack([torch.stack(row) for row in one_by_one]))
+    assert dist.log_prob(act[0]).shape == (2, 3)
+    if name != "squashed":
+        entropy = [[dist[i, j].entropy() for j in range(3)] for i in range(2)]
+        assert torch.allclose(dist.entropy(), torch.stack([torch.stack(row) for row in entropy]))
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_an_index_picks_rows(name):
+    dist = MAKE[name]()
+    part = dist[1:]
+    assert (type(part), part.batch_shape) == (type(dist), (1, 3))
+    assert torch.equal(part.mode, dist.mode[1:])
+    act = dist.sample()
+    assert torch.allclose(part.log_prob(act[1:]), dist.log_prob(act)[1:])
+
+
+def test_noise_counts_along_the_last_axis():
+    dist, noise = MAKE["squashed"](), torch.linspace(1, -1, 30).reshape(2, 3, 5)
+    act, log_prob = dist.with_log_prob(noise)
+    assert torch.allclose(act, (DEEP + DEEP.exp() * noise).tanh())
+    density = twin_of(DEEP, DEEP.exp()).log_prob(DEEP + DEEP.exp() * noise)
+    assert torch.allclose(log_prob, density - tanh_log_det(DEEP + DEEP.exp() * noise).sum(-1), atol=1e-4)
+
+
+def twin_of(loc, scale):
+    return reference.Independent(reference.Normal(loc, scale), 1)
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_samples_come_from_the_generator_that_is_given(name, dtype, monkeypatch):
+    monkeypatch.setitem(globals(), "DEEP", DEEP.to(dtype))
+    dist, draws = MAKE[name](), []
+    for seed in (1, 1, 2):
+        state = torch.random.get_rng_state()
+        draws.append(dist.sample((50,), generator=torch.Generator().manual_seed(seed)))
+        assert torch.equal(torch.random.get_rng_state(), state), "the global stream has moved"
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+    assert draws[0].shape[:3] == (50, 2, 3)
+    state = torch.random.get_rng_state()
+    dist.sample((2,))
+    assert not torch.equal(torch.random.get_rng_state(), state), "without one, the global stream is used"
+
+
+def test_what_a_generator_gives_is_scaled_noise():
+    noise = torch.randn(50, 3, 2, generator=torch.Generator().manual_seed(7))
+    drawn = DiagonalNormal(LOC, SCALE).rsample((50,), generator=torch.Generator().manual_seed(7))
+    assert torch.equal(drawn, LOC + SCALE * noise)
+    squashed = SquashedNormal(LOC, SCALE).sample((50,), generator=torch.Generator().manual_seed(7))
+    assert torch.equal(squashed, drawn.tanh())
+    double = DiagonalNormal(LOC.double(), SCALE.double()).sample(generator=torch.Generator().manual_seed(7))
+    exact = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
+    assert torch.equal(double, LOC + SCALE * exact)
+
+
+def test_choices_drawn_from_a_generator_follow_their_probabilities():
+    dist = Categorical(torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64).log())
+    drawn = dist.sample((20_000,), generator=torch.Generator().manual_seed(0))
+    assert np.bincount(drawn.numpy()) / 20_000 == pytest.approx([0.1, 0.2, 0.7], abs=0.015)
+
+
+def test_choices_need_their_logits_and_an_action_each():
+    with pytest.raises(ValueError, match=r"the choices \[2, 2\] need 4 logits, got 5"):
+        MultiCategorical(DEEP, [2, 2])
+    with pytest.raises(ValueError, match="zip"):
+        MultiCategorical(DEEP, [2, 3]).log_prob(torch.zeros(2, 3, 3))

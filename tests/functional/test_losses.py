@@ -149,3 +149,22 @@ def test_temperature_loss_by_hand_and_its_gradient():
     loss.backward()
     assert log_alpha.grad.tolist() == [3.5]
     assert log_prob.grad is None
+
+
+def test_defaults_are_those_of_the_papers():
+    value, old, returns = torch.tensor([1.0]), torch.tensor([0.0]), torch.tensor([3.0])
+    assert value_loss(value, returns, old).item() == pytest.approx((0.2 - 3) ** 2)
+    assert value_loss(-value, -returns, old).item() == pytest.approx((0.2 - 3) ** 2)  # it is clipped from below as well
+
+
+def test_ratios_of_each_dimension_are_of_new_to_old():
+    log_prob, old = torch.tensor([[0.3, 0.1], [0.2, 0.4]]), torch.tensor([[0.1, 0.2], [0.4, 0.1]])
+    advantage = torch.tensor([1.0, 2.0])
+    expected = -(torch.exp(log_prob - old).clamp(0.5, 1.5) * advantage[:, None]).mean()
+    assert clipped_surrogate_loss(log_prob, old, advantage, 0.5).item() == pytest.approx(expected.item())
+
+
+def test_the_second_clip_leaves_good_actions_alone():
+    log_prob, advantage = torch.tensor([0.2]).log(), torch.tensor([0.5])
+    loss = clipped_surrogate_loss(log_prob, torch.zeros(1), advantage, 0.9, dual_clip=3.0)
+    assert loss.item() == pytest.approx(-0.2 * 0.5)

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle import returns as slow
+from rlfast import functional
 from rlfast.functional import discounted_returns, gae, normalize, nstep_returns, vtrace
-from rlfast.functional.returns import VTraceReturns
+from rlfast.functional.returns import VTraceReturns, as_flags
 
 
 def flags(text):
@@ -376,3 +377,75 @@ def test_roll_outs_of_many_millions_are_worked_on_as_copies():
     halves = slice(9), slice(9, None)
     parts = [gae(*(array[:, half] for array in given), gamma=0.9, gae_lambda=0.8) for half in halves]
     assert (whole == np.concatenate(parts, 1)).all()
+
+
+# -- defaults and edges ------------------------------------------------------------------------------------------------
+def test_defaults_are_one_step_and_weights_up_to_one():
+    rewards, values, next_values, log_ratios, terminated, truncated = roll_out(3, 12)
+    ends = (terminated, truncated)
+    expected = nstep_returns(rewards, next_values, *ends, n_step=1, gamma=0.9)
+    assert np.array_equal(nstep_returns(rewards, next_values, *ends, gamma=0.9), expected)
+    both = [vtrace(rewards, values, next_values, log_ratios + 1, *ends, gamma=0.9, **bars) for bars in ({}, BARS)]
+    for mine, spelt_out in zip(*both, strict=True):
+        assert np.array_equal(mine, spelt_out)
+
+
+BARS = {"rho_bar": 1.0, "c_bar": 1.0}
+
+
+def test_two_advantages_have_a_deviation_and_eps_adds_to_it():
+    assert normalize(np.array([1.0, 3.0])).tolist() == pytest.approx([-(0.5**0.5), 0.5**0.5])
+    assert normalize(np.array([1.0, 3.0]), eps=2.0).tolist() == pytest.approx([-1 / (2**0.5 + 2), 1 / (2**0.5 + 2)])
+
+
+def test_flags_may_carry_gradients_and_be_as_they_are():
+    done = np.array([True, False])
+    assert as_flags("done", done) is done
+    assert as_flags("done", torch.tensor([1.0, 0.0], requires_grad=True)).tolist() == [True, False]
+    for kind in "biuf":
+        assert as_flags("done", np.array([1, 0]).astype(np.dtype(f"{kind}{1 if kind == 'b' else 4}"))).dtype == bool
+    with pytest.raises(TypeError, match="done must be flags"):
+        as_flags("done", np.array([1j, 0j]))
+    with pytest.raises(TypeError, match="done must be flags"):
+        as_flags("done", ["X"])
+
+
+def test_the_flag_that_is_wrong_is_named():
+    arrays, good = (np.ones(3), np.ones(3), np.ones(3)), np.zeros(3, bool)
+    for place, name in enumerate(("terminated", "truncated")):
+        ends = [good, good]
+        ends[place] = np.full(3, 7)
+        with pytest.raises(ValueError, match=f"^{name} must be flags, 0 or 1, got 7"):
+            gae(*arrays, *ends, 0.9, 0.9)
+
+
+def test_half_precision_of_any_kind_is_taken():
+    rewards = torch.tensor([1.0, 2.0, 4.0], dtype=torch.bfloat16)
+    done = torch.tensor([False, False, True])
+    assert discounted_returns(rewards, done, gamma=0.5).tolist() == pytest.approx([3.0, 4.0, 4.0])
+
+
+def test_whole_numbers_alone_are_worked_on_in_double_precision():
+    result = discounted_returns(np.array([1, 2, 4]), np.array([0, 0, 1]), gamma=0.5)
+    assert (result.dtype, result.tolist()) == (np.float64, [3.0, 4.0, 4.0])
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2), (1, 4), (2, 2, 1)])
+def test_as_many_values_in_another_order_are_refused(shape):
+    rewards = np.ones((4, 1))
+    values = np.ones(shape)
+    if shape == (4,):
+        gae(rewards, values, values, np.zeros(4, bool), np.zeros(4, bool), 0.9, 0.9)
+        return
+    with pytest.raises(ValueError, match="shape"):
+        gae(rewards, values, values, np.zeros(4, bool), np.zeros(4, bool), 0.9, 0.9)
+
+
+def test_names_are_found_where_they_are_at_home():
+    home = functional.__getattr__("gae")
+    assert home is gae
+    del vars(functional)["gae"]
+    assert functional.gae is home
+    assert vars(functional)["gae"] is home
+    with pytest.raises(AttributeError, match=r"module 'rlfast\.functional' has no attribute 'nothing'"):
+        functional.__getattr__("nothing")

@@ -1,0 +1,1 @@
+"""A mutation run over the package, and the mutants that may live."""
