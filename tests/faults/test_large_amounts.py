@@ -11,7 +11,15 @@ from faults.amounts.sweep import run
 from faults.amounts.values import VALUES
 from faults.engines import add, engine
 from rlfast import _core
-from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, SegmentTree
+from rlfast.data import (
+    Batch,
+    CachedReplayBuffer,
+    PrioritizedReplayBuffer,
+    ReplayBuffer,
+    SegmentTree,
+    VectorReplayBuffer,
+)
+from rlfast.utils.seeding import generator
 
 CALLS = {
     "sample": lambda amount: add(engine(), 9).sample(amount),
@@ -65,6 +73,10 @@ CALLS = {
     "rows by priority": lambda amount: ring(PrioritizedReplayBuffer, alpha=0.6, beta=0.4).sample(amount),
     "rows before": lambda amount: ring().prev(amount),
     "rows": lambda amount: ring()[amount],
+    "a seed": lambda amount: generator(amount),
+    "rows to empty": lambda amount: Batch(a=np.zeros(3)).empty_(amount),
+    "buffer ids": lambda amount: VectorReplayBuffer(10, 2).close_episodes(amount),
+    "ids of caches": lambda amount: CachedReplayBuffer(ReplayBuffer(10), 2, 5).add(Batch(), amount),
     "a stack": lambda amount: ring().get(0, "obs", stack_num=amount),
     "a window": lambda amount: ring().window(np.array([0]), 0, amount),
 }

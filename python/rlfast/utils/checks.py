@@ -8,8 +8,12 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
 
 class ArgumentError(TypeError, ValueError, AssertionError):
@@ -105,6 +109,15 @@ def check_number(name: str, value: Any, *, optional: bool = False) -> None:
         finite = False
     if not finite:
         raise ValueError(f"{name} must be a finite number, got {value!s:.50}")
+
+
+def check_copyable(array: NDArray[Any]) -> None:
+    """Refuse an index that is a view of more elements than memory can hold: to look at each would take hours.
+
+    :raises MemoryError: it is.
+    """
+    if array.size > 1 << 26:
+        np.empty(array.shape, np.int64)
 
 
 def check_function(name: str, value: Any, *, optional: bool = False) -> None:

@@ -1,3 +1,4 @@
+import operator
 import random
 import sys
 from typing import Any
@@ -10,7 +11,7 @@ def generator(seed: int | None = None) -> np.random.Generator:
 
     :param seed: any non-negative integer. With None, a seed is drawn once from NumPy's global generator, so that a
         script which starts with ``np.random.seed(0)`` still repeats itself.
-    :raises ValueError: if ``seed`` is negative.
+    :raises ValueError: if ``seed`` is negative, or a sequence of more than 1,024 numbers.
 
     >>> float(generator(7).random()) == float(generator(7).random())
     True
@@ -18,7 +19,18 @@ def generator(seed: int | None = None) -> np.random.Generator:
     >>> np.random.seed(0); first == generator().random()
     True
     """
-    return np.random.default_rng(int(np.random.randint(2**63 - 1, dtype=np.int64)) if seed is None else seed)
+    if seed is None:
+        seed = int(np.random.randint(2**63 - 1, dtype=np.int64))
+    return np.random.default_rng(_words(seed) if hasattr(seed, "__len__") else seed)
+
+
+def _words(seed: Any) -> list[int]:
+    """A sequence of numbers as a seed. NumPy would read it to its end, and die of a list in itself."""
+    if isinstance(seed, np.ndarray):
+        seed = seed.reshape(-1)
+    if len(seed) > 1024:
+        raise ValueError(f"a seed has at most 1024 numbers, got {len(seed)}")
+    return [operator.index(word) for word in seed]
 
 
 _BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")

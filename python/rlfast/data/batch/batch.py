@@ -19,6 +19,7 @@ from rlfast.data.batch.operations import cat, stack
 from rlfast.data.batch.transforms import Whole
 from rlfast.data.batch.values import is_number, is_numeric, is_tensor
 from rlfast.data.types import TBatch
+from rlfast.utils.checks import check_copyable
 
 
 class Batch(Whole):
@@ -250,6 +251,8 @@ class Batch(Whole):
         )
         """
         fields = self.__dict__
+        if isinstance(index, np.ndarray):
+            check_copyable(index)
         for key, value in fields.items():
             if isinstance(value, Batch):
                 value.empty_(index)

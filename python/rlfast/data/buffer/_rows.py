@@ -11,15 +11,11 @@ from rlfast import _core
 from rlfast._core import carried, carry
 from rlfast.data.buffer._store import Index, Store
 from rlfast.data.buffer._units import Transition
+from rlfast.utils.checks import check_copyable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from rlfast._core import Replay
     from rlfast.data.buffer._config import Config
-
-MANY = 1 << 26
-"""Rows that are looked at without asking whether there is memory for their numbers."""
 
 
 class Rows:
@@ -107,7 +103,8 @@ class Rows:
                 return self._core.chronological(self._only_ring)
             rows: Index = np.sort(self._store.live(self._only_ring))[index]
             return rows
-        rows = as_array(index)
+        rows = index if isinstance(index, np.ndarray) else np.asarray(index)
+        check_copyable(rows)
         if rows.dtype == np.bool_:
             if rows.shape != (self.maxsize,):
                 raise IndexError(f"a mask needs shape ({self.maxsize},), got {rows.shape}")
@@ -126,17 +123,6 @@ class Rows:
     def _outside(self, rows: Index) -> Index:
         """Global rows as they are named from outside."""
         return shift(rows, -self._base)
-
-
-def as_array(index: Any) -> NDArray[Any]:
-    """``index`` as an array.
-
-    :raises MemoryError: it is a view of so many rows that no copy of it can be held; to look at each would take hours.
-    """
-    rows = index if isinstance(index, np.ndarray) else np.asarray(index)
-    if rows.size > MANY:
-        np.empty(rows.shape, np.int64)
-    return rows
 
 
 def shift(rows: Index, by: int) -> Index:

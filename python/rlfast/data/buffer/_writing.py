@@ -13,6 +13,7 @@ from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer._rows import Rows
 from rlfast.data.buffer._store import Added, Index
 from rlfast.data.schema import as_array, flatten, nest
+from rlfast.utils.checks import check_copyable
 
 if TYPE_CHECKING:
     from rlfast.data.buffer.base import ReplayBuffer
@@ -103,8 +104,10 @@ class Writing(Rows):
                 core.set_running(ring, 0.0, 0, core.offsets[ring] + int(core.cursors()[ring]))
 
     def _rings_of(self, buffer_ids: NDArray[Any] | list[int] | None) -> list[int]:
-        if buffer_ids is not None and any(buffer_id != 0 for buffer_id in buffer_ids):
-            raise IndexError(f"this buffer has one ring, of buffer id 0, got {list(buffer_ids)}")
+        ids = np.asarray([] if buffer_ids is None else buffer_ids)
+        check_copyable(ids)
+        if np.any(ids != 0):
+            raise IndexError(f"this buffer has one ring, of buffer id 0, got {ids.tolist()}")
         return [self._ring or 0]
 
     def update(self, buffer: ReplayBuffer) -> Index:

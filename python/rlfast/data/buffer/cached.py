@@ -14,7 +14,7 @@ from rlfast.data.buffer._files import draw_seed
 from rlfast.data.buffer._store import Added, Index
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
-from rlfast.utils.checks import count_of
+from rlfast.utils.checks import check_copyable, count_of
 
 
 class CachedReplayBuffer(ReplayBufferManager):
@@ -75,6 +75,7 @@ class CachedReplayBuffer(ReplayBufferManager):
         :raises IndexError: there is no such cache.
         """
         ids = self._all_rings[:-1] if buffer_ids is None else np.asarray(buffer_ids, np.int64)
+        check_copyable(ids)
         if ids.size and ids.min() < 0:
             raise IndexError(f"cache {ids.min()} is out of range: there are {self.cached_buffer_num}")
         if len(np.unique(ids)) < len(ids):

@@ -17,6 +17,7 @@ from rlfast.data.buffer._store import Added, Index
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.hindsight import HERReplayBuffer
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, spelt_out
+from rlfast.utils.checks import check_copyable
 
 
 class ReplayBufferManager(ReplayBuffer):
@@ -104,6 +105,8 @@ class ReplayBufferManager(ReplayBuffer):
         return np.where((ids < 0) & (ids >= -self.buffer_num), ids + self.buffer_num, ids)
 
     def _rings_of(self, buffer_ids: NDArray[Any] | list[int] | None) -> list[int]:
+        if isinstance(buffer_ids, np.ndarray):
+            check_copyable(buffer_ids)
         rings = [int(ring) for ring in (self._all_rings if buffer_ids is None else buffer_ids)]
         if not all(0 <= ring < self.buffer_num for ring in rings):
             raise IndexError(f"buffer ids {rings} are out of range: there are {self.buffer_num} buffers")
