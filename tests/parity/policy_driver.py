@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 from tianshou.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
-from tianshou.policy import BasePolicy, DQNPolicy, PPOPolicy, SACPolicy
+from tianshou.policy import BasePolicy, DDPGPolicy, DQNPolicy, PPOPolicy, SACPolicy
 from tianshou.utils.net.common import ActorCritic, Net
+from tianshou.utils.net.continuous import Actor as DeterministicActor
 from tianshou.utils.net.continuous import ActorProb, Critic
 from tianshou.utils.net.discrete import Actor
 from tianshou.utils.net.discrete import Critic as StateCritic
@@ -157,8 +158,38 @@ def sac(given, buffer, options):
     return {**{key: np.array(value) for key, value in trace.items()}, **networks}
 
 
+def ddpg(given, buffer, options):
+    actor = set_parameters(DeterministicActor(Net((4,), hidden_sizes=[16]), 2), given, "actor")
+    critic = set_parameters(Critic(Net((4,), 2, hidden_sizes=[16], concat=True)), given, "critic")
+    policy = DDPGPolicy(
+        actor=actor,
+        actor_optim=torch.optim.SGD(actor.parameters(), lr=0.05),
+        critic=critic,
+        critic_optim=torch.optim.SGD(critic.parameters(), lr=0.05),
+        action_space=Box(-1, 1, (2,)),
+        tau=0.1,
+        gamma=options["gamma"],
+        estimation_step=options["n_step"],
+    )
+    policy.train()
+    trace = {"target": [], "losses": [], "error": [], "weight": []}
+    for indices in given["draws"]:
+        batch = buffer[indices]
+        if options["prioritized"]:
+            trace["weight"].append(np.asarray(batch.weight))
+        batch = policy.process_fn(batch, buffer, indices)
+        trace["target"].append(batch.returns.numpy())
+        stats = policy.learn(batch)
+        trace["losses"].append([stats.actor_loss, stats.critic_loss])
+        trace["error"].append(batch.weight.detach().numpy())
+        policy.post_process_fn(batch, buffer, indices)
+    networks = {"actor": actor, "critic": critic, "actor_old": policy.actor_old, "critic_old": policy.critic_old}
+    state = [parameters(prefix, module) for prefix, module in networks.items()]
+    return {key: np.array(value) for part in (trace, *state) for key, value in part.items()}
+
+
 if __name__ == "__main__":
     given = dict(np.load(sys.argv[1]))
     options = json.loads(str(given["options"]))
-    work = {"episodic": episodic, "dqn": dqn, "ppo": ppo, "sac": sac}[options["work"]]
+    work = {"episodic": episodic, "dqn": dqn, "ppo": ppo, "sac": sac, "ddpg": ddpg}[options["work"]]
     np.savez(sys.argv[2], **work(given, fill(given, options), options))

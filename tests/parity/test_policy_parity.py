@@ -13,8 +13,9 @@ from torch.distributions import Categorical, Independent, Normal
 
 from machine import PATIENCE
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
-from rlfast.policy import BasePolicy, DQNPolicy, PPOPolicy, SACPolicy
+from rlfast.policy import BasePolicy, DDPGPolicy, DQNPolicy, PPOPolicy, SACPolicy
 from rlfast.utils.net.common import ActorCritic, Net
+from rlfast.utils.net.continuous import Actor as DeterministicActor
 from rlfast.utils.net.continuous import ActorProb, Critic
 from rlfast.utils.net.discrete import Actor
 from rlfast.utils.net.discrete import Critic as StateCritic
@@ -260,3 +261,43 @@ def test_rounding_of_errors_and_weights(rows, tmp_path):
         policy.post_process_fn(batch, buffer, indices)
         error[indices], their_error[indices] = batch.td_error.numpy(), theirs["error"][step]
     assert 1e-5 < largest < 1e-3  # seen: 1.6e-4, of an error of 1.8e-4 that differs by 1.2e-7
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_ddpg(rows, tmp_path, n_step, prioritized):
+    torch.manual_seed(0)
+    actor = DeterministicActor(Net((4,), hidden_sizes=[16]), 2)
+    critic = Critic(Net((4,), 2, hidden_sizes=[16], concat=True))
+    networks = parameters("actor", actor) | parameters("critic", critic)
+    rows["act"] = np.random.default_rng(3).uniform(-1, 1, (STEPS, RINGS, 2)).astype(np.float32)
+    draws = np.random.default_rng(2).integers(SIZE, size=(20, 32))
+    options = {"work": "ddpg", "gamma": 0.9, "n_step": n_step, "prioritized": prioritized}
+    theirs = tianshou(tmp_path, rows | networks | {"draws": draws}, options)
+
+    kind, given = (
+        (PrioritizedVectorReplayBuffer, {"alpha": 0.6, "beta": 0.4}) if prioritized else (VectorReplayBuffer, {})
+    )
+    buffer = fill(kind(SIZE, RINGS, **given), rows)
+    policy = DDPGPolicy(
+        actor=actor,
+        actor_optim=torch.optim.SGD(actor.parameters(), lr=0.05),
+        critic=critic,
+        critic_optim=torch.optim.SGD(critic.parameters(), lr=0.05),
+        action_space=Box(-1, 1, (2,)),
+        tau=0.1,
+        gamma=options["gamma"],
+        estimation_step=n_step,
+    )
+    for step, indices in enumerate(draws):
+        batch = buffer[indices]
+        if prioritized:
+            assert np.asarray(batch.weight) == pytest.approx(theirs["weight"][step], rel=1e-6)
+        batch = policy.process_fn(batch, buffer, indices)
+        assert batch.returns.numpy() == pytest.approx(theirs["target"][step], abs=1e-5)
+        stats = policy.learn(batch)
+        assert [stats.actor_loss, stats.critic_loss] == pytest.approx(theirs["losses"][step].tolist(), abs=1e-5)
+        assert batch.weight.numpy() == pytest.approx(theirs["error"][step], abs=1e-5)
+        batch.td_error = theirs["error"][step]  # test_rounding_of_errors_and_weights says why
+        policy.post_process_fn(batch, buffer, indices)
+    assert_equal_networks(theirs, actor=actor, critic=critic, actor_old=policy.actor_old, critic_old=policy.critic_old)

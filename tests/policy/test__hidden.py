@@ -207,7 +207,7 @@ def test_ppo_sees_while_learning_what_it_saw_while_acting():
     fresh, indices = buffer.sample(0)
     again = policy.process_fn(fresh, buffer, indices)
     first = policy._gradient_step(*next(policy._minibatches(again, None)))
-    assert first[1].item() == pytest.approx(0.0, abs=1e-6)
+    assert first["clip_loss"].item() == pytest.approx(0.0, abs=1e-6)
 
 
 def test_sac_sees_while_learning_what_it_saw_while_acting(monkeypatch):
@@ -226,7 +226,7 @@ def test_sac_sees_while_learning_what_it_saw_while_acting(monkeypatch):
     batch, indices = buffer.sample(0)
     before, after = replayed(policy.actor, buffer)
     states = []
-    monkeypatch.setattr(policy, "_next_value", lambda obs, _, state: states.append(state) or torch.zeros(len(obs)))
+    monkeypatch.setattr(policy, "next_value", lambda obs, state, _: states.append(state) or torch.zeros(len(obs)))
     batch = policy.process_fn(batch, buffer, indices)
     assert_states(batch.state, [before[i] for i in indices])
     assert_states(states[0], [after[i] for i in indices])

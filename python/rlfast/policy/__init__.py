@@ -5,6 +5,7 @@ from rlfast.utils.extras import needed_by
 with needed_by("rlfast.policy"):
     from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
     from rlfast.policy.modelbased.icm import ICMPolicy
+    from rlfast.policy.modelfree.ddpg import DDPGPolicy
     from rlfast.policy.modelfree.dqn import DQNPolicy
     from rlfast.policy.modelfree.ppo import PPOPolicy
     from rlfast.policy.modelfree.sac import SACPolicy
@@ -16,6 +17,7 @@ __all__ = [
     "Alpha",
     "AutoAlpha",
     "BasePolicy",
+    "DDPGPolicy",
     "DQNPolicy",
     "FixedAlpha",
     "ICMPolicy",

@@ -251,7 +251,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
 
         :raises ValueError: one is replaced, or there are hooks.
         """
-        names = [name for name in self._stock if not name.startswith("map_action")]
+        names = sorted(name for name in self._stock if not name.startswith("map_action"))
         if self._asks_itself(*names):
             raise ValueError(
                 f"compile=True makes one graph of the algorithm's own methods, and {type(self).__name__} has replaced "

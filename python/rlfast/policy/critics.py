@@ -11,10 +11,11 @@ from torch import nn
 
 from rlfast.data import to_torch_as
 from rlfast.functional.losses import squared_loss
+from rlfast.policy._checks import check_networks
 from rlfast.policy._replaced import Replaceable, stock
 from rlfast.policy.lagged import LaggedNetworks
 from rlfast.policy.replay_learner import Sample
-from rlfast.utils.optim import descend
+from rlfast.utils.optim import OptimizerFactory, clone_optimizer, descend, make_optimizer
 
 
 @stock("_mse_optimizer")
@@ -29,6 +30,36 @@ class Critics(Replaceable, LaggedNetworks):
     """Of the networks that have a target network."""
     tau: float
     """Share of the way that target networks go in each step."""
+
+    def add_critics(
+        self,
+        critic: nn.Module,
+        critic_optim: torch.optim.Optimizer | OptimizerFactory | None,
+        critic2: nn.Module | None = None,
+        critic2_optim: torch.optim.Optimizer | OptimizerFactory | None = None,
+    ) -> None:
+        """Take the critics over, one or, as :attr:`critic_names` says, two, and make their optimizers and target
+        networks.
+
+        :param critic2: None for one like the first, with parameters of its own.
+        :param critic2_optim: None for one like that of the first.
+        :raises ValueError: for an optimizer of a ``critic2`` that is not given.
+        """
+        check_networks(critic=critic, critic2=critic if critic2 is None else critic2)
+        if critic2 is None and isinstance(critic2_optim, torch.optim.Optimizer):
+            raise ValueError(
+                "critic2_optim holds no parameters of the critic2 that is made here: give both, or neither"
+            )
+        self.critic = critic
+        if "critic2" in self.critic_names:
+            self.critic2 = another(critic) if critic2 is None else critic2
+        self.critic_optim = make_optimizer(critic_optim, critic.parameters())
+        self.critic_old = self.lagged_copy(critic)
+        if "critic2" in self.critic_names:
+            if critic2_optim is None and self.critic_optim is not None:
+                critic2_optim = clone_optimizer(self.critic_optim, self.critic2.parameters())
+            self.critic2_optim = make_optimizer(critic2_optim, self.critic2.parameters())
+            self.critic2_old = self.lagged_copy(self.critic2)
 
     @property
     def critics(self) -> list[nn.Module]:

@@ -255,7 +255,7 @@ def by_hand(**options):
 class TestLearn:
     def test_losses_and_step_by_hand(self):
         policy, rows = by_hand()
-        loss, clip_loss, vf_loss, ent_loss = policy._gradient_step(**rows)
+        loss, clip_loss, vf_loss, ent_loss = policy._gradient_step(*rows.values()).values()
         assert clip_loss.item() == pytest.approx(-(3.0 + 1.2) / 2)
         assert vf_loss.item() == pytest.approx((1.0 + 4.0) / 2)
         assert ent_loss.item() == pytest.approx(np.log(2))
@@ -266,7 +266,7 @@ class TestLearn:
 
     def test_value_clip(self):
         policy, rows = by_hand(value_clip=True)
-        vf_loss = policy._gradient_step(**rows)[2]
+        vf_loss = policy._gradient_step(*rows.values())["vf_loss"]
         assert vf_loss.item() == pytest.approx((1.0 + (4.0 - 1.7) ** 2) / 2)  # the clipped error is the larger one
         assert policy.critic.values.flatten().tolist() == pytest.approx([1.5, 2.0])
 
@@ -275,25 +275,25 @@ class TestLearn:
         policy, rows = by_hand(dual_clip=dual_clip)
         rows["logp_old_B"] = torch.log(torch.tensor([0.5, 0.125]))  # ratios 1 and 4
         rows["adv_B"] = torch.tensor([1.0, -3.0])
-        assert policy._gradient_step(**rows)[1].item() == pytest.approx(-(1.0 + objective) / 2)
+        assert policy._gradient_step(*rows.values())["clip_loss"].item() == pytest.approx(-(1.0 + objective) / 2)
 
     def test_normalized_advantages(self):
         policy, rows = by_hand(advantage_normalization=True)
-        clip_loss = policy._gradient_step(**rows)[1]
+        clip_loss = policy._gradient_step(*rows.values())["clip_loss"]
         unit = 1 / np.sqrt(2)
         assert clip_loss.item() == pytest.approx(-(unit - 2 * unit) / 2)
 
     @pytest.mark.pitfall("A9")
     def test_one_row_has_no_deviation(self):
         policy, rows = by_hand(advantage_normalization=True)
-        losses = policy._gradient_step(**{name: None if value is None else value[:1] for name, value in rows.items()})
-        assert losses[1].item() == 0.0
+        losses = policy._gradient_step(*(None if value is None else value[:1] for value in rows.values()))
+        assert losses["clip_loss"].item() == 0.0
         assert torch.isfinite(weights(policy)).all()
 
     def test_the_gradient_norm_is_that_of_both_networks(self):
         policy, rows = by_hand(max_grad_norm=0.5)
         before = weights(policy)
-        policy._gradient_step(**rows)
+        policy._gradient_step(*rows.values())
         assert (weights(policy) - before).norm().item() == pytest.approx(0.5, rel=1e-4)
 
     @pytest.mark.parametrize(
@@ -459,7 +459,7 @@ def test_a_network_under_both_heads_is_asked_once_in_a_gradient_step(monkeypatch
     calls = []
     together = learned()
     assert len(calls) == 3 * 4
-    monkeypatch.setattr("rlfast.policy.modelfree.ppo.shared_features", nullcontext)
+    monkeypatch.setattr("rlfast.policy.rollout_learner.shared_features", nullcontext)
     calls.clear()
     apart = learned()
     assert len(calls) == 2 * 3 * 4

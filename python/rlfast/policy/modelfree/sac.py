@@ -1,28 +1,19 @@
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 import gymnasium as gym
 import torch
 from gymnasium.spaces import Box
 from torch import nn
 
-from rlfast.data.batch.batch import wrap
 from rlfast.exploration import BaseNoise
-from rlfast.functional.distributions import SquashedNormal
 from rlfast.functional.losses import soft_value
-from rlfast.policy._checks import check_networks
-from rlfast.policy._replaced import stock
-from rlfast.policy.actor_critic_learner import ActorCriticLearner
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.critics import another
 from rlfast.policy.replay_learner import Losses, Sample
+from rlfast.policy.squashed_actor import SquashedActor
 from rlfast.policy.temperature import Alpha, Temperature
-from rlfast.utils.optim import OptimizerFactory, clone_optimizer, descend, make_optimizer
+from rlfast.utils.optim import OptimizerFactory, descend
 from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
-
-if TYPE_CHECKING:
-    from rlfast.data.types import DistLogProbBatchProtocol, ObsBatchProtocol
 
 
 @dataclass(kw_only=True)
@@ -40,8 +31,7 @@ class SACTrainingStats(TrainingStats):
 TSACTrainingStats = TypeVar("TSACTrainingStats", bound=SACTrainingStats)
 
 
-@stock("__call__", "forward")
-class SACPolicy(Temperature, ActorCriticLearner):
+class SACPolicy(Temperature, SquashedActor):
     r"""Soft actor-critic (Haarnoja et al., arXiv:1812.05905) with a squashed normal policy.
 
     .. math::
@@ -119,11 +109,6 @@ class SACPolicy(Temperature, ActorCriticLearner):
         lr_scheduler: TLearningRateScheduler | None = None,
         compile: bool = False,
     ) -> None:
-        check_networks(critic=critic, critic2=critic if critic2 is None else critic2)
-        if critic2 is None and isinstance(critic2_optim, torch.optim.Optimizer):
-            raise ValueError(
-                "critic2_optim holds no parameters of the critic2 that is made here: give both, or neither"
-            )
         super().__init__(
             actor=actor,
             actor_optim=actor_optim,
@@ -137,57 +122,20 @@ class SACPolicy(Temperature, ActorCriticLearner):
             observation_space=observation_space,
             lr_scheduler=lr_scheduler,
         )
-        self.critic, self.critic2 = critic, another(critic) if critic2 is None else critic2
-        self.critic_optim = make_optimizer(critic_optim, critic.parameters())
-        if critic2_optim is None and self.critic_optim is not None:
-            critic2_optim = clone_optimizer(self.critic_optim, self.critic2.parameters())
-        self.critic2_optim = make_optimizer(critic2_optim, self.critic2.parameters())
-        self.critic_old, self.critic2_old = self.lagged_copy(critic), self.lagged_copy(self.critic2)
+        self.add_critics(critic, critic_optim, critic2, critic2_optim)
         self.set_temperature(alpha)
         self.deterministic_eval = deterministic_eval
         self.compile_update(compile, actor, critic, self.critic2)
 
-    def forward(
-        self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "DistLogProbBatchProtocol":
-        """Choose actions: at random, or the mean in evaluation mode with ``deterministic_eval``.
-
-        :param batch: has ``obs`` and ``info``.
-        :param state: hidden state of the actor.
-        :return: ``act``, ``[B, *shape]`` in [-1, 1]; ``log_prob``, ``[B, 1]``; ``dist``, the squashed normal
-            distribution; ``logits``, means and deviations, ``[2, B, size]``; ``state``, the next hidden state.
-        """
-        logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
-        mean, dist = logits[0], SquashedNormal(*logits)
-        zero = self.deterministic_eval and not self.training
-        noise = torch.zeros_like(mean) if zero else self.draw_normal(tuple(mean.shape), mean.dtype, mean.device)
-        act, log_prob_B = dist.with_log_prob(noise)
-        fields = {"logits": torch.stack(logits), "act": act.reshape(len(act), *self._act_shape), "state": hidden}
-        return cast("DistLogProbBatchProtocol", wrap({**fields, "dist": dist, "log_prob": log_prob_B[:, None]}))
-
-    def draw_next(self, rows: int) -> tuple[torch.Tensor]:
-        """Draw the noise of the actions that targets are made of."""
-        return (self._draw(rows),)
-
-    def draw_step(self, rows: int) -> tuple[torch.Tensor]:
-        """Draw the noise of the actions that the actor is rated by."""
-        return (self._draw(rows),)
-
-    def _draw(self, rows: int) -> torch.Tensor:
-        return self.draw_normal((rows, math.prod(self._act_shape)), self._dtype, self._device)
-
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Rate the observation after the last reward, ``[B]``."""
-        act, log_prob_B = self._act(obs_next, state, None, *draws)
+        act, log_prob_B = self.random_actions(obs_next, state, None, *draws)
         return self._soft_value(obs_next, act, log_prob_B, old=True)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for each critic, one for the actor, one for the temperature, and one of the target critics."""
         (critic1_loss, critic2_loss), error_B = self.regress(sample)
-        act, log_prob_B = self._act(sample.obs, sample.state, sample.batch, *sample.draws)
+        act, log_prob_B = self.random_actions(sample.obs, sample.state, sample.batch, *sample.draws)
         actor_loss = -self._soft_value(sample.obs, act, log_prob_B).mean()
         descend(actor_loss, self.actor_optim)
         alpha_loss = self.temperature.learn(log_prob_B)
@@ -199,12 +147,3 @@ class SACPolicy(Temperature, ActorCriticLearner):
     def _soft_value(self, obs: Any, act: torch.Tensor, log_prob_B: torch.Tensor, *, old: bool = False) -> torch.Tensor:
         q1_B, q2_B = self.rate(obs, act, old=old)
         return soft_value(q1_B, q2_B, log_prob_B, self.temperature.value)
-
-    def _act(self, obs: Any, state: Any, batch: Any, *draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Give random actions, in evaluation mode as well, and their log-probabilities."""
-        if self.is_heard():
-            result = self.through_forward(obs, state, batch)
-            return result.act, result.log_prob.flatten()
-        logits, _ = self.actor(obs, state=state, info={})
-        act, log_prob_B = SquashedNormal(*logits).with_log_prob(*draws)
-        return act.reshape(len(act), *self._act_shape), log_prob_B

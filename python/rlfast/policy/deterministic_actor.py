@@ -1,0 +1,68 @@
+"""Actions that an actor gives as they are."""
+
+import warnings
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import torch
+from torch import nn
+
+from rlfast.data.batch.batch import wrap
+from rlfast.policy._replaced import stock
+from rlfast.policy.actor_critic_learner import ActorCriticLearner
+
+if TYPE_CHECKING:
+    from rlfast.data.types import ActStateBatchProtocol, ObsBatchProtocol
+
+
+@stock("__call__", "forward")
+class DeterministicActor(ActorCriticLearner):
+    """A learner whose actor gives one action for each observation, and has a target network, ``actor_old``.
+
+    :param actor: called as ``actor(obs, state=..., info=...)``; gives actions ``[B, size]`` and the next hidden state.
+    :param action_scaling: whether actions are stretched from [-1, 1] to the bounds of the Box.
+    :param options: of :class:`ActorCriticLearner`.
+    """
+
+    def __init__(self, *, actor: nn.Module, action_scaling: bool, **options: Any) -> None:
+        super().__init__(actor=actor, action_scaling=action_scaling, **options)
+        bound = getattr(actor, "max_action", 1.0)
+        if action_scaling and abs(bound - 1.0) > 1e-5:
+            warnings.warn(
+                f"actions are stretched twice: by the actor, to max_action={bound}, and by action_scaling; give the "
+                "actor max_action=1, or set action_scaling to False and action_bound_method to None",
+                stacklevel=6,
+            )
+        self.actor_old = self.lagged_copy(actor)
+
+    def forward(
+        self,
+        batch: "ObsBatchProtocol",
+        state: Any = None,
+        model: Literal["actor", "actor_old"] = "actor",
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> "ActStateBatchProtocol":
+        """Choose the actions that the actor deems best.
+
+        :param batch: has ``obs`` and ``info``.
+        :param state: hidden state of the actor.
+        :param model: which actor to ask, the trained one or its target.
+        :return: ``act``, ``[B, *shape]``; ``state``, the next hidden state.
+        """
+        act, hidden = getattr(self, model)(batch.obs, state=state, info=batch.info)
+        return cast("ActStateBatchProtocol", wrap({"act": act.reshape(len(act), *self._act_shape), "state": hidden}))
+
+    def best_actions(
+        self, obs: Any, state: Any = None, batch: Any = None, model: Literal["actor", "actor_old"] = "actor"
+    ) -> torch.Tensor:
+        """Give the actions that an actor deems best, through :meth:`forward` if need be.
+
+        :param obs: observations.
+        :param state: hidden state of the actor.
+        :param batch: the sample that the observations belong to, if any.
+        :param model: which actor to ask.
+        """
+        if self.is_heard():
+            options = {} if model == "actor" else {"model": model}
+            return cast("torch.Tensor", self.through_forward(obs, state, batch, **options).act)
+        act, _ = getattr(self, model)(obs, state=state, info={})
+        return cast("torch.Tensor", act.reshape(len(act), *self._act_shape))

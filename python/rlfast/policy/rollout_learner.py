@@ -1,0 +1,298 @@
+"""The template of algorithms that learn from what they have just done."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlfast.data import to_torch
+from rlfast.data.batch.batch import wrap
+from rlfast.data.stats import SequenceSummaryStats
+from rlfast.policy._checks import check_networks, check_output
+from rlfast.policy._dist_fn import draw, takes_a_tuple
+from rlfast.policy._hidden import add_stored_state
+from rlfast.policy._replaced import stock
+from rlfast.policy.base import BasePolicy, Index, TrainingStats
+from rlfast.utils import RunningMeanStd
+from rlfast.utils.checks import check_function
+from rlfast.utils.net._shared import shared_features
+from rlfast.utils.net.common import ActorCritic, device_of, dtype_of
+from rlfast.utils.optim import OptimizerFactory, make_optimizer
+
+if TYPE_CHECKING:
+    from rlfast.data import ReplayBuffer
+    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
+
+TDistFn = Callable[..., torch.distributions.Distribution]
+
+
+@stock("__call__", "forward")
+class RolloutLearner(BasePolicy):
+    """Acts by a distribution, and learns from whole roll-outs; an algorithm says what a gradient step is.
+
+    Here are acting, values, returns and advantages, minibatches, transfers to the device, gradient steps as graphs,
+    learning through a ``forward`` that is replaced or listened to, and the one time that losses are read back.
+
+    An algorithm has :meth:`gradient_step`; ``stats_class``, each of whose fields is a summary of a loss; and, if they
+    differ, the ``columns`` that its gradient steps learn from.
+
+    :param actor: called as ``actor(obs, state=..., info=...)``; gives the arguments of ``dist_fn`` and the next hidden
+        state.
+    :param critic: called as ``critic(obs)``; gives values ``[B, 1]``.
+    :param optim: optimizes both: an optimizer, a factory, or None for a policy that only acts.
+    :param dist_fn: makes the distribution over actions.
+    :param gamma: discount, in [0, 1].
+    :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages.
+    :param max_batchsize: most rows that the networks are asked about at once while a roll-out is prepared.
+    :param reward_normalization: whether returns are divided by their running standard deviation.
+    :param deterministic_eval: whether the policy takes the mode in evaluation mode.
+    :param options: of :class:`BasePolicy`.
+    """
+
+    counts_from_zero = True
+    stats_class: ClassVar[type[TrainingStats]]
+    columns: ClassVar[tuple[str, ...]] = ("act", "logp_old", "adv", "returns", "v_s")
+    """What :meth:`gradient_step` takes of each row besides its observation. Log-probabilities of the policy that acted
+    are computed if they are among it."""
+    recompute_adv: bool = False
+    """Whether advantages are estimated anew before each pass."""
+
+    def __init__(
+        self,
+        *,
+        actor: nn.Module,
+        critic: nn.Module,
+        optim: torch.optim.Optimizer | OptimizerFactory | None,
+        dist_fn: TDistFn,
+        action_space: Any,
+        gamma: float,
+        gae_lambda: float,
+        max_batchsize: int,
+        reward_normalization: bool,
+        deterministic_eval: bool,
+        **options: Any,
+    ) -> None:
+        check_networks(actor=actor, critic=critic)
+        check_function("dist_fn", dist_fn)
+        check_output(actor, action_space, stacklevel=7)
+        super().__init__(action_space=action_space, **options)
+        self.actor, self.critic = actor, critic
+        self.optim = make_optimizer(optim, ActorCritic(actor, critic).parameters())
+        self.dist_fn = dist_fn
+        self._dist_call = (dist_fn, takes_a_tuple(dist_fn))
+        self.gamma, self.gae_lambda = gamma, gae_lambda
+        self.max_batchsize = max_batchsize
+        self.rew_norm = reward_normalization
+        self.deterministic_eval = deterministic_eval
+        self.ret_rms = RunningMeanStd()
+        self._eps = 1e-8  # added to a variance that is divided by
+        self._compiled: Any = None
+        self._buffer: ReplayBuffer | None = None  # of a roll-out whose advantages are recomputed
+        self._indices: Index | None = None
+
+    # -- what an algorithm says ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def gradient_step(
+        self, dist: torch.distributions.Distribution, obs: Any, *columns: torch.Tensor
+    ) -> Mapping[str, torch.Tensor]:
+        """Do one gradient step, in a graph as well as line by line.
+
+        :param dist: the distribution over actions at the B observations.
+        :param obs: the observations, for the critic.
+        :param columns: the rows of :attr:`columns`.
+        :return: the losses before the step: scalars without gradient, by the names of the statistics' fields.
+        """
+
+    def compile_update(self, compile: bool, *networks: nn.Module) -> None:
+        """Make one graph of a gradient step, if asked to: the last line of a constructor.
+
+        :raises ValueError: see :meth:`BasePolicy.compiled`.
+        """
+        self._compiled = self.compiled(self._gradient_step, *networks) if compile else None
+
+    # -- acting --------------------------------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        batch: "ObsBatchProtocol",
+        state: Any = None,
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> "DistBatchProtocol":
+        """Choose actions: at random, or the mode in evaluation mode with ``deterministic_eval``.
+
+        :param batch: has ``obs`` and ``info``.
+        :param state: hidden state of the actor.
+        :return: ``act``, ``[B, ...]``; ``dist``, their distribution; ``logits``, what the actor gave, several tensors
+            of one shape stacked; ``state``, the next hidden state.
+        """
+        logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
+        dist = self._dist(logits)
+        act = dist.mode if self.deterministic_eval and not self.training else draw(dist, self._torch_rng)
+        if isinstance(logits, tuple) and len({part.shape for part in logits}) == 1:
+            logits = torch.stack(logits)
+        return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
+
+    def _dist(self, logits: Any) -> torch.distributions.Distribution:
+        if not isinstance(logits, tuple):
+            return self.dist_fn(logits)
+        if self._dist_call[0] is not self.dist_fn:
+            self._dist_call = (self.dist_fn, takes_a_tuple(self.dist_fn))
+        return self.dist_fn(logits) if len(logits) > 1 and self._dist_call[1] else self.dist_fn(*logits)
+
+    @property
+    def _actor_critic(self) -> ActorCritic:
+        return ActorCritic(self.actor, self.critic)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the roll-out out of copies: it is the whole buffer."""
+        return {**vars(self), "_buffer": None, "_indices": None}
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+        """Make tensors of a roll-out, and add what the passes over it compare with.
+
+        :param batch: rows in order of time, as ``sample(0)`` gives them.
+        :return: with ``v_s``, ``returns``, ``adv`` and ``logp_old``, each ``[B]``.
+        """
+        rollout = cast("Any", batch)
+        if self._takes_tensors:
+            rollout.obs = to_torch(batch.obs, device=self._device)
+            rollout.obs_next = to_torch(batch.obs_next, device=self._device)
+        rollout.act = to_torch(batch.act, device=self._device)
+        add_stored_state(rollout, buffer, indices)
+        if self.recompute_adv:
+            self._buffer, self._indices = buffer, indices
+        rollout = self._compute_returns(rollout, buffer, indices)
+        if "logp_old" in self.columns:
+            with torch.no_grad():
+                rollout.logp_old = self._log_probs(rollout, len(indices))
+        return rollout
+
+    def _log_probs(self, rollout: Any, size: int) -> torch.Tensor:
+        if self._asks_itself():
+            dist = cast("Any", self(rollout, rollout.get("state"))).dist
+            return cast("torch.Tensor", dist.log_prob(rollout.act))
+        obs, state, act = rollout.obs, rollout.get("state"), rollout.act
+        dists = ((part, self._dist_at(obs[part], _rows(state, part))) for part in self._parts(size))
+        return torch.cat([dist.log_prob(act[part]) for part, dist in dists])
+
+    def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
+        """Learn from one roll-out; see :meth:`BasePolicy.update`."""
+        try:
+            return super().update(sample_size, buffer, **kwargs)
+        finally:
+            self._buffer = self._indices = None
+
+    def learn(
+        self,
+        batch: "RolloutBatchProtocol",
+        batch_size: int | None,
+        repeat: int,
+        *args: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+        **kwargs: Any,  # noqa: ARG002
+    ) -> Any:
+        """Pass over a roll-out, with a gradient step for each minibatch.
+
+        :param batch: what :meth:`process_fn` gave, of N rows.
+        :param batch_size: rows in a minibatch; the last one takes the rest along. None for all rows.
+        :param repeat: passes, each in an order of its own.
+        """
+        rollout = self._as_tensors(batch)
+        losses: list[Mapping[str, torch.Tensor]] = []
+        for step in range(repeat):
+            if step and self._buffer is not None and self._indices is not None:
+                rollout = self._as_tensors(self._compute_returns(rollout, self._buffer, self._indices))
+            losses += self._pass_over(rollout, batch_size)
+        scalars = torch.stack([loss for step_losses in losses for loss in step_losses.values()])
+        columns = scalars.view(len(losses), -1).T.tolist()  # the one time that the device is waited for
+        summaries = map(SequenceSummaryStats.from_sequence, columns)
+        return self.stats_class(**dict(zip(losses[0], summaries, strict=True)))
+
+    def _pass_over(self, rollout: Any, batch_size: int | None) -> Iterator[Mapping[str, torch.Tensor]]:
+        """Do a gradient step for each minibatch, and give its losses."""
+        if self._compiled is not None:
+            self.check_graph_is_stock()
+        elif self._asks_itself():
+            order = self.rng.permutation(len(rollout.returns))
+            for part in _minibatches_of(len(order), batch_size):
+                minibatch = rollout[order[part]]
+                dist = self(minibatch, minibatch.get("state")).dist
+                yield self.gradient_step(dist, minibatch.obs, *(minibatch[name] for name in self.columns))
+            return
+        gradient_step = self._gradient_step if self._compiled is None else self._compiled
+        for rows in self._minibatches(rollout, batch_size):
+            with shared_features():
+                losses = gradient_step(*rows)
+            yield losses
+
+    def _gradient_step(self, obs: Any, state: Any, *columns: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        return self.gradient_step(self._dist_at(obs, state), obs, *columns)
+
+    def _dist_at(self, obs: Any, state: Any) -> torch.distributions.Distribution:
+        return self._dist(self.actor(obs, state=state, info={})[0])
+
+    def _as_tensors(self, batch: Any) -> Any:
+        """Make tensors of what a ``process_fn`` of others has left as arrays."""
+        for name in self.columns:
+            value = batch[name]
+            if not isinstance(value, torch.Tensor):
+                batch[name] = to_torch(value, None if name == "act" else dtype_of(self.critic), self._device)
+        return batch
+
+    @property
+    def _takes_tensors(self) -> bool:
+        """Whether the networks take tensors as observations; those of others are written for what buffers give."""
+        if self._compiled is not None:
+            return True
+        return self._known_networks(self.actor, self.critic) and not self._asks_itself()
+
+    def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[list[Any]]:
+        """Give the rows of each minibatch, in random order, as :meth:`_gradient_step` takes them."""
+        size = len(rollout.returns)
+        order = self.rng.permutation(size)
+        order_here = torch.as_tensor(order, device=self._device)
+        columns = [rollout.get(name) for name in ("obs", "state", *self.columns)]
+        shuffled = [_rows(c, order_here if isinstance(c, torch.Tensor) else order) for c in columns]
+        for part in _minibatches_of(size, batch_size):
+            yield [_rows(column, part) for column in shuffled]
+
+    def _compute_returns(self, rollout: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
+        """Add ``v_s``, ``returns`` and ``adv``: tensors ``[B]``; the method that subclasses override."""
+        with torch.no_grad():
+            parts = [*self._parts(len(indices))]
+            rollout.v_s = torch.cat([self.critic(rollout.obs[part]).flatten() for part in parts])
+            next_value = torch.cat([self.critic(rollout.obs_next[part]).flatten() for part in parts])
+        scale = np.sqrt(self.ret_rms.var + self._eps).item() if self.rew_norm else 1.0
+        values, next_values = torch.stack([rollout.v_s, next_value]).double().mul(scale).cpu().numpy()
+        returns, advantage = self.compute_episodic_return(
+            rollout, buffer, indices, next_values, values, self.gamma, self.gae_lambda
+        )
+        rollout.returns, rollout.adv = torch.as_tensor(
+            np.stack([returns / scale, advantage]), dtype=rollout.v_s.dtype, device=rollout.v_s.device
+        )
+        if self.rew_norm:
+            self.ret_rms.update(returns)
+        return rollout
+
+    def _parts(self, size: int) -> Iterator[slice]:
+        return (slice(start, start + self.max_batchsize) for start in range(0, size, self.max_batchsize))
+
+    @property
+    def _device(self) -> torch.device:
+        return device_of(self.actor) or torch.device("cpu")
+
+
+def _minibatches_of(size: int, batch_size: int | None) -> Iterator[slice]:
+    """Cut rows into minibatches, of which the last takes the rest along."""
+    starts = range(0, max(size - (batch_size or size), 0) + 1, batch_size or size)
+    for start in starts:
+        yield slice(start, size if start == starts[-1] else start + starts.step)
+
+
+def _rows(column: Any, rows: Any) -> Any:
+    return None if column is None else column[rows]
