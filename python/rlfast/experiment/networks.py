@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Box
 
     from rlfast.experiment.config import RunConfig
-    from rlfast.policy.modelfree.ppo import TDistFn
+    from rlfast.policy.rollout_learner import TDistFn
 
 _SMALLEST_IMAGE = 36
 """Pixels along a side that three convolutions need."""

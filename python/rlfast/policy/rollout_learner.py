@@ -53,7 +53,8 @@ class RolloutLearner(BasePolicy):
     """
 
     counts_from_zero = True
-    stats_class: ClassVar[type[TrainingStats]]
+    stats_class: ClassVar[type[Any]]
+    """Made of a summary of each loss, by the names of the losses."""
     columns: ClassVar[tuple[str, ...]] = ("act", "logp_old", "adv", "returns", "v_s")
     """What :meth:`gradient_step` takes of each row besides its observation. Log-probabilities of the policy that acted
     are computed if they are among it."""

@@ -1,0 +1,125 @@
+"""The template by an algorithm that is nothing but its loss; what PPO does is in test_ppo.py."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Discrete
+
+from rlfast.data import Batch, ReplayBuffer
+from rlfast.data.stats import SequenceSummaryStats
+from rlfast.functional import Categorical
+from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy.rollout_learner import RolloutLearner
+from rlfast.policy.stats import TrainingStats
+from rlfast.utils.net.common import Net
+from rlfast.utils.net.discrete import Actor, Critic
+from rlfast.utils.optim import adam, descend
+
+
+@dataclass(kw_only=True)
+class Stats(TrainingStats):
+    loss: SequenceSummaryStats
+    rows: SequenceSummaryStats
+
+
+class Reinforce(RolloutLearner):
+    """Needs neither values nor what the policy that acted thought of its actions."""
+
+    stats_class = Stats
+    columns = ("act", "returns")
+
+    def __init__(self, compile=False, seed=0, **options):
+        torch.manual_seed(seed)
+        given = {"gamma": 0.5, "gae_lambda": 1.0, "max_batchsize": 3, "reward_normalization": False}
+        actor, critic = Actor(Net(2, hidden_sizes=[4]), 2, softmax_output=False), Critic(Net(2, hidden_sizes=[4]))
+        nets = {"actor": actor, "critic": critic, "optim": adam(0.1), "dist_fn": Categorical}
+        super().__init__(
+            **nets, **given | options, action_space=Discrete(2), deterministic_eval=False, action_scaling=False
+        )
+        self.seen = []
+        self.seed(seed)
+        self.compile_update(compile, actor, critic)
+
+    def gradient_step(self, dist, obs, *columns):
+        act, returns = columns
+        if not torch.compiler.is_compiling():
+            self.seen.append(returns.tolist())
+        loss = -(dist.log_prob(act) * returns).mean() + 0.0 * self.critic(obs).mean()
+        descend(loss, self.optim)
+        return {"loss": loss.detach(), "rows": torch.tensor(float(len(act)))}
+
+
+def rollout(length=7):
+    rng, buffer = np.random.default_rng(0), ReplayBuffer(length)
+    obs_next = rng.normal(size=2).astype(np.float32)
+    for t in range(length):
+        obs, obs_next = obs_next, rng.normal(size=2).astype(np.float32)
+        flags = {"terminated": t == length - 1, "truncated": False}
+        buffer.add(Batch(obs=obs, act=t % 2, rew=float(t), obs_next=obs_next, info={}, **flags))
+    return buffer
+
+
+def weights(policy):
+    return torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
+
+
+def test_only_what_a_step_learns_from_is_computed():
+    policy, buffer = Reinforce(), rollout()
+    batch, indices = buffer.sample(0)
+    batch = policy.process_fn(batch, buffer, indices)
+    assert "logp_old" not in batch
+    due, expected = 0.0, []
+    for rew in (6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0):
+        due = rew + 0.5 * due
+        expected.insert(0, due)
+    assert batch.returns.tolist() == pytest.approx(expected)
+    assert all(isinstance(batch[name], torch.Tensor) for name in ("obs", "act", "returns", "adv", "v_s"))
+
+
+def test_each_pass_has_each_row_once_and_losses_are_summed_up():
+    policy = Reinforce()
+    stats = policy.update(0, rollout(), batch_size=3, repeat=2)
+    assert [len(part) for part in policy.seen] == [3, 4, 3, 4]
+    first, second = ([*policy.seen[i], *policy.seen[i + 1]] for i in (0, 2))
+    assert sorted(first) == sorted(second)
+    assert first != second
+    assert isinstance(stats, Stats)
+    assert (stats.rows.mean, stats.rows.min, stats.rows.max) == (3.5, 3.0, 4.0)
+    assert stats.loss.min < stats.loss.max
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_advantages_anew_before_each_pass(recompute):
+    class Counting(Reinforce):
+        recompute_adv = recompute
+        calls = 0
+
+        def _compute_returns(self, batch, buffer, indices):
+            self.calls += 1
+            return super()._compute_returns(batch, buffer, indices)
+
+    policy = Counting()
+    policy.update(0, rollout(), batch_size=None, repeat=3)
+    assert policy.calls == (3 if recompute else 1)
+    assert policy._buffer is None
+
+
+def test_learning_goes_through_a_forward_that_is_listened_to():
+    quick, heard, calls = Reinforce(), Reinforce(), []
+    heard.register_forward_hook(lambda *_: calls.append(1))
+    for policy in (quick, heard):
+        policy.update(0, rollout(), batch_size=3, repeat=2)
+    assert len(calls) == 4
+    assert torch.allclose(weights(heard), weights(quick), atol=1e-6)
+
+
+def test_a_graph_gives_the_same(monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "eager")
+    torch._dynamo.reset()
+    eager, graph = Reinforce(), Reinforce(compile=True)
+    for policy in (eager, graph):
+        for _ in range(3):
+            policy.update(0, rollout(), batch_size=None, repeat=2)
+    assert torch.allclose(weights(graph), weights(eager), atol=1e-5)
