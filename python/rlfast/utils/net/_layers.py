@@ -191,4 +191,6 @@ class NetBase(Placed, ABC, Generic[TRecurrentState]):
 
 def size_of(shape: int | np.int64 | Sequence[int]) -> int:
     """Give the number of elements; that of ``()`` is 1, and a plain number is its own."""
+    if isinstance(shape, Sequence) and len(shape) > 64:
+        raise ValueError(f"a shape has at most 64 axes, got {len(shape)}")
     return math.prod(shape) if isinstance(shape, Sequence) else int(shape)

@@ -1,0 +1,664 @@
+"""Valid calls of the functions that take amounts."""
+
+import functools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+
+from faults.engines import add, engine
+from rlfast import _core, data, env, exploration, policy
+from rlfast.data import Batch
+from rlfast.utils.net import continuous, discrete
+from rlfast.utils.net.common import Net
+
+ENGINE = add(engine(), 9).dump()
+OBS = np.zeros((2, 6), np.float32)
+ROLL = [np.zeros(5), np.zeros(5), np.zeros(5), np.zeros(5, bool), np.zeros(5, bool)]
+
+
+def index() -> Any:
+    """Two rows."""
+    return np.array([0, 1])
+
+
+def native() -> Any:
+    """An engine with rows."""
+    replay = engine()
+    replay.restore(ENGINE)
+    return replay
+
+
+def row(**changes: Any) -> Batch:
+    """A transition."""
+    fields = {"obs": np.zeros(6, np.float32), "act": 0, "rew": 1.0, "terminated": False, "truncated": False}
+    return Batch(**fields | {"obs_next": np.ones(6, np.float32), "info": {}} | changes)
+
+
+def rows(count: int = 2) -> Batch:
+    """Transitions of several environments."""
+    return Batch.stack([row() for _ in range(count)])
+
+
+def filled(buffer: Any) -> Any:
+    """A buffer with rows."""
+    for step in range(7):
+        if hasattr(buffer, "buffer_num"):
+            buffer.add(Batch.stack([row(terminated=step == 4)] * buffer.buffer_num))
+        else:
+            buffer.add(row(terminated=step == 4))
+    return buffer
+
+
+def goal(achieved: Any, desired: Any) -> Any:
+    """A reward by goals."""
+    return -np.abs(achieved - desired).sum(-1)
+
+
+def vector(count: int = 2) -> Any:
+    """Environments in this process."""
+    envs = env.DummyVectorEnv([lambda: gym.make("CartPole-v1")] * count)
+    envs.reset()
+    return envs
+
+
+def dqn(**options: Any) -> policy.DQNPolicy:
+    """A policy that is ready to act."""
+    net = Net(4, 2, hidden_sizes=[8])
+    return policy.DQNPolicy(model=net, optim=torch.optim.Adam(net.parameters()), action_space=Discrete(2), **options)
+
+
+def _ppo_parts() -> dict[str, Any]:
+    actor = discrete.Actor(Net(4, hidden_sizes=[8]), 2)
+    critic = discrete.Critic(Net(4, hidden_sizes=[8]))
+    optim = torch.optim.Adam([*actor.parameters(), *critic.parameters()])
+    return {
+        "actor": actor,
+        "critic": critic,
+        "optim": optim,
+        "dist_fn": torch.distributions.Categorical,
+        "action_space": Discrete(2),
+        "action_scaling": False,
+    }
+
+
+def _sac_parts() -> dict[str, Any]:
+    actor = continuous.ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True, conditioned_sigma=True)
+    critic = continuous.Critic(Net(4, 2, hidden_sizes=[8], concat=True))
+    return {
+        "actor": actor,
+        "actor_optim": torch.optim.Adam(actor.parameters()),
+        "critic": critic,
+        "critic_optim": torch.optim.Adam(critic.parameters()),
+        "action_space": Box(-1, 1, (2,)),
+    }
+
+
+@functools.cache
+def cart_pole() -> Any:
+    """A buffer of what a policy did."""
+    buffer = data.VectorReplayBuffer(60, 2)
+    data.Collector(dqn(), vector(), buffer).collect(n_step=20, reset_before_collect=True)
+    return buffer
+
+
+def collector(kind: type = data.Collector) -> Any:
+    """A collector that has begun."""
+    envs = vector() if kind is data.Collector else env.DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2, wait_num=1)
+    made = kind(dqn(), envs, data.VectorReplayBuffer(60, 2))
+    made.reset()
+    return made
+
+
+@functools.cache
+def prepared() -> Any:
+    """A batch, its buffer and its indices, as a policy gets them."""
+    buffer = cart_pole()
+    return buffer.sample(4)
+
+
+def _train(**more: Any) -> dict[str, Any]:
+    buffer = data.VectorReplayBuffer(60, 2)
+    agent = dqn()
+    parts = {
+        "train_collector": data.Collector(agent, vector(), buffer),
+        "test_collector": data.Collector(agent, vector()),
+    }
+    amounts = {"max_epoch": 1, "step_per_epoch": 4, "step_per_collect": 2, "episode_per_test": 1, "batch_size": 2}
+    return {"policy": agent, **parts, **amounts, "verbose": False, "show_progress": False} | more
+
+
+def slab() -> Any:
+    """Memory that two workers share."""
+    return _core.Slab([0, 1, 2], 64)
+
+
+def bits() -> Any:
+    """NumPy's random bits."""
+    return np.random.PCG64(0)
+
+
+def file() -> str:
+    """A saved engine."""
+    path = Path(tempfile.gettempdir(), f"amounts-{id(ENGINE)}.rlfast")
+    native().save(str(path))
+    return str(path)
+
+
+INSTANCES: dict[str, Callable[[], Any]] = {
+    "ActingPolicy": dqn,
+    "ActionSpaceInfo": lambda: None,
+    "BasePolicy": dqn,
+    "Batch": lambda: rows(4),
+    "CachedReplayBuffer": lambda: data.CachedReplayBuffer(data.ReplayBuffer(10), 2, 5),
+    "Categorical": lambda: __import__("rlfast.functional.distributions", fromlist=["x"]).Categorical(torch.zeros(2, 3)),
+    "Collector": collector,
+    "AsyncCollector": lambda: collector(data.AsyncCollector),
+    "DQNPolicy": dqn,
+    "Desk": lambda: slab().desk(0),
+    "NativeEnvs": lambda: _reset(_core.NativeEnvs("CartPole-v1", 2, "NextStep")),
+    "PPOPolicy": lambda: policy.PPOPolicy(**_ppo_parts()),
+    "Replay": native,
+    "SACPolicy": lambda: policy.SACPolicy(**_sac_parts()),
+    "SegmentTree": lambda: _tree(),
+    "Slab": slab,
+}
+
+
+def _reset(envs: Any) -> Any:
+    envs.reset(None, [0, 1])
+    return envs
+
+
+def _tree() -> Any:
+    tree = data.SegmentTree(10)
+    tree[np.arange(10)] = 1.0
+    return tree
+
+
+ARGUMENTS: dict[str, Callable[[], Any]] = {
+    "act": lambda: np.zeros(2, int),
+    "action": lambda: np.zeros(2, int),
+    "action_shape": lambda: 2,
+    "action_space": lambda: Discrete(3),
+    "actions": lambda: np.zeros(2, np.int64),
+    "alpha": lambda: 0.5,
+    "banks": lambda: 1,
+    "bank": lambda: 0,
+    "batch": rows,
+    "batch_size": lambda: 2,
+    "batches": lambda: [rows(), rows()],
+    "before": lambda: 1,
+    "beta": lambda: 0.5,
+    "bit_generator": bits,
+    "bit_generators": lambda: [bits(), bits()],
+    "bound": lambda: 5,
+    "buffer": lambda: filled(data.ReplayBuffer(10)),
+    "buffer_list": lambda: [data.ReplayBuffer(5), data.ReplayBuffer(5)],
+    "buffer_num": lambda: 2,
+    "by": lambda: 1,
+    "c": lambda: 4,
+    "cached_buffer_num": lambda: 2,
+    "capacity": lambda: 7,
+    "compute_reward_fn": lambda: goal,
+    "count": lambda: 2,
+    "cursors": lambda: [2, 1],
+    "data": lambda: 64,
+    "discounts": lambda: np.ones(3, np.float32),
+    "dtype": lambda: np.dtype(np.uint8),
+    "ends": lambda: [("end",)],
+    "env": lambda: 0,
+    "env_fns": lambda: [lambda: gym.make("CartPole-v1")] * 2,
+    "env_id": lambda: 0,
+    "eps": lambda: 0.5,
+    "epoch": lambda: 1,
+    "env_step": lambda: 1,
+    "fields": dict,
+    "future_k": lambda: 4.0,
+    "gae_lambda": lambda: 0.9,
+    "gamma": lambda: 0.9,
+    "goals": lambda: np.array([1, 2]),
+    "gradient_step": lambda: 1,
+    "greedy": lambda: np.zeros(3, np.int64),
+    "h": lambda: 84,
+    "horizon": lambda: 5,
+    "id": lambda: 0,
+    "ids": lambda: None,
+    "index": index,
+    "indices": index,
+    "input_dim": lambda: 4,
+    "input_size": lambda: 4,
+    "key": lambda: "obs",
+    "keys": lambda: ["a"],
+    "kind": lambda: 1,
+    "last": lambda: 5,
+    "layer_num": lambda: 1,
+    "length": lambda: 3,
+    "lens": lambda: np.array([3, 4]),
+    "log_data": lambda: {"loss": 1.0},
+    "max_episode_length": lambda: 5,
+    "n": lambda: 1,
+    "n_episode": lambda: 1,
+    "n_step": lambda: 2,
+    "name": lambda: "gravity",
+    "needed": lambda: 0,
+    "next_values": lambda: np.zeros(5),
+    "note": lambda: 0,
+    "num_envs": lambda: 2,
+    "number": lambda: 1,
+    "obs": lambda: np.zeros((2, 4), np.float32),
+    "offset": lambda: 0,
+    "path": lambda: ("obs",),
+    "phase": lambda: 1,
+    "places": lambda: np.arange(5),
+    "policy": dqn,
+    "powers": lambda: np.ones(3, np.float32),
+    "preprocess_net": lambda: Net(4, hidden_sizes=[8]),
+    "priority": lambda: np.ones(2),
+    "returns": lambda: np.array([3.0, 4.0]),
+    "rew": lambda: np.zeros(2),
+    "rewards": lambda: np.zeros(5),
+    "ring": lambda: 0,
+    "rings": lambda: np.array([0, 1]),
+    "s": lambda: "a(b=1)",
+    "sample_size": lambda: 2,
+    "seconds": lambda: 0.0,
+    "seed": lambda: 1,
+    "seeds": lambda: [1, 2],
+    "sequence": lambda: [1.0, 2.0],
+    "shape": lambda: (2,),
+    "size": lambda: 5,
+    "sizes": lambda: [2, 2],
+    "start": lambda: 0,
+    "starts": lambda: [0, 1, 2],
+    "state_shape": lambda: 4,
+    "states": lambda: [None, None],
+    "step": lambda: 1,
+    "step_type": lambda: "train/env_step",
+    "steps": lambda: np.array([0, 1]),
+    "terminated": lambda: np.zeros(5, bool),
+    "total": lambda: 10,
+    "total_size": lambda: 10,
+    "truncated": lambda: np.zeros(5, bool),
+    "unfinished": lambda: np.array([4]),
+    "value": lambda: 0.5,
+    "values": lambda: np.zeros(5),
+    "w": lambda: 84,
+    "worker": lambda: 0,
+}
+"""What arguments are given, by their names."""
+
+
+def _numbers(*names: str, value: Any = 1) -> dict[str, Any]:
+    return dict.fromkeys(names, value)
+
+
+def _defined() -> dict[str, Any]:
+    """Fields of two rows of the engine."""
+    flags = {"terminated": np.zeros(2, bool), "truncated": np.zeros(2, bool)}
+    return {"obs": OBS, "obs_next": OBS, "act": np.zeros(2, np.int64), "rew": np.zeros(2), **flags}
+
+
+def _whole() -> dict[str, Any]:
+    return {key: np.repeat(value, 6, axis=0)[:11] for key, value in _defined().items()}
+
+
+def _ends() -> Any:
+    """An engine whose rows say themselves where episodes end."""
+    replay = engine()
+    names = {"obs": "f4", "value": "f4", "end": "f4", "rew": "f8", "terminated": "?", "truncated": "?"}
+    replay.define([((name,), np.dtype(kind), ()) for name, kind in names.items()])
+    replay.add({name: np.zeros(2, kind) for name, kind in names.items()}, np.array([0, 1]))
+    return replay
+
+
+def _hosted(*, rows_too: bool = True) -> Any:
+    """An engine with the columns of a host."""
+    replay = engine(alpha=None)
+    kinds = {"obs": "f4", "actions": "i8", "obs_next": "f4", "rewards": "f4", "dones": "f4", "timeouts": "f4"}
+    replay.define([((name,), np.dtype(kind), ()) for name, kind in kinds.items()])
+    replay.record(*[np.zeros(2, kind) for kind in kinds.values()])
+    return replay
+
+
+def _step() -> dict[str, Any]:
+    kinds = {"obs": "f4", "actions": "i8", "obs_next": "f4", "rewards": "f4", "dones": "f4", "timeouts": "f4"}
+    return {name: np.zeros(2, kind) for name, kind in kinds.items()}
+
+
+def _state() -> bytes:
+    return INSTANCES["NativeEnvs"]().get_state(0)
+
+
+def _attached() -> dict[str, Any]:
+    memory = slab()
+    KEPT.append(memory)
+    return {"files": memory.files(0), "starts": [0, 1, 2], "data": 64}
+
+
+KEPT: list[Any] = []
+
+
+def _ready(kind: str) -> Any:
+    return INSTANCES[kind]()
+
+
+def _prepared() -> dict[str, Any]:
+    batch, indices = prepared()
+    return {"batch": batch, "buffer": cart_pole(), "indices": indices}
+
+
+def _learning(agent: Any) -> dict[str, Any]:
+    batch, indices = prepared()
+    return {"batch": agent.process_fn(batch, cart_pole(), indices), "batch_size": 2, "repeat": 1}
+
+
+def networks(name: str) -> Any:
+    """A class of networks' module."""
+    return __import__(f"rlfast.utils.net.{name}", fromlist=["x"])
+
+
+def environment() -> Any:
+    """Environments that step in Rust."""
+    envs = env.NativeVectorEnv("CartPole-v1", 2)
+    envs.reset()
+    return envs
+
+
+def waiting() -> Any:
+    """Environments that are waited for one by one."""
+    envs = env.DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2, wait_num=1)
+    envs.reset()
+    return envs
+
+
+def asked() -> Any:
+    """Environments that owe answers."""
+    envs = vector()
+    envs.send(np.zeros(2, int))
+    return envs
+
+
+def folder() -> str:
+    """A folder for what is written."""
+    return tempfile.mkdtemp(prefix="amounts-")
+
+
+def distribution(name: str) -> Any:
+    """A distribution of actions of two environments."""
+    from rlfast.functional import distributions
+
+    made = {
+        "Categorical": lambda: distributions.Categorical(torch.zeros(2, 3)),
+        "DiagonalNormal": lambda: distributions.DiagonalNormal(torch.zeros(2, 3), torch.ones(2, 3)),
+        "MultiCategorical": lambda: distributions.MultiCategorical(torch.zeros(2, 5), [2, 3]),
+        "SquashedNormal": lambda: distributions.SquashedNormal(torch.zeros(2, 3), torch.ones(2, 3)),
+    }
+    return made[name]()
+
+
+def logger(name: str = "CSVLogger") -> Any:
+    """A logger."""
+    from rlfast.utils import logger as loggers
+
+    return getattr(loggers, name)(folder() + "/log.csv")
+
+
+INSTANCES |= {
+    "Filled": dict,
+    "BaseLogger": logger,
+    "BaseNoise": lambda: exploration.GaussianNoise(0.0, 1.0),
+    "BaseVectorEnv": vector,
+    "BatchProtocol": lambda: rows(4),
+    "CachedReplayBuffer": lambda: _cached(),
+    "DiagonalNormal": lambda: distribution("DiagonalNormal"),
+    "DummyTqdm": lambda: __import__("rlfast.utils.progress", fromlist=["x"]).DummyTqdm(5),
+    "LoggerGroup": lambda: __import__("rlfast.utils.logger.base", fromlist=["x"]).LoggerGroup([logger()]),
+    "MultiCategorical": lambda: distribution("MultiCategorical"),
+    "NStep": lambda: __import__("rlfast.data.buffer._units", fromlist=["x"]).NStep(2, 0.9),
+    "NativeVectorEnv": environment,
+    "ProgressBar": lambda: __import__("rlfast.utils.progress", fromlist=["x"]).ProgressBar(5, "steps"),
+    "Sequence": lambda: __import__("rlfast.data.buffer._units", fromlist=["x"]).Sequence(3),
+    "SquashedNormal": lambda: distribution("SquashedNormal"),
+    "VectorEnvNormObs": lambda: _normalized(),
+    "_RowLogger": logger,
+}
+
+
+def _cached() -> Any:
+    buffer = data.CachedReplayBuffer(data.ReplayBuffer(10), 2, 5)
+    for _ in range(3):
+        buffer.add(rows(2), [0, 1])
+    return buffer
+
+
+def _gymnasium() -> Any:
+    """Environments by Gymnasium's protocol."""
+    return env.DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2, autoreset_mode="NextStep")
+
+
+def _normalized() -> Any:
+    envs = env.VectorEnvNormObs(vector())
+    envs.reset()
+    return envs
+
+
+def _curves() -> list[Any]:
+    from rlfast.experiment import aggregate
+
+    return [(np.arange(5), np.arange(5.0)), (np.arange(5), np.arange(5.0))] if aggregate else []
+
+
+CALLS: dict[str, Callable[[], dict[str, Any]]] = {
+    "rlfast._core.Desk.answer": lambda: {"reward": 0.0, "terminated": False, "truncated": False},
+    "rlfast._core.Desk.attach": _attached,
+    "rlfast._core.NativeEnvs.__init__": lambda: {"id": "CartPole-v1", "autoreset": "NextStep"},
+    "rlfast._core.NativeEnvs.set_state": lambda: {"state": _state()},
+    "rlfast._core.Replay.__init__": lambda: {"capacities": [4, 4], "batch": SimpleNamespace},
+    "rlfast._core.Replay.add": lambda: {"fields": _defined(), "rings": np.array([0, 1])},
+    "rlfast._core.Replay.define": lambda: {"columns": [(("a",), np.dtype("f4"), (2,))]},
+    "rlfast._core.Replay.follow": lambda: {"value": ("value",)},
+    "rlfast._core.Replay.load": lambda: {"fields": _whole()},
+    "rlfast._core.Replay.record": _step,
+    "rlfast._core.Replay.set_column": lambda: {"path": ("act",), "values": np.zeros(11, np.int64)},
+    "rlfast._core.Replay.set_running": lambda: {"episode_return": 0.5},
+    "rlfast._core.discounted": lambda: {"rewards": np.zeros((2, 3), np.float32), "before": np.array([0, 2])},
+    "rlfast._core.end_with": lambda: {"pid": 1},
+    "rlfast._core.explore": lambda: {"actions": 3},
+    "rlfast._core.uniform_below": lambda: {"sizes": np.array([3, 4])},
+    "rlfast.data.alloc_by_keys_diff": lambda: {"meta": rows(), "batch": rows()},
+    "rlfast.data.create_value": lambda: {"inst": 1.0},
+    "rlfast.data.get_sliced_dist": lambda: {"dist": torch.distributions.Categorical(torch.ones(2, 3))},
+    "rlfast.data.Whole.set_array_at_key": lambda: {"arr": np.zeros(4), "key": "rew"},
+    "rlfast.data.Inspection.get_buffer_indices": lambda: {"start": 0, "stop": 4},
+    "rlfast.data.Inspection.set_array_at_key": lambda: {"seq": np.zeros(2), "key": "rew", "index": index()},
+    "rlfast.env.EnvAttributes.get_env_attr": lambda: {"key": "spec"},
+    "rlfast.env.EnvAttributes.set_env_attr": lambda: {"key": "spec", "value": None},
+    "rlfast.env.VectorEnvWrapper.get_env_attr": lambda: {"key": "spec"},
+    "rlfast.env.VectorEnvWrapper.set_env_attr": lambda: {"key": "spec", "value": None},
+    "rlfast.env.BaseVectorEnv.set_state": lambda: {"states": vector().get_state(None)},
+    "rlfast.env.VectorEnvWrapper.set_state": lambda: {"states": _normalized().get_state(None)},
+    "rlfast.utils.BaseLogger.write": lambda: {"data": {"loss": 1.0}},
+    "rlfast.utils.LoggerGroup.write": lambda: {"data": {"loss": 1.0}},
+    "rlfast.utils.net.common.get_dict_state_decorator": lambda: {"state_shape": {"a": 4}},
+    "rlfast.data.BaseCollector.collect": lambda: {"n_step": 2},
+    "rlfast.data.CachedReplayBuffer.__init__": lambda: {"main_buffer": data.ReplayBuffer(10)},
+    "rlfast.data.FrameStack.__init__": lambda: {"stack_num": 2},
+    "rlfast.data.Schema.conform": lambda: {"fields": _defined(), "rows": 2},
+    "rlfast.experiment.aggregate": lambda: {"curves": _curves()},
+    "rlfast.env.EnvFailure.__init__": lambda: {"text": "it failed", "phase": "step"},
+    "rlfast.env.WorkerDied.__init__": lambda: {"text": "it died", "exitcode": 1, "signal": None, "where": "step"},
+    "rlfast.env.Info.__init__": lambda: {"rows": 2},
+    "rlfast.env.NativeVectorEnv.__init__": lambda: {"id": "CartPole-v1"},
+    "rlfast.make_vec": lambda: {"id": "CartPole-v1"},
+    "rlfast.env.can_be_native": lambda: {"id": "CartPole-v1"},
+    "rlfast.env.BaseVectorEnv.__init__": lambda: {"worker_fn": env.worker.DummyEnvWorker},
+    "rlfast.env.ContinuousToDiscrete.__init__": lambda: {
+        "env": gym.make("Pendulum-v1"),
+        "action_per_dim": 3,
+    },
+    "rlfast.functional.MultiCategorical.__init__": lambda: {"logits": torch.zeros(2, 5), "nvec": [2, 3]},
+    "rlfast.policy.ReturnEstimation.compute_episodic_return": lambda: _prepared() | {"gae_lambda": 1.0},
+    "rlfast.policy.ReturnEstimation.compute_nstep_return": lambda: (
+        _prepared() | {"target_q_fn": lambda buffer, indices: torch.zeros(len(indices), 1)}
+    ),
+    "rlfast.policy.ActingPolicy.draw_normal": lambda: {"dtype": torch.float32, "device": "cpu"},
+    "rlfast.policy.BasePolicy.post_process_fn": _prepared,
+    "rlfast.policy.BasePolicy.process_fn": _prepared,
+    "rlfast.policy.BasePolicy.set_agent_id": lambda: {"agent_id": 1},
+    "rlfast.policy.BasePolicy.update": lambda: {"buffer": cart_pole()},
+    "rlfast.policy.DQNPolicy.__init__": lambda: _dqn_parts(),
+    "rlfast.policy.DQNPolicy.process_fn": _prepared,
+    "rlfast.policy.PPOPolicy.__init__": _ppo_parts,
+    "rlfast.policy.PPOPolicy.learn": lambda: _learning(INSTANCES["PPOPolicy"]()),
+    "rlfast.policy.PPOPolicy.process_fn": _prepared,
+    "rlfast.policy.PPOPolicy.update": lambda: {"buffer": cart_pole(), "batch_size": 2, "repeat": 1},
+    "rlfast.policy.SACPolicy.__init__": _sac_parts,
+    "rlfast.policy.SACPolicy.process_fn": lambda: _continuous(),
+    "rlfast.trainer.BaseTrainer.__init__": _train,
+    "rlfast.trainer.test_episode": lambda: {
+        "collector": collector(),
+        "test_fn": None,
+        "epoch": 1,
+        "n_episode": 1,
+    },
+    "rlfast.utils.count_of": lambda: {"value": 2},
+    "rlfast.utils.set_numerical_fields_to_precision": lambda: {"data": {"a": 0.123}},
+    "rlfast.utils.net._dict_state.get_dict_state_decorator": lambda: {"state_shape": {"a": 4}},
+    "rlfast.utils.net._layers.size_of": lambda: {"shape": (2, 3)},
+    "rlfast.utils.net.common.get_output_dim": lambda: {"module": Net(4, 2), "alt_value": 2},
+    "rlfast.utils.ProgressBar.__init__": lambda: {"description": "steps"},
+    "rlfast.utils.ProgressBar.update": lambda: {"figures": {}},
+    "rlfast.utils.SeededMixin.seed": dict,
+    "rlfast.utils.ActionSpaceInfo.__init__": lambda: {"min_action": -1.0, "max_action": 1.0},
+    "rlfast.utils.ObservationSpaceInfo.__init__": lambda: {"obs_shape": 4},
+}
+"""What functions are given in the place of that."""
+for _name in ("open", "read_header", "save"):
+    CALLS[f"rlfast._core.Replay.{_name}"] = lambda: {"path": file()}
+CALLS["rlfast._core.Replay.restore"] = lambda: {"snapshot": ENGINE}
+
+
+def _dqn_parts() -> dict[str, Any]:
+    net = Net(4, 2, hidden_sizes=[8])
+    return {"model": net, "optim": torch.optim.Adam(net.parameters()), "action_space": Discrete(2)}
+
+
+def _continuous() -> dict[str, Any]:
+    buffer = data.ReplayBuffer(10)
+    for _ in range(5):
+        one = row(obs=np.zeros(4, np.float32), obs_next=np.zeros(4, np.float32), act=np.zeros(2, np.float32))
+        buffer.add(one)
+    batch, indices = buffer.sample(2)
+    return {"batch": batch, "buffer": buffer, "indices": indices}
+
+
+OWNERS: dict[str, Callable[[], Any]] = {
+    "rlfast._core.Replay.follow": _ends,
+    "rlfast._core.Replay.record": _hosted,
+    "rlfast._core.Replay.transitions": _hosted,
+    "rlfast.env.BaseVectorEnv.recv": asked,
+    "rlfast.env.VectorEnvNormObs.recv": lambda: env.VectorEnvNormObs(asked()),
+    "rlfast.env.VectorEnvWrapper.recv": lambda: env.VectorEnvNormObs(asked()),
+    "rlfast.env.AsyncCalls.reset_async": _gymnasium,
+}
+"""Whose method is called, where that is not the instance of its class."""
+UNENDING: set[tuple[str, str]] = {
+    ("rlfast.data.BaseCollector.collect", "n_step"),
+    ("rlfast.data.BaseCollector.collect", "n_episode"),
+    ("rlfast.data.Collector.evaluate", "n_episode"),
+    ("rlfast.trainer.test_episode", "n_episode"),
+    ("rlfast.policy.PPOPolicy.learn", "repeat"),
+}
+UNENDING |= {  # torch reads a sequence to its end
+    (f"rlfast.functional.{name}.__getitem__", "index")
+    for name in ("Categorical", "DiagonalNormal", "MultiCategorical", "SquashedNormal")
+}
+"""Amounts of work: a large one is done, and takes as long as it takes."""
+SMALL = frozenset(["0", "-1", "-2**63", "nan", "1.5", "True", "a string", "None"])
+"""Values of them that are tried all the same."""
+EXCUSED: tuple[str, ...] = (
+    # the columns of a host, which tests of hosts have
+    "rlfast._core.Replay.record",
+    "rlfast._core.Replay.transitions",
+    # records that hold what they are given
+    "rlfast.data.EpochStats",
+    "rlfast.data.InfoStats",
+    "rlfast.experiment.RunResult",
+    "rlfast.trainer.gather_info",
+    # what stands behind vector environments, which check before they ask it
+    "rlfast.env.DummyEnvWorker",
+    "rlfast.env.EnvWorker",
+    "rlfast.env.RayEnvWorker",
+    "rlfast.env.SubprocEnvWorker",
+    "rlfast.env.WorkerDied",
+    # what needs packages, files or services of others
+    "rlfast.data.Files",
+    "rlfast.env.PettingZooEnv",
+    "rlfast.env.RayVectorEnv",
+    "rlfast.utils.TensorboardLogger",
+    "rlfast.utils.WandbLogger",
+    # abstract classes, and parts that their owners call
+    "rlfast.data.Hindsight.apply",
+    "rlfast.data.Hindsight.choose",
+    "rlfast.policy.ICMPolicy",
+    "rlfast.policy.ReplayLearner",
+    "rlfast.policy.SACPolicy.draw",
+    "rlfast.utils.BaseLogger.__init__",
+    "rlfast.utils._RowLogger",
+    "rlfast.utils.net.discrete.IntrinsicCuriosityModule",
+)
+"""Beginnings of the names of functions that are not called, and why."""
+
+
+def excused(one: Any) -> bool:
+    """Whether there is a reason not to call a function."""
+    return one.name.startswith(EXCUSED)
+
+
+def call_well(one: Any) -> None:
+    """Calls a function as it is meant; what it raises ends the process, and so the test."""
+    try:
+        call(one)
+    except Exception as error:
+        raise SystemExit(f"{type(error).__name__}: {error}") from error  # seen by `sweep.outcome`
+
+
+def call(one: Any, **given: Any) -> Any:
+    """Calls a function with some arguments, and valid others."""
+    import inspect
+
+    makers = CALLS.get(one.name, dict)()
+    arguments = {}
+    for parameter in inspect.signature(one.function).parameters.values():
+        name = parameter.name
+        if name in ("self", "cls") or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if name in given:
+            arguments[name] = given[name]
+        elif name in makers:
+            arguments[name] = makers[name]
+        elif parameter.default is parameter.empty:
+            arguments[name] = ARGUMENTS[name]()
+    arguments |= {name: value for name, value in makers.items() if name not in arguments}
+    if one.is_constructor:
+        function = one.owner
+    elif one.owner is not None:
+        key = one.name.rsplit(".", 1)[1]
+        static = isinstance(inspect.getattr_static(one.owner, key), classmethod | staticmethod)
+        owner = one.owner if static else OWNERS.get(one.name, INSTANCES.get(one.owner.__name__) or one.owner)()
+        function = getattr(owner, key)
+    else:
+        function = one.function
+    only = [
+        parameter.name
+        for parameter in inspect.signature(one.function).parameters.values()
+        if parameter.kind is parameter.POSITIONAL_ONLY and parameter.name in arguments
+    ]
+    return function(*[arguments.pop(name) for name in only], **arguments)
