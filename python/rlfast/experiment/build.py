@@ -44,8 +44,8 @@ class Parts:
     trainer: Callable[..., BaseTrainer]
     """Makes the trainer from the arguments that all algorithms share, which :mod:`rlfast.experiment.run` gives; those
     of its own are bound to it already, as by :func:`functools.partial`."""
-    before_collect: Callable[[int], None] | None = None
-    """Told the environment step before each collect: for schedules."""
+    before_collect: Callable[[int, int], None] | None = None
+    """Told the epoch and the environment step before each collect: for schedules."""
 
     def close(self) -> None:
         """Closes the environments."""
@@ -77,13 +77,13 @@ def _build(config: RunConfig, made: ExitStack) -> Parts:
     policy = algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space))
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
-    noise = isinstance(config, OffPolicyConfig)
+    noise, schedules = isinstance(config, OffPolicyConfig), algorithm.schedules
     return Parts(
         policy=policy,
         train_collector=Collector(policy, train_envs, _buffer(config), exploration_noise=noise),
         test_collector=Collector(policy, test_envs),
         trainer=_trainer(config),
-        before_collect=None if algorithm.schedules is None else partial(algorithm.schedules, config, policy),
+        before_collect=None if schedules is None else lambda _, env_step: schedules(config, policy, env_step),
     )
 
 

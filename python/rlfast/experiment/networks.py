@@ -85,18 +85,14 @@ class Networks:
         :raises ValueError: the actions are not continuous.
         """
         shape = self._box().shape
-        return self._over_encoder(
-            lambda size: continuous.Critic(self._net(size, action_shape=shape, concat=True), device=self._config.device)
-        )
+        return self._over_encoder(lambda size: continuous.Critic(self._net(size, action_shape=shape, concat=True)))
 
     def state_value(self, *, activation: type[nn.Module] = nn.ReLU) -> nn.Module:
         """The value of a state, ``obs -> [B, 1]``, without memory.
 
         :param activation: of the hidden layers.
         """
-        return self._over_encoder(
-            lambda size: discrete.Critic(self._net(size, activation=activation), device=self._config.device)
-        )
+        return self._over_encoder(lambda size: discrete.Critic(self._net(size, activation=activation)))
 
     def deterministic_actor(self) -> nn.Module:
         """One continuous action within -1 and 1, ``(obs, state) -> ([B, size], state)``.
@@ -104,7 +100,7 @@ class Networks:
         :raises ValueError: the actions are not continuous.
         """
         shape = self._box().shape
-        return self._over_encoder(lambda size: continuous.Actor(self._body(size), shape, device=self._config.device))
+        return self._over_encoder(lambda size: continuous.Actor(self._body(size), shape))
 
     def normal_actor(
         self,
@@ -124,9 +120,7 @@ class Networks:
 
         def head(size: Any) -> nn.Module:
             body = self._body(size, activation=activation)
-            actor = continuous.ActorProb(
-                body, shape, unbounded=True, conditioned_sigma=conditioned_sigma, device=self._config.device
-            )
+            actor = continuous.ActorProb(body, shape, unbounded=True, conditioned_sigma=conditioned_sigma)
             if not conditioned_sigma:
                 nn.init.constant_(actor.sigma_param, log_std)
             return actor
@@ -151,9 +145,7 @@ class Networks:
         else:
             raise self._refused("discrete, multi-discrete or continuous actions along one axis", space)
         actor = self._over_encoder(
-            lambda size: discrete.Actor(
-                self._body(size, activation=activation), sum(choices), softmax_output=False, device=self._config.device
-            )
+            lambda size: discrete.Actor(self._body(size, activation=activation), sum(choices), softmax_output=False)
         )
         return actor, Categorical if isinstance(space, spaces.Discrete) else partial(MultiCategorical, nvec=choices)
 
@@ -166,11 +158,11 @@ class Networks:
         return ValueError(f"{self._title} needs {what}, and those of {self._config.env} are {space}")
 
     def _net(self, size: Any, **more: Any) -> Net:
-        return Net(size, hidden_sizes=self._config.hidden_sizes, device=self._config.device, **more)
+        return Net(size, hidden_sizes=self._config.hidden_sizes, **more)
 
     def _remembering(self, size: Any, outputs: int) -> Recurrent:
         units = self._config.hidden_sizes[-1]
-        return Recurrent(1, size, outputs, self._config.device, units)
+        return Recurrent(1, size, outputs, hidden_layer_size=units)
 
     def _body(self, size: Any, *, activation: type[nn.Module] = nn.ReLU) -> nn.Module:
         """Features for an actor's head."""
@@ -190,9 +182,8 @@ class Networks:
     def _over_encoder(self, head: Callable[[Any], nn.Module]) -> nn.Module:
         """A head on the observations, or on what comes of them where they are no vectors."""
         encoder = self._encoder()
-        if encoder is None:
-            return head(self._obs_space.shape)
-        return Encoded(encoder, head(encoder.output_dim)).to(self._config.device)
+        net = head(self._obs_space.shape) if encoder is None else Encoded(encoder, head(encoder.output_dim))
+        return net.to(self._config.device)
 
 
 class Encoder(nn.Module):

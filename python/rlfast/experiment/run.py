@@ -255,26 +255,19 @@ class _Keeper:
 
 
 def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, keeper: _Keeper) -> BaseTrainer:
-    def before_collect(epoch: int, env_step: int) -> None:  # noqa: ARG001
-        if parts.before_collect is not None:
-            parts.before_collect(env_step)
-
-    def save(epoch: int, env_step: int, gradient_step: int) -> str:  # noqa: ARG001
-        return keeper.save(trainer)
-
     def good_enough(mean_return: float) -> bool:
         return config.stop_return is not None and mean_return >= config.stop_return
 
-    trainer = parts.trainer(
+    trainer: BaseTrainer = parts.trainer(
         policy=parts.policy,
         max_epoch=config.max_steps,  # never reached: each epoch takes a step or more
         train_collector=parts.train_collector,
         test_collector=parts.test_collector,
         step_per_epoch=config.eval_interval,
         episode_per_test=config.eval_episodes,
-        train_fn=before_collect,
+        train_fn=parts.before_collect,
         stop_fn=good_enough,
-        save_checkpoint_fn=save,
+        save_checkpoint_fn=lambda *_: keeper.save(trainer),
         logger=logger,
         verbose=False,
         show_progress=config.progress,
