@@ -34,6 +34,8 @@ from property.programs import (
     shorter,
 )
 
+RESERVED = ("info", "policy")  # names of late keys that a storage may have
+
 
 class Subject(Protocol):
     """What is tested. ``update_priority`` gives how many updates were refused as stale."""
@@ -155,7 +157,11 @@ class Machine:
 
     def install(self, seed: int) -> None:
         kind, rest, random = self.config.kind, dict(ACTIONS[self.config.act]), Random(seed)
-        rest |= {path: LATE[path] for path in self.late if path[0] in ("info", "policy")}  # the names that are reserved
+        rest |= {
+            path: LATE[path]
+            for path in sorted(self.late | (self.model.columns.keys() & LATE.keys()))
+            if path[0] in RESERVED
+        }
         storage, previous = [], None
         for _ in range(sum(ring.capacity for ring in self.model.rings)):
             fields, previous = transition(random_step(random, 0), kind, rest, self.config.agents, previous)
