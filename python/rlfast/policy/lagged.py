@@ -1,5 +1,8 @@
+"""Target networks."""
+
 from copy import deepcopy
 from typing import Self
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import nn
@@ -45,15 +48,47 @@ class LaggedNetworks(nn.Module):
         """
         if not 0 <= tau <= 1:
             raise ValueError(f"tau must be in [0, 1], got {tau}")
-        targets: list[torch.Tensor] = [*tgt.parameters()]
-        sources: list[torch.Tensor] = [*src.parameters()]
-        for target, source in zip(targets, sources, strict=True):
+        pair = _Pair(tgt, src) if torch.compiler.is_compiling() else _pair_of(tgt, src)
+        torch._foreach_lerp_(pair.targets, pair.sources, tau)  # one call for all parameters
+        for target, source in pair.buffers:
+            target.copy_(source)
+
+
+class _Pair:
+    """The tensors of a target network and of its source as lists: to find them takes longer than to move them."""
+
+    def __init__(self, tgt: nn.Module, src: nn.Module) -> None:
+        self.targets: list[torch.Tensor] = [*tgt.parameters()]
+        self.sources: list[torch.Tensor] = [*src.parameters()]
+        self.buffers = [*zip(tgt.buffers(), src.buffers(), strict=True)]
+        for target, source in zip(self.targets, self.sources, strict=True):
             if torch.compiler.is_compiling() or not source.requires_grad:
                 continue
             if target.numel() and target.data_ptr() == source.data_ptr():
                 raise ValueError(
                     f"target and source share a parameter of shape {tuple(source.shape)}: copy the network first"
                 )
-        torch._foreach_lerp_(targets, sources, tau)  # one call for all parameters
-        for target, source in zip(tgt.buffers(), src.buffers(), strict=True):
-            target.copy_(source)
+
+    def remember(self, tgt: nn.Module, src: nn.Module) -> Self:
+        """Note what the networks hold, without holding the networks."""
+        self.source = ref(src)
+        modules = [module for network in (tgt, src) for module in network.modules()]
+        # kept, lest another network within take the place and the id of one that is gone
+        self.inner = [module for module in modules if module is not tgt and module is not src]
+        self.holders = [held for m in modules for held in (m._parameters, m._buffers, m._modules)]  # noqa: SLF001
+        self.held = self.now_held()
+        return self
+
+    def now_held(self) -> list[int]:
+        """Give the identity of everything that the networks hold; another one is another network."""
+        return [id(value) for holder in self.holders for value in holder.values()]
+
+
+_pairs: WeakKeyDictionary[nn.Module, _Pair] = WeakKeyDictionary()
+
+
+def _pair_of(tgt: nn.Module, src: nn.Module) -> _Pair:
+    pair = _pairs.get(tgt)
+    if pair is None or pair.source() is not src or pair.held != pair.now_held():
+        pair = _pairs[tgt] = _Pair(tgt, src).remember(tgt, src)
+    return pair

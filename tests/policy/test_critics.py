@@ -1,0 +1,102 @@
+"""Critics by names; whole updates are in the tests of algorithms."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box
+from torch import nn
+
+from rlfast.policy._replaced import stock
+from rlfast.policy.actor_critic_learner import ActorCriticLearner
+from rlfast.policy.critics import another
+from rlfast.policy.replay_learner import Sample
+
+
+class Constant(nn.Module):
+    """A value that is the same everywhere."""
+
+    def __init__(self, value):
+        super().__init__()
+        self.value = nn.Parameter(torch.tensor(value))
+
+    def forward(self, obs, act):
+        return self.value.expand(len(obs), 1)
+
+
+@stock("__call__", "forward")
+class Rater(ActorCriticLearner):
+    """Has critics, and an actor that nobody asks."""
+
+    def __init__(self, names, *critics):
+        self.critic_names = self.lagged_names = names
+        super().__init__(
+            actor=nn.Linear(1, 1),
+            actor_optim=None,
+            action_space=Box(-1, 1, (1,)),
+            tau=0.5,
+            gamma=0.9,
+            estimation_step=1,
+            exploration_noise=None,
+            action_bound_method=None,
+        )
+        for name, critic in zip(names, critics, strict=True):
+            setattr(self, name, critic)
+            setattr(self, f"{name}_old", self.lagged_copy(critic))
+            setattr(self, f"{name}_optim", torch.optim.SGD(critic.parameters(), lr=0.5))
+
+    def forward(self, batch, state=None, **kwargs):
+        raise NotImplementedError
+
+    def next_value(self, obs_next, state=None, *draws):
+        raise NotImplementedError
+
+    def gradient_step(self, sample):
+        raise NotImplementedError
+
+
+def sample(returns, weight=None):
+    obs = torch.zeros(len(returns), 1)
+    weight = None if weight is None else torch.tensor(weight)
+    return Sample(None, obs, None, obs, weight, False, (), returns=torch.tensor(returns))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_each_critic_goes_its_own_way_and_targets_follow(number):
+    names = ("critic", "critic2", "critic3")[:number]
+    policy = Rater(names, *(Constant(float(i)) for i in range(number)))
+    losses, error = policy.regress(sample([4.0, 2.0]))
+    assert [loss.item() for loss in losses] == [((4.0 - i) ** 2 + (2.0 - i) ** 2) / 2 for i in range(number)]
+    mean = sum(range(number)) / number
+    assert error.tolist() == pytest.approx([4.0 - mean, 2.0 - mean])
+    assert [critic.value.item() for critic in policy.critics] == [3.0] * number  # a whole step to the mean return
+    policy.sync_weight()
+    act = torch.zeros(2, 1)
+    assert [q.tolist() for q in policy.rate(act, act, old=True)] == [[(i + 3.0) / 2] * 2 for i in range(number)]
+    assert [q.tolist() for q in policy.rate(act, act)] == [[3.0] * 2] * number
+
+
+def test_importance_weights():
+    policy = Rater(("critic",), Constant(0.0))
+    losses, error = policy.regress(sample([4.0, 2.0], weight=[0.5, 0.0]))
+    assert losses[0].item() == 0.5 * 16 / 2
+    assert error.tolist() == [4.0, 2.0]
+    assert policy.critic.value.item() == pytest.approx(0.5 * 2 * 0.5 * 4 / 2)
+
+
+def test_an_own_second_critic_begins_elsewhere():
+    layers = nn.Sequential(nn.Linear(3, 4), nn.Sequential(nn.Linear(4, 1)))
+    other = another(layers)
+    for ours, theirs in zip(layers.parameters(), other.parameters(), strict=True):
+        assert ours.shape == theirs.shape
+        assert not torch.equal(ours, theirs)
+
+
+def test_noise_is_added_to_arrays_only():
+    policy = Rater(("critic",), Constant(0.0))
+    act = np.zeros((2, 1), np.float32)
+    assert policy.exploration_noise(act, None) is act
+    policy.set_exp_noise(np.ones)
+    assert policy.exploration_noise(act, None).tolist() == [[1.0], [1.0]]
+    assert policy.exploration_noise(act, None).dtype == np.float32
+    with pytest.raises(TypeError, match="exploration_noise must be a function or None, got 3"):
+        policy.set_exp_noise(3)

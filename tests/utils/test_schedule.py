@@ -1,0 +1,77 @@
+import math
+import pickle
+
+import pytest
+
+from rlfast.utils.schedule import Exponential, Linear, Piecewise
+
+
+@pytest.mark.parametrize(
+    ("step", "value"), [(-1, 1.0), (0, 1.0), (25, 0.75), (99, 0.01), (100, 0.0), (101, 0.0), (math.inf, 0.0)]
+)
+def test_linear(step, value):
+    assert Linear(1.0, 0.0, 100)(step) == pytest.approx(value)
+
+
+def test_linear_upwards_and_at_once():
+    assert Linear(0.4, 1.0, 10)(5) == pytest.approx(0.7)
+    assert [Linear(1.0, 0.5, 0)(step) for step in (0, 1)] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        ((2.0, 0.5), [2.0, 1.0, 0.5, 0.25]),
+        ((2.0, 0.5, 2), [2.0, 2.0 * 0.5**0.5, 1.0, 2.0 * 0.5**1.5]),
+        ((2.0, 0.5, 1, 0.75), [2.0, 1.0, 0.75, 0.75]),
+        ((1.0, 3.0, 1, 5.0), [1.0, 3.0, 5.0, 5.0]),
+        ((-2.0, 0.5, 1, -0.75), [-2.0, -1.0, -0.75, -0.75]),
+        ((-1.0, 3.0, 1, -5.0), [-1.0, -3.0, -5.0, -5.0]),
+        ((1.0, 0.5, 1, 1.0), [1.0] * 4),
+    ],
+)
+def test_exponential(given, values):
+    schedule = Exponential(*given)
+    assert [schedule(step) for step in range(4)] == pytest.approx(values)
+    assert schedule(-1) == given[0]
+
+
+def test_exponential_without_end_grows_beyond_floats():
+    assert Exponential(1.0, 10.0)(1e6) == math.inf
+    assert Exponential(-1.0, 10.0)(1e6) == -math.inf
+    assert Exponential(1.0, 10.0, end=7.0)(1e6) == 7.0
+    assert Exponential(1.0, 0.5)(1e6) == 0.0
+
+
+def test_piecewise():
+    schedule = Piecewise([(10, 1.0), (20, 3.0), (40, -1.0)])
+    expected = {0: 1.0, 10: 1.0, 15: 2.0, 20: 3.0, 30: 1.0, 40: -1.0, 99: -1.0}
+    assert {step: schedule(step) for step in expected} == expected
+    assert Piecewise([(5, 2.0)])(0) == Piecewise([(5, 2.0)])(9) == 2.0
+
+
+@pytest.mark.parametrize("schedule", [Linear(1, 0, 9), Exponential(1, 0.5), Piecewise([(0, 1), (9, 0)])])
+def test_schedules_are_pickled(schedule):
+    assert pickle.loads(pickle.dumps(schedule))(3) == schedule(3)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: Linear(1.0, 0.0, -1), "steps must not be negative, got -1"),
+        (lambda: Linear(math.nan, 0.0, 1), "start must be a finite number, got nan"),
+        (lambda: Linear(0.0, math.inf, 1), "end must be a finite number, got inf"),
+        (lambda: Exponential(1.0, 0.0), "factor and steps must be above 0"),
+        (lambda: Exponential(1.0, 0.5, 0), "factor and steps must be above 0"),
+        (lambda: Exponential(0.0, 0.5), "start must not be 0"),
+        (lambda: Exponential(1.0, 0.5, 1, -1.0), "nor of another sign than end"),
+        (lambda: Exponential(1.0, 0.5, 1, 2.0), "leads away from end=2.0"),
+        (lambda: Exponential(1.0, 2.0, 1, 0.5), "leads away from end=0.5"),
+        (lambda: Piecewise([]), "needs a point"),
+        (lambda: Piecewise([(0, 1.0), (0, 2.0)]), "steps must grow from point to point"),
+        (lambda: Piecewise([(0, math.nan)]), "value must be a finite number"),
+    ],
+)
+def test_what_is_no_schedule(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
