@@ -234,3 +234,15 @@ def test_hindsight_is_changed():
     assert (buffer.future_p, buffer.compute_reward_fn) == (0.0, other)
     with pytest.raises(ValueError, match="probability"):
         buffer.future_p = 1.5
+
+
+def test_rows_join_a_storage_that_lacks_fields_or_has_more():
+    buffer = ReplayBuffer(4)
+    for i in range(2):
+        buffer.add(row(i, info={"k": i + 1}, policy={"logp": 0.5}))
+    storage = {key: np.array(buffer._meta[key]) for key in ("obs", "act", "rew", "terminated", "truncated", "obs_next")}
+    buffer.set_batch(Batch(storage, info={"seen": np.arange(4)}, policy=Batch()))
+    buffer.add(row(2, info={"k": 7}, policy={"logp": 0.25}))
+    assert buffer.info.k[:3].tolist() == [0, 0, 7]
+    assert buffer.info.seen[:3].tolist() == [0, 1, 0]
+    assert buffer.policy.logp[:3].tolist() == [0.0, 0.0, 0.25]

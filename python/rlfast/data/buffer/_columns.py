@@ -177,20 +177,36 @@ class WholeColumns:
         self._write(arrays)
 
     def _settled(self) -> Leaves:
-        """Assigned columns as the stored ones can hold them."""
-        arrays: Leaves = {}
-        oddities = self.schema.oddities
-        for key, leaves in self.assigned.items():
-            columns = {path: column for path, column in self.schema.columns().items() if path[0] == key}
-            if {path: leaf.shape[1:] for path, leaf in leaves.items()} != {
-                path: c.shape for path, c in columns.items()
-            }:
+        """Assigned columns as the stored ones can hold them: what an assigned one lacks is 0 or None in all rows.
+
+        :raises ValueError: a leaf has rows of another shape, or stands where the stored column has a nested one.
+        :raises TypeError: numbers that a column cannot hold.
+        """
+        assigned = {path: leaf for leaves in self.assigned.values() for path, leaf in leaves.items()}
+        columns = self.schema.columns()
+        added = Schema()
+        for path, leaf in assigned.items():
+            column = columns.get(path)
+            others = [other for other in columns if other[: len(path)] == path or path[: len(other)] == other]
+            if column is None and not others:
+                kind = added.objects if leaf.dtype == object else added.numbers
+                kind[path] = Column(leaf.dtype, leaf.shape[1:])
+            elif column is None or leaf.shape[1:] != column.shape:
                 raise ValueError(
-                    f"the {key} column was replaced through _meta by one of another structure: put the stored one, or "
-                    "one like it, back before rows are added"
+                    f"{spell(path)} was replaced through _meta by a column of another structure: put the stored one, "
+                    "or one like it, back before rows are added"
                 )
-            arrays |= {path: convert(leaf, columns[path].dtype, path, oddities) for path, leaf in leaves.items()}
+        oddities = self.schema.oddities
+        arrays = {
+            path: convert(leaf, columns[path].dtype, path, oddities) if path in columns else leaf
+            for path, leaf in assigned.items()
+        }
+        for path, column in columns.items():
+            if path[0] in self.assigned and path not in assigned:
+                empty = None if column.dtype == object else 0
+                arrays[path] = np.full((self.core.total, *column.shape), empty, column.dtype)
         oddities.tell()
+        self.define(added)
         return arrays
 
     def _write(self, arrays: Leaves, live: tuple[list[int], list[int]] | None = None) -> None:
