@@ -63,7 +63,7 @@ def test_help_shows_the_settings_of_the_environment(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "rlfast: no algorithm was given: choose from dqn"),
+        (["train"], "rlfast: no algorithm was given: choose from ddpg, dqn"),
         (["train", "ppoo"], "rlfast: there is no algorithm 'ppoo'"),
         (["train", "dqn", "--resume", "runs/x"], "without an algorithm: rlfast train --resume RUN_DIR"),
         (["train", "dqn", "--resume=runs/x"], "without an algorithm: rlfast train --resume RUN_DIR"),
