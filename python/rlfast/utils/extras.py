@@ -9,7 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LIBRARIES = {
-    "train": ("gymnasium", "matplotlib", "safetensors", "scipy", "tensorboard", "torch", "tqdm", "tyro"),
+    "train": (
+        "annotated_types",
+        "gymnasium",
+        "matplotlib",
+        "safetensors",
+        "scipy",
+        "tensorboard",
+        "torch",
+        "tqdm",
+        "tyro",
+    ),
     "hdf5": ("h5py",),
     "video": ("moviepy", "pygame"),
     "wandb": ("wandb",),
