@@ -49,3 +49,14 @@ def test_every_picture_is_shown() -> None:
 def test_make_commands_exist(document: Path) -> None:
     named = set(re.findall(r"(?:^|`)make ([a-z-]+)", document.read_text(), re.MULTILINE))
     assert named - TARGETS == set()
+
+
+def test_every_algorithm_of_the_command_line_has_a_page() -> None:
+    from rlfast.experiment import ALGORITHMS
+
+    pages = {page.stem: page.read_text() for page in ROOT.glob("docs/algorithms/*.md")}
+    assert set(pages) == set(ALGORITHMS)
+    for name, page in pages.items():
+        threshold = next(iter(ALGORITHMS[name].presets.values())).stop_return
+        assert f"rlfast train {name} --env" in page
+        assert f"| {threshold:g}" in page
