@@ -1,6 +1,6 @@
 """Batches, replay buffers, collectors and their statistics, under the names of Tianshou 1.0.
 
-Each name is imported when it is first asked for, so that buffers need neither torch nor an environment library.
+Each name is imported on first access, so that buffers can be used without torch and without an environment library.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__all__":  # for `import *`: all that can be imported with the libraries that are here
+    if name == "__all__":  # for `import *`: every name whose dependencies are installed
         return [name for name in sorted(_HOME_OF) if _is_here(name)]
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with needed_by(f"{__name__}.{name}"):
         value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    globals()[name] = value  # from now on found without coming here
+    globals()[name] = value  # later accesses find the name directly, without calling this function
     return value
 
 

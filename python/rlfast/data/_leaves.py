@@ -1,7 +1,7 @@
-"""How one leaf of a row becomes what its column holds.
+"""Conversion of one leaf of a row to the dtype and the shape of its column.
 
-What means the same is taken as it is; what is odd but has one meaning is taken, and a buffer says so once; what would
-cut a number, or has no meaning, is refused.
+A value that means the same in the column's dtype is converted silently. A value that is unusual but has one meaning is
+converted too, and the buffer warns once. A value that would lose information, or that has no clear meaning, raises.
 """
 
 from __future__ import annotations
@@ -20,21 +20,24 @@ Path: TypeAlias = tuple[str, ...]
 OBJECT = np.dtype(object)
 FLAGS: tuple[Path, ...] = (("terminated",), ("truncated",))
 _COUNTED = ("rew", "terminated", "truncated")
-"""What each row has one of, so that fewer than there are rows is a mistake."""
+"""Fields that need one value for each row: they are not broadcast from fewer values."""
 STRICT = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
-"""Groups in which None is no number; elsewhere it is NaN among floats."""
+"""Fields in which None raises an error; in all other fields of floats, None is stored as NaN."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """What one row of a leaf is."""
+    """The dtype and the shape of one row of a leaf."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
 
 class Oddities:
-    """Says what is odd about the rows of a buffer, each kind once for a field, and only of rows that are taken."""
+    """Collects warnings about unusual values in the rows of a buffer.
+
+    Each kind of warning is given once for each field, and only for rows that were stored.
+    """
 
     def __init__(self) -> None:
         self._told: set[tuple[Path, str]] = set()
@@ -42,19 +45,24 @@ class Oddities:
 
     @property
     def any(self) -> bool:
-        """Whether something is to be said."""
+        """Whether there are warnings that were not given yet."""
         return bool(self._noted)
 
     def note(self, path: Path, kind: str, text: str) -> None:
-        """Keeps what is to be said."""
+        """Keeps a warning until :meth:`tell` gives it or :meth:`forget` drops it.
+
+        :param path: the field.
+        :param kind: the kind of warning; a field has one of each kind.
+        :param text: the message, without the name of the field.
+        """
         self._noted.setdefault((path, kind), text)
 
     def forget(self) -> None:
-        """Drops what was noted of rows that were refused."""
+        """Drops all kept warnings, because their rows were refused."""
         self._noted.clear()
 
     def tell(self) -> None:
-        """Warns of what was noted, unless it was told before."""
+        """Gives all kept warnings, except those that were given before."""
         while self._noted:
             (path, kind), text = self._noted.popitem()
             if (path, kind) not in self._told:
@@ -68,10 +76,16 @@ def spell(path: Path) -> str:
 
 
 def fit(value: Any, column: Column, path: Path, rows: int | None, oddities: Oddities) -> NDArray[Any]:
-    """The value as the column holds it: one row, or ``rows`` of them along a new first axis.
+    """Converts a value to the dtype and the shape of its column.
 
-    :raises TypeError: a dtype that would lose information.
-    :raises ValueError: a shape that is neither the column's nor spread over it.
+    :param value: the value of one row, or the values of several rows along the first axis.
+    :param column: the dtype and the shape of one row.
+    :param path: the name of the field, for messages.
+    :param rows: the number of rows; None for a single row without a row axis.
+    :param oddities: receives warnings.
+    :return: an array of shape ``column.shape``, or ``(rows, *column.shape)``.
+    :raises TypeError: the conversion to the column's dtype would lose information.
+    :raises ValueError: the shape is not the column's, and cannot be broadcast to it.
     """
     if column.dtype == OBJECT:
         return _fit_objects(value, column, path, rows, oddities)
@@ -94,7 +108,7 @@ def _fit_objects(value: Any, column: Column, path: Path, rows: int | None, oddit
 
 
 def spread(array: NDArray[Any], column: Column, path: Path, rows: int | None, oddities: Oddities) -> NDArray[Any]:
-    """The array in the column's shape: axes of length one are no difference, and NumPy's broadcasting is taken."""
+    """Reshapes an array to the shape of its column: axes of length one are ignored, smaller arrays are broadcast."""
     target = column.shape if rows is None else (rows, *column.shape)
     if array.shape == target:
         return array
@@ -109,7 +123,7 @@ def spread(array: NDArray[Any], column: Column, path: Path, rows: int | None, od
         result = None
     if result is None:
         raise ValueError(_misfit(array, column, path, rows))
-    if array.ndim or column.shape:  # one number for all rows needs no word
+    if array.ndim or column.shape:  # one number for all rows is usual: it needs no warning
         oddities.note(
             path, "spread", f"came in shape {array.shape} where {target} is stored: it is repeated to fill that"
         )
@@ -130,7 +144,7 @@ def _misfit(array: NDArray[Any], column: Column, path: Path, rows: int | None) -
 
 
 def _flags(array: NDArray[Any], path: Path, oddities: Oddities) -> NDArray[Any]:
-    """Truth values, as Python has them; NaN is none."""
+    """Converts numbers to booleans as ``bool`` does. Arrays that hold NaN are returned unchanged, to be refused."""
     if array.dtype == np.bool_ or array.dtype.kind not in "iuf" or np.isnan(array).any():
         return array
     flags: NDArray[np.bool_] = array != 0
@@ -140,7 +154,10 @@ def _flags(array: NDArray[Any], path: Path, oddities: Oddities) -> NDArray[Any]:
 
 
 def infer(value: Any, path: Path, rows: int | None) -> Column:
-    """The column that a first value makes."""
+    """Chooses the dtype and the shape of a column by the first value that is written to it.
+
+    :raises TypeError: a reward or an end-of-episode flag is not a number.
+    """
     if isinstance(value, Batch):
         return Column(OBJECT, ())
     array = as_array(value)
@@ -153,7 +170,11 @@ def infer(value: Any, path: Path, rows: int | None) -> Column:
 
 
 def as_array(value: Any) -> NDArray[Any]:
-    """Numbers as they are, in native byte order; everything else as an object array (a lone object has no axes)."""
+    """Converts a value to a NumPy array.
+
+    :return: booleans and numbers keep their dtype, in native byte order; all else becomes an array of objects, which
+        has no axes for a single object.
+    """
     if not isinstance(value, np.ndarray):
         if is_tensor(value):
             value = value.detach().cpu().numpy()
@@ -168,7 +189,7 @@ def as_array(value: Any) -> NDArray[Any]:
 
 
 def plain(array: NDArray[Any]) -> NDArray[Any]:
-    """The same values as the engine reads them: of NumPy's own class, in C order without gaps, aligned."""
+    """Returns the same values in the layout that the engine reads: a base-class array, C-contiguous and aligned."""
     return np.require(array, None, ("C", "A", "E"))
 
 
@@ -188,9 +209,9 @@ def _from_sequence(values: list[Any] | tuple[Any, ...]) -> NDArray[Any]:
 
 
 def convert(array: NDArray[Any], dtype: np.dtype[Any], path: Path, oddities: Oddities | None = None) -> NDArray[Any]:
-    """The array in a column's dtype.
+    """Converts an array to a column's dtype.
 
-    :raises TypeError: where a value would not survive.
+    :raises TypeError: a value would change by more than rounding to a float of lower precision.
     """
     if array.dtype == OBJECT != dtype:
         array = _numbers(array, dtype, path, oddities or Oddities())
@@ -214,7 +235,7 @@ def convert(array: NDArray[Any], dtype: np.dtype[Any], path: Path, oddities: Odd
 
 
 def _numbers(array: NDArray[Any], dtype: np.dtype[Any], path: Path, oddities: Oddities) -> NDArray[Any]:
-    """Numbers that came as objects; None among them is NaN where a float may be missing."""
+    """Converts an array of objects to numbers; outside the strict fields, None becomes NaN in a column of floats."""
     items = array.reshape(-1).tolist()
     missing = [item is None for item in items]
     if any(missing) and dtype.kind == "f" and path[0] not in STRICT:
@@ -233,7 +254,7 @@ def _numbers(array: NDArray[Any], dtype: np.dtype[Any], path: Path, oddities: Od
 
 
 def _is_safe(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """NumPy's rule, but for long integers: as floats they may lose their last digits."""
+    """Whether a cast keeps every value: NumPy's rule, except that 64-bit integers are not safe as floats."""
     long = given.kind in "iu" and given.itemsize == 8
     return np.can_cast(given, wanted, "safe") and not (long and wanted.kind in "fc")
 

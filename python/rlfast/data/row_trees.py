@@ -1,6 +1,6 @@
-"""Rows of nested values: arrays, tensors, and dicts, tuples, lists and ``Batch`` of them.
+"""Functions of nested values: arrays and tensors, and dicts, tuples, lists and ``Batch`` of them.
 
-Every leaf has one row for each environment. Nothing is changed in place: what was handed out before stays as it was.
+Every leaf has one row for each environment. No function changes its arguments: each returns new values.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
 
 def map_leaves(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """``fn`` of each leaf of ``tree`` and the leaves at the same place of ``others``, in the structure of ``tree``.
+    """Applies a function to every leaf.
 
-    :raises TypeError: a leaf is neither array nor tensor.
+    :param fn: called with a leaf of ``tree`` and the leaves at the same place in ``others``.
+    :param tree: nested arrays and tensors.
+    :param others: further nested values with the structure of ``tree``.
+    :return: the results, nested as ``tree`` is.
+    :raises TypeError: a leaf is neither an array nor a tensor.
     """
     if isinstance(tree, np.ndarray) or is_tensor(tree):
         return fn(tree, *others)
@@ -41,12 +45,19 @@ def map_leaves(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
 
 
 def take(tree: Any, ids: Ids | None) -> Any:
-    """The rows ``ids``, or, when it is None, all of them as they are."""
+    """Returns the rows ``ids`` of every leaf, or ``tree`` itself when ``ids`` is None."""
     return tree if ids is None else map_leaves(lambda leaf: leaf[ids], tree)
 
 
 def put(tree: Any, ids: Ids | None, rows: Any, length: int) -> Any:
-    """``tree`` with ``rows`` at ``ids`` (None: everywhere). Without a tree, the others of ``length`` rows are zero."""
+    """Returns ``tree`` with ``rows`` written at ``ids``.
+
+    :param tree: nested values; None for zeros of ``length`` rows.
+    :param ids: the rows to replace; None replaces all of them.
+    :param rows: the new rows, nested as ``tree`` is; None makes the result None.
+    :param length: the number of rows of ``tree``.
+    :return: the new nested values.
+    """
     if ids is None or rows is None:
         return rows
 
@@ -67,7 +78,7 @@ def put(tree: Any, ids: Ids | None, rows: Any, length: int) -> Any:
 
 
 def clear(tree: Any, ids: Ids) -> Any:
-    """``tree`` with zeros (None in object arrays) at ``ids``."""
+    """Returns ``tree`` with the rows ``ids`` set to zero (None in object arrays)."""
 
     def cleared(leaf: Any) -> Any:
         if isinstance(leaf, np.ndarray):
@@ -82,12 +93,15 @@ def clear(tree: Any, ids: Ids) -> Any:
 
 
 def zeros(tree: Any) -> Any:
-    """As ``tree``, with zeros (None in object arrays) everywhere."""
+    """Returns zeros (None in object arrays) in the structure, shapes and dtypes of ``tree``."""
     return map_leaves(lambda leaf: np.full_like(leaf, None if leaf.dtype == object else 0), tree)
 
 
 def storable(tree: Any) -> Any:
-    """Nested dicts of NumPy arrays; entry ``i`` of a tuple or list goes under the name ``str(i)``."""
+    """Converts nested values to nested dicts of NumPy arrays; entry ``i`` of a tuple or list gets the key ``str(i)``.
+
+    :raises TypeError: a leaf is neither an array nor a tensor.
+    """
     if isinstance(tree, np.ndarray):
         return tree
     if is_tensor(tree):
@@ -100,7 +114,7 @@ def storable(tree: Any) -> Any:
 
 
 def plain(tree: Any) -> Any:
-    """``tree`` with every ``Batch`` spelled as a dict; :func:`unplain` undoes it."""
+    """Returns ``tree`` with every ``Batch`` written as a dict; :func:`unplain` is the inverse."""
     if isinstance(tree, Batch):
         return {_BATCH: {key: plain(value) for key, value in tree.__dict__.items()}}
     if isinstance(tree, dict):
@@ -109,7 +123,7 @@ def plain(tree: Any) -> Any:
 
 
 def unplain(tree: Any) -> Any:
-    """The reverse of :func:`plain`."""
+    """Returns the nested values that :func:`plain` was given."""
     if isinstance(tree, dict):
         inner = {key: unplain(value) for key, value in tree.get(_BATCH, tree).items()}
         return wrap(inner) if _BATCH in tree else inner

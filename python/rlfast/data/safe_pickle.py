@@ -1,7 +1,8 @@
-"""Pickles inside data files: written so that any NumPy reads them, read without running what they ask for.
+"""Pickles inside data files: written so that all NumPy versions read them, and read without running foreign code.
 
 A pickle is a program. :func:`loads` runs only its harmless part: it rebuilds numbers, strings, containers, NumPy arrays
-and scalars, and classes that the caller names; anything else raises :class:`pickle.UnpicklingError` unseen.
+and scalars, and classes that the caller names. For anything else it raises :class:`pickle.UnpicklingError` without
+importing or calling it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-#: Where a class is found: module and name.
+#: The import path of a class: module and name.
 Global = tuple[str, str]
 
 
 def dumps(value: Any, names: Mapping[type, Global] | None = None) -> bytes:
-    """A pickle of ``value`` that older and newer NumPy versions read.
+    """Pickles a value so that older and newer NumPy versions can read it.
 
-    :param names: what classes are called in the pickle, for readers that have them elsewhere.
+    :param value: the value.
+    :param names: the import paths to write for classes, where the reader has them in another module.
+    :return: the pickle.
     """
     file = io.BytesIO()
     _Pickler(file, dict(names or {})).dump(value)
@@ -33,12 +36,14 @@ def dumps(value: Any, names: Mapping[type, Global] | None = None) -> bytes:
 
 
 def loads(data: bytes, classes: Mapping[Global, type] | None = None, *, allow_pickle: bool = False) -> Any:
-    """What a pickle holds, as far as that is plain data.
+    """Reads a pickle of plain data.
 
-    :param classes: for further names, classes whose instances are made without calling ``__init__`` and given the
-        pickled state; they should hold data and no more.
-    :param allow_pickle: let the pickle run whatever it asks for, apart from ``classes``; only for files you trust.
-    :raises pickle.UnpicklingError: the pickle is broken or asks for anything else; nothing of it was run.
+    :param data: the pickle.
+    :param classes: further classes that are allowed, by their import paths in the pickle. An instance is created
+        without calling ``__init__`` and is given the pickled state, so these classes should only hold data.
+    :param allow_pickle: import and call whatever the pickle names, apart from ``classes``; only for files you trust.
+    :return: the value.
+    :raises pickle.UnpicklingError: the pickle is broken, or names anything that is not allowed; that was not run.
     """
     known = dict(classes or {})
     try:
@@ -51,7 +56,7 @@ def loads(data: bytes, classes: Mapping[Global, type] | None = None, *, allow_pi
         raise pickle.UnpicklingError(f"broken pickle: {error}") from error
 
 
-# The standard library's own, in Python: those in C let nobody see each global, each state and each length.
+# The implementation in Python: the one in C has no hooks for each global, each state and each length.
 _PythonPickler = pickle._Pickler  # noqa: SLF001
 _PythonUnpickler = pickle._Unpickler  # noqa: SLF001
 
@@ -62,7 +67,7 @@ class _Pickler(_PythonPickler):
     memoize: Callable[[Any], None]
 
     def __init__(self, file: io.BytesIO, names: dict[type, Global]) -> None:
-        super().__init__(file, protocol=4)  # of the protocols that NumPy spells alike in all versions, the newest
+        super().__init__(file, protocol=4)  # the newest protocol in which all NumPy versions pickle arrays alike
         self._names = names
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
@@ -71,7 +76,7 @@ class _Pickler(_PythonPickler):
         if isinstance(obj, type) and obj in self._names:
             module, name = self._names[obj]
         elif module.startswith("numpy._core."):
-            module = module.replace("numpy._core.", "numpy.core.")  # its name until 2.0, understood ever since
+            module = module.replace("numpy._core.", "numpy.core.")  # the name before NumPy 2.0, which all versions read
         else:
             super().save_global(obj, name)  # type: ignore[misc]
             return
@@ -128,7 +133,7 @@ class _PlainUnpickler(_PythonUnpickler):
         elif isinstance(target, np.dtype):
             _set_dtype(target, state)
         elif not any(type(target) is known for known in self._classes.values()):
-            raise pickle.UnpicklingError(f"the pickle changes {target!r}")  # say, the defaults of a function
+            raise pickle.UnpicklingError(f"the pickle changes {target!r}")  # for example the defaults of a function
         elif hasattr(target, "__setstate__"):
             target.__setstate__(state)
         else:
@@ -161,7 +166,7 @@ class _PlainUnpickler(_PythonUnpickler):
     }
 
 
-# What the few globals of plain data stand for. Each function takes only what pickling an honest value writes.
+# Replacements for the globals that pickles of plain data name. Each accepts only the arguments that pickle writes.
 
 
 def _array(cls: Any, shape: Any, _code: Any) -> NDArray[Any]:
@@ -183,12 +188,12 @@ def _set_array(array: NDArray[Any], state: Any) -> None:
 def _dtype(code: Any, _align: Any = False, _copy: Any = True) -> np.dtype[Any]:
     if not re.fullmatch(r"[?a-zA-Z]\d*", code):
         raise pickle.UnpicklingError(f"a dtype {code!r}")
-    fresh: np.dtype[Any] = np.dtype(code, copy=True)  # its state follows, and the shared one must not change
+    fresh: np.dtype[Any] = np.dtype(code, copy=True)  # a copy, because its state is set next and NumPy shares dtypes
     return fresh
 
 
 def _set_dtype(dtype: np.dtype[Any], state: Any) -> None:
-    # NumPy trusts a state, so it is given one of its own making, with what the file may choose: byte order and unit.
+    # NumPy does not check a state, so the state is made by NumPy here; the file chooses only byte order and time unit.
     known = dtype
     if dtype.kind in "mM" and len(state) == 9:
         unit, number, *_ = state[8][1]
@@ -218,7 +223,7 @@ def _ordered_dict(items: Any = ()) -> collections.OrderedDict[Any, Any]:
 
 
 def _checked_list(items: Any) -> list[Any]:
-    if not isinstance(items, list):  # a range, say, could be endless
+    if not isinstance(items, list):  # another iterable, such as a range, could be of any length
         raise pickle.UnpicklingError(f"a container made of {type(items).__name__}")
     return items
 
@@ -230,7 +235,7 @@ def _bytes(text: str, encoding: str) -> bytes:
 
 
 def _bytearray(content: bytes = b"") -> bytearray:
-    if not isinstance(content, bytes):  # a number would be a length
+    if not isinstance(content, bytes):  # bytearray(number) would allocate that many bytes
         raise pickle.UnpicklingError(f"a bytearray made of {type(content).__name__}")
     return bytearray(content)
 

@@ -1,4 +1,4 @@
-"""Training loops."""
+"""Trainers: the loops that collect transitions, update a policy and test it."""
 
 from rlfast.utils.extras import needed_by
 

@@ -1,4 +1,4 @@
-"""From the figures of single updates to what is logged and shown."""
+"""Averages of the statistics of updates, for logs and the progress bar."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
 
 
 class UpdateMetrics:
-    """Puts the updates that belong together into one record, and keeps moving averages of their losses.
+    """Averages the statistics of updates, and keeps moving averages of the losses.
 
-    :param size: records in a moving average.
+    :param size: how many updates a moving average covers.
     """
 
     def __init__(self, size: int = 100) -> None:
         self.moving: defaultdict[str, MovAvg] = defaultdict(lambda: MovAvg(size))
 
     def merge(self, updates: Sequence[TrainingStats]) -> TrainingStats:
-        """One record for all ``updates``, which then count in the moving averages.
+        """Averages the statistics of several updates, and adds their losses to the moving averages.
 
-        :return: see :func:`average`; ``smoothed_loss`` has the moving averages.
+        :param updates: the statistics, at least one, all of one class.
+        :return: see :func:`average`; ``smoothed_loss`` holds the moving averages.
         """
         smoothed = {}
         for update in updates:
@@ -39,26 +40,27 @@ class UpdateMetrics:
         return average(updates, smoothed_loss=smoothed | missing)
 
     def state(self) -> dict[str, list[float]]:
-        """The losses in the moving averages, by name."""
+        """Returns the losses that the moving averages cover, by name."""
         return {name: list(moving.cache) for name, moving in self.moving.items()}
 
     def set_state(self, state: Mapping[str, Sequence[float]]) -> None:
-        """Goes on from what :meth:`state` gave."""
+        """Restores what :meth:`state` returned."""
         self.moving.clear()
         for name, losses in state.items():
             self.moving[name].add(losses)
 
 
 def average(updates: Sequence[TrainingStats], **known: Any) -> TrainingStats:
-    """One record for all ``updates`` (at least one, of one class).
+    """Averages the statistics of several updates.
 
-    :param known: fields that have another value than they would.
-    :return: a copy of the last: numbers averaged over the updates, summaries merged, times added up, and in
-        ``loss_summary`` mean, deviation, largest and smallest of each loss.
+    :param updates: the statistics, at least one, all of one class.
+    :param known: values that replace fields of the result.
+    :return: a copy of the last one, in which numbers are averages over the updates, summaries are merged, times are
+        sums, and ``loss_summary`` holds mean, standard deviation, maximum and minimum of each loss.
     """
     losses = [update.get_loss_stats_dict() for update in updates]
     merged = copy(updates[-1])
-    if len(updates) > 1:  # off the policy there is usually one: nothing to merge
+    if len(updates) > 1:  # off-policy training usually has one update, which needs no merging
         _merge_into(merged, updates)
     names = dict.fromkeys(name for own in losses for name in own)
     merged.loss_summary = {
@@ -82,7 +84,7 @@ def _merge_into(merged: Any, updates: Sequence[Any]) -> None:
 
 
 def _loss(update: TrainingStats, name: str, loss: float) -> Any:
-    """A loss with as much as is known of it: the summary over several updates, or the number."""
+    """Returns the summary of a loss where the statistics have one, else its value."""
     known = getattr(update, "loss_summary", {}).get(name)
     value = getattr(update, name, None) if known is None else known
     return value if isinstance(value, SequenceSummaryStats) else loss
@@ -100,12 +102,12 @@ def _merge(values: list[Any]) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """A tensor or an array of one number, or a number of NumPy, as Python's own; other values as they are."""
+    """Converts a tensor or an array of one number, or a NumPy number, to a Python number; returns others unchanged."""
     return value.item() if getattr(value, "ndim", None) in (0, 1) and math.prod(value.shape) == 1 else value
 
 
 def _summary(values: list[Any]) -> SequenceSummaryStats:
-    """Of numbers, or of summaries of equally many numbers each."""
+    """Summarises numbers, or merges summaries of sequences of equal length."""
     if not all(isinstance(value, SequenceSummaryStats) for value in values):
         return SequenceSummaryStats.from_sequence(values)
     mean = fmean(value.mean for value in values)
@@ -117,7 +119,7 @@ def _summary(values: list[Any]) -> SequenceSummaryStats:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """What was spent up to a moment: seconds of each kind of work, and updates."""
+    """The seconds that each kind of work has taken so far, and the number of updates."""
 
     seconds: float
     collecting: float
@@ -126,7 +128,10 @@ class Clock:
     updates: int
 
     def since(self, before: Clock) -> dict[str, float | str]:
-        """Updates per second, and the shares of the time between the two moments.
+        """Returns updates per second and the share of each kind of work, between an earlier reading and this one.
+
+        :param before: the earlier reading.
+        :return: the figures, by the names that the progress bar shows.
 
         >>> start = Clock(seconds=0.0, collecting=0.0, sampling=0.0, learning=0.0, updates=0)
         >>> Clock(seconds=2.0, collecting=1.0, sampling=0.1, learning=0.5, updates=30).since(start)

@@ -1,4 +1,4 @@
-"""The arguments of trainers in groups, each of which checks itself."""
+"""The arguments of trainers, in groups that each check their own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ROUNDED = {"max_epoch": math.floor, "step_per_epoch": math.ceil, "step_per_coll
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Schedule:
-    """How much is collected, learned and tested before what comes next."""
+    """The numbers of steps, episodes and updates between collects, updates and tests."""
 
     max_epoch: int
     batch_size: int | None
@@ -50,11 +50,11 @@ class Schedule:
     max_step: int | None
 
     def check_schedule(self) -> None:
-        """Says what no trainer can do. Counts given as whole floats, such as ``1e5``, become integers.
+        """Checks the numbers, and converts counts that are whole floats, such as ``1e5``, to integers.
 
-        Where a share of something was computed, ``max_epoch`` is rounded down, steps are rounded up, as in Tianshou.
+        As in Tianshou, a ``max_epoch`` that is not whole is rounded down, and numbers of steps are rounded up.
 
-        :raises TypeError: a number is none, or no whole one where rows, episodes or passes are counted.
+        :raises TypeError: an argument is not a number, or a number of rows, episodes or passes is not whole.
         :raises ValueError: a number is too small, or ``step_per_epoch`` is missing.
         """
         check_number("update_per_step", self.update_per_step)
@@ -75,9 +75,9 @@ class Schedule:
         return value  # type: ignore[no-any-return]
 
     def check_portion(self) -> None:
-        """Says whether it is clear how much to collect at a time.
+        """Checks the size of a collect.
 
-        :raises ValueError: not exactly one of ``step_per_collect`` and ``episode_per_collect`` is given.
+        :raises ValueError: both or none of ``step_per_collect`` and ``episode_per_collect`` are given.
         """
         if (self.step_per_collect is None) == (self.episode_per_collect is None):
             raise ArgumentError(
@@ -88,7 +88,7 @@ class Schedule:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Hooks:
-    """What the caller wants to be asked and told."""
+    """The functions that a trainer calls."""
 
     train_fn: Callable[[int, int], None] | None
     test_fn: Callable[[int, int | None], None] | None
@@ -98,9 +98,9 @@ class Hooks:
     reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None
 
     def check_hooks(self) -> None:
-        """Says what cannot be called; False and the like stand for None.
+        """Checks that every hook is a function or None; other false values become None.
 
-        :raises TypeError: so it is.
+        :raises TypeError: a hook cannot be called.
         """
         for field in fields(Hooks):
             value = getattr(self, field.name)
@@ -112,7 +112,7 @@ class Hooks:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Reporting:
-    """Where figures go."""
+    """Where a trainer reports its statistics."""
 
     logger: BaseLogger
     resume_from_log: bool
@@ -121,7 +121,7 @@ class Reporting:
 
 
 def replaced(save_fn: Any, save_best_fn: Any) -> Any:
-    """``save_best_fn``, which may be given under the name it had before.
+    """Returns ``save_best_fn``, which may be given under its old name ``save_fn``, with a warning.
 
     :raises ValueError: both are given.
     """

@@ -1,4 +1,4 @@
-"""What trainers ask of the things they are given: methods, not classes, so that doubles and wrappers will do."""
+"""Checks of the objects that trainers are given, by their methods rather than their classes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LOGGER = ("log_train_data", "log_test_data", "log_update_data", "log_info_data"
 
 
 def check_parts(policy: Any, logger: Any, buffer: Any, train_collector: Any, test_collector: Any) -> None:
-    """Checks that a trainer can work with what it is given.
+    """Checks the objects that a trainer is given.
 
-    :raises TypeError: a part lacks methods that are needed.
-    :raises ValueError: a collector is closed, or both fill one buffer.
+    :raises TypeError: an object lacks methods that are needed.
+    :raises ValueError: a collector is closed, or both collectors have the same buffer.
     """
     check_methods("policy", policy, "policy that learns, such as DQNPolicy(...)", ("train", "eval", "update"))
     check_methods("logger", logger, "logger", _LOGGER)
@@ -34,7 +34,13 @@ def check_parts(policy: Any, logger: Any, buffer: Any, train_collector: Any, tes
 
 
 def collect_exactly(collector: Any, n_step: int, **options: Any) -> Any:
-    """Collects ``n_step`` steps and not one more, if the collector can; one of another class may round them up."""
+    """Collects exactly ``n_step`` steps if ``collector.collect`` takes ``exact``; else it may collect more.
+
+    :param collector: the collector.
+    :param n_step: the number of environment steps.
+    :param options: further arguments of ``collector.collect``.
+    :return: the statistics of the collect.
+    """
     parameters = inspect.signature(collector.collect).parameters.values()
     passed_on = isinstance(collector, Collector) and any(one.kind is one.VAR_KEYWORD for one in parameters)
     if passed_on or any(one.name == "exact" for one in parameters):
@@ -43,12 +49,12 @@ def collect_exactly(collector: Any, n_step: int, **options: Any) -> Any:
 
 
 def plays_by_collect(collector: Any) -> bool:
-    """Whether its class collects in a way of its own, which then counts in tests as well."""
+    """Whether tests must call ``collect``: the collector's class overrides it, but not ``evaluate``."""
     kind = type(collector)
     own_collect = getattr(kind, "collect", None) is not Collector.collect
     return own_collect and getattr(kind, "evaluate", None) in (None, Collector.evaluate)
 
 
 def as_dict(record: Any) -> dict[str, Any]:
-    """The fields of a record of statistics, for loggers."""
+    """Returns the fields of a statistics object as a dict, for loggers."""
     return asdict(record) if is_dataclass(record) and not isinstance(record, type) else dict(vars(record))

@@ -1,4 +1,4 @@
-"""Samples that are ready, and where the policy is, when it asks for them."""
+"""Prefetching of samples: a thread draws the next sample and moves it to the policy's device."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     Path: TypeAlias = tuple[str, ...]
 
 _ALIGNMENT = 64
-"""Bytes; every leaf begins at a multiple, so that a tensor of any dtype can."""
+"""Bytes. Every leaf begins at a multiple of it, which is aligned for a tensor of any dtype."""
 
 _STAY = frozenset({"info", "policy", "last_index"})
-"""Fields that the host needs, to look around in the buffer, and the device does not."""
+"""Fields that stay on the host: updates use them to read the buffer, but do not compute with them."""
 
 _NUMBERS = frozenset(np.dtype(code) for code in ("?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8"))
-"""What both NumPy and torch have."""
+"""The dtypes that both NumPy and torch have."""
 
 
 class PrefetchedBuffer:
-    """A replay buffer whose samples hold tensors on a device, the next one being drawn while this one is learned from.
+    """A replay buffer whose samples are tensors on a device; a thread draws the next sample during an update.
 
-    One thread draws, gathers (in the engine, detached from the interpreter) and packs a sample into one block of
-    memory, page-locked for CUDA; the block crosses to the device in one transfer that nobody waits for. The rows are
-    those that would be drawn without a thread, since its draws are made in the same order and none is made that is not
-    asked for: nothing is drawn ahead of the last of a series, after which the buffer may change. So where each collect
-    is followed by one update, there is nothing to draw ahead. Nor is there from a buffer with priorities, where what is
-    learned decides what is drawn, or from one whose ``sample_indices`` is the user's own, which may draw from a
-    generator that others draw from.
+    The thread draws a sample, gathers its rows (in the engine, without holding the interpreter lock) and packs them
+    into one block of memory, which is page-locked for CUDA. One asynchronous transfer moves the block to the device.
 
-    Everything but ``sample`` is the buffer's own.
+    The samples are the same as without a thread: they are drawn in the same order, and no sample is drawn that is not
+    used. Nothing is drawn beyond the end of a series, because the buffer may change then; with one update after each
+    collect, nothing is drawn ahead. Nothing is drawn ahead either from a buffer with priorities, where each update
+    changes the next draw, or from a class with its own ``sample_indices``, which may share a random generator.
 
-    :param buffer: to sample from. Nothing may be added to it during a series.
-    :param device: where the tensors go. ``info``, ``policy``, ``last_index`` and what torch has no dtype for stay
-        arrays.
+    All attributes except ``sample`` are those of the buffer.
+
+    :param buffer: the buffer to sample from. Nothing may be added to it during a series.
+    :param device: the device of the tensors. ``info``, ``policy``, ``last_index`` and values without a dtype in torch
+        stay arrays.
     """
 
     def __init__(self, buffer: ReplayBuffer, device: torch.device) -> None:
@@ -58,32 +58,35 @@ class PrefetchedBuffer:
         self._left = 0
 
     def series(self, length: int) -> PrefetchedBuffer:
-        """Say that as many samples follow before the buffer changes, the one that was drawn ahead among them.
+        """Begins a series of samples, during which the buffer does not change.
 
-        :param length: at least 1.
+        :param length: the number of samples, at least 1; a sample that was drawn ahead counts.
+        :return: this object.
         """
         self._left = length
         return self
 
     @property
     def is_ahead(self) -> bool:
-        """Whether a sample was drawn that nobody has asked for yet."""
+        """Whether a sample was drawn ahead and not returned yet."""
         return self._next is not None
 
     def end(self) -> None:
-        """Wait until nothing is being drawn. A sample that nobody has asked for is dropped: something went wrong."""
+        """Waits for the thread, and drops a sample that was drawn ahead, which happens only after an error."""
         waiting, self._next = self._next, None
         if waiting is not None:
             wait([waiting[1]])
 
     def is_of(self, buffer: Any, device: torch.device) -> bool:
-        """Whether these are samples of ``buffer``, on ``device``."""
+        """Whether this object samples from ``buffer`` to ``device``."""
         return buffer is self._buffer and device == self._device
 
     def sample(self, batch_size: int | None) -> tuple[Batch, Index]:
-        """Give the next sample of the series; see :meth:`ReplayBuffer.sample`.
+        """Returns the next sample of the series; see :meth:`ReplayBuffer.sample`.
 
-        :raises ValueError: it is of another size than the one before it in the series.
+        :param batch_size: the number of rows; None for all rows of the buffer.
+        :return: the batch, and the indices of its rows.
+        :raises ValueError: a sample of another size was drawn ahead.
         """
         if self._next is None:
             block, indices = self._draw(batch_size)
@@ -115,21 +118,21 @@ class PrefetchedBuffer:
 
 
 def _draws_by_itself(buffer: Any) -> bool:
-    """Whether it draws from streams of its own, as ours do."""
+    """Whether the buffer draws from its own random generators, as the buffers of rlfast do."""
     draw = getattr(type(buffer), "sample_indices", None)
     return getattr(draw, "__module__", "").partition(".")[0] == "rlfast"
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A batch with most of its leaves in one piece of memory."""
+    """A batch with most of its leaves in one block of memory."""
 
     memory: torch.Tensor
     """Bytes ``[size]``."""
     packed: dict[Path, tuple[torch.dtype, tuple[int, ...], int]]
-    """Dtype, shape and first byte of each leaf in it."""
+    """Dtype, shape and first byte of each leaf in the block."""
     rest: dict[Path, Any]
-    """The other leaves."""
+    """The leaves that are not in the block."""
 
     @classmethod
     def of(cls, batch: Batch, *, pinned: bool) -> _Block:
@@ -145,7 +148,7 @@ class _Block:
         return cls(memory, packed, {path: leaf for path, leaf in leaves.items() if path not in packed})
 
     def on(self, device: torch.device) -> Batch:
-        """The batch, with the packed leaves as tensors on ``device``."""
+        """Returns the batch, with the packed leaves as tensors on ``device``."""
         memory = self.memory.to(device, non_blocking=True)
         batch = Batch()
         for path, leaf in self.rest.items():
@@ -160,7 +163,7 @@ def _view(memory: torch.Tensor, dtype: torch.dtype, shape: tuple[int, ...], star
 
 
 def _leaves(batch: Batch, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """All that is not a batch, and batches with nothing in them."""
+    """Yields path and value of each leaf: of values that are not batches, and of empty batches."""
     for key, value in batch.items():
         if isinstance(value, Batch) and len(value.keys()):
             yield from _leaves(value, (*path, key))

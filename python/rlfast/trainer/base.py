@@ -38,10 +38,10 @@ log = logging.getLogger(__name__)
 
 
 class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
-    """Trains a policy epoch by epoch: ``run()`` does all of them, iterating yields an :class:`EpochStats` after each.
+    """Trains a policy in epochs: ``run()`` trains all of them, and iterating yields an :class:`EpochStats` after each.
 
-    A new loop (or ``run``) starts anew, unless :meth:`stop` ended the one before, or a state was loaded: then it goes
-    on from there. The three kinds of trainers take the same arguments; each ignores what it has no use for.
+    A new loop (or ``run``) starts from the beginning, unless :meth:`stop` ended the previous one or a state was loaded;
+    then it continues. The three trainers take the same arguments, and each ignores those that it does not use.
 
     Collectors, loggers and buffers may be of any class that has the methods which are called.
     """
@@ -77,44 +77,45 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         max_step: int | None = None,
         prefetch: bool = False,
     ) -> None:
-        """Checks everything; nothing is collected before training begins.
+        """Checks the arguments. Nothing is collected before training begins.
 
-        :param policy: what is trained.
-        :param max_epoch: most epochs.
-        :param batch_size: rows in a gradient step. None: the whole buffer.
-        :param train_collector: collects the transitions to learn from.
-        :param test_collector: plays the tests; None for no tests.
-        :param buffer: a buffer to learn from without collecting; prepared once by ``policy.process_buffer``.
-        :param step_per_epoch: environment steps in an epoch, rounded up to whole collects; gradient steps where nothing
-            is collected.
-        :param repeat_per_collect: passes over what was collected, for on-policy learning.
-        :param episode_per_test: episodes in a test, shared out evenly among the test environments.
-        :param update_per_step: gradient steps for each environment step, for off-policy learning. Parts of a step are
-            carried over to the next collect.
-        :param step_per_collect: environment steps between updates; either this or the next.
-        :param episode_per_collect: episodes between updates.
+        :param policy: the policy to train.
+        :param max_epoch: the largest number of epochs.
+        :param batch_size: rows in a gradient step; None for the whole buffer.
+        :param train_collector: collects the transitions for training.
+        :param test_collector: plays the episodes of tests; None for no tests.
+        :param buffer: a buffer to train from without collecting; ``policy.process_buffer`` is called with it once.
+        :param step_per_epoch: environment steps in an epoch, rounded up to whole collects; without a
+            ``train_collector``, gradient steps.
+        :param repeat_per_collect: passes over the collected rows, in on-policy training.
+        :param episode_per_test: episodes in a test, divided evenly among the test environments.
+        :param update_per_step: gradient steps for each environment step, in off-policy training. Fractions of a
+            gradient step are carried over to the next collect.
+        :param step_per_collect: environment steps of a collect; give either this or ``episode_per_collect``.
+        :param episode_per_collect: episodes of a collect.
         :param train_fn: called before each collect with epoch and environment step.
         :param test_fn: called before each test with epoch and environment step.
-        :param stop_fn: is told the mean return of a test, and says whether that is enough.
-        :param save_best_fn: is given the policy at the start and whenever a test went better than all before.
+        :param stop_fn: called with the mean return of a test; returns whether training is to stop.
+        :param save_best_fn: called with the policy at the start and after every test with a new best mean return.
         :param save_checkpoint_fn: called by the logger at the end of an epoch with epoch, environment step and gradient
-            step; returns where it saved.
-        :param resume_from_log: whether the counters go on where the logger's data end.
-        :param reward_metric: makes of returns ``[episodes, agents]`` one number for each episode.
-        :param logger: takes the figures; by default none does.
+            step; returns the path of the checkpoint.
+        :param resume_from_log: whether the counters continue from the end of the logger's data.
+        :param reward_metric: converts returns ``[episodes, agents]`` to one number for each episode.
+        :param logger: receives the statistics; None discards them.
         :param verbose: whether the result of every test is printed.
         :param show_progress: whether a progress bar is shown.
-        :param test_in_train: whether a training collect whose mean return satisfies ``stop_fn`` leads to a test at
-            once, and to the end of training if that satisfies it too. Switched off where there is no ``test_collector``
-            or the ``train_collector`` has another policy.
-        :param save_fn: deprecated, the old name of ``save_best_fn``.
-        :param start_timesteps: random environment steps before the first update, counted as all others.
-        :param max_step: stop after exactly this many environment steps, the last collect being shortened.
-        :param prefetch: whether a thread draws each next sample while the policy learns from this one. Samples come as
-            tensors on the policy's device then, in one transfer, from page-locked memory if it is CUDA's. The result is
-            the same: see :class:`~rlfast.trainer._prefetch.PrefetchedBuffer`. On-policy training has no use for it.
-        :raises TypeError: an argument of another kind than it must be.
-        :raises ValueError: arguments that contradict each other, or one that is missing.
+        :param test_in_train: whether a training collect whose mean return satisfies ``stop_fn`` is followed by a test
+            at once; if that satisfies ``stop_fn`` too, training ends. This is ignored without a ``test_collector``, and
+            if the ``train_collector`` has another policy.
+        :param save_fn: the deprecated name of ``save_best_fn``.
+        :param start_timesteps: environment steps with random actions before the first update; they count in
+            ``env_step``.
+        :param max_step: training stops after exactly this many environment steps; the last collect is shortened.
+        :param prefetch: whether a thread draws the next sample during an update. The samples are tensors on the
+            policy's device, moved in one transfer, for CUDA from page-locked memory. The results are the same; see
+            :class:`~rlfast.trainer._prefetch.PrefetchedBuffer`. On-policy training ignores it.
+        :raises TypeError: an argument is of a wrong type.
+        :raises ValueError: arguments contradict each other, or one is missing.
         """
         Schedule.__init__(
             self,
@@ -168,7 +169,10 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
     # -- the whole run -----------------------------------------------------------------------------------------------
 
     def reset(self) -> None:
-        """Puts all counters at zero (or where the log ends), tests the policy, and collects ``start_timesteps``."""
+        """Starts from the beginning: resets the counters, tests the policy, and collects ``start_timesteps``.
+
+        With ``resume_from_log``, the counters continue from the end of the logger's data.
+        """
         self._zero()
         self._started = True
         if self.train_collector is not None and (
@@ -200,11 +204,10 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         return self.stop_fn_flag or (self.max_step is not None and self.env_step >= self.max_step)
 
     def stop(self) -> None:
-        """Asks a running loop to end before its next collect, even within an epoch; safe to call in a signal handler.
+        """Makes a running loop end before its next collect, even within an epoch. Signal handlers may call it.
 
-        Without collects it ends before the next gradient step; one more is made where its sample was drawn ahead.
-
-        A later loop, or ``run``, goes on from there.
+        Without a ``train_collector``, the loop ends before the next gradient step; if the sample of that was drawn
+        ahead, it ends after it. A later loop, or ``run``, continues from there.
         """
         self._stop_asked = True
 
@@ -218,7 +221,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         if not self._started:
             self.reset()
         if self.is_over:
-            self._stop_asked = False  # the loop that was asked has ended
+            self._stop_asked = False  # the loop that was to stop has ended
             raise StopIteration
         stats = self.execute_epoch()
         if stats is None:
@@ -227,9 +230,10 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         return stats
 
     def run(self, reset_prior_to_run: bool = True) -> InfoStats:
-        """Trains to the end and gives totals and timing.
+        """Trains until the last epoch, ``max_step`` or ``stop_fn`` ends training, or :meth:`stop` is called.
 
-        :param reset_prior_to_run: False goes on with a loop that was left.
+        :param reset_prior_to_run: False continues a loop that was left.
+        :return: totals and timing.
         """
         self._goes_on |= not reset_prior_to_run and self._started
         self.is_run = True
@@ -245,7 +249,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
     def execute_epoch(self) -> EpochStats | None:
         """Collects and updates for ``step_per_epoch`` steps, then saves and tests.
 
-        :return: how it went; None when :meth:`stop` cut it short: the next call goes on with it.
+        :return: the statistics of the epoch; None if :meth:`stop` interrupted it: then the next call continues it.
         """
         self.policy.train()
         if self._epoch_step is None:
@@ -274,13 +278,13 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         self._last_collect, self._last_update, self._epoch_test = CollectStatsBase(), None, None
 
     def _train_epoch(self) -> bool:
-        """Collects and updates until the epoch is full; False when :meth:`stop` came first."""
+        """Collects and updates until the end of the epoch; returns False if :meth:`stop` interrupted it."""
         total, done = self.step_per_epoch or 0, self._epoch_step or 0
         began = self._clock()
         with ProgressBar(total, f"Epoch #{self.epoch}", initial=done, shown=self.show_progress) as bar:
             try:
                 while done < total and not self._must_stop:
-                    if self._stop_asked and not self._is_ahead:  # a sample that was drawn is learned from
+                    if self._stop_asked and not self._is_ahead:  # a sample that was drawn is used first
                         self._stop_asked = False
                         return False
                     steps = self._advance()
@@ -295,16 +299,20 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         return self._prefetched is not None and self._prefetched.is_ahead
 
     def _advance(self) -> int:
-        """One collect, where there is a collector, and the updates after it: how many steps of the epoch that makes."""
+        """Does one training step.
+
+        :return: how many steps of the epoch it counts for.
+        """
         self._last_collect, update, self.stop_fn_flag = self.training_step()
         if update is not None:
             self._last_update = update
         return 1 if self.train_collector is None else self._last_collect.n_collected_steps
 
     def training_step(self) -> tuple[CollectStatsBase, TrainingStats | None, bool]:
-        """Collects once, where there is a collector, and makes the updates that follow.
+        """Collects once, if there is a ``train_collector``, and makes the updates that follow.
 
-        :return: what was collected; the updates, averaged, None without one; whether training is to stop.
+        :return: the statistics of the collect; the averaged statistics of the updates, or None without an update;
+            whether training is to stop.
         """
         collected, stop = CollectStatsBase(), False
         if self.train_collector is not None:
@@ -332,11 +340,11 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         return figures | self._clock().since(began)
 
     def train_step(self) -> tuple[CollectStats, bool]:
-        """Collects once and, under ``test_in_train``, tests if that went well enough.
+        """Collects once; with ``test_in_train``, a collect that satisfies ``stop_fn`` is followed by a test.
 
-        :return: what was collected, and whether training is to stop.
+        :return: the statistics of the collect, and whether training is to stop.
         """
-        assert self.train_collector is not None  # noqa: S101 (asked by the caller)
+        assert self.train_collector is not None  # noqa: S101 (checked by the caller)
         if self.train_fn is not None:
             self.train_fn(self.epoch, self.env_step)
         left = None if self.max_step is None else self.max_step - self.env_step
@@ -364,9 +372,9 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         return False
 
     def test_step(self) -> tuple[CollectStats, bool]:
-        """Tests the policy, tells ``save_best_fn`` if it was the best so far, and asks ``stop_fn``.
+        """Tests the policy, and calls ``save_best_fn`` after a new best mean return.
 
-        :return: the test, and whether training is to stop.
+        :return: the statistics of the test, and whether the best mean return satisfies ``stop_fn``.
         """
         stats = self._test()
         returns = _returns(stats)
@@ -388,7 +396,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
                 self.save_best_fn(self.policy)
 
     def _test(self) -> CollectStats:
-        assert self.test_collector is not None  # noqa: S101 (asked by every caller)
+        assert self.test_collector is not None  # noqa: S101 (checked by every caller)
         assert self.episode_per_test is not None  # noqa: S101 (checked at construction)
         self._epoch_test = self.last_test = test_episode(
             self.policy,
@@ -406,16 +414,17 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
 
     @abstractmethod
     def policy_update_fn(self, collect_stats: CollectStatsBase) -> TrainingStats | None:
-        """Updates the policy, after a collect where there is a collector.
+        """Updates the policy; called after each collect, or, without a ``train_collector``, for each step of an epoch.
 
-        :param collect_stats: what was collected.
-        :return: the updates, averaged; None when there was none to make.
+        :param collect_stats: the statistics of the collect.
+        :return: the averaged statistics of the updates; None if no update was made.
         """
 
     def _sample_and_update(self, buffer: ReplayBuffer, times: int = 1, *, following: int = 0) -> TrainingStats:
-        """Makes ``times`` gradient steps, each on a sample of its own: their average.
+        """Makes ``times`` gradient steps, each on a new sample.
 
-        :param following: samples that are certain to be asked for after these, before the buffer changes.
+        :param following: how many samples will certainly be drawn after these, before the buffer changes.
+        :return: the averaged statistics.
         """
         source = buffer
         if self.prefetch:
@@ -439,7 +448,12 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             self._prefetched.end()
 
     def _record(self, updates: Sequence[TrainingStats], gradient_steps: int) -> TrainingStats:
-        """Counts and logs updates that belong together: their average."""
+        """Counts and logs updates.
+
+        :param updates: their statistics.
+        :param gradient_steps: how many gradient steps they made in all.
+        :return: the averaged statistics.
+        """
         self.gradient_step += gradient_steps
         merged = self._log_updates(updates)
         self.policy_update_time += merged.train_time
@@ -453,12 +467,12 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         return merged
 
     def _update_moving_avg_stats_and_log_update_data(self, update_stat: TrainingStats) -> None:
-        """Logs one update, for trainers of other makers that count their gradient steps themselves."""
+        """Logs one update, for users' trainers written for Tianshou, which count their gradient steps themselves."""
         update_stat.smoothed_loss = self._log_updates([update_stat]).smoothed_loss
 
     @property
     def _gradient_step(self) -> int:
-        """``gradient_step`` under the name it has in Tianshou, where trainers of other makers count it up."""
+        """``gradient_step`` under its name in Tianshou, which users' trainers increment."""
         return self.gradient_step
 
     @_gradient_step.setter
@@ -472,11 +486,11 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
 
     @property
     def _is_logged(self) -> bool:
-        """Whether the logger wants figures: spelling them out takes longer than storing a transition."""
+        """Whether the logger stores anything: if not, the slow conversion of statistics to dicts is skipped."""
         return type(self.logger) is not LazyLogger
 
     def info(self) -> InfoStats:
-        """Totals and timing so far."""
+        """Returns totals and timing so far."""
         return gather_info(
             start_time=self.start_time,
             policy_update_time=self.policy_update_time,
@@ -499,6 +513,6 @@ def __getattr__(name: str) -> Any:
         "OfflineTrainer",
         "OffpolicyTrainer",
         "OnpolicyTrainer",
-    }:  # scripts look for them here, too
+    }:  # scripts for Tianshou import them from here, too
         return getattr(import_module("rlfast.trainer"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

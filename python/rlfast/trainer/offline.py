@@ -1,4 +1,4 @@
-"""Learning from a fixed set of transitions."""
+"""Offline training: from a fixed set of transitions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 class OfflineTrainer(BaseTrainer):
     """Makes ``step_per_epoch`` gradient steps in an epoch, each on a new sample of ``buffer``.
 
-    As environment steps, which order the figures of tests in a log, count the rows that were sampled. The statistics
-    of an epoch are of all its updates. The arguments are those of :class:`BaseTrainer`; with a ``train_collector``, a
-    step is an environment step, and a gradient step follows each collect.
+    The number of sampled rows is logged as the environment step. The statistics of an epoch are averages over all its
+    updates. The arguments are those of :class:`BaseTrainer`; with a ``train_collector``, the steps of an epoch are
+    environment steps, and a gradient step follows each collect.
 
-    :raises ValueError: there is no ``buffer``, or it is empty; with a ``train_collector``, not exactly one of
-        ``step_per_collect`` and ``episode_per_collect``.
+    :raises ValueError: there is no ``buffer``, or it is empty; or there is a ``train_collector``, and both or none of
+        ``step_per_collect`` and ``episode_per_collect`` are given.
     """
 
     def _check(self) -> None:
@@ -34,7 +34,7 @@ class OfflineTrainer(BaseTrainer):
 
     def _zero(self) -> None:
         super()._zero()
-        self._updates: list[TrainingStats] = []  # of the running epoch
+        self._updates: list[TrainingStats] = []  # the updates of the running epoch
 
     def _begin_epoch(self) -> None:
         super()._begin_epoch()
@@ -44,7 +44,7 @@ class OfflineTrainer(BaseTrainer):
         """Makes one gradient step.
 
         :param collect_stats: ignored.
-        :return: the update.
+        :return: its statistics.
         """
         assert self.buffer is not None  # noqa: S101 (checked at construction)
         update = self._sample_and_update(self.buffer, following=int(self._one_more_follows()))
@@ -54,7 +54,7 @@ class OfflineTrainer(BaseTrainer):
         return update
 
     def _one_more_follows(self) -> bool:
-        """Whether another gradient step on the same rows is certain to come after this one."""
+        """Whether another gradient step from the unchanged buffer will certainly follow this one."""
         if self.train_collector is not None or self._epoch_step is None or self._stop_asked or self.buffer is None:
             return False
         rows = (self.gradient_step + 1) * (self.batch_size or len(self.buffer))

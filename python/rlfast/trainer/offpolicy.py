@@ -1,4 +1,4 @@
-"""Learning from a replay buffer while it is being filled."""
+"""Off-policy training: from a replay buffer that is filled meanwhile."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from rlfast.policy import TrainingStats
 
 _ROUNDING = 1e-6
-"""By so much a sum of fractions may fall short of a whole number."""
+"""The tolerance for rounding errors in sums of fractions that should be whole numbers."""
 
 
 class OffpolicyTrainer(BaseTrainer):
-    """Collects, then makes ``update_per_step`` gradient steps for each environment step, each on a new sample of the
-    buffer.
+    """Alternates collects and gradient steps, ``update_per_step`` of them for each environment step.
 
-    The arguments are those of :class:`BaseTrainer`. Only whole gradient steps are made after a collect; what is left
-    of ``update_per_step`` times the steps counts after the next one, so that the ratio is kept over the run.
+    Each gradient step takes a new sample from the buffer. The arguments are those of :class:`BaseTrainer`. After a
+    collect, the number of gradient steps is rounded down; the remainder is carried over to the next collect, so that
+    the ratio holds over the whole run.
 
-    :raises ValueError: there is no ``train_collector``, not exactly one of ``step_per_collect`` and
-        ``episode_per_collect``, or ``update_per_step`` is not positive.
+    :raises ValueError: there is no ``train_collector``, both or none of ``step_per_collect`` and
+        ``episode_per_collect`` are given, or ``update_per_step`` is not positive.
 
     >>> import gymnasium as gym
     >>> from rlfast.data import Collector, VectorReplayBuffer
@@ -60,8 +60,8 @@ class OffpolicyTrainer(BaseTrainer):
     def policy_update_fn(self, collect_stats: CollectStatsBase) -> TrainingStats | None:
         """Makes ``update_per_step * n_collected_steps`` gradient steps.
 
-        :param collect_stats: what was collected.
-        :return: the updates, averaged; None where there was none to make.
+        :param collect_stats: the statistics of the collect.
+        :return: the averaged statistics of the updates; None if there was none to make.
         """
         assert self.train_collector is not None  # noqa: S101 (checked at construction)
         debt = self._update_debt + self.update_per_step * collect_stats.n_collected_steps

@@ -1,11 +1,11 @@
-"""Learning from what was just collected, and only from that."""
+"""On-policy training: from the transitions of the last collect only."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from rlfast.data.collect.checks import rooms_of
+from rlfast.data.collect.checks import row_capacities
 from rlfast.trainer.base import BaseTrainer
 
 if TYPE_CHECKING:
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
 
 class OnpolicyTrainer(BaseTrainer):
-    """Collects, hands the whole buffer to the policy for one update, and empties it.
+    """Alternates collects and updates: an update uses the whole buffer, which is emptied afterwards.
 
     The policy makes ``repeat_per_collect`` passes over the buffer, in mini-batches of ``batch_size`` (0 or None: all
-    rows at once). A last mini-batch that is not whole joins the one before, and is not counted as a gradient step of
-    its own. Episodes that are running when the buffer is emptied keep their return and length so far.
+    rows at once). Rows that do not fill a last mini-batch are added to the one before it. Episodes that are running
+    when the buffer is emptied keep the return and the length that they have so far.
 
-    All rows of a collect are learned from: where episodes turn out longer than what the buffer can hold of them, the
-    collect ends in an error before a row is lost.
+    Every row of a collect is used. If an episode is longer than the buffer can hold, the collect raises before it
+    overwrites a row.
 
     The arguments are those of :class:`BaseTrainer`.
 
-    :raises ValueError: there is no ``train_collector`` or no ``repeat_per_collect``, not exactly one of
-        ``step_per_collect`` and ``episode_per_collect``, or the buffer has no room for ``step_per_collect`` steps.
+    :raises ValueError: there is no ``train_collector`` or no ``repeat_per_collect``, both or none of
+        ``step_per_collect`` and ``episode_per_collect`` are given, or the buffer has no room for ``step_per_collect``
+        steps.
     """
 
     def _check(self) -> None:
@@ -45,27 +46,27 @@ class OnpolicyTrainer(BaseTrainer):
 
         :raises ValueError: the buffer has no room for all of it.
         """
-        lossless = getattr(self.train_collector, "losing_nothing", None)
-        with nullcontext() if lossless is None else lossless():
+        no_overwriting = getattr(self.train_collector, "without_overwriting", None)
+        with nullcontext() if no_overwriting is None else no_overwriting():
             return super().train_step()
 
     @staticmethod
     def _check_room(collector: Collector, n_step: int) -> None:
-        rooms = rooms_of(getattr(collector, "buffer", None), getattr(collector, "env_num", 1))
-        if rooms is None:
+        capacities = row_capacities(getattr(collector, "buffer", None), getattr(collector, "env_num", 1))
+        if capacities is None:
             return
-        room, each = int(rooms.min()), -(-n_step // len(rooms))
-        if each > room:
+        room, needed = int(capacities.min()), -(-n_step // len(capacities))
+        if needed > room:
             raise ValueError(
                 f"{n_step} steps in {collector.env_num} environments do not fit into the buffer, which has room for "
-                f"{room} of the {each} in each: make it larger, or collect less at a time"
+                f"{room} of the {needed} in each: make it larger, or collect less at a time"
             )
 
     def policy_update_fn(self, result: CollectStatsBase | None = None) -> TrainingStats | None:  # noqa: ARG002
-        """Updates the policy by all rows of the buffer, and empties it.
+        """Updates the policy with all rows of the buffer, and empties it.
 
-        :param result: what was collected.
-        :return: the update.
+        :param result: ignored.
+        :return: the statistics of the update.
         """
         assert self.train_collector is not None  # noqa: S101 (checked at construction)
         assert self.repeat_per_collect is not None  # noqa: S101 (checked at construction)

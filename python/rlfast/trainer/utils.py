@@ -1,4 +1,4 @@
-"""Steps that all trainers share, usable on their own."""
+"""Functions that all trainers share, and that scripts may call themselves."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ def test_episode(
     global_step: int | None = None,  # noqa: PT028 (Tianshou's name; no test)
     reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None = None,  # noqa: PT028 (Tianshou's name; no test)
 ) -> CollectStats:
-    """Plays new episodes with ``policy`` in evaluation mode, where it is left; their mean return is unbiased.
+    """Tests a policy: plays new episodes by :meth:`rlfast.data.Collector.evaluate`.
 
-    A collector whose class has a ``collect`` of its own plays by that, after ``reset_env``.
+    The policy is put into evaluation mode and stays in it. For a collector whose class overrides ``collect`` but not
+    ``evaluate``, ``reset_env`` and ``collect`` are called instead.
 
     :param policy: the policy of ``collector``.
-    :param collector: plays; its buffer is emptied first.
-    :param test_fn: called before with ``epoch`` and ``global_step``.
-    :param epoch: for ``test_fn``.
+    :param collector: plays the episodes; its buffer is emptied first.
+    :param test_fn: called first, with ``epoch`` and ``global_step``; None for none.
+    :param epoch: the epoch, for ``test_fn``.
     :param n_episode: how many episodes.
-    :param logger: takes the result, if there is a ``global_step``.
-    :param global_step: environment step of the training.
-    :param reward_metric: makes of returns ``[episodes, agents]`` one number for each episode.
+    :param logger: receives the statistics, if ``global_step`` is not None.
+    :param global_step: the environment step of the training.
+    :param reward_metric: converts returns ``[episodes, agents]`` to one number for each episode.
+    :return: the statistics of the episodes.
     """
     by_collect = plays_by_collect(collector)
     if by_collect:
@@ -61,7 +63,10 @@ test_episode.__test__ = False  # type: ignore[attr-defined]  # Tianshou's name; 
 
 
 def scalarised(stats: CollectStats, reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None) -> CollectStats:
-    """The statistics with one return for each episode, where there is a ``reward_metric`` and an episode ended."""
+    """Applies ``reward_metric`` to the returns.
+
+    :return: a copy with one return for each episode; ``stats`` itself without a metric or without episodes.
+    """
     if reward_metric is None or not stats.n_collected_episodes:
         return stats
     weighed = copy(stats)
@@ -80,16 +85,17 @@ def gather_info(
     test_collector: Collector | None = None,
     sample_time: float = 0.0,
 ) -> InfoStats:
-    """Totals and timing of a run.
+    """Computes totals and timing of a run.
 
-    :param start_time: when it began, by ``time.time()``.
+    :param start_time: when the run began, by ``time.time()``.
     :param policy_update_time: seconds spent updating.
     :param gradient_step: gradient steps so far.
-    :param best_reward: best mean return of a test.
-    :param best_reward_std: standard deviation of the returns in it.
-    :param train_collector: counts steps, episodes and seconds of training.
-    :param test_collector: counts those of testing.
-    :param sample_time: seconds of ``policy_update_time`` spent drawing samples.
+    :param best_reward: the best mean return of a test.
+    :param best_reward_std: the standard deviation of the returns in that test.
+    :param train_collector: has the steps, episodes and seconds of training collects; None counts as 0.
+    :param test_collector: has those of tests; None counts as 0.
+    :param sample_time: the part of ``policy_update_time`` that was spent drawing samples.
+    :return: totals and timing.
     """
     duration = max(0.0, time.time() - start_time)
     test_time = 0.0 if test_collector is None else test_collector.collect_time

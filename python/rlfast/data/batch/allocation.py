@@ -1,4 +1,4 @@
-"""Room for rows that are like an example."""
+"""Allocation of zero-filled rows with the dtypes and shapes of an example."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from rlfast.data.batch.operations import blank
 
 
 def create_value(inst: Any, size: int, stack: bool = True) -> Any:
-    """Zeros, or None for objects, for ``size`` values like ``inst``: an array, a tensor, or a ``Batch`` of them.
+    """Allocates ``size`` values with the dtypes and shapes of an example: zeros, or None for objects.
 
-    :param inst: an example of the values.
-    :param stack: whether ``inst`` is one value, so that ``size`` is a new leading axis; else it is an array of values.
+    :param inst: the example: a number, an array, a tensor, or a ``Batch`` or dict of them.
+    :param size: how many values.
+    :param stack: True if ``inst`` is one value, so that ``size`` becomes a new leading axis; False if ``inst`` is an
+        array of values, so that ``size`` replaces its first axis.
+    :return: an array, a tensor, or a ``Batch`` of them.
     :raises TypeError: ``inst`` is a single value, but ``stack`` is False.
 
+    >>> import numpy as np
     >>> create_value(Batch(a=[1, 2], b="x"), 3).shape
     [3]
     >>> create_value(np.ones((3, 5), "f4"), 10, stack=False).shape
@@ -26,7 +30,13 @@ def create_value(inst: Any, size: int, stack: bool = True) -> Any:
 
 
 def alloc_by_keys_diff(meta: Any, batch: Any, size: int, stack: bool = True) -> None:
-    """Adds ``size`` zeros to ``meta`` for each field of ``batch`` that it lacks, or has an empty batch for."""
+    """Allocates, in place, each field of ``batch`` that ``meta`` does not have.
+
+    :param meta: the ``Batch`` that receives the fields; a field that is an empty batch counts as missing.
+    :param batch: examples of the values.
+    :param size: rows of a new field.
+    :param stack: as in :func:`create_value`.
+    """
     for key, value in batch.items():
         have = meta.get(key)
         if isinstance(have, Batch) and isinstance(value, Batch):

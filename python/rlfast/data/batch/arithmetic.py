@@ -13,7 +13,7 @@ from rlfast.data.batch.values import is_number
 
 
 class Arithmetic(Fields):
-    """Fields that are computed with: by number, or with the fields of the same names; empty nested ones stay so."""
+    """Fields with arithmetic operators. Empty nested batches stay empty."""
 
     def __iadd__(self, other: Self | float) -> Self:
         """Adds a number to every field, or the field of the same name of another ``Batch``.
@@ -21,7 +21,7 @@ class Arithmetic(Fields):
         Batches whose fields have other names are added in the order of the fields, with a warning.
 
         :raises ValueError: the two have different numbers of fields.
-        :raises TypeError: ``other`` is neither.
+        :raises TypeError: ``other`` is neither a number nor a ``Batch``.
         """
         if isinstance(other, Arithmetic):
             theirs = other.__dict__
@@ -42,7 +42,7 @@ class Arithmetic(Fields):
     def __imul__(self, value: float) -> Self:
         """Multiplies every field by a number.
 
-        :raises AssertionError: it is none.
+        :raises AssertionError: ``value`` is not a number.
         """
         if not is_number(value):
             raise AssertionError(f"a Batch can only be multiplied by a number, got {type(value).__name__}")
@@ -54,7 +54,7 @@ class Arithmetic(Fields):
     def __itruediv__(self, value: float) -> Self:
         """Divides every field by a number.
 
-        :raises AssertionError: it is none.
+        :raises AssertionError: ``value`` is not a number.
         """
         if not is_number(value):
             raise AssertionError(f"a Batch can only be divided by a number, got {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""``Batch``: named arrays, tensors and batches of them, that are indexed, combined and converted as one."""
+"""``Batch``: a dict of arrays, tensors and nested batches that are indexed, combined and converted together."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rlfast.data.batch.distributions import get_len_of_dist, get_sliced_dist, is
 from rlfast.data.batch.fields import parse as _parse
 from rlfast.data.batch.fields import set_fields
 from rlfast.data.batch.operations import cat, stack
-from rlfast.data.batch.transforms import Whole
+from rlfast.data.batch.transforms import ValueTransforms
 from rlfast.data.batch.values import is_number, is_numeric, is_tensor
 from rlfast.data.types import TBatch
 from rlfast.utils.checks import check_copyable
 
 
-class Batch(Whole):
+class Batch(ValueTransforms):
     """A dict of arrays, tensors and nested batches whose rows are read and written together.
 
     Numbers become zero-dimensional arrays, lists become arrays, a dict becomes a ``Batch``, and a list or object array
@@ -31,9 +31,9 @@ class Batch(Whole):
 
     :param batch_dict: a dict, a ``Batch``, or a list, tuple or object array of them, which are stacked.
     :param copy: keep deep copies of all values.
-    :param kwargs: fields by name; they win over those of ``batch_dict``.
+    :param kwargs: fields by name; they override those of ``batch_dict``.
     :raises AssertionError: a key is not a string.
-    :raises TypeError: ``batch_dict`` is something else, or a value is a list of tensors that do not stack.
+    :raises TypeError: a value is a list of tensors that do not stack.
 
     >>> data = Batch(obs=Batch(pos=[[0.0, 1.0], [2.0, 3.0]]), act=[4, 5], info={})
     >>> data[0]
@@ -51,7 +51,7 @@ class Batch(Whole):
     (2, [], [1, 1])
     """
 
-    # For those who ask how it is called: the native __init__ has no signature.
+    # For `inspect.signature`: the native __init__ has no signature of its own.
     __signature__: ClassVar = inspect.Signature(
         [
             inspect.Parameter("batch_dict", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
@@ -80,10 +80,11 @@ class Batch(Whole):
     @overload
     def __getitem__(self, index: Any) -> Batch: ...
     def __getitem__(self, index: Any) -> Any:
-        """The field of that name, or the rows at ``index`` of every field; empty nested batches stay empty.
+        """Returns a field by its name, or a ``Batch`` of the rows at ``index`` of every field.
 
+        :param index: a name, or any index that NumPy takes. Empty nested batches stay empty.
         :raises KeyError: no field has that name.
-        :raises IndexError: there are no fields, or no such row.
+        :raises IndexError: there are no fields, or a row does not exist.
         """
         fields = self.__dict__
         if isinstance(index, str):
@@ -103,11 +104,12 @@ class Batch(Whole):
         return wrap(rows)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Sets the field of that name, or the rows at ``index`` of every field to those of a ``Batch`` or dict.
+        """Sets a field by its name, or the rows at ``index`` of every field.
 
-        What ``value`` does not hold is set to 0, None or empty.
-
-        :raises ValueError: ``value`` is neither ``Batch`` nor dict, or holds a field that is not here.
+        :param index: a name, or any index that NumPy takes.
+        :param value: the field; for rows, a ``Batch`` or dict. Fields that it does not have are set to 0, or to None
+            for objects.
+        :raises ValueError: ``value`` is neither a ``Batch`` nor a dict, or has a field that this batch does not have.
         """
         if isinstance(index, str):
             setattr(self, index, value)
@@ -117,7 +119,7 @@ class Batch(Whole):
             _set_rows(self, index, value)
 
     def __iter__(self) -> Iterator[Batch]:
-        """The rows, as many as the shortest field has; none for a single row."""
+        """Iterates over the rows, as many as the shortest field has; a batch that is a single row yields nothing."""
         if not self.is_empty(recurse=True):
             row = 0
             while True:
@@ -129,13 +131,13 @@ class Batch(Whole):
                 row += 1
 
     def to_list_of_dicts(self) -> list[dict[str, Any]]:
-        """One plain dict for each row."""
+        """Returns one plain dict for each row."""
         return [row.to_dict() for row in self]
 
     def __len__(self) -> int:
-        """Rows of the shortest field, apart from empty nested batches.
+        """Returns the number of rows of the shortest field; empty nested batches are ignored.
 
-        :raises TypeError: there is none, or one is a single value.
+        :raises TypeError: the batch has no fields, or a field is a single value.
         """
         lengths = []
         for key, value in self.__dict__.items():
@@ -161,9 +163,10 @@ class Batch(Whole):
     def split(self, size: int, shuffle: bool = True, merge_last: bool = False) -> Iterator[Batch]:
         """Yields mini-batches.
 
-        :param size: rows of each; the last may be smaller. -1 means all rows.
-        :param shuffle: in random order (``numpy.random.permutation``), else as they are.
-        :param merge_last: rather add the rows left over to the last whole mini-batch.
+        :param size: rows of each mini-batch; the last may be smaller. -1 means all rows.
+        :param shuffle: whether the rows are permuted (by ``numpy.random.permutation``); else they keep their order.
+        :param merge_last: whether the rows that do not fill a last mini-batch are added to the one before it.
+        :return: an iterator over the mini-batches.
         :raises AssertionError: ``size`` is 0 or below -1.
         """
         length = len(self)
@@ -179,9 +182,9 @@ class Batch(Whole):
             yield self[order[start:stop]]
 
     def dropnull(self) -> Batch:
-        """The rows in which no value is missing, at any depth; see :meth:`isnull`.
+        """Returns the rows in which no value is missing, at any depth; see :meth:`isnull`.
 
-        Numbers that stood beside None, as objects, become an array of numbers.
+        An array of objects that holds only numbers after that becomes an array of numbers.
 
         >>> Batch(a=[None, 2, 3], b=[4.0, 5.0, float("nan")]).dropnull().a
         array([2])
@@ -200,11 +203,14 @@ class Batch(Whole):
 
     @staticmethod
     def cat(batches: Sequence[dict[str, Any] | TBatch]) -> TBatch:
-        """The rows of all batches, one after the other.
+        """Concatenates the rows of batches.
 
-        Empty batches are left out; a field that is missing in some is filled with zeros (None for objects) there.
+        Empty batches are left out. Where a batch lacks a field that another one has, its rows get zeros (None for
+        objects).
 
-        :raises ValueError: an entry is neither ``Batch`` nor dict, a field is a single value, or shapes do not fit.
+        :param batches: batches or dicts.
+        :return: a new ``Batch``.
+        :raises ValueError: an entry is neither a ``Batch`` nor a dict, a field is a single value, or shapes do not fit.
 
         >>> Batch.cat([Batch(a=[1, 2]), Batch(a=[3], b=[0.5])])
         Batch(
@@ -222,12 +228,16 @@ class Batch(Whole):
 
     @staticmethod
     def stack(batches: Sequence[dict[str, Any] | TBatch], axis: int = 0) -> TBatch:
-        """The batches along a new axis.
+        """Stacks batches along a new axis.
 
-        Empty batches are left out; a field that is missing in some is filled with zeros (None for objects) there, for
-        ``axis=0`` only; values of different shapes become an array of objects, with a warning.
+        Empty batches are left out. Where a batch lacks a field that another one has, its row is zero (None for
+        objects). Values of different shapes become an array of objects, with a warning.
 
-        :raises ValueError: an entry is neither ``Batch`` nor dict, or a field is missing in some and ``axis`` is not 0.
+        :param batches: batches or dicts.
+        :param axis: the position of the new axis.
+        :return: a new ``Batch``.
+        :raises ValueError: an entry is neither a ``Batch`` nor a dict, or some batches lack a field and ``axis`` is
+            not 0.
 
         >>> Batch.stack([Batch(a=1), Batch(a=2, b={"c": 0.5})])
         Batch(
@@ -242,7 +252,10 @@ class Batch(Whole):
         return batch  # type: ignore[return-value]
 
     def empty_(self, index: Any = None) -> Self:
-        """Sets the rows at ``index``, or everything, to 0, None for objects; in place.
+        """Sets rows to 0 (None for objects), in place.
+
+        :param index: the rows; None for all of them.
+        :return: this batch.
 
         >>> Batch(a=[1.0, 2.0], b=["x", "y"]).empty_(0)
         Batch(
@@ -267,7 +280,11 @@ class Batch(Whole):
 
     @staticmethod
     def empty(batch: TBatch, index: Any = None) -> TBatch:
-        """A copy with the rows at ``index``, or everything, set to 0 or None."""
+        """Returns a deep copy in which rows are set to 0 (None for objects).
+
+        :param batch: the batch to copy.
+        :param index: the rows; None for all of them.
+        """
         return deepcopy(batch).empty_(index)
 
 
@@ -275,23 +292,23 @@ _new = object.__new__
 
 
 def wrap(fields: dict[str, Any]) -> Batch:
-    """A ``Batch`` around a dict of values that are valid already; neither the dict nor they are copied or looked at."""
+    """Makes a ``Batch`` of a dict of valid values, without copying or checking the dict or the values."""
     batch: Batch = _new(Batch)
     set_fields(batch, fields)
     return batch
 
 
-#: What rows are set to that a value does not hold.
+#: The value of a nested field that a row assignment does not give.
 _NOTHING = Batch()
 
 
 def parse(value: Any) -> Any:
-    """What a field set to ``value`` holds: an array, a tensor, a ``Batch``, or the object itself."""
+    """Converts a value as assignment to a field does: to an array, a tensor, a ``Batch``, or the object itself."""
     return _parse(value, Batch)
 
 
 def _check_rows(batch: Batch, value: Any) -> None:
-    """Raises ValueError unless ``value`` has only fields that ``batch`` has, and nested ones where it has them."""
+    """Raises ValueError if ``value`` has a field that ``batch`` lacks, or a ``Batch`` where it has an array."""
     if not isinstance(value, Batch):
         raise ValueError(f"rows of a Batch are set to a Batch or a dict, got {type(value).__name__}")
     fields, given = batch.__dict__, value.__dict__

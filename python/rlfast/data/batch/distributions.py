@@ -1,4 +1,4 @@
-"""Distributions of torch as fields of a batch: their rows, and how many they have."""
+"""Torch distributions as fields of a batch: indexing their rows, and counting them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ else:
 
 
 def is_distribution(value: Any) -> TypeGuard[Distribution]:
-    """Whether ``value`` is a distribution of torch; who holds one has imported torch, so it is not imported to ask."""
+    """Whether ``value`` is a torch distribution. This does not import torch: without it, no value is one."""
     distributions = sys.modules.get("torch.distributions")
     return distributions is not None and isinstance(value, distributions.Distribution)
 
 
 def get_sliced_dist(dist: TDistribution, index: Any) -> TDistribution:
-    """The distribution of the rows at ``index``.
+    """Returns the distribution of the rows at ``index``.
 
-    :param dist: one that has rows itself, as those of :mod:`rlfast.functional` do, or torch's Categorical, Bernoulli,
-        Normal or Uniform, also within Independent.
-    :param index: along the axes of ``dist.batch_shape``.
-    :raises NotImplementedError: it is another distribution.
+    :param dist: a distribution whose class has ``__getitem__``, as those of :mod:`rlfast.functional`; or torch's
+        Categorical, Bernoulli, Normal or Uniform, also within Independent.
+    :param index: an index of the axes of ``dist.batch_shape``.
+    :return: a distribution of the same class.
+    :raises NotImplementedError: ``dist`` is of another class.
 
     >>> import torch
     >>> get_sliced_dist(torch.distributions.Normal(torch.zeros(4, 2), torch.ones(4, 2)), slice(1, 3)).batch_shape
@@ -39,17 +40,18 @@ def get_sliced_dist(dist: TDistribution, index: Any) -> TDistribution:
 
 
 def dist_to_atleast_2d(dist: TDistribution) -> TDistribution:
-    """The distribution as one row, unless it has rows already.
+    """Adds a batch axis of length 1 to a distribution that has no batch shape; returns others unchanged.
 
-    :raises NotImplementedError: as from :func:`get_sliced_dist`.
+    :param dist: a distribution that :func:`get_sliced_dist` takes.
+    :raises NotImplementedError: ``dist`` has no batch shape and is of a class that :func:`get_sliced_dist` refuses.
     """
     return dist if dist.batch_shape else get_sliced_dist(dist, None)
 
 
 def get_len_of_dist(dist: Distribution) -> int:
-    """The number of rows.
+    """Returns the number of rows: the first length of ``dist.batch_shape``.
 
-    :raises TypeError: it has none.
+    :raises TypeError: ``dist.batch_shape`` is empty.
     """
     if not dist.batch_shape:
         raise TypeError(f"a distribution without rows has no length: {dist}")
@@ -57,7 +59,7 @@ def get_len_of_dist(dist: Distribution) -> int:
 
 
 def equal(dist: Distribution, other: Any) -> bool:
-    """Whether two distributions are of one class, with the same parameters."""
+    """Whether two distributions are of the same class and have equal parameters."""
     if type(dist) is not type(other):
         return False
     ours, theirs = _state(dist), _state(other)
@@ -65,7 +67,7 @@ def equal(dist: Distribution, other: Any) -> bool:
 
 
 def _state(dist: Distribution) -> dict[str, Any]:
-    """What a distribution holds; of probabilities and their logarithms, one of which it may infer, what was given."""
+    """Returns the attributes that define a distribution, without values that it derived from its parameters."""
     state = dict(dist.__dict__)
     if "_param" in state:
         state.pop("probs", None)
@@ -92,7 +94,7 @@ def _with_parameters(dist: Any, change: Callable[[torch.Tensor], torch.Tensor], 
     if isinstance(dist, Independent):
         return type(dist)(_with_parameters(dist.base_dist, change, index), dist.reinterpreted_batch_ndims)
     if isinstance(dist, Categorical | Bernoulli):
-        name = "logits" if dist._param is dist.__dict__.get("logits") else "probs"  # noqa: SLF001 (no one else knows)
+        name = "logits" if dist._param is dist.__dict__.get("logits") else "probs"  # noqa: SLF001 (which of the two was given has no public name)
         return type(dist)(**{name: change(dist._param)}, validate_args=False)  # noqa: SLF001
     if isinstance(dist, Normal | Uniform):
         parameters = {name: change(getattr(dist, name)) for name in dist.arg_constraints}

@@ -1,4 +1,4 @@
-"""Named values with attribute access: the half of ``Batch`` that does not know of rows."""
+"""Named values with attribute access: the part of ``Batch`` that does not depend on rows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _DICT_METHODS = frozenset(name for name in dir(dict) if not name.startswith("_")
 
 
 class Fields(Settling):
-    """Values under names, kept in the instance's ``__dict__``; what is set is parsed, nested dicts to the same class.
+    """Values by name, kept in the instance's ``__dict__``. A dict that is assigned becomes an instance of this class.
 
     The public class is :class:`rlfast.data.Batch`, which adds arithmetic and rows.
     """
 
     def _init(self, batch_dict: Any = None, copy: bool = False, **kwargs: Any) -> None:
-        """What the native ``__init__`` leaves to do: anything but numbers, arrays and empty dicts by name."""
+        """Does what the native ``__init__`` does not: it handles only numbers, arrays and empty dicts by name."""
         if copy:
             batch_dict, kwargs = deepcopy((batch_dict, kwargs))
         fields = parse_fields(kwargs, type(self))
@@ -51,9 +51,9 @@ class Fields(Settling):
 
     @classmethod
     def _stacked(cls, rows: Sequence[Any]) -> dict[str, Any]:
-        """The fields of dicts and batches, stacked.
+        """Stacks dicts and batches, and returns the fields.
 
-        :raises NotImplementedError: of a class that does not know of rows.
+        :raises NotImplementedError: the class does not implement it.
         """
         raise NotImplementedError
 
@@ -72,46 +72,55 @@ class Fields(Settling):
         return key in self.__dict__
 
     def keys(self) -> KeysView[str]:
-        """The names of the fields."""
+        """Returns the names of the fields."""
         return self.__dict__.keys()
 
     def get_keys(self) -> KeysView[str]:
-        """The names of the fields, also for a batch with a field named "keys"."""
+        """Returns the names of the fields, also for a batch with a field named "keys"."""
         return self.__dict__.keys()
 
     def values(self) -> ValuesView[Any]:
-        """The fields."""
+        """Returns the values of the fields."""
         return self.__dict__.values()
 
     def items(self) -> ItemsView[str, Any]:
-        """Pairs of name and field."""
+        """Returns the pairs of name and value."""
         return self.__dict__.items()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The field, or ``default``."""
+        """Returns the value of a field, or ``default`` if there is no such field."""
         return self.__dict__.get(key, default)
 
     def pop(self, key: str, *default: Any) -> Any:
-        """Takes a field out.
+        """Removes a field and returns its value.
 
-        :raises KeyError: it is not there and no default is given.
+        :param key: the name.
+        :param default: the return value if there is no such field.
+        :raises KeyError: there is no such field and no default.
         """
         return self.__dict__.pop(key, *default)
 
     def update(self, batch: dict[str, Any] | Self | None = None, **kwargs: Any) -> None:
-        """Sets the fields of a dict or ``Batch`` and those given by name; nothing is set when one of them is refused.
+        """Sets several fields. If one of them is refused, none is set.
 
+        :param batch: a dict or ``Batch``.
+        :param kwargs: fields by name; they override those of ``batch``.
         :raises AssertionError: a key is not a string.
         """
         given = {} if batch is None else batch.__dict__ if isinstance(batch, Fields) else dict(batch.items())
         self.__dict__.update(parse_fields(given, type(self)) | parse_fields(kwargs, type(self)))
 
     def to_dict(self, recursive: bool = True) -> dict[str, Any]:
-        """The fields as a plain dict, nested batches as nested dicts unless ``recursive`` is False."""
+        """Returns the fields as a plain dict.
+
+        :param recursive: whether nested batches become dicts too.
+        """
         return {k: v.to_dict() if recursive and isinstance(v, Fields) else v for k, v in self.__dict__.items()}
 
     def is_empty(self, recurse: bool = False) -> bool:
-        """Whether there are no fields or, with ``recurse``, none but nested batches that are empty in the same sense.
+        """Whether there are no fields.
+
+        :param recurse: whether a field that is an empty batch, at any depth, does not count.
 
         >>> from rlfast.data import Batch
         >>> Batch(a=Batch()).is_empty(), Batch(a=Batch()).is_empty(recurse=True)
@@ -146,7 +155,7 @@ class Fields(Settling):
     # -- conversions ---------------------------------------------------------------------------------------------------
 
     def to_numpy(self) -> Self:
-        """Turns all tensors into arrays, in place; those on the CPU keep their memory.
+        """Converts all tensors to arrays, in place. The arrays of tensors on the CPU share their memory.
 
         :return: this batch.
         """
@@ -154,26 +163,26 @@ class Fields(Settling):
         return self
 
     def to_torch(self, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> Self:
-        """Turns all arrays into tensors, in place; on the CPU they keep the memory of writable arrays of that dtype.
+        """Converts all arrays to tensors, in place. On the CPU they share the memory of writable arrays of that dtype.
 
-        :param dtype: of all tensors; None keeps each field's own.
-        :param device: of all tensors.
+        :param dtype: the dtype of all tensors; None keeps the dtype of each field.
+        :param device: the device of all tensors.
         :return: this batch.
-        :raises TypeError: a field holds no numbers; then nothing is converted.
+        :raises TypeError: a field does not hold numbers; no field is converted then.
         """
         self._convert(lambda value: to_tensor(value, dtype, device))
         return self
 
     def to_numpy_(self) -> None:
-        """Does what :meth:`to_numpy` does, and gives nothing."""
+        """Converts as :meth:`to_numpy` does, and returns None."""
         self.to_numpy()
 
     def to_torch_(self, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> None:
-        """Does what :meth:`to_torch` does, and gives nothing."""
+        """Converts as :meth:`to_torch` does, and returns None."""
         self.to_torch(dtype, device)
 
     def _convert(self, convert: Callable[[Any], Any]) -> None:
-        """Replaces every value at any depth, or none if one cannot be converted."""
+        """Replaces every value at any depth by its conversion; if a conversion raises, no value is replaced."""
         for fields, key, value in [(fields, key, convert(value)) for fields, key, value in _leaves(self)]:
             fields[key] = value
 
@@ -183,10 +192,10 @@ set_fields: Callable[[Fields, dict[str, Any]], None] = vars(Fields)["__dict__"].
 
 
 def parse(value: Any, cls: type[Fields], key: str = "") -> Any:
-    """What a field set to ``value`` holds: an array, a tensor, fields of class ``cls``, or the object itself.
+    """Converts a value as assignment to a field does: to an array, a tensor, an instance of ``cls``, or the object.
 
-    A tuple, or a list of tensors, under the ``key`` "state" is a policy's hidden state, and stays one, also within a
-    dict: stacked, it would have no row for each environment.
+    A tuple or a list of tensors under the ``key`` "state" is a policy's hidden state and is kept as it is, also within
+    a dict: if its tensors were stacked, the first axis would no longer be that of the environments.
 
     :raises TypeError: a list of tensors that do not stack, or tensors inside an object array.
     """
@@ -208,7 +217,7 @@ def parse(value: Any, cls: type[Fields], key: str = "") -> Any:
 
 
 def parse_fields(fields: dict[str, Any], cls: type[Fields], within: str = "") -> dict[str, Any]:
-    """A new dict of the parsed values; ``within`` is the name of the field that the dict itself is.
+    """Returns a new dict of the parsed values; ``within`` is the name of the field that holds the dict.
 
     :raises AssertionError: a key is not a string.
     """
@@ -222,7 +231,7 @@ def _is_hidden(value: Any) -> bool:
 
 
 def _has_rows(tree: Any) -> bool:
-    """Whether all leaves are arrays or tensors with an axis at least."""
+    """Whether all leaves are arrays or tensors with at least one axis."""
     if isinstance(tree, dict | Fields):
         return all(map(_has_rows, tree.values()))
     if isinstance(tree, tuple | list):
@@ -231,7 +240,7 @@ def _has_rows(tree: Any) -> bool:
 
 
 def _restore(value: Any, cls: type[Fields]) -> Any:
-    """A field from its copy: dicts stand for nested batches, and the NumPy scalars of a single row become arrays."""
+    """Restores a field from pickled or copied state: dicts become nested batches, NumPy scalars become arrays."""
     if isinstance(value, dict):
         new = object.__new__(cls)
         new.__setstate__(value)
@@ -240,7 +249,7 @@ def _restore(value: Any, cls: type[Fields]) -> Any:
 
 
 def is_batch_set(value: Any) -> bool:
-    """Whether the value is a list of dicts or batches, which is a batch itself."""
+    """Whether the value is a sequence of dicts or batches: an object array, or a list or tuple that is not empty."""
     if isinstance(value, np.ndarray):
         return value.dtype == object and value.ndim > 0 and all(isinstance(entry, dict | Fields) for entry in value)
     return (
@@ -249,9 +258,9 @@ def is_batch_set(value: Any) -> bool:
 
 
 def _of_tensors(values: Sequence[Any]) -> Any:
-    """Tensors stacked; tensors of one element beside other numbers as an array.
+    """Stacks a sequence of tensors, or makes an array of one-element tensors and other numbers.
 
-    :raises TypeError: neither can be.
+    :raises TypeError: the tensors have different shapes, or larger tensors are mixed with other values.
     """
     import torch
 
@@ -267,7 +276,7 @@ def _of_tensors(values: Sequence[Any]) -> Any:
 
 
 def _leaves(batch: Fields) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """The dict, key and value of each field that is no nested batch, at any depth."""
+    """Yields dict, key and value of each field, at any depth, that is not a nested batch."""
     fields = batch.__dict__
     for key, value in fields.items():
         if isinstance(value, Fields):

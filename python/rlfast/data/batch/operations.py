@@ -1,4 +1,4 @@
-"""Concatenating and stacking batches, and the zeros that stand where one of them lacks a field."""
+"""Concatenating and stacking batches. Where one of them lacks a field, zeros take its place."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ import numpy as np
 from rlfast.data.batch.fields import Fields, parse, set_fields
 from rlfast.data.batch.values import is_number, is_numeric, is_tensor, object_array, to_objects
 
-#: Stands for a field that a batch lacks, or that is an empty batch there.
+#: Marks a field that a batch lacks, or that is an empty batch there.
 _MISSING: Any = object()
 
 
 def cat(
     batches: Sequence[Any] | Fields | dict[str, Any], kind: type[Fields], head: Fields | None = None
 ) -> dict[str, Any]:
-    """The fields of ``head`` and ``batches``, one after the other; see :meth:`rlfast.data.Batch.cat`.
+    """Concatenates ``head`` and ``batches``; see :meth:`rlfast.data.Batch.cat`.
 
+    :param batches: batches or dicts.
     :param kind: the class of nested fields.
+    :param head: a batch that comes first; None, or an empty one, is left out.
+    :return: the fields of the result.
+    :raises ValueError: a batch has no rows.
     """
     given = _non_empty([batches] if isinstance(batches, Fields | dict) else batches, kind)
     try:
@@ -38,9 +42,13 @@ def _length(batch: Any) -> int:
 
 
 def stack(batches: Iterable[Any], kind: type[Fields], axis: int = 0, head: Fields | None = None) -> dict[str, Any]:
-    """The fields of ``head`` and ``batches`` along a new axis; see :meth:`rlfast.data.Batch.stack`.
+    """Stacks ``head`` and ``batches`` along a new axis; see :meth:`rlfast.data.Batch.stack`.
 
+    :param batches: batches or dicts.
     :param kind: the class of nested fields.
+    :param axis: the position of the new axis.
+    :param head: a batch that comes first; None, or an empty one, is left out.
+    :return: the fields of the result.
     """
     given = _non_empty(batches, kind)
     if given and head is not None and not head.is_empty():
@@ -49,9 +57,13 @@ def stack(batches: Iterable[Any], kind: type[Fields], axis: int = 0, head: Field
 
 
 def blank(inst: Any, size: int, stack: bool = True) -> Any:
-    """Zeros, or None for objects, for ``size`` values like ``inst``: an array or a tensor.
+    """Allocates ``size`` values with the dtype and the shape of an example: zeros, or None for objects.
 
-    :param stack: whether ``inst`` is one value, so that ``size`` is a new leading axis; else it is an array of values.
+    :param inst: the example.
+    :param size: how many values.
+    :param stack: True if ``inst`` is one value, so that ``size`` becomes a new leading axis; False if ``inst`` is an
+        array of values, so that ``size`` replaces its first axis.
+    :return: an array or a tensor.
     :raises TypeError: ``inst`` is a single value, but ``stack`` is False.
     """
     if not stack and (np.isscalar(inst) or (is_tensor(inst) and inst.ndim == 0)):
@@ -81,13 +93,13 @@ def _cat_fields(batches: list[Fields], lengths: list[int], kind: type[Fields]) -
     for key, values in _columns(batches).items():
         present = [value for value in values if value is not _MISSING]
         nested = [isinstance(value, Fields) for value in present]
-        if all(nested):  # also when nobody has anything there: the name stays reserved
+        if all(nested):  # also when no batch has a value there: the field stays, as an empty batch
             fields[key] = _new(
                 kind, _cat_fields([_new(kind, {}) if v is _MISSING else v for v in values], lengths, kind)
             )
         elif any(nested):
             raise ValueError(
-                f"cannot concatenate field {key!r}: it is a Batch in some of the batches and none in others"
+                f"cannot concatenate field {key!r}: it is a Batch in some of the batches, but not in others"
             )
         else:
             fields[key] = _concatenate(key, values, present, lengths)
@@ -153,7 +165,7 @@ def _non_empty(batches: Iterable[Any], kind: type[Fields]) -> list[Fields]:
 
 
 def _columns(batches: list[Fields]) -> dict[str, list[Any]]:
-    """For each key, in order of appearance, its value in every batch; ``_MISSING`` also for an empty batch."""
+    """Returns, for each key in order of appearance, its value in every batch; ``_MISSING`` where that is empty."""
     columns: dict[str, list[Any]] = {}
     for i, batch in enumerate(batches):
         for key, value in batch.__dict__.items():

@@ -1,4 +1,4 @@
-"""What is done to all values of a batch at once: functions applied, missing values found, batches compared."""
+"""Operations on all values of a batch: applying functions, finding missing values, comparing batches."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from rlfast.data.batch.fields import Fields, parse, set_fields
 from rlfast.data.batch.values import is_tensor
 
 
-class Whole(Arithmetic):
-    """Fields of which all values are looked at or changed at once."""
+class ValueTransforms(Arithmetic):
+    """Fields with operations that read or change all values at once."""
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is a ``Batch`` of the same names, types and values.
+        """Whether the other is a ``Batch`` with the same names, types and values.
 
         Tensors are compared as arrays, a single number with an array of one, and NaN is not equal to itself.
         """
-        if not isinstance(other, Whole):
+        if not isinstance(other, ValueTransforms):
             return False
         ours, theirs = self.__dict__, other.__dict__
         return ours.keys() == theirs.keys() and all(_equal(value, theirs[key]) for key, value in ours.items())
 
-    # As an entry of sets and dicts, a batch is the object that it is: it may change while it is in there.
+    # Hashed by identity, because a batch can change while it is an element of a set or a key of a dict.
     __hash__ = object.__hash__
 
     def apply_values_transform(self, values_transform: Callable[[Any], Any], inplace: bool = False) -> Self | None:
-        """Replaces each value that is no ``Batch``, at any depth, by what a function gives for it.
+        """Applies a function to each value, at any depth, that is not a ``Batch``.
 
-        :param values_transform: of a value.
-        :param inplace: replace them in this batch.
-        :return: a new batch; None where it is in place.
+        :param values_transform: takes a value and returns the new one.
+        :param inplace: whether the values are replaced in this batch.
+        :return: a new batch; None if ``inplace`` is True.
 
         >>> from rlfast.data import Batch
         >>> Batch(a=[1, 2], b={"c": [3]}).apply_values_transform(np.sum)
@@ -51,18 +51,21 @@ class Whole(Arithmetic):
             return None
         new = {
             key: value.apply_values_transform(values_transform)
-            if isinstance(value, Whole)
+            if isinstance(value, ValueTransforms)
             else parse(values_transform(value), type(self), key)
             for key, value in self.__dict__.items()
         }
         return _made(type(self), new)
 
     def isnull(self) -> Self:
-        """Where values are missing: None, NaN or "not a time"; arrays of booleans, shaped as the values are."""
+        """Finds missing values: None, NaN and NaT.
+
+        :return: a batch of boolean arrays with the shapes of the values, True where a value is missing.
+        """
         return _made(
             type(self),
             {
-                key: value.isnull() if isinstance(value, Whole) else _is_null(value)
+                key: value.isnull() if isinstance(value, ValueTransforms) else _is_null(value)
                 for key, value in self.__dict__.items()
             },
         )
@@ -70,7 +73,7 @@ class Whole(Arithmetic):
     def hasnull(self) -> bool:
         """Whether any value is missing."""
         return any(
-            value.hasnull() if isinstance(value, Whole) else bool(_is_null(value).any())
+            value.hasnull() if isinstance(value, ValueTransforms) else bool(_is_null(value).any())
             for value in self.__dict__.values()
         )
 
@@ -79,12 +82,12 @@ class Whole(Arithmetic):
     ) -> None:
         """Sets a field, or some of its rows.
 
-        :param arr: the rows.
+        :param arr: the rows, an array of shape ``(n, ...)``.
         :param key: the name of the field.
-        :param index: of the rows; None for all of them.
-        :param default_value: what a new field has in the other rows; None is NaN among floats.
-        :raises ValueError: there are not as many rows as in the batch, or the field is a ``Batch``.
-        :raises TypeError: the dtype of ``arr`` has nothing for ``default_value``.
+        :param index: the indices of the rows; None for all of them.
+        :param default_value: the value of the other rows in a new field; in a field of floats, None becomes NaN.
+        :raises ValueError: without an index, ``arr`` has not as many rows as the batch; or the field is a ``Batch``.
+        :raises TypeError: the dtype of ``arr`` cannot hold ``default_value``.
         """
         if index is None:
             if len(arr) != len(self):
@@ -103,16 +106,16 @@ class Whole(Arithmetic):
         self.__dict__[key][index] = arr
 
     def replace_empty_batches_by_none(self) -> None:
-        """Puts None in the place of batches without fields, at any depth."""
+        """Replaces batches without fields by None, at any depth and in place."""
         for key, value in self.__dict__.items():
-            if isinstance(value, Whole):
+            if isinstance(value, ValueTransforms):
                 if value.__dict__:
                     value.replace_empty_batches_by_none()
                 else:
                     self.__dict__[key] = None
 
     def to_at_least_2d(self) -> Self:
-        """A new batch in which single values and rows have axes of length 1 before them, until there are two axes."""
+        """Returns a new batch whose values have at least two axes: leading axes of length 1 are added."""
         new = self.apply_values_transform(_at_least_2d)
         assert new is not None  # noqa: S101 (for type checkers)
         return new
@@ -145,12 +148,12 @@ def _is_null(value: Any) -> NDArray[np.bool_]:
 
 
 def _is_missing(entry: Any) -> bool:
-    """Whether an object stands for nothing; NaN and "not a time" differ from themselves."""
+    """Whether an object is None, NaN or NaT; the latter two are not equal to themselves."""
     return entry is None or (isinstance(entry, float | complex | np.generic) and bool(entry != entry))  # noqa: PLR0124
 
 
 def _equal(value: Any, other: Any) -> bool:
-    if isinstance(value, Whole) or isinstance(other, Whole):
+    if isinstance(value, ValueTransforms) or isinstance(other, ValueTransforms):
         return bool(value == other)
     if is_distribution(value):
         return equal(value, other)
@@ -165,11 +168,11 @@ def _equal(value: Any, other: Any) -> bool:
 
 
 def _equal_objects(x: Any, y: Any) -> bool:
-    if isinstance(x, np.ndarray | Whole) or is_tensor(x) or is_distribution(x):
+    if isinstance(x, np.ndarray | ValueTransforms) or is_tensor(x) or is_distribution(x):
         return _equal(x, y)
     if x is y:
         return True
     try:
         return type(x) is type(y) and bool(x == y)
-    except ValueError:  # lists of arrays, which answer with an array
+    except ValueError:  # lists of arrays: comparing them gives arrays, which have no truth value
         return len(x) == len(y) and all(map(_equal_objects, x, y))

@@ -1,4 +1,4 @@
-"""What a single field of a batch may be: an array, a tensor, or any other object as it is."""
+"""Conversion of a single value to what a field of a batch can hold: an array, a tensor, or any other object."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-#: Dtypes that need no conversion. Quicker than asking for the kind, though not complete: other byte orders are missing.
+#: Numeric dtypes in native byte order. Looking a dtype up here is quicker than examining its kind.
 PLAIN_DTYPES = frozenset(np.dtype(code) for code in "?bhilqpBHILQPefdgFDG")
 
 
 def is_tensor(value: Any) -> TypeGuard[torch.Tensor]:
-    """Whether ``value`` is a torch tensor; who holds one has imported torch, so it is not imported to ask."""
+    """Whether ``value`` is a torch tensor. This does not import torch: without it, no value is one."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def is_number(value: Any) -> bool:
-    """Whether ``value`` is a Python or NumPy number or boolean (a string is a NumPy scalar, but no number)."""
+    """Whether ``value`` is a Python or NumPy number or boolean."""
     return isinstance(value, np.number | np.bool_ | Number)
 
 
@@ -36,7 +36,7 @@ def is_numeric(value: Any) -> TypeGuard[NDArray[Any]]:
 
 
 def object_array(values: Sequence[Any]) -> NDArray[np.object_]:
-    """One entry for each value, whatever the values are (``np.array`` would look for more axes inside them)."""
+    """Returns a one-dimensional object array of the values (``np.array`` would make further axes of sequences)."""
     array = np.empty(len(values), dtype=object)
     for i, value in enumerate(values):
         array[i] = value
@@ -44,10 +44,10 @@ def object_array(values: Sequence[Any]) -> NDArray[np.object_]:
 
 
 def as_array(value: Any) -> Any:
-    """An array of booleans, numbers or objects; a single object is given back as it is.
+    """Converts a value to an array of booleans, numbers or objects; a single object is returned as it is.
 
-    :raises TypeError: tensors are among the objects of an array, or entries are arrays that NumPy cannot keep as they
-        are: of one length, but of different shapes.
+    :raises TypeError: tensors are among the objects of an array, or the entries are arrays of one length but of
+        different shapes, of which NumPy makes no array.
     """
     if not _is_array_like(value):
         return value.item() if isinstance(value, np.generic) else value
@@ -79,13 +79,13 @@ def _array(value: Any) -> NDArray[Any]:
         return array
     if isinstance(value, np.ndarray | np.generic):
         return to_objects(array)
-    # A list again from the start: beside a string, NumPy has turned the numbers into strings.
+    # The list is converted a second time: in a list with a string, NumPy has converted the numbers to strings.
     objects = np.asanyarray(value, dtype=object)
     return to_objects(array) if all(isinstance(entry, str | bytes) for entry in objects.flat) else objects
 
 
 def to_objects(array: NDArray[Any]) -> NDArray[Any]:
-    """The array as it is if it holds numbers or objects, else, say for strings, as objects."""
+    """Returns an array of numbers or objects as it is, and any other one, such as of strings, as objects."""
     return array if is_numeric(array) or array.dtype == object else array.astype(object)
 
 
@@ -96,7 +96,7 @@ def _is_array_like(value: Any) -> bool:
 
 
 def _is_container(value: Any) -> bool:
-    """Whether NumPy would take ``value``, say a graph, for the list of what it holds."""
+    """Whether NumPy would read ``value``, such as a graph, as a list of its items."""
     return hasattr(value, "__getitem__") and not isinstance(value, str | bytes | dict) and not _is_array_like(value)
 
 

@@ -1,1 +1,1 @@
-"""What a collector is made of."""
+"""The parts of the collectors, which are public as :class:`rlfast.data.Collector` and its relatives."""

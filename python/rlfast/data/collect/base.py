@@ -35,9 +35,9 @@ TCollectStats = TypeVar("TCollectStats", bound=CollectStats)
 
 
 class _ResetOnce(ABCMeta):
-    """Calls a ``reset`` that a subclass overrides once it is made, as Tianshou 1.0's constructor does.
+    """Calls ``reset`` after the constructor of a subclass that overrides it, as Tianshou 1.0's constructor does.
 
-    What such a method sets up is there then. Others need no reset before the first collect.
+    So the attributes that such a method sets exist from the start. Other classes are reset by their first collect.
     """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -48,27 +48,28 @@ class _ResetOnce(ABCMeta):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """That of the constructor, for those who look at signatures."""
-        return inspect.signature(types.MethodType(cls.__init__, cls))  # type: ignore[misc]  # of this class itself
+        """The signature of the constructor, for ``inspect.signature``."""
+        return inspect.signature(types.MethodType(cls.__init__, cls))  # type: ignore[misc]  # the constructor of this class itself
 
 
 class BaseCollector(metaclass=_ResetOnce):
-    """Fills a buffer with what happens in environments; :class:`~rlfast.data.Collector` lets a policy act in them.
+    """The base class of collectors, which fill a buffer with transitions; :class:`~rlfast.data.Collector` is one.
 
-    Subclasses say in :meth:`_collect` how. Environments are reset when the first collect begins, unless they were
-    before.
+    A subclass implements :meth:`_collect`. Environments are reset when the first collect begins, unless they were
+    reset before.
 
-    :param policy: acts.
+    :param policy: chooses the actions.
     :param env: a vector environment; a single one is wrapped, with a warning.
-    :param buffer: where transitions go; one ring for each environment. By default a vector buffer that remembers one
-        transition of each. It is not reset.
+    :param buffer: receives the transitions; it has one ring buffer for each environment. By default it is a vector
+        buffer that holds one transition of each environment. It is not reset.
     :param exploration_noise: whether ``policy.exploration_noise`` is applied to the actions.
-    :param collect_stats_class: of what :meth:`collect` gives; see :class:`~rlfast.data.CollectStats`.
-    :param raise_on_nan_in_buffer: whether a collect that leaves NaN or None in the buffer is an error. All of the
-        buffer is looked at after each collect.
-    :raises TypeError: a plain buffer for several environments, an environment of an unknown kind, or what cannot act,
-        store or be called.
-    :raises ValueError: the buffer has fewer rings than there are environments.
+    :param collect_stats_class: the class of the statistics that :meth:`collect` returns; see
+        :class:`~rlfast.data.CollectStats`.
+    :param raise_on_nan_in_buffer: whether a collect that leaves NaN or None in the buffer raises an error. This reads
+        the whole buffer after each collect.
+    :raises TypeError: the buffer is not a vector buffer and there are several environments, the environment is of an
+        unknown kind, or an argument lacks methods that are needed.
+    :raises ValueError: the buffer has fewer ring buffers than there are environments.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class BaseCollector(metaclass=_ResetOnce):
 
     @property
     def env(self) -> Any:
-        """The vector environment. Another one may be put in its place: it begins with new episodes."""
+        """The vector environment. It may be replaced by another one, which begins with new episodes."""
         return self._env
 
     @env.setter
@@ -112,7 +113,7 @@ class BaseCollector(metaclass=_ResetOnce):
         self._begin()
 
     def _begin(self) -> None:
-        """Called when there are new environments."""
+        """Prepares for new environments: called by the constructor, and when ``env`` is replaced."""
 
     def _assign_buffer(self, buffer: ReplayBuffer | None) -> None:
         if buffer is None:
@@ -122,7 +123,7 @@ class BaseCollector(metaclass=_ResetOnce):
 
     @property
     def action_space(self) -> Any:
-        """The environments' action spaces, as the vector environment gives them."""
+        """The action space of the vector environment: one space, or a list with one space for each environment."""
         return self._action_space
 
     # -- resetting ---------------------------------------------------------------------------------------------------
@@ -133,12 +134,12 @@ class BaseCollector(metaclass=_ResetOnce):
         reset_stats: bool | dict[str, Any] | None = True,
         gym_reset_kwargs: dict[str, Any] | None = None,
     ) -> tuple[Any, Any]:
-        """Starts all over: new episodes, and, as asked, an empty buffer and counters at zero.
+        """Begins new episodes in all environments, and resets the buffer and the counters.
 
         :param reset_buffer: whether the buffer is emptied.
-        :param reset_stats: whether the counters are put at zero. (A dict here is ``gym_reset_kwargs``, which stands
-            second in Tianshou 1.0.)
-        :param gym_reset_kwargs: given to the environments' ``reset``.
+        :param reset_stats: whether the counters are set to zero. (A dict is taken as ``gym_reset_kwargs``, which is
+            the second parameter in Tianshou 1.0.)
+        :param gym_reset_kwargs: keyword arguments of the environments' ``reset``.
         :return: the first observations, and an array of the info dicts.
         """
         if isinstance(reset_stats, dict):
@@ -146,25 +147,25 @@ class BaseCollector(metaclass=_ResetOnce):
         if reset_buffer:
             self.reset_buffer()
         first: Any = self.reset_env(gym_reset_kwargs) if gym_reset_kwargs else self.reset_env()
-        if reset_stats or reset_stats is None or reset_stats == {}:  # 1.0 resets them always
+        if reset_stats or reset_stats is None or reset_stats == {}:  # Tianshou 1.0 always resets them
             self.reset_stat()
         return first  # type: ignore[no-any-return]
 
     def reset_stat(self) -> None:
-        """Puts ``collect_step``, ``collect_episode`` and ``collect_time`` at zero."""
+        """Sets ``collect_step``, ``collect_episode`` and ``collect_time`` to zero."""
         self.collect_step, self.collect_episode, self.collect_time = 0, 0, 0.0
 
     def reset_buffer(self, keep_statistics: bool = False) -> None:
         """Empties the buffer.
 
-        :param keep_statistics: whether running episodes keep their return and length so far.
+        :param keep_statistics: whether running episodes keep the return and the length that they have so far.
         """
         self.buffer.reset(keep_statistics=keep_statistics)
 
     def reset_env(self, gym_reset_kwargs: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        """Starts a new episode in every environment.
+        """Begins a new episode in every environment.
 
-        :param gym_reset_kwargs: given to the environments' ``reset``.
+        :param gym_reset_kwargs: keyword arguments of the environments' ``reset``.
         :return: the first observations, and an array of the info dicts.
         """
         self._was_reset = True
@@ -172,7 +173,7 @@ class BaseCollector(metaclass=_ResetOnce):
         return obs, np.asarray(info, dtype=object)
 
     def close(self) -> None:
-        """Closes the environments; the collector cannot be used any more."""
+        """Closes the environments. The collector cannot be used after that."""
         if not self._is_closed:
             self._is_closed = True
             self.env.close()
@@ -199,7 +200,10 @@ class BaseCollector(metaclass=_ResetOnce):
         render: float | None = None,
         gym_reset_kwargs: dict[str, Any] | None = None,
     ) -> CollectStats:
-        """What :meth:`collect` does once its arguments are checked: one of ``n_step`` and ``n_episode`` is given."""
+        """Collects; called by :meth:`collect` after it has checked that one of ``n_step`` and ``n_episode`` is given.
+
+        :return: the statistics of this collect.
+        """
 
     def collect(
         self,
@@ -215,21 +219,25 @@ class BaseCollector(metaclass=_ResetOnce):
     ) -> CollectStats:
         """Collects a number of steps or of episodes.
 
-        Episodes count in the order in which they end, and each environment contributes; to estimate the mean return,
-        use :meth:`Collector.evaluate`. After ``n_episode`` all environments start afresh.
+        With ``n_episode``, episodes are counted in the order in which they end, so short ones are overrepresented; to
+        estimate the mean return, use :meth:`Collector.evaluate`. After a collect with ``n_episode``, all environments
+        begin new episodes.
 
-        :param n_step: environment steps, over all environments. Where it is not a multiple of their number, a few more
-            are taken, with a warning.
+        :param n_step: environment steps, summed over all environments. A number that is not a multiple of the number
+            of environments is rounded up, with a warning.
         :param n_episode: episodes.
-        :param random: whether actions are drawn from the action spaces, without asking the policy.
+        :param random: whether actions are drawn from the action spaces instead of from the policy.
         :param render: seconds to wait after rendering each step; None, 0 and False do not render.
         :param no_grad: whether ``policy.forward`` runs without recording gradients.
-        :param reset_before_collect: whether to reset environments and counters before. (A dict here is
-            ``gym_reset_kwargs``, which stands sixth in Tianshou 1.0.)
-        :param gym_reset_kwargs: given to the environments' ``reset``. A ``seed`` is used once in each environment.
-        :param exact: whether the last of ``n_step`` steps only the environments that are needed.
-        :raises TypeError: both or none of ``n_step`` and ``n_episode`` are given, or what is no number.
-        :raises ValueError: it is not positive.
+        :param reset_before_collect: whether to reset environments and counters first. (A dict is taken as
+            ``gym_reset_kwargs``, which is the sixth parameter in Tianshou 1.0.)
+        :param gym_reset_kwargs: keyword arguments of the environments' ``reset``. A ``seed`` is used for one reset of
+            each environment.
+        :param exact: whether the last vector step takes only as many environments as are needed for ``n_step``.
+        :return: the statistics of this collect.
+        :raises TypeError: both or none of ``n_step`` and ``n_episode`` are given, or they are not numbers.
+        :raises ValueError: ``n_step`` or ``n_episode`` is not positive.
+        :raises RuntimeError: the collector is closed.
         """
         if isinstance(reset_before_collect, dict):
             gym_reset_kwargs, reset_before_collect = reset_before_collect, None
@@ -267,7 +275,7 @@ class BaseCollector(metaclass=_ResetOnce):
         return stats
 
     def _begin_first(self, gym_reset_kwargs: dict[str, Any] | None) -> None:
-        """Called before the first collect, if nobody has reset the environments."""
+        """Prepares the first collect if the environments were not reset yet; here it resets them."""
         self.reset_env(gym_reset_kwargs)
         self._was_reset = True
 

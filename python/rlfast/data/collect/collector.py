@@ -1,4 +1,4 @@
-"""Lets a policy act in environments, and puts what happens into a replay buffer."""
+"""Collectors: they let a policy act in environments and store the transitions in a replay buffer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlfast.data.collect import state as collector_state
 from rlfast.data.collect.checks import CollectOptions, Tally, positive
 from rlfast.data.collect.hook_calls import HookCalls
 from rlfast.data.collect.limits import EpisodeLimit, EpisodeQuotas, Limit, StepLimit
-from rlfast.data.collect.observed import seen
+from rlfast.data.collect.observed import policy_input
 from rlfast.data.stats import CollectStats
 from rlfast.utils.checks import ArgumentError, check_instance
 
@@ -35,41 +35,43 @@ _KEYS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "in
 class Collector(HookCalls):
     """Lets a policy act in a vector environment and stores every transition.
 
-    The policy sees the observations of the environments that are ready; its action (with exploration noise, if asked
-    for) is stored as it is, and what ``policy.map_action`` makes of it goes to the environments. ``obs_next`` is what
-    the environment answered, also where the episode ended: the first observation after a reset never takes its place,
-    whoever resets. Between calls with ``n_step`` the episodes go on where they were. The first call resets the
-    environments, unless that was done before.
+    The policy is given the observations of the environments that are ready. Its action (with exploration noise, if
+    enabled) is stored unchanged, and ``policy.map_action`` converts it for the environments. ``obs_next`` is the
+    observation that the step returned, also at the end of an episode: it is never the first observation after a reset.
+    Between calls with ``n_step`` the episodes continue. The first call resets the environments, unless they were reset
+    before.
 
-    A recurrent policy's ``state`` comes back to it in the next step. Stored with a row, under ``policy.hidden_state``,
-    is the state *before* it, zero where an episode begins: what a network starts from when it sees the row again.
+    A recurrent policy's ``state`` is passed to it in the next step. Each row stores, under ``policy.hidden_state``,
+    the state *before* its step, which is zero at the beginning of an episode: the initial state of the network when
+    it learns from that row.
 
-    Environments that reset themselves (an ``autoreset_mode``) are welcome. The steps of NEXT_STEP that only reset are
-    neither stored nor counted. Where an environment broke and was rebuilt, the step is not stored, its episode ends in
-    the buffer as truncated at the last true row, and it is in no statistics.
+    Environments that reset themselves (with an ``autoreset_mode``) are supported. In the mode NEXT_STEP, steps that
+    only reset are neither stored nor counted. If an environment fails and is rebuilt, that step is not stored, its
+    episode is truncated in the buffer at the last stored row, and no statistics include that episode.
 
-    :param policy: acts; see :class:`rlfast.policy.ActingPolicy`. An object of any class will do that is called with a
-        batch and a state and has ``map_action`` and, where they are used, ``exploration_noise`` and
-        ``map_action_inverse``.
+    :param policy: chooses the actions; see :class:`rlfast.policy.ActingPolicy`. It may be an object of any class that
+        can be called with a batch and a state and has ``map_action`` and, where they are used, ``exploration_noise``
+        and ``map_action_inverse``.
     :param env: a vector environment; a single one is wrapped, with a warning.
-    :param buffer: where transitions go; one ring for each environment. By default a vector buffer that remembers one
-        transition of each. It is not reset.
-    :param preprocess_fn: changes what environments answer before the policy or the buffer sees it. After a reset it is
-        called with ``obs``, ``info`` and ``env_id``, after a step with ``obs_next``, ``rew``, ``terminated``,
-        ``truncated``, ``done``, ``info``, ``policy``, ``env_id`` and ``act``, or those of them that it takes; it
-        returns a ``Batch`` or a dict of what is to be different. (A bool here is ``exploration_noise``, which stands
-        fourth in later versions of Tianshou.)
+    :param buffer: receives the transitions; it has one ring buffer for each environment. By default it is a vector
+        buffer that holds one transition of each environment. It is not reset.
+    :param preprocess_fn: changes the results of the environments before the policy and the buffer get them. It is
+        called after a reset with ``obs``, ``info`` and ``env_id``, and after a step with ``obs_next``, ``rew``,
+        ``terminated``, ``truncated``, ``done``, ``info``, ``policy``, ``env_id`` and ``act``, or with those of them
+        that it has parameters for. It returns a ``Batch`` or a dict of the changed fields. (A bool is taken as
+        ``exploration_noise``, which is the fourth parameter in later versions of Tianshou.)
     :param exploration_noise: whether ``policy.exploration_noise`` is applied to the actions.
-    :param on_episode_done_hook: called at the end of every episode with its transitions, as far as the buffer still has
-        them. What it returns is added to their rows, if whole episodes are collected.
-    :param on_step_hook: called after every step, before it is stored, with two batches, one row for each environment
-        that answered: the actions (see :class:`~rlfast.data.collect.collector.CollectActionBatchProtocol`), and the
-        transitions, in which it may change what is stored.
+    :param on_episode_done_hook: called at the end of every episode with those of its transitions that the buffer still
+        has. The fields that it returns are added to their rows; this needs a collect with ``n_episode``.
+    :param on_step_hook: called after every step, before it is stored, with two batches that have one row for each
+        environment that was stepped: the actions (see
+        :class:`~rlfast.data.collector.CollectActionBatchProtocol`), and the transitions, which it may change.
     :param raise_on_nan_in_buffer: see :class:`BaseCollector`.
     :param collect_stats_class: see :class:`~rlfast.data.CollectStats`.
-    :raises TypeError: a plain buffer for several environments, an environment of an unknown kind, or what cannot act,
-        store or be called.
-    :raises ValueError: the buffer has fewer rings than there are environments, or the environment is asynchronous.
+    :raises TypeError: the buffer is not a vector buffer and there are several environments, the environment is of an
+        unknown kind, or an argument lacks methods that are needed.
+    :raises ValueError: the buffer has fewer ring buffers than there are environments, or the environment is
+        asynchronous.
 
     >>> import gymnasium as gym
     >>> from rlfast.data import Collector, VectorReplayBuffer
@@ -114,47 +116,53 @@ class Collector(HookCalls):
         super()._begin()
 
     def reset_env(self, gym_reset_kwargs: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        """Starts a new episode in every environment; in the buffer, those that were running count as truncated.
+        """Begins a new episode in every environment; the running episodes are truncated in the buffer.
 
-        :param gym_reset_kwargs: given to the environments' ``reset``.
+        :param gym_reset_kwargs: keyword arguments of the environments' ``reset``.
         :return: the first observations, and an array of the info dicts.
         """
-        self._drop_answers()
+        self._discard_pending()
         self._before = self._unseeded = None
         self._reset(np.arange(self.env_num), gym_reset_kwargs or {})
         return wrap_nested(self._obs), np.array(self._infos.dicts(), dtype=object)
 
     @property
     def data(self) -> Batch:
-        """What the next actions are chosen on: ``obs`` and ``info`` of all environments, which are reset for that where
-        they must be. The other keys of a transition are those of the newest step, or empty.
+        """The input of the policy for the next actions: ``obs`` and ``info`` of all environments.
+
+        Environments whose episode has ended are reset first. The other keys of a transition hold the values of the
+        newest step, or are empty.
         """
         if self._stale.all():
             self.reset_env()
         elif self._stale.any():
-            self._drop_answers()
+            self._discard_pending()
             self._reset(np.flatnonzero(self._stale), {})
-        known = {"obs": wrap_nested(self._obs), "info": wrap_nested(self._infos.columns(self._everyone))}
-        batch = seen(known, self._everyone, self._before)
+        known = {"obs": wrap_nested(self._obs), "info": wrap_nested(self._infos.columns(self._all_ids))}
+        batch = policy_input(known, self._all_ids, self._before)
         return wrap({key: getattr(batch, key) for key in _KEYS})
 
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where collecting stands, as plain data: environments in their episodes, hidden states, random streams of
-        action spaces, statistics of wrappers, and counters. The buffer has :meth:`~rlfast.data.ReplayBuffer.save`.
+        """Returns the state of the collector for a checkpoint, without its buffer.
 
-        An environment whose state cannot be written down (see :mod:`rlfast.env.state`) is noted as such.
+        The state holds the environments within their episodes, hidden states, random generators of the action spaces,
+        statistics of wrappers, and counters. For an environment whose state cannot be saved (see
+        :mod:`rlfast.env.state`), it holds the reason. The buffer is saved by :meth:`rlfast.data.ReplayBuffer.save`.
+
+        :return: a dict of plain data.
         """
         return collector_state.state_of(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> dict[int, str]:
-        """Goes on where :meth:`state_dict` was taken; the buffer must be that of then as well.
+        """Restores a state. The buffer must be restored to the same moment separately.
 
-        :param state: what :meth:`state_dict` gave, of as many environments.
-        :return: the environments that could not be restored, and why: each begins a new episode, with a seed drawn from
-            where NumPy's global generator stands (which is left there).
-        :raises ValueError: the number of environments differs; nothing is changed then.
+        :param state: the return value of :meth:`state_dict`, of a collector with as many environments.
+        :return: the indices of the environments that could not be restored, with the reasons. Each begins a new
+            episode, with a seed that is drawn from a copy of NumPy's global generator.
+        :raises ValueError: the state is of other environments: another number, other spaces or wrappers. Nothing is
+            changed then.
         """
         return collector_state.load(self, state)
 
@@ -175,7 +183,7 @@ class Collector(HookCalls):
             limit: Limit = EpisodeLimit(n_episode, self.env_num)
         else:
             assert n_step is not None  # noqa: S101 (one of them is given)
-            limit = StepLimit(n_step, self._everyone, exact=exact)
+            limit = StepLimit(n_step, self._all_ids, exact=exact)
         options = CollectOptions.of(random=random, render=render, no_grad=no_grad)
         return self._run(limit, options, gym_reset_kwargs or {})
 
@@ -186,16 +194,19 @@ class Collector(HookCalls):
         render: float | None = None,
         gym_reset_kwargs: dict[str, Any] | None = None,
     ) -> CollectStats:
-        """Plays ``n_episode`` new episodes, a fixed share in each environment, so that their mean return is unbiased.
+        """Plays new episodes, a fixed number in each environment, so that the mean of their returns is unbiased.
 
-        Exactly ``n_episode`` resets are made. Transitions go to the buffer, as in :meth:`collect`, and all environments
-        start afresh afterwards.
+        Exactly ``n_episode`` resets are made. The transitions are stored as in :meth:`collect`. Afterwards all
+        environments begin new episodes.
 
-        :param n_episode: episodes; where it is not a multiple of the environments, the first ones play one more.
+        :param n_episode: episodes; if it is not a multiple of the number of environments, the first environments play
+            one more.
         :param random: as in :meth:`collect`.
         :param render: as in :meth:`collect`.
         :param gym_reset_kwargs: as in :meth:`collect`.
+        :return: the statistics of these episodes.
         :raises ValueError: ``n_episode`` is not positive.
+        :raises RuntimeError: the collector is closed.
         """
         limit = EpisodeQuotas(positive("n_episode", n_episode), self.env_num)
         options = CollectOptions.of(random=random, render=render, no_grad=True)
@@ -208,16 +219,16 @@ class Collector(HookCalls):
         if options.random and not callable(getattr(self.policy, "map_action_inverse", None)):
             raise TypeError(f"random actions need a policy with map_action_inverse, got {self.policy!r:.200}")
         start = time.perf_counter()
-        own = None if self.collect_stats_class is CollectStats else self.collect_stats_class()
-        tally = Tally(own=own, whole_episodes=limit.discards)
-        self._watch()
+        custom_stats = None if self.collect_stats_class is CollectStats else self.collect_stats_class()
+        tally = Tally(custom_stats=custom_stats, whole_episodes=limit.discards)
+        self._choose_listeners()
         try:
-            if type(self).reset_env is not Collector.reset_env and self._stale.all():  # the user's own way to begin
+            if type(self).reset_env is not Collector.reset_env and self._stale.all():  # a user's reset_env
                 self.reset_env(reset_kwargs) if reset_kwargs else self.reset_env()
                 reset_kwargs = {key: value for key, value in reset_kwargs.items() if key != "seed"}
             self._reset_stale(limit.ready, reset_kwargs)
-            self._until(limit, tally, options, reset_kwargs)
-        except BaseException:  # a step may have been taken and not stored: what follows must not be joined to it
+            self._run_until(limit, tally, options, reset_kwargs)
+        except BaseException:  # a step may have been taken but not stored, so the running episodes cannot go on
             self._stale[:] = True
             raise
         finally:
@@ -231,8 +242,8 @@ class Collector(HookCalls):
         self.collect_time += seconds
         return tally.stats(seconds)  # type: ignore[no-any-return]
 
-    def _until(self, limit: Limit, tally: Tally, options: CollectOptions, reset_kwargs: dict[str, Any]) -> None:
-        """Steps until the limit is reached."""
+    def _run_until(self, limit: Limit, tally: Tally, options: CollectOptions, reset_kwargs: dict[str, Any]) -> None:
+        """Steps the environments, and resets those whose episode ended, until the limit is reached."""
         while not limit.reached:
             before = tally.steps
             rows = self._step(self._pending_steps.idle(limit.ready), options)
@@ -250,14 +261,15 @@ class Collector(HookCalls):
 class AsyncCollector(Collector):
     """A :class:`Collector` for an asynchronous vector environment (``wait_num`` or ``timeout``).
 
-    The policy acts for the environments that have answered, while the others go on. A collect ends when enough was
-    answered; what is still being stepped then belongs to the next collect, and a collect by episodes discards it.
+    The policy acts for the environments whose step has finished, while the others are still being stepped. A collect
+    ends when enough steps have finished. Steps that are pending then belong to the next collect, but after a collect
+    with ``n_episode`` they are discarded.
 
-    Which environments come first is chance, so runs repeat only where the environment answers in order; and short
-    episodes are overrepresented in ``collect(n_episode=...)``. Evaluate with :meth:`evaluate`, or better, with an
-    environment that is not asynchronous.
+    The order in which environments finish is random, so a run is reproducible only if the environments finish in
+    order. Short episodes are overrepresented in ``collect(n_episode=...)``. To evaluate a policy, use
+    :meth:`evaluate`, or better, an environment that is not asynchronous.
 
-    An environment without ``wait_num`` and ``timeout`` is stepped as by a :class:`Collector`.
+    A vector environment without ``wait_num`` and ``timeout`` is stepped as by a :class:`Collector`.
     """
 
     def _check_env(self) -> None:

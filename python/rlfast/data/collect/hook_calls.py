@@ -1,4 +1,4 @@
-"""The part of a collector that tells hooks and statistics of the user's own what happens."""
+"""The part of a collector that calls the user's hooks and statistics."""
 
 # ruff: noqa: SLF001 (the whole columns of a buffer have Tianshou's name)
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class WithDist(Batch):
-    """A batch with a distribution, or None, beside its fields; it has no rows of its own, and is not stored."""
+    """A batch with an attribute ``dist``, a distribution or None, that is not one of its fields."""
 
     __slots__ = ("dist",)
 
@@ -44,30 +44,44 @@ class HookCalls(Stepping):
     """Calls hooks after steps and episodes."""
 
     def set_on_step_hook(self, hook: StepFunction | None) -> None:
-        """Says what is called after every step; None: nothing."""
+        """Sets the function that is called after every step; None for none.
+
+        :raises TypeError: ``hook`` cannot be called.
+        """
         check_function("on_step_hook", hook, optional=True)
         self._on_step_hook = hook
 
     def get_on_step_hook(self) -> StepFunction | None:
-        """What is called after every step."""
+        """Returns the function that is called after every step, or None."""
         return self._on_step_hook
 
     def set_on_episode_done_hook(self, hook: EpisodeFunction | None) -> None:
-        """Says what is called at the end of every episode; None: nothing."""
+        """Sets the function that is called at the end of every episode; None for none.
+
+        :raises TypeError: ``hook`` cannot be called.
+        """
         check_function("on_episode_done_hook", hook, optional=True)
         self._on_episode_done_hook = hook
 
     def get_on_episode_done_hook(self) -> EpisodeFunction | None:
-        """What is called at the end of every episode."""
+        """Returns the function that is called at the end of every episode, or None."""
         return self._on_episode_done_hook
 
     def run_on_step_hook(self, action_batch: Any, rollout_batch: Any) -> None:
-        """Calls the hook; a subclass may do here what a hook would."""
+        """Calls the step hook, if there is one. A subclass may override it instead of setting a hook.
+
+        :param action_batch: the actions; see :class:`~rlfast.data.collector.CollectActionBatchProtocol`.
+        :param rollout_batch: the transitions; changes to them are stored.
+        """
         if self._on_step_hook is not None:
             self._on_step_hook(action_batch, rollout_batch)
 
     def run_on_episode_done(self, episode_batch: Any) -> dict[str, NDArray[Any]] | None:
-        """Calls the hook; a subclass may do here what a hook would."""
+        """Calls the episode hook, if there is one. A subclass may override it instead of setting a hook.
+
+        :param episode_batch: the transitions of the episode.
+        :return: fields to add to the rows of the episode; None for none.
+        """
         return None if self._on_episode_done_hook is None else self._on_episode_done_hook(episode_batch)
 
     def _begin(self) -> None:
@@ -76,13 +90,13 @@ class HookCalls(Stepping):
         self._own_step = kind.run_on_step_hook is not HookCalls.run_on_step_hook
         self._own_episode = kind.run_on_episode_done is not HookCalls.run_on_episode_done
 
-    def _watch(self) -> None:
-        """Finds out whether somebody is to be told of each step and episode of this collect."""
+    def _choose_listeners(self) -> None:
+        """Determines whether this collect must pass its steps and its episodes to hooks or statistics."""
         own_stats = self.collect_stats_class is not CollectStats
-        self._shows_steps = own_stats or self._own_step or self._on_step_hook is not None
-        self._shows_episodes = own_stats or self._own_episode or self._on_episode_done_hook is not None
+        self._reports_steps = own_stats or self._own_step or self._on_step_hook is not None
+        self._reports_episodes = own_stats or self._own_episode or self._on_episode_done_hook is not None
 
-    def _shown(self, transition: Batch, tally: Tally) -> Batch:
+    def _call_step_hooks(self, transition: Batch, tally: Tally) -> Batch:
         fields = transition.__dict__
         dist = self._dist if self._dist is not None and len(transition) == self._dist_rows else None
         stored = fields.get("policy", Batch())
@@ -94,8 +108,8 @@ class HookCalls(Stepping):
         }
         step = _with_dist({**fields, "done": fields["terminated"] | fields["truncated"]}, dist)
         self.run_on_step_hook(_with_dist(actions, dist), step)
-        if tally.own is not None:
-            tally.own.update_at_step_batch(step)
+        if tally.custom_stats is not None:
+            tally.custom_stats.update_at_step_batch(step)
         return wrap(
             {
                 key: value
@@ -104,7 +118,7 @@ class HookCalls(Stepping):
             }
         )
 
-    def _tell_of_episodes(self, last: Ids, returns: NDArray[Any], lens: NDArray[Any], tally: Tally) -> None:
+    def _call_episode_hooks(self, last: Ids, returns: NDArray[Any], lens: NDArray[Any], tally: Tally) -> None:
         for newest, value, length in zip(last.tolist(), returns, lens.tolist(), strict=True):
             rows = self.buffer.rows_until(newest, length)
             episode = self.buffer[rows]
@@ -118,12 +132,12 @@ class HookCalls(Stepping):
                 for key, column in added.items():
                     _set_rows(self.buffer, key, np.asarray(column), rows)
                     setattr(episode, key, column)
-            if tally.own is not None:
-                tally.own.update_at_episode_done(episode, value)
+            if tally.custom_stats is not None:
+                tally.custom_stats.update_at_episode_done(episode, value)
 
 
 def _set_rows(buffer: Any, key: str, values: NDArray[Any], rows: Ids) -> None:
-    """Puts ``values`` into the ``rows`` of a field; what is new is NaN (None among objects) in the others."""
+    """Writes ``values`` to the ``rows`` of a field. The other rows of a new field are NaN (None among objects)."""
     if len(values) != len(rows):
         raise ValueError(f"on_episode_done_hook gave {len(values)} values of {key} for an episode of {len(rows)} rows")
     if key in buffer._meta:

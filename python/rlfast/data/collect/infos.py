@@ -1,4 +1,4 @@
-"""Infos on their way from the environments to the policy and into the buffer."""
+"""The infos of environments, as columns for the policy and the buffer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LatestInfos:
-    """What each environment last said of itself.
+    """The newest info of each environment.
 
     :param env_num: the number of environments.
     """
@@ -27,7 +27,7 @@ class LatestInfos:
         self._info = Info(env_num)
 
     def put(self, ids: Ids, info: Info) -> None:
-        """News of the environments ``ids``."""
+        """Replaces the infos of the environments ``ids``."""
         if not (self._info or info):
             return
         if len(ids) == self._env_num and (ids[:-1] < ids[1:]).all():  # all of them, in order
@@ -39,11 +39,11 @@ class LatestInfos:
         self._info = Info.of(dicts)
 
     def state(self) -> dict[str, Any]:
-        """What was last said, in the form that it came in."""
-        return {"columns": self._info._columns, "dicts": self._info.dicts()}  # noqa: SLF001 (in its own form)
+        """Returns the infos for a checkpoint, as columns if they came as columns, and as dicts."""
+        return {"columns": self._info._columns, "dicts": self._info.dicts()}  # noqa: SLF001 (the columns without conversion)
 
     def set_state(self, state: dict[str, Any] | None) -> None:
-        """Goes on from what :meth:`state` gave; None forgets."""
+        """Restores what :meth:`state` returned; None clears all infos."""
         if state is None:
             self._info = Info(self._env_num)
         elif state["columns"] is not None:
@@ -52,11 +52,11 @@ class LatestInfos:
             self._info = Info.of(state["dicts"])
 
     def dicts(self) -> list[dict[str, Any]]:
-        """One fresh dict for each environment."""
+        """Returns a new dict for each environment."""
         return self._info.dicts()
 
     def columns(self, ids: Ids) -> dict[str, Any]:
-        """A column of each key, with the ``env_id``: rows for ``ids``, in their order."""
+        """Returns one column for each key, and ``env_id``, with a row for each of ``ids``, in their order."""
         if not self._info:
             return {"env_id": ids}
         if len(ids) == self._env_num:
@@ -66,12 +66,12 @@ class LatestInfos:
 
 
 def columns(ids: Ids, info: Info) -> dict[str, Any]:
-    """A column of each key, with the ``env_id``; where an environment has no such key, zero, or None among objects."""
+    """Returns one column for each key, and ``env_id``. Where an environment lacks a key, its row is zero or None."""
     return {**_unmasked(info.columns()), "env_id": ids} if info else {"env_id": ids}
 
 
 def of_transitions(rows: Rows) -> dict[str, Any]:
-    """The infos that belong to ``obs_next``, as columns."""
+    """Returns the infos that belong to ``obs_next``, as columns: at the end of an episode, those of its last step."""
     if not rows.final_info:
         return columns(rows.env_id, rows.info)
     final, done = rows.final_info.dicts(), rows.done.tolist()

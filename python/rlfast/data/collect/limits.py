@@ -1,4 +1,4 @@
-"""When a collect is done, and which environments still take part in it."""
+"""The limits of a collect: when it is done, and which environments are stepped until then."""
 
 from __future__ import annotations
 
@@ -13,77 +13,91 @@ if TYPE_CHECKING:
 
 
 class Limit(Protocol):
-    """Says after every vector step which environments go on."""
+    """Decides after every vector step whether the collect is done and which environments are stepped next."""
 
     ready: Ids
     """Environments to step next, ascending."""
     discards: bool
-    """Whether all environments start afresh afterwards, because some were left within an episode or at its end."""
+    """Whether all environments are reset after the collect, because some were left within an episode."""
 
     @property
     def reached(self) -> bool:
         """Whether enough was collected."""
 
     def advance(self, steps: int, ended: Ids) -> None:
-        """Counts ``steps``, one for each environment that answered, after which the episodes of ``ended`` were over."""
+        """Counts a vector step.
+
+        :param steps: the number of environments that were stepped.
+        :param ended: the environments whose episode ended in this step.
+        """
 
 
 class StepLimit:
-    """A number of steps, rounded up to whole vector steps; if ``exact``, the last takes the first environments only.
+    """Ends a collect after a number of environment steps, rounded up to whole vector steps.
 
-    :param everyone: the environments, ascending; not copied, for a collect may be of one step.
+    :param n_step: the number of steps.
+    :param all_ids: the indices of all environments, ascending. They are not copied, to keep short collects quick.
+    :param exact: whether the last vector step takes only as many environments as are needed.
     """
 
     discards = False
 
-    def __init__(self, n_step: int, everyone: Ids, *, exact: bool = False) -> None:
-        self._left = n_step
-        self._all = everyone
+    def __init__(self, n_step: int, all_ids: Ids, *, exact: bool = False) -> None:
+        self._missing = n_step
+        self._all = all_ids
         self._exact = exact
         self.ready = self._all[:n_step] if exact else self._all
 
     @property
     def reached(self) -> bool:
         """Whether enough was collected."""
-        return self._left <= 0
+        return self._missing <= 0
 
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
         """Counts ``steps``."""
-        self._left -= steps
-        if self._exact and 0 < self._left < len(self._all):
-            self.ready = self._all[: self._left]
+        self._missing -= steps
+        if self._exact and 0 < self._missing < len(self._all):
+            self.ready = self._all[: self._missing]
 
 
 class EpisodeLimit:
-    """A number of episodes, as they end: an environment leaves when the others are enough to finish what is missing.
+    """Ends a collect after a number of episodes, counted in the order in which they end.
 
-    Every environment contributes, but those with short episodes contribute more of them: right for learning, but the
-    mean return is biased (see :class:`EpisodeQuotas`).
+    When an episode ends and fewer episodes are missing than environments are running, its environment is not stepped
+    any more. Environments with short episodes contribute more of them, so the mean return is biased; see
+    :class:`EpisodeQuotas`.
+
+    :param n_episode: the number of episodes.
+    :param env_num: the number of environments.
     """
 
     discards = True
 
     def __init__(self, n_episode: int, env_num: int) -> None:
-        self._left = n_episode
+        self._missing = n_episode
         self.ready = np.arange(min(n_episode, env_num))
 
     @property
     def reached(self) -> bool:
         """Whether enough was collected."""
-        return self._left <= 0
+        return self._missing <= 0
 
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
-        """Retires as many of the ``ended`` as there are more environments than missing episodes."""
-        self._left -= len(ended)
-        surplus = len(self.ready) - self._left
+        """Counts episodes, and stops environments among ``ended`` if more are running than episodes are missing."""
+        self._missing -= len(ended)
+        surplus = len(self.ready) - self._missing
         if surplus > 0:
             self.ready = np.setdiff1d(self.ready, ended[:surplus], assume_unique=True)
 
 
 class EpisodeQuotas:
-    """A number of episodes, shared out beforehand: the first environments get one more where it does not divide evenly.
+    """Ends a collect when each environment has played a fixed number of episodes.
 
-    How long an episode takes has no influence on how many there are of its kind, so their mean is unbiased.
+    The length of an episode has no influence on how many episodes its environment plays, so the mean return is
+    unbiased.
+
+    :param n_episode: the number of episodes in all; the first environments play one more if it does not divide evenly.
+    :param env_num: the number of environments.
     """
 
     discards = True
@@ -100,6 +114,6 @@ class EpisodeQuotas:
         return len(self.ready) == 0
 
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
-        """Retires those of the ``ended`` that have filled their quota."""
+        """Counts episodes, and stops those environments among ``ended`` that have played all of theirs."""
         self._quota[ended] -= 1
         self.ready = self.ready[self._quota[self.ready] > 0]

@@ -1,4 +1,4 @@
-"""What a policy is given to act on."""
+"""The batch that a policy is given to choose actions."""
 
 from __future__ import annotations
 
@@ -15,44 +15,50 @@ if TYPE_CHECKING:
 
     Ids: TypeAlias = NDArray[np.int64]
     Before: TypeAlias = tuple[Ids, dict[str, Any]]
-    """The transitions of the newest step: of which environments, and the columns of their rows."""
+    """The transitions of the newest step: the indices of their environments, and their columns by name."""
 
-_LEFT = frozenset({"act", "rew", "terminated", "truncated", "done", "obs_next", "policy"})
+_PREVIOUS_STEP = frozenset({"act", "rew", "terminated", "truncated", "done", "obs_next", "policy"})
 _context = "_context"
 
 
-class Seen(Batch):
-    """``obs`` and ``info`` of environments, with the step before within reach.
+class PolicyInput(Batch):
+    """The fields ``obs`` and ``info``, and attributes that hold the values of the previous step.
 
-    Tianshou 1.0 gives policies a batch with all keys of a transition. Those that are not known yet are left from the
-    step before, or empty. They can be read here as attributes, and are no fields: ``batch.rew`` is the newest reward.
+    Tianshou 1.0 gives policies a batch with all keys of a transition, in which the keys that are not known yet hold the
+    values of the previous step, or are empty. Here those keys are attributes but not fields: ``batch.rew`` is the
+    reward of the previous step.
     """
 
     __slots__ = (_context,)
 
     def __getattr__(self, key: str) -> Any:
-        if key in _LEFT:
+        if key in _PREVIOUS_STEP:
             try:
                 ids, before = object.__getattribute__(self, _context)
-            except AttributeError:  # a copy, or one made of nothing
+            except AttributeError:  # a copy or a new batch, which has no previous step
                 return super().__getattr__(key)
-            return wrap({}) if before is None else _left(before, ids, key)
+            return wrap({}) if before is None else _previous(before, ids, key)
         return super().__getattr__(key)
 
 
-_set_context = Seen.__dict__[_context].__set__
+_set_context = PolicyInput.__dict__[_context].__set__
 
 
-def seen(fields: dict[str, Any], ids: Ids, before: Before | None) -> Seen:
-    """What is seen of the environments ``ids``; ``fields`` are neither copied nor looked at."""
-    batch: Seen = object.__new__(Seen)
+def policy_input(fields: dict[str, Any], ids: Ids, before: Before | None) -> PolicyInput:
+    """Makes the batch of the environments ``ids``; ``fields`` are neither copied nor checked.
+
+    :param fields: ``obs`` and ``info``.
+    :param ids: the indices of the environments.
+    :param before: the transitions of the previous step; None if there are none.
+    """
+    batch: PolicyInput = object.__new__(PolicyInput)
     set_fields(batch, fields)
     _set_context(batch, (ids, before))
     return batch
 
 
-def _left(before: Before, ids: Ids, key: str) -> Any:
-    """The field ``key`` of the environments ``ids``; an empty ``Batch`` where one of them has none."""
+def _previous(before: Before, ids: Ids, key: str) -> Any:
+    """Returns the field ``key`` of the previous step for ``ids``; an empty ``Batch`` if one of them has no such row."""
     known, fields = before
     value = fields["terminated"] | fields["truncated"] if key == "done" else fields.get(key)
     if value is None or np.array_equal(ids, known):

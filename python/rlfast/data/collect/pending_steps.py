@@ -1,4 +1,4 @@
-"""What environments were asked to do and have not answered yet."""
+"""Steps that were sent to environments and have not returned yet."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ if TYPE_CHECKING:
 
 
 class PendingSteps:
-    """Keeps what each environment acted on until its answer makes it a transition.
+    """Keeps the observations and actions that were sent until the environments return the rest of the transitions.
 
-    Mostly all that were asked answer together and in order: then what was put is given back as it is.
+    Usually all environments return together and in order; then the fields are returned as they were put, without a
+    copy.
 
     :param env_num: the number of environments.
     """
 
     def __init__(self, env_num: int) -> None:
         self._env_num = env_num
-        self._latest: tuple[Ids, dict[str, Any]] | None = None  # the only question that is open
-        self._table: dict[str, Any] = {}  # of all environments, when there are several
-        self._open = np.zeros(env_num, dtype=bool)  # which of the table's rows are questions
+        self._latest: tuple[Ids, dict[str, Any]] | None = None  # the only vector step that is pending
+        self._table: dict[str, Any] = {}  # one row for each environment, when several vector steps are pending
+        self._open = np.zeros(env_num, dtype=bool)  # which rows of the table are pending steps
         self._some_open = False
 
     @property
     def waiting(self) -> Ids:
-        """Environments that were asked and have not answered."""
+        """The environments with a pending step."""
         return np.flatnonzero(self._open) if self._latest is None else self._latest[0]
 
     def idle(self, ids: Ids) -> Ids:
-        """Those of ``ids`` that are not waited for."""
+        """Returns those of ``ids`` that have no pending step."""
         if self._latest is None and not self._some_open:
             return ids
         return np.setdiff1d(ids, self.waiting, assume_unique=True)
 
     def put(self, ids: Ids, fields: dict[str, Any]) -> None:
-        """``ids`` were asked; ``fields`` has a row for each."""
+        """Records that steps were sent to ``ids``; ``fields`` has a row for each."""
         if self._latest is None and not self._some_open:
             self._latest = ids, fields
             return
@@ -49,10 +50,10 @@ class PendingSteps:
         self._write(ids, fields)
 
     def take(self, ids: Ids) -> dict[str, Any]:
-        """``ids`` have answered: the rows that were put for them, in this order."""
+        """Records that the steps of ``ids`` have returned, and returns the rows that were put for them, in order."""
         if self._latest is not None:
-            asked, fields = self._latest
-            if len(ids) == len(asked) == self._env_num or ids.tobytes() == asked.tobytes():  # all come in order
+            sent, fields = self._latest
+            if len(ids) == len(sent) == self._env_num or ids.tobytes() == sent.tobytes():  # all return in order
                 self._latest = None
                 return fields
             self._spread()
@@ -62,12 +63,12 @@ class PendingSteps:
         return rows
 
     def clear(self) -> None:
-        """Nobody is waited for any more."""
+        """Forgets all pending steps."""
         self._latest = None
         self._open[:] = self._some_open = False
 
     def _spread(self) -> None:
-        """Moves the only question into the table."""
+        """Moves the only pending vector step into the table."""
         if self._latest is not None:
             self._write(*self._latest)
             self._latest = None

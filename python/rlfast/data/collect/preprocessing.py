@@ -1,4 +1,4 @@
-"""``preprocess_fn`` of Tianshou 1.0: a function that changes what environments answer before anything sees it."""
+"""``preprocess_fn`` of Tianshou 1.0: a function that changes the results of environments before they are used."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class Preprocessing:
-    """Calls the function with those of the fields that it takes, and puts back what it gives.
+    """Calls a ``preprocess_fn`` with the fields that it has parameters for, and applies the changes that it returns.
 
-    After a reset it is given ``obs``, ``info`` (an array of dicts) and ``env_id``; after a step ``obs_next``, ``rew``,
-    ``terminated``, ``truncated``, ``done``, ``info``, ``policy``, ``env_id`` and ``act``. It returns the fields that it
-    changes, in a dict or a ``Batch``.
+    After a reset the function is given ``obs``, ``info`` (an array of dicts) and ``env_id``; after a step ``obs_next``,
+    ``rew``, ``terminated``, ``truncated``, ``done``, ``info``, ``policy``, ``env_id`` and ``act``. It returns a dict or
+    a ``Batch`` of the fields that it changes, or None.
 
-    :param function: it.
+    :param function: the ``preprocess_fn``.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -39,30 +39,35 @@ class Preprocessing:
         self._takes = None if every else {one.name for one in parameters}
 
     def of_reset(self, obs: Any, info: Info, ids: Ids) -> tuple[Any, Info]:
-        """The first observations of ``ids`` and their infos."""
+        """Preprocesses the result of a reset.
+
+        :return: the first observations of ``ids``, and their infos.
+        """
         changed = self._call(obs=wrap_nested(obs), info=np.array(info.dicts(), dtype=object), env_id=ids)
         if "obs" in changed:
             obs = as_arrays(parse(changed["obs"]))
         return obs, as_info(changed["info"], len(ids)) if "info" in changed else info
 
     def of_rows(self, transition: dict[str, Any], rows: Rows) -> tuple[Any, Info]:
-        """Changes the ``transition`` that environments answered with.
+        """Preprocesses the result of a step; ``transition`` is changed in place.
 
-        :return: the observations that the next actions are chosen on, and their infos.
+        :return: the observations for the next actions, and their infos.
         """
         given = {key: transition[key] for key in ("obs_next", "rew", "terminated", "truncated", "info", "act")}
         policy = transition.get("policy", Batch())
         changed = self._call(**given, done=rows.done, policy=policy, env_id=rows.env_id)
-        transition |= {key: parse(value) for key, value in changed.items() if key != "done"}  # which is made of flags
+        transition |= {key: parse(value) for key, value in changed.items() if key != "done"}  # the buffer computes done
         obs = as_arrays(transition["obs_next"])
         info = as_info(transition["info"], len(rows.env_id)) if "info" in changed else rows.info
-        began = np.zeros(len(rows.env_id), bool) if rows.valid is None else ~rows.valid  # within this step
+        began = (
+            np.zeros(len(rows.env_id), bool) if rows.valid is None else ~rows.valid
+        )  # environments that were reset in this step
         if rows.obs is not rows.obs_next:
             began |= rows.done
         return (obs, info) if not began.any() else self._begun(np.flatnonzero(began), obs, info, rows)
 
     def _begun(self, where: Ids, obs: Any, info: Info, rows: Rows) -> tuple[Any, Info]:
-        """With the first observations of those episodes that environments began by themselves."""
+        """Replaces the observations and infos of environments that reset themselves by preprocessed first ones."""
         dicts, fresh = info.dicts(), rows.info.dicts()
         own = Info.of([fresh[k] for k in where.tolist()])
         first, own = self.of_reset(row_trees.take(as_arrays(rows.obs), where), own, rows.env_id[where])
@@ -78,12 +83,16 @@ class Preprocessing:
 
 
 def as_arrays(obs: Any) -> Any:
-    """Observations as policies and buffers take them: an array, or dicts of arrays, also where spaces are tuples."""
+    """Converts observations to the form that policies and buffers take: an array, or nested dicts of arrays."""
     return obs if isinstance(obs, np.ndarray) else row_trees.storable(obs)
 
 
 def as_info(value: Any, rows: int) -> Info:
-    """Infos that somebody made: an array or list of dicts, or columns in a ``Batch`` or a dict."""
+    """Converts infos of a ``preprocess_fn``: an array or list of dicts, or columns in a ``Batch`` or a dict.
+
+    :param value: the infos.
+    :param rows: the number of environments.
+    """
     if isinstance(value, Batch | dict):
         columns = {key: row_trees.storable(column) for key, column in Batch(value).items() if key != "env_id"}
         return Info(rows, columns=columns or None)

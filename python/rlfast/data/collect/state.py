@@ -1,6 +1,6 @@
-"""Where a collector stands, written down and restored: environments, episodes, hidden states, random streams."""
+"""Saving and restoring the state of a collector: environments, episodes, hidden states, random generators."""
 
-# ruff: noqa: SLF001 (a part of the collector that fills a file of its own)
+# ruff: noqa: SLF001 (a part of the collector, in a file of its own)
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ def state_of(collector: Stepping) -> dict[str, Any]:
 
 
 def check(collector: Stepping, state: dict[str, Any]) -> None:
-    """Compares a state with the collector that shall take it over.
+    """Checks that a state fits a collector.
 
-    :raises ValueError: it is of other environments: another number, other wrappers or spaces, other observations.
+    :raises ValueError: the state is of other environments: another number, other wrappers or spaces, or observations
+        of another shape; or a counter is not a number.
     """
     if len(state["envs"]) != collector.env_num:
         raise ValueError(f"the state is of {len(state['envs'])} environments, this collector has {collector.env_num}")
@@ -89,7 +90,10 @@ def _env_state(collector: Stepping, i: int, *, shown: bool) -> dict[str, Any]:
 
 
 def _restore_env(collector: Stepping, i: int, state: dict[str, Any]) -> str | None:
-    """Restores one environment, or says why it cannot be."""
+    """Restores one environment.
+
+    :return: None, or the reason why it cannot be restored.
+    """
     if "why" in state:
         return str(state["why"])
     try:
@@ -101,13 +105,13 @@ def _restore_env(collector: Stepping, i: int, state: dict[str, Any]) -> str | No
 
 
 def _spaces(collector: Stepping) -> Sequence[Any]:
-    """Of each environment, or of all together."""
+    """Returns the action spaces: one for each environment, or a single one for all of them together."""
     spaces = collector._action_space
     return spaces if isinstance(spaces, list) else [spaces]
 
 
 def _wrappers(env: BaseVectorEnv) -> list[Any]:
-    """The wrappers with a state of their own, such as statistics of observations."""
+    """Returns the vector environment wrappers that have a state, such as statistics of observations."""
     found = []
     layer: Any = env
     while layer is not None:

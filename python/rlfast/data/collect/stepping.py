@@ -1,4 +1,4 @@
-"""The inside of a collector: acting, storing what came of it, and beginning new episodes."""
+"""The core of a collector: choosing actions, storing transitions, and beginning new episodes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rlfast.data import row_trees
 from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.buffer._columns import wrap_nested
 from rlfast.data.collect.base import BaseCollector
-from rlfast.data.collect.checks import rooms_of
+from rlfast.data.collect.checks import row_capacities
 from rlfast.data.collect.infos import LatestInfos, of_transitions
-from rlfast.data.collect.observed import seen
+from rlfast.data.collect.observed import policy_input
 from rlfast.data.collect.pending_steps import PendingSteps
 from rlfast.data.collect.preprocessing import Preprocessing, as_arrays
 from rlfast.data.converter import to_numpy
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 
 class Stepping(BaseCollector):
-    """Steps environments: :class:`~rlfast.data.Collector` says for how long, and whom it tells."""
+    """Steps environments and stores transitions; :class:`~rlfast.data.Collector` adds limits, hooks and statistics."""
 
     _preprocessing: Preprocessing | None
 
     @property
     def preprocess_fn(self) -> Any:
-        """What changes the environments' answers before anything sees them, or None."""
+        """The function that changes the results of the environments before they are used, or None."""
         return self._preprocess_fn
 
     @preprocess_fn.setter
@@ -52,27 +52,28 @@ class Stepping(BaseCollector):
         self._preprocessing = None if function is None else Preprocessing(function)
 
     def _begin(self) -> None:
-        """Knows nothing of the environments yet: all must be reset."""
+        """Prepares for new environments: all of them must be reset before they are stepped."""
         self._random_actions = RandomActions(self._action_space, self.env_num)
         self._resets_itself = self._envs.autoreset_mode not in (None, AutoresetMode.DISABLED)
-        self._everyone = np.arange(self.env_num)
+        self._all_ids = np.arange(self.env_num)
         self._stale = np.ones(self.env_num, dtype=bool)  # environments to be reset before they are stepped
-        self._unseeded: NDArray[np.bool_] | None = None  # environments whose next reset is given a seed
+        self._unseeded: NDArray[np.bool_] | None = None  # environments whose next reset gets a seed
         self._pending_steps = PendingSteps(self.env_num)
         self._infos = LatestInfos(self.env_num)
         self._obs: Any = None
         self._state: Any = None  # the policy's hidden state
-        self._before: Before | None = None  # the newest transitions
-        self._shows_steps = self._shows_episodes = False
-        self._left: NDArray[np.int64] | None = None  # rows that each ring can take, where none may be lost
-        self._dist: Any = None  # the policy's newest distribution of actions, where steps are shown
+        self._before: Before | None = None  # the transitions of the previous step
+        self._reports_steps = self._reports_episodes = False
+        self._rows_left: NDArray[np.int64] | None = None  # rows that each ring buffer can take before it overwrites one
+        self._dist: Any = None  # the policy's newest action distribution, if hooks are called
         self._dist_rows = 0
 
     # -- acting ------------------------------------------------------------------------------------------------------
 
     def _step(self, ids: Ids, options: CollectOptions) -> Rows:
-        """Chooses the actions of ``ids``, sends them off, and waits for answers: theirs, unless the environment is
-        asynchronous.
+        """Chooses actions for ``ids``, sends them to the environments, and waits for results.
+
+        :return: the results of ``ids``; from an asynchronous environment, those of whichever finish first.
         """
         envs = self._envs
         if not len(ids):
@@ -82,7 +83,7 @@ class Stepping(BaseCollector):
         if options.random:
             act = self.policy.map_action_inverse(self._random_actions(ids))
             fields = {"obs": wrap_nested(obs), "act": wrap_nested(act)}
-            if self._state is not None:  # it knows nothing of these steps
+            if self._state is not None:  # the policy has not processed these observations
                 self._state = row_trees.clear(self._state, ids)
             self._dist = None
         else:
@@ -95,10 +96,13 @@ class Stepping(BaseCollector):
         return envs.recv()
 
     def _choose(self, obs: Any, ids: Ids, where: Ids | None, *, no_grad: bool) -> dict[str, Any]:
-        """What the policy acted on, its action, and what is stored under ``policy``."""
-        known = {"obs": wrap_nested(obs), "info": wrap_nested(self._infos.columns(ids))}  # all arrays: not parsed
+        """Calls the policy.
+
+        :return: the fields ``obs`` and ``act``, and ``policy`` if the policy gave something to store.
+        """
+        known = {"obs": wrap_nested(obs), "info": wrap_nested(self._infos.columns(ids))}  # arrays need no parsing
         policy: Any = self.policy
-        batch, before = seen(known, ids, self._before), row_trees.take(self._state, where)
+        batch, before = policy_input(known, ids, self._before), row_trees.take(self._state, where)
         with torch.set_grad_enabled(not no_grad and torch.is_grad_enabled()):
             result: Any = policy(batch, before) if callable(policy) else policy.forward(batch, before)
         if isinstance(result, dict):
@@ -109,11 +113,11 @@ class Stepping(BaseCollector):
         stored, state = result.get("policy"), result.get("state")
         extra = {} if stored is None else row_trees.storable(stored)
         self._state = row_trees.put(self._state, where, state, self.env_num)
-        if state is not None:  # what the network starts from when it sees this observation again
+        if state is not None:  # the network's initial state when it learns from this row
             extra["hidden_state"] = (
                 row_trees.zeros(row_trees.storable(state)) if before is None else row_trees.storable(before)
             )
-        if self._shows_steps:
+        if self._reports_steps:
             self._dist, self._dist_rows = result.get("dist"), len(ids)
         fields = {"obs": wrap_nested(obs), "act": act}
         return {**fields, "policy": wrap_nested(extra)} if extra else fields
@@ -121,9 +125,12 @@ class Stepping(BaseCollector):
     # -- recording ---------------------------------------------------------------------------------------------------
 
     def _record(self, rows: Rows, tally: Tally) -> Ids:
-        """Stores the transitions, and remembers where the next actions start; which environments' episodes ended."""
+        """Stores transitions, and keeps the observations for the next actions.
+
+        :return: the environments whose episode ended.
+        """
         ids = rows.env_id
-        ends = True in rows.terminated.tobytes() or True in rows.truncated.tobytes()  # the quickest way to ask
+        ends = True in rows.terminated.tobytes() or True in rows.truncated.tobytes()  # the quickest test
         transition = {
             **self._pending_steps.take(ids),
             "rew": rows.rew,
@@ -151,16 +158,20 @@ class Stepping(BaseCollector):
         return ended
 
     def _begin_anew(self, fresh: Ids, over: Ids) -> None:
-        """In the environments ``fresh`` an episode begins, or will when those are reset whose last one is ``over``."""
+        """Clears the hidden state of ``fresh``, and marks ``over`` for a reset if environments do not do it themselves.
+
+        :param fresh: environments whose next step is the first of an episode.
+        :param over: environments whose episode ended.
+        """
         if self._state is not None:
             self._state = row_trees.clear(self._state, fresh)
         if not self._resets_itself:
             self._stale[over] = True
 
     def _store_valid(self, transition: dict[str, Any], rows: Rows, tally: Tally) -> Ids:
-        """Stores those rows that are transitions; episodes that broke off end with the row before."""
+        """Stores the valid rows; where an environment failed, its episode is closed at the row before."""
         valid, done = rows.valid, rows.done
-        assert valid is not None  # noqa: S101 (the caller saw to it)
+        assert valid is not None  # noqa: S101 (checked by the caller)
         broken = rows.env_id[done & ~valid]
         if len(broken):
             self._close_episodes(broken)
@@ -171,11 +182,15 @@ class Stepping(BaseCollector):
         return self._store(wrap(row_trees.take(transition, kept)), rows.env_id[kept], done[kept], tally)
 
     def _store(self, transition: Batch, ids: Ids, done: NDArray[np.bool_] | None, tally: Tally) -> Ids:
-        """One row for each of ``ids``; ``done`` is None where no episode ended."""
-        if self._left is not None:
-            self._take_room(ids)
-        if self._shows_steps:
-            transition = self._shown(transition, tally)
+        """Adds one row for each of ``ids`` to the buffer, and counts it.
+
+        :param done: which episodes ended; None if none did.
+        :return: the environments whose episode ended.
+        """
+        if self._rows_left is not None:
+            self._count_rows(ids)
+        if self._reports_steps:
+            transition = self._call_step_hooks(transition, tally)
         index, ep_return, ep_len, _ = self.buffer.add(transition, buffer_ids=ids)
         tally.steps += len(ids)
         if done is None:
@@ -183,62 +198,62 @@ class Stepping(BaseCollector):
         lens = ep_len[done]
         tally.returns.append(ep_return[done])
         tally.lens.append(lens)
-        if self._shows_episodes:
-            self._tell_of_episodes(index[done], ep_return[done], lens, tally)
+        if self._reports_episodes:
+            self._call_episode_hooks(index[done], ep_return[done], lens, tally)
         return ids[done]
 
     @contextmanager
-    def losing_nothing(self) -> Iterator[None]:
-        """While this lasts, a step whose row would take the place of one that was collected meanwhile is an error."""
-        self._left = rooms_of(self.buffer, self.env_num)
+    def without_overwriting(self) -> Iterator[None]:
+        """Returns a context in which a step raises ValueError if its row would overwrite one that was added in it."""
+        self._rows_left = row_capacities(self.buffer, self.env_num)
         try:
             yield
         finally:
-            self._left = None
+            self._rows_left = None
 
-    def _take_room(self, ids: Ids) -> None:
-        assert self._left is not None  # noqa: S101 (the caller saw to it)
-        full = ids[self._left[ids] == 0]
+    def _count_rows(self, ids: Ids) -> None:
+        assert self._rows_left is not None  # noqa: S101 (checked by the caller)
+        full = ids[self._rows_left[ids] == 0]
         if len(full):
-            rooms = rooms_of(self.buffer, self.env_num)
-            assert rooms is not None  # noqa: S101 (so it was at first)
+            capacities = row_capacities(self.buffer, self.env_num)
+            assert capacities is not None  # noqa: S101 (it was not None when the context began)
             raise ValueError(
-                f"environment {full[0]} has filled the {rooms[full[0]]} rows that the buffer has for it, and rows "
+                f"environment {full[0]} has filled the {capacities[full[0]]} rows that the buffer has for it, and rows "
                 "would be lost before they are learned from: make the buffer larger, or collect less at a time"
             )
-        self._left[ids] -= 1
+        self._rows_left[ids] -= 1
 
-    def _shown(self, transition: Batch, tally: Tally) -> Batch:
-        """The transitions after hooks have seen them."""
+    def _call_step_hooks(self, transition: Batch, tally: Tally) -> Batch:
+        """Calls the step hooks, and returns the transitions with the changes that they made."""
         raise NotImplementedError
 
-    def _tell_of_episodes(self, last: Ids, returns: NDArray[Any], lens: NDArray[Any], tally: Tally) -> None:
-        """Tells hooks of the episodes that ended in the rows ``last``."""
+    def _call_episode_hooks(self, last: Ids, returns: NDArray[Any], lens: NDArray[Any], tally: Tally) -> None:
+        """Calls the episode hooks for the episodes whose last rows are ``last``."""
         raise NotImplementedError
 
     def _close_episodes(self, ids: Ids) -> None:
         close = getattr(self.buffer, "close_episodes", None)
-        if close is not None:  # a buffer of the user's own may not know of it
+        if close is not None:  # a buffer of the user's own class may not have this method
             close(ids)
 
     # -- new episodes ------------------------------------------------------------------------------------------------
 
     def _begin_first(self, gym_reset_kwargs: dict[str, Any] | None) -> None:
-        """Nothing: those that take part in a collect are reset in it."""
+        """Does nothing: a collect resets the environments that take part in it."""
 
     def _reset_stale(self, ready: Ids, reset_kwargs: dict[str, Any]) -> None:
-        """Resets those of ``ready`` that must be; a seed is kept for those that need it later."""
+        """Resets those of ``ready`` that are marked for it; a seed is kept for environments that are reset later."""
         self._unseeded = np.ones(self.env_num, dtype=bool) if reset_kwargs.get("seed") is not None else None
         if True not in self._stale.tobytes():
             return
         if self._stale[self._pending_steps.waiting].any():
-            self._drop_answers()
+            self._discard_pending()
         fresh = ready[self._stale[ready]]
         if len(fresh):
             self._reset(fresh, reset_kwargs)
 
     def _reset(self, ids: Ids, reset_kwargs: dict[str, Any]) -> None:
-        """New episodes in ``ids``: observation, info and hidden state start anew; what ran in the buffer is closed."""
+        """Begins new episodes in ``ids``: clears hidden states, and closes the running episodes in the buffer."""
         where = None if len(ids) == self.env_num else ids
         obs, info = self._envs.reset_rows(where, **self._seeded_once(ids, reset_kwargs))
         obs = as_arrays(obs)
@@ -253,18 +268,18 @@ class Stepping(BaseCollector):
         self._infos.put(ids, info)
 
     def _seeded_once(self, ids: Ids, reset_kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of a reset of ``ids``: a seed for those alone that have not had theirs."""
+        """Returns the arguments of a reset of ``ids``, with seeds only for environments that had none yet."""
         if self._unseeded is None:
             return reset_kwargs
         wanted = self._unseeded[ids].tolist()
         self._unseeded[ids] = False
-        seeds = as_seeds(reset_kwargs["seed"], self._everyone)
+        seeds = as_seeds(reset_kwargs["seed"], self._all_ids)
         return {**reset_kwargs, "seed": [seeds[i] if w else None for i, w in zip(ids.tolist(), wanted, strict=True)]}
 
-    def _drop_answers(self) -> None:
-        """Waits for the environments that are stepping; what they answer is for nobody, so they must start afresh."""
+    def _discard_pending(self) -> None:
+        """Waits for pending steps, discards their results, and marks their environments for a reset."""
         self._stale[self._pending_steps.waiting] = True
         while self._envs.waiting_id:
-            with suppress(Exception):  # they are reset, whatever state they are in
+            with suppress(Exception):  # a failed step does not matter: the environment is reset
                 self._envs.recv()
         self._pending_steps.clear()
