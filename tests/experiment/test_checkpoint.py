@@ -473,7 +473,7 @@ def test_the_old_checkpoint_is_replaced_as_a_whole(folders, saved, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device")
 
-    for where in ("rlfast.experiment.checkpoint._write", "rlfast.data.buffer._snapshot.save"):
+    for where in ("rlfast.experiment.checkpoint._write", "rlfast.data.buffer.io.snapshot.save"):
         with monkeypatch.context() as patch:
             patch.setattr(where, full)
             with pytest.raises(OSError, match="No space left"):

@@ -12,7 +12,7 @@ from property.programs import random_program
 from property.runner import failure
 from rlfast.data import CachedReplayBuffer, NStep, ReplayBuffer, Sequence
 from rlfast.data.buffer import base
-from rlfast.data.buffer._store import Store
+from rlfast.data.buffer.store.store import Store
 
 
 class StacksCrossEpisodes(Replay):

@@ -12,13 +12,6 @@ from rlfast.utils.extras import MissingExtra, needed_by
 
 if TYPE_CHECKING:
     from rlfast.data.batch.batch import Batch as Batch
-    from rlfast.data.buffer._relabel import Hindsight as Hindsight
-    from rlfast.data.buffer._samplers import Prioritized as Prioritized
-    from rlfast.data.buffer._samplers import Uniform as Uniform
-    from rlfast.data.buffer._units import FrameStack as FrameStack
-    from rlfast.data.buffer._units import NStep as NStep
-    from rlfast.data.buffer._units import Sequence as Sequence
-    from rlfast.data.buffer._units import Transition as Transition
     from rlfast.data.buffer.base import ReplayBuffer as ReplayBuffer
     from rlfast.data.buffer.cached import CachedReplayBuffer as CachedReplayBuffer
     from rlfast.data.buffer.hindsight import HERReplayBuffer as HERReplayBuffer
@@ -26,6 +19,13 @@ if TYPE_CHECKING:
     from rlfast.data.buffer.manager import PrioritizedReplayBufferManager as PrioritizedReplayBufferManager
     from rlfast.data.buffer.manager import ReplayBufferManager as ReplayBufferManager
     from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer as PrioritizedReplayBuffer
+    from rlfast.data.buffer.relabelling import Hindsight as Hindsight
+    from rlfast.data.buffer.samplers import Prioritized as Prioritized
+    from rlfast.data.buffer.samplers import Uniform as Uniform
+    from rlfast.data.buffer.units import FrameStack as FrameStack
+    from rlfast.data.buffer.units import NStep as NStep
+    from rlfast.data.buffer.units import Sequence as Sequence
+    from rlfast.data.buffer.units import Transition as Transition
     from rlfast.data.buffer.vector import HERVectorReplayBuffer as HERVectorReplayBuffer
     from rlfast.data.buffer.vector import PrioritizedVectorReplayBuffer as PrioritizedVectorReplayBuffer
     from rlfast.data.buffer.vector import VectorReplayBuffer as VectorReplayBuffer
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "batch.batch": ("Batch",),
-    "buffer._relabel": ("Hindsight",),
-    "buffer._samplers": ("Prioritized", "Uniform"),
-    "buffer._units": ("FrameStack", "NStep", "Sequence", "Transition"),
+    "buffer.relabelling": ("Hindsight",),
+    "buffer.samplers": ("Prioritized", "Uniform"),
+    "buffer.units": ("FrameStack", "NStep", "Sequence", "Transition"),
     "buffer.base": ("ReplayBuffer",),
     "buffer.cached": ("CachedReplayBuffer",),
     "buffer.hindsight": ("HERReplayBuffer",),

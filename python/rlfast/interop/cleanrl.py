@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlfast.data.buffer._files import draw_seed
+from rlfast.data.buffer.config import draw_seed
 from rlfast.interop._columns import Columns, Leaf, draw
 from rlfast.interop._hosts import missing
 

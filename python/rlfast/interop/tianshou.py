@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from rlfast import data
 from rlfast.data.batch.batch import wrap
-from rlfast.data.buffer._meta import Meta
-from rlfast.data.buffer._store import Added, Index, Store
+from rlfast.data.buffer.store.store import Added, Index, Store
+from rlfast.data.buffer.tianshou_view import Meta
 from rlfast.interop._hosts import missing
 
 try:

@@ -1,13 +1,17 @@
 """Replay buffers under Tianshou's names."""
 
-from rlfast.data.buffer._relabel import Hindsight
-from rlfast.data.buffer._samplers import Prioritized, Uniform
-from rlfast.data.buffer._units import FrameStack, NStep, Sequence, Transition
+import sys
+
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.cached import CachedReplayBuffer
+from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.hindsight import HERReplayBuffer
 from rlfast.data.buffer.manager import HERReplayBufferManager, PrioritizedReplayBufferManager, ReplayBufferManager
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer
+from rlfast.data.buffer.relabelling import Hindsight
+from rlfast.data.buffer.samplers import Prioritized, Uniform
+from rlfast.data.buffer.store.store import Store
+from rlfast.data.buffer.units import FrameStack, NStep, Sequence, Transition
 from rlfast.data.buffer.vector import HERVectorReplayBuffer, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 
 __all__ = [
@@ -29,3 +33,12 @@ __all__ = [
     "Uniform",
     "VectorReplayBuffer",
 ]
+
+for _old, _new in {  # what pickles of earlier versions call the modules of the classes in them
+    "_config": Config.__module__,
+    "_relabel": Hindsight.__module__,
+    "_samplers": Uniform.__module__,
+    "_store": Store.__module__,
+    "_units": Transition.__module__,
+}.items():
+    sys.modules[f"{__name__}.{_old}"] = sys.modules[_new]

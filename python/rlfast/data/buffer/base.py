@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap
-from rlfast.data.buffer._config import Config, ignore_unknown
-from rlfast.data.buffer._episodes import Episodes
-from rlfast.data.buffer._files import Files, draw_seed
-from rlfast.data.buffer._inspection import Inspection
-from rlfast.data.buffer._out import Out, check_weight, fill_weight, fillable
-from rlfast.data.buffer._samplers import Prioritized, Uniform
-from rlfast.data.buffer._store import Index
-from rlfast.data.buffer._units import NStep, Sequence, Unit
-from rlfast.data.buffer._writing import Writing
+from rlfast.data.buffer.config import Config, draw_seed, ignore_unknown
+from rlfast.data.buffer.samplers import Prioritized, Uniform
+from rlfast.data.buffer.store.episodes import Episodes
+from rlfast.data.buffer.store.output_arrays import Out, check_weight, fill_weight, fillable
+from rlfast.data.buffer.store.store import Index
+from rlfast.data.buffer.store.writing import Writing
+from rlfast.data.buffer.tianshou_view import TianshouView
+from rlfast.data.buffer.units import NStep, Sequence, Unit
 from rlfast.utils.checks import count_of
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer._relabel import Hindsight
+    from rlfast.data.buffer.relabelling import Hindsight
 
 TBuffer = TypeVar("TBuffer", bound="ReplayBuffer")
 IndexLike = int | slice | list[int] | NDArray[Any]
+PathType: TypeAlias = str | PathLike[str]
 _STACKED = frozenset({"obs", "obs_next", "info", "policy"})
 
 
@@ -32,7 +33,7 @@ class MalformedBufferError(RuntimeError):
     """A buffer's rows are not as they must be."""
 
 
-class ReplayBuffer(Inspection, Writing, Episodes, Files):
+class ReplayBuffer(Writing, Episodes, TianshouView):
     """A ring of transitions, of any nested shape and dtype.
 
     The first row decides the columns. ``obs_next`` is stored only where it is not the next row's ``obs``, so by default
@@ -238,6 +239,200 @@ class ReplayBuffer(Inspection, Writing, Episodes, Files):
         if self._core.prioritized and keys is None:
             fields["weight"] = self._weights(rows)
         return fields
+
+    # -- rows as a whole ----------------------------------------------------------------------------------------------
+    @property
+    def subbuffer_edges(self) -> NDArray[np.int64]:
+        """Where the rings within the storage begin, and where the last ends: ``[0, maxsize]`` for a single buffer."""
+        return np.array(getattr(self, "_extend_offset", (0, self.maxsize)), np.int64)
+
+    def get_buffer_indices(self, start: int, stop: int) -> NDArray[np.int64]:
+        """The rows from ``start`` up to ``stop``, which may be smaller: then they go over the edge of their ring.
+
+        None where the two are equal.
+
+        :param start: the first row, say of an episode.
+        :param stop: one behind the last row.
+        :raises ValueError: the two are in different rings, or beyond the storage.
+
+        >>> from rlfast.data import VectorReplayBuffer
+        >>> VectorReplayBuffer(10, 2).get_buffer_indices(8, 7).tolist()
+        [8, 9, 5, 6]
+        """
+        edges = self.subbuffer_edges
+        if not (0 <= start < edges[-1] and 0 < stop <= edges[-1]):
+            raise ValueError(f"rows {start} to {stop} are not in a storage of {edges[-1]} rows")
+        ring = int(np.searchsorted(edges, start, side="right")) - 1
+        first, end = int(edges[ring]), int(edges[ring + 1])
+        if not first < stop <= end:
+            raise ValueError(f"rows {start} to {stop} are in different buffers, whose edges are {edges.tolist()}")
+        if start <= stop:
+            return np.arange(start, stop)
+        return np.concatenate([np.arange(start, end), np.arange(first, stop)])
+
+    def isnull(self) -> Batch:
+        """Where values of the rows are missing, in the order of time; see :meth:`rlfast.data.Batch.isnull`."""
+        rows: Batch = self[:]
+        return rows.isnull()
+
+    def hasnull(self) -> bool:
+        """Whether a value of any row is missing."""
+        rows: Batch = self[:]
+        return rows.hasnull()
+
+    def set_array_at_key(
+        self, seq: NDArray[Any], key: str, index: Any = None, default_value: float | None = None
+    ) -> None:
+        """Sets a column, or some of its rows; see :meth:`rlfast.data.Batch.set_array_at_key`.
+
+        :param seq: the rows; ``maxsize`` of them, unless ``index`` is given.
+        """
+        columns = Batch(_rows=np.empty(self.maxsize, bool))
+        if index is not None and key in self._meta:
+            columns[key] = np.array(self._meta[key])
+        columns.set_array_at_key(seq, key, index, default_value)
+        setattr(self._meta, key, columns[key])
+
+    # -- files -------------------------------------------------------------------------------------------------------
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("_core", "append")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__["_core"] = self._store.core
+        self._bind()
+
+    def save(self, path: PathType, *, allow_pickle: bool = False) -> None:
+        """Writes a snapshot: rows, priorities, running episodes and random streams; see :meth:`load`.
+
+        :param path: the file; a whole previous one stays until the new one is complete.
+        :param allow_pickle: pickle object columns and functions into it.
+        :raises TypeError: there are object columns, and ``allow_pickle`` is False.
+        :raises ValueError: the buffer is part of a manager.
+        """
+        from rlfast.data.buffer.io import snapshot
+
+        snapshot.save(self, path, allow_pickle=allow_pickle)
+
+    @classmethod
+    def load(
+        cls, path: PathType, *, allow_pickle: bool = False, storage: str = "ram", compute_reward_fn: Any = None
+    ) -> Self:
+        """The buffer that :meth:`save` wrote; it goes on exactly as that one would have.
+
+        A subclass of your own is made without calling its ``__init__``.
+
+        :param path: the file.
+        :param allow_pickle: unpickle what was pickled into it: only from files you trust.
+        :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
+        :param compute_reward_fn: of a buffer with hindsight, unless it was pickled.
+        :raises ValueError: not a whole snapshot of such a buffer.
+        :raises TypeError: the reward function is missing.
+        """
+        from rlfast.data.buffer.io import snapshot
+
+        return snapshot.load(
+            cls, ReplayBuffer, path, allow_pickle=allow_pickle, storage=storage, compute_reward_fn=compute_reward_fn
+        )
+
+    def save_hdf5(self, path: PathType, compression: str | None = None) -> None:
+        """Writes Tianshou's HDF5 layout, which Tianshou 1.0 can load.
+
+        :param path: the file; a whole previous one stays until the new one is complete.
+        :param compression: as for ``h5py``: ``"gzip"``, ``"lzf"`` or None.
+        :raises ValueError: the buffer has a unit, which that layout has no place for.
+        """
+        from rlfast.data.buffer.io import hdf5
+
+        hdf5.save(self, path, compression)
+
+    @classmethod
+    def load_hdf5(
+        cls,
+        path: PathType,
+        device: str | None = None,  # noqa: ARG003
+        *,
+        allow_pickle: bool = False,
+        seed: int | None = None,
+        storage: str = "ram",
+    ) -> Self:
+        """The buffer in a file of Tianshou's HDF5 layout, written by either library.
+
+        :param path: the file.
+        :param device: accepted for compatibility; rows are held as NumPy arrays.
+        :param allow_pickle: unpickle any class or function, such as the reward function of a hindsight buffer: only
+            from files you trust.
+        :param seed: of the random streams, which the layout does not hold; None draws one from ``np.random``.
+        :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
+        :raises ValueError: not such a file, or one of another kind of buffer.
+        :raises pickle.UnpicklingError: the file holds more than plain data, and ``allow_pickle`` is False.
+        """
+        from rlfast.data.buffer.io import hdf5
+
+        buffer: Self = hdf5.load(cls, path, allow_pickle=allow_pickle, seed=draw_seed(seed), storage=storage)
+        return buffer
+
+    @classmethod
+    def from_minari(cls, dataset: Any, size: int | None = None, **options: Any) -> Self:
+        """A buffer with all episodes of a Minari dataset, in their order, as full of rows as the dataset has steps.
+
+        ``info`` is the info of each step and ``first_info``, in an episode's first row, that of its reset. Tuples
+        become dicts with the keys ``"0"``, ``"1"``, ... An episode without an end counts as cut off by time.
+
+        :param dataset: a ``MinariDataset``, or the id of one that is on this machine.
+        :param size: rows at most; default as many as there are. Of more the last ones are kept.
+        :param options: what the constructor takes beside ``size``.
+        :raises ImportError: Minari is not installed.
+        :raises TypeError: the buffer has several rings.
+        """
+        from rlfast.data.buffer.io import minari
+
+        if hasattr(cls, "_adopt"):
+            raise TypeError(f"a dataset goes into a buffer of one ring, not into a {cls.__name__}")
+        dataset = minari.opened(dataset)
+        buffer = cls(int(dataset.total_steps) if size is None else size, **options)
+        minari.fill(buffer, dataset)
+        return buffer
+
+    def to_minari(self, dataset_id: str, **metadata: Any) -> Any:
+        """Writes all rows as a Minari dataset, the reverse of :meth:`from_minari`.
+
+        A running episode ends as truncated at its newest row. Images are stored exactly, unless ``jpeg_encoding=True``.
+
+        :param dataset_id: its name, such as ``"cartpole/mine-v0"``.
+        :param metadata: what ``minari.create_dataset_from_buffers`` takes: ``env``, or ``observation_space`` and
+            ``action_space``, and ``algorithm_name``, ``author``, ...
+        :return: the ``MinariDataset``.
+        :raises ImportError: Minari is not installed.
+        :raises ValueError: there are no rows, or an ``obs_next`` that is not the next row's ``obs``.
+        """
+        from rlfast.data.buffer.io import minari
+
+        return minari.save(self, dataset_id, metadata)
+
+    @classmethod
+    def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
+        """A full buffer of the given columns, as of seven HDF5 data sets.
+
+        :param done: ignored; it follows from ``terminated`` and ``truncated``.
+        :raises AssertionError: lengths differ.
+        """
+        columns = {
+            "obs": obs,
+            "act": act,
+            "rew": rew,
+            "terminated": terminated,
+            "truncated": truncated,
+            "obs_next": obs_next,
+        }
+        size = len(obs)
+        same = all(len(column) == size for column in (*columns.values(), done))
+        assert same, "Lengths of all hdf5 datasets need to be equal."
+        buffer = cls(size)
+        if size:
+            arrays = {key: column[:] for key, column in columns.items()}
+            buffer._store.replace(arrays, [size], [0])
+        return buffer
 
 
 def _nothing() -> dict[str, Any]:

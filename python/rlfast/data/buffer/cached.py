@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer._files import draw_seed
-from rlfast.data.buffer._store import Added, Index
 from rlfast.data.buffer.base import ReplayBuffer
+from rlfast.data.buffer.config import draw_seed
 from rlfast.data.buffer.manager import ReplayBufferManager
+from rlfast.data.buffer.store.store import Added, Index
 from rlfast.utils.checks import check_copyable, count_of
 
 

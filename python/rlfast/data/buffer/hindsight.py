@@ -9,8 +9,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from rlfast.data.buffer._relabel import Hindsight
 from rlfast.data.buffer.base import ReplayBuffer
+from rlfast.data.buffer.relabelling import Hindsight
 
 RewardFn = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 

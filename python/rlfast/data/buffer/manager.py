@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from rlfast._core import SchemaMismatch
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer._config import Config
-from rlfast.data.buffer._files import draw_seed
-from rlfast.data.buffer._store import Added, Index
 from rlfast.data.buffer.base import ReplayBuffer
+from rlfast.data.buffer.config import Config, draw_seed
 from rlfast.data.buffer.hindsight import HERReplayBuffer
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, spelt_out
+from rlfast.data.buffer.samplers import Prioritized
+from rlfast.data.buffer.store.store import Added, Index
 from rlfast.utils.checks import check_copyable
 
 
@@ -73,6 +73,13 @@ class ReplayBufferManager(ReplayBuffer):
         self._offset = np.array(self._core.offsets, np.int64)
         self._extend_offset = np.append(self._offset, self._core.total)
         self._all_rings = np.arange(self.buffer_num)
+
+    @staticmethod
+    def _child_class(config: Config) -> type[ReplayBuffer]:
+        """The class of the buffers under a manager that is read from a file which does not name it."""
+        if config.relabel is not None:
+            return HERReplayBuffer
+        return PrioritizedReplayBuffer if isinstance(config.sampler, Prioritized) else ReplayBuffer
 
     @property
     def _lengths(self) -> Index:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlfast.data.buffer._config import Config
-from rlfast.data.buffer._samplers import Prioritized
 from rlfast.data.buffer.base import ReplayBuffer
+from rlfast.data.buffer.config import Config
+from rlfast.data.buffer.samplers import Prioritized
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):

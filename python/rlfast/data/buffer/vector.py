@@ -5,14 +5,13 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from rlfast.data.buffer._config import Config, ignore_unknown
-from rlfast.data.buffer._files import draw_seed
-from rlfast.data.buffer._relabel import Hindsight
-from rlfast.data.buffer._samplers import Prioritized
 from rlfast.data.buffer.base import ReplayBuffer
+from rlfast.data.buffer.config import Config, draw_seed, ignore_unknown
 from rlfast.data.buffer.hindsight import HERReplayBuffer, RewardFn
 from rlfast.data.buffer.manager import HERReplayBufferManager, PrioritizedReplayBufferManager, ReplayBufferManager
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, prioritized
+from rlfast.data.buffer.relabelling import Hindsight
+from rlfast.data.buffer.samplers import Prioritized
 from rlfast.utils.checks import count_of
 
 

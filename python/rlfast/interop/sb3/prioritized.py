@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from stable_baselines3 import DQN
 from stable_baselines3.common.vec_env import VecNormalize
 
-from rlfast.data.buffer._files import draw_seed
+from rlfast.data.buffer.config import draw_seed
 from rlfast.interop._columns import Columns, Index
 from rlfast.interop.sb3.nstep import NStepReplayBuffer
 from rlfast.interop.sb3.replay import ReplayBuffer

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from rlfast._core import Replay
 from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.batch.values import object_array
-from rlfast.data.buffer._columns import WholeColumns
-from rlfast.data.buffer._config import Config
-from rlfast.data.buffer._samplers import Prioritized
+from rlfast.data.buffer.config import Config
+from rlfast.data.buffer.samplers import Prioritized
+from rlfast.data.buffer.store.columns import WholeColumns
 from rlfast.data.schema import Leaves, Oddities, Path, Schema, fit, flatten, nest
 
 Index = NDArray[np.int64]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from rlfast._core import SchemaMismatch
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer._rows import Rows
-from rlfast.data.buffer._store import Added, Index
+from rlfast.data.buffer.store.row_range import Rows
+from rlfast.data.buffer.store.store import Added, Index
 from rlfast.data.schema import as_array, flatten, nest
 from rlfast.utils.checks import check_copyable
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import carried
-from rlfast.data.buffer._rows import Rows, with_goals
-from rlfast.data.buffer._store import Index
+from rlfast.data.buffer.store.row_range import Rows, with_goals
+from rlfast.data.buffer.store.store import Index
 
 
 class Episodes(Rows):

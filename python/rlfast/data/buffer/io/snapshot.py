@@ -15,17 +15,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from rlfast._core import Replay
-from rlfast.data.buffer._config import Config
-from rlfast.data.buffer._relabel import Hindsight
-from rlfast.data.buffer._samplers import Prioritized, Uniform
-from rlfast.data.buffer._units import NStep, Sequence, Transition
+from rlfast.data.buffer.config import Config
+from rlfast.data.buffer.relabelling import Hindsight
+from rlfast.data.buffer.samplers import Prioritized, Uniform
+from rlfast.data.buffer.units import NStep, Sequence, Transition
 from rlfast.data.schema import Column, Schema
 from rlfast.utils.plain import WRONG_DATA, summary
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer._files import Files, PathType
+    from os import PathLike
 
-B = TypeVar("B", bound="Files")
+    from rlfast.data.buffer.tianshou_view import TianshouView
+
+    PathType = str | PathLike[str]
+
+B = TypeVar("B", bound="TianshouView")
 _FORMAT = 1
 _OBJECT = np.dtype(object)
 _SAMPLERS = {kind.__name__: kind for kind in (Uniform, Prioritized)}
@@ -33,7 +37,7 @@ _UNITS = {kind.__name__: kind for kind in (Transition, NStep, Sequence)}
 _FLAGS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
 
 
-def save(buffer: Files, path: PathType, *, allow_pickle: bool) -> None:
+def save(buffer: TianshouView, path: PathType, *, allow_pickle: bool) -> None:
     """See :meth:`ReplayBuffer.save`."""
     if not buffer._whole:
         raise ValueError("this buffer is part of a manager: save the manager")
@@ -50,7 +54,7 @@ def save(buffer: Files, path: PathType, *, allow_pickle: bool) -> None:
     store.core.save(os.fspath(path), head + b"\n" + (pickle.dumps(pickled) if allow_pickle else b""))
 
 
-def _head(buffer: Files) -> dict[str, Any]:
+def _head(buffer: TianshouView) -> dict[str, Any]:
     config, core, schema = buffer._config, buffer._core, buffer._store.schema
     relabel = config.relabel
     return {
@@ -67,7 +71,9 @@ def _head(buffer: Files) -> dict[str, Any]:
     }
 
 
-def load(cls: type[B], path: PathType, *, allow_pickle: bool, storage: str, compute_reward_fn: Any) -> B:
+def load(
+    cls: type[B], root: type[Any], path: PathType, *, allow_pickle: bool, storage: str, compute_reward_fn: Any
+) -> B:
     """See :meth:`ReplayBuffer.load`."""
     with _named(path):
         capacities, extra = Replay.read_header(os.fspath(path))
@@ -80,7 +86,7 @@ def load(cls: type[B], path: PathType, *, allow_pickle: bool, storage: str, comp
     with _named(path, "what it says of the buffer makes no sense"):
         function = compute_reward_fn or pickled.get("compute_reward_fn") or _missing
         config = _config(head, function)
-        children = [object.__new__(_find(_root(cls), name, path)) for name in head["children"]]
+        children = [object.__new__(_find(root, name, path)) for name in head["children"]]
         if len(children) != (len(capacities) if hasattr(kind, "_adopt") else 0):
             raise ValueError(f"{path} is damaged: {len(children)} buffers for {len(capacities)} rings")
     if config.relabel is not None and function is _missing:
@@ -135,7 +141,7 @@ def _config(head: dict[str, Any], function: Any) -> Config:
     )
 
 
-def _fill(buffer: Files, head: dict[str, Any], pickled: dict[str, Any], path: PathType) -> None:
+def _fill(buffer: TianshouView, head: dict[str, Any], pickled: dict[str, Any], path: PathType) -> None:
     store, core = buffer._store, buffer._core
     core.open(os.fspath(path))
     objects = {tuple(p): Column(_OBJECT, tuple(shape)) for p, shape in head["objects"]}
@@ -149,10 +155,6 @@ def _fill(buffer: Files, head: dict[str, Any], pickled: dict[str, Any], path: Pa
 
 def _name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _root(cls: type[Any]) -> type[Files]:
-    return next(kind for kind in cls.__mro__ if _name(kind) == "rlfast.data.buffer.base.ReplayBuffer")
 
 
 def _family(cls: type[B]) -> Iterator[type[B]]:

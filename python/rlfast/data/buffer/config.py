@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlfast.data.buffer._relabel import Hindsight
-from rlfast.data.buffer._samplers import Prioritized, Uniform
-from rlfast.data.buffer._units import FrameStack, Transition, Unit
+import numpy as np
+
+from rlfast.data.buffer.relabelling import Hindsight
+from rlfast.data.buffer.samplers import Prioritized, Uniform
+from rlfast.data.buffer.units import FrameStack, Transition, Unit
 from rlfast.utils.checks import count_of
 
 _UNIFORM, _TRANSITION = Uniform(), Transition()
@@ -55,3 +57,8 @@ def ignore_unknown(buffer: object, names: Iterable[str]) -> None:
     """Warns of arguments that a buffer has no use for, such as those of another kind of buffer."""
     if names := sorted(names):
         warnings.warn(f"{type(buffer).__name__} ignores the arguments {', '.join(names)}", stacklevel=3)
+
+
+def draw_seed(seed: int | None) -> int:
+    """The seed, or one drawn from NumPy's global generator, so that ``np.random.seed`` still repeats a run."""
+    return int(np.random.randint(2**63 - 1, dtype=np.int64)) if seed is None else int(seed)

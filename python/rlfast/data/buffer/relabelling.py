@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from rlfast._core import carried, carry
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer._units import count_at_least
+from rlfast.data.buffer.units import count_at_least
 from rlfast.utils.checks import check_number
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer._store import Store
+    from rlfast.data.buffer.store.store import Store
 
 Index = NDArray[np.int64]
 _GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")

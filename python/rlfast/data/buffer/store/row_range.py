@@ -9,13 +9,13 @@ import numpy as np
 
 from rlfast import _core
 from rlfast._core import carried, carry
-from rlfast.data.buffer._store import Index, Store
-from rlfast.data.buffer._units import Transition
+from rlfast.data.buffer.store.store import Index, Store
+from rlfast.data.buffer.units import Transition
 from rlfast.utils.checks import check_copyable
 
 if TYPE_CHECKING:
     from rlfast._core import Replay
-    from rlfast.data.buffer._config import Config
+    from rlfast.data.buffer.config import Config
 
 
 class Rows:

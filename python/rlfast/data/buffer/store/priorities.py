@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlfast.data.buffer._rows import Rows
-from rlfast.data.buffer._samplers import Prioritized
-from rlfast.data.buffer._store import Index
+from rlfast.data.buffer.samplers import Prioritized
+from rlfast.data.buffer.store.row_range import Rows
+from rlfast.data.buffer.store.store import Index
 
 if TYPE_CHECKING:
     from rlfast._core import SegmentTree
@@ -57,48 +57,15 @@ class Priorities(Rows):
         self._need_priorities("stale_updates")
         return self._core.stale_updates
 
-    @property
-    def _alpha(self) -> float:
-        self._need_priorities("_alpha")
-        assert isinstance(self._config.sampler, Prioritized)
-        return self._config.sampler.alpha
-
-    @property
-    def _beta(self) -> float:
-        self._need_priorities("_beta")
-        return self._core.beta
-
-    @_beta.setter
-    def _beta(self, value: float) -> None:
-        self.set_beta(value)
-
-    @property
-    def _weight_norm(self) -> bool:
-        self._need_priorities("_weight_norm")
-        return self._core.weight_norm
-
-    @_weight_norm.setter
-    def _weight_norm(self, value: bool) -> None:
-        self._need_priorities("_weight_norm")
-        self._core.weight_norm = bool(value)
-
-    @property
-    def _max_prio(self) -> float:
-        self._need_priorities("_max_prio")
-        return self._core.max_priority
-
-    @_max_prio.setter
-    def _max_prio(self, value: float) -> None:
-        self._need_priorities("_max_prio")
-        self._core.max_priority = float(value)
-
     @_WhenPrioritized
     def init_weight(self, index: int | Index) -> None:
         """Gives rows the largest priority so far, as new rows have it.
 
         :param index: one row or many.
         """
-        self._core.tree[self._rows(index)] = self._max_prio**self._alpha
+        sampler = self._config.sampler
+        assert isinstance(sampler, Prioritized)
+        self._core.tree[self._rows(index)] = self._core.max_priority**sampler.alpha
 
     @_WhenPrioritized
     def get_weight(self, index: int | Index) -> float | NDArray[np.float64]:

@@ -18,19 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer._config import Config
-from rlfast.data.buffer._meta import Meta
-from rlfast.data.buffer._relabel import Hindsight
-from rlfast.data.buffer._samplers import Prioritized, Uniform
-from rlfast.data.buffer._units import Transition
+from rlfast.data.buffer.config import Config
+from rlfast.data.buffer.relabelling import Hindsight
+from rlfast.data.buffer.samplers import Prioritized, Uniform
+from rlfast.data.buffer.tianshou_view import Meta
+from rlfast.data.buffer.units import Transition
 from rlfast.data.hdf5 import from_hdf5, require_h5py, to_hdf5
 from rlfast.utils.checks import count_of
 from rlfast.utils.plain import WRONG_DATA, summary
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer._files import Files, PathType
+    from os import PathLike
 
-B = TypeVar("B", bound="Files")
+    from rlfast.data.buffer.tianshou_view import TianshouView
+
+    PathType = str | PathLike[str]
+
+B = TypeVar("B", bound="TianshouView")
 
 
 class _Record:
@@ -73,7 +77,7 @@ _EPSILON = float(np.finfo(np.float32).eps)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
-def save(buffer: Files, path: PathType, compression: str | None) -> None:
+def save(buffer: TianshouView, path: PathType, compression: str | None) -> None:
     """See :meth:`ReplayBuffer.save_hdf5`."""
     if not isinstance(buffer._config.unit, Transition):
         raise ValueError(f"Tianshou's layout has no place for unit={buffer._config.unit}: use save(path)")
@@ -87,7 +91,7 @@ def save(buffer: Files, path: PathType, compression: str | None) -> None:
         raise
 
 
-def _attributes(buffer: Files) -> dict[str, Any]:
+def _attributes(buffer: TianshouView) -> dict[str, Any]:
     meta = Batch(Meta(buffer).__dict__)
     state = _common(buffer) | {"_meta": meta} | _last(buffer)
     children = vars(buffer).get("buffers")
@@ -105,7 +109,7 @@ def _attributes(buffer: Files) -> dict[str, Any]:
     return state | (_kind(buffer)[1] if buffer._core.prioritized else {})
 
 
-def _last(buffer: Files) -> dict[str, Any]:
+def _last(buffer: TianshouView) -> dict[str, Any]:
     """Under ``ignore_obs_next``: what the ends of episodes led to. Tianshou loads it, and looks at it no more."""
     store, rows = buffer._store, np.array(buffer._store.live())
     if not buffer._config.ignore_obs_next or not len(rows):
@@ -115,7 +119,7 @@ def _last(buffer: Files) -> dict[str, Any]:
     return {_LAST: Batch(rows=ends, **store.take(ends, ["obs_next"], 1))} if len(ends) else {}
 
 
-def _common(buffer: Files) -> dict[str, Any]:
+def _common(buffer: TianshouView) -> dict[str, Any]:
     config = buffer._config
     options: dict[str, Any] = {"stack_num": buffer.stack_num, "ignore_obs_next": config.ignore_obs_next}
     options |= {"save_only_last_obs": config.save_only_last_obs, "sample_avail": config.sample_avail}
@@ -132,7 +136,7 @@ def _common(buffer: Files) -> dict[str, Any]:
     }
 
 
-def _ring(buffer: Files) -> dict[str, Any]:
+def _ring(buffer: TianshouView) -> dict[str, Any]:
     return {
         "last_index": buffer.last_index,
         "_index": buffer._index,
@@ -143,7 +147,7 @@ def _ring(buffer: Files) -> dict[str, Any]:
     }
 
 
-def _kind(buffer: Files) -> tuple[type[_Record], dict[str, Any]]:
+def _kind(buffer: TianshouView) -> tuple[type[_Record], dict[str, Any]]:
     """The record that stands for the buffer's class, and what that class has beside the common attributes."""
     relabel = buffer._config.relabel
     extras: dict[str, Any]
@@ -177,7 +181,7 @@ def _nested(fields: dict[str, Any]) -> _Fields:
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
-def load(cls: type[B], path: PathType, *, allow_pickle: bool, seed: int, storage: str) -> B:
+def load(cls: type[Any], path: PathType, *, allow_pickle: bool, seed: int, storage: str) -> Any:
     """See :meth:`ReplayBuffer.load_hdf5`."""
     with require_h5py().File(path, "r") as file, nullcontext() if allow_pickle else _named(path):
         state = from_hdf5(file, allow_pickle=allow_pickle, classes=_CLASSES)
@@ -189,8 +193,8 @@ def load(cls: type[B], path: PathType, *, allow_pickle: bool, seed: int, storage
         fits = hasattr(cls, "_adopt") == ("buffers" in state) and isinstance(config.sampler, cls._sampler_kind)
     if not fits:
         raise ValueError(f"{path} does not hold a {cls.__name__}: it has {len(rings)} rings and {config}")
-    buffer = object.__new__(cls)
-    children = [object.__new__(_child_class(config)) for _ in rings] if "buffers" in state else []
+    buffer: Any = object.__new__(cls)
+    children = [object.__new__(cls._child_class(config)) for _ in rings] if "buffers" in state else []
     with _named(path):
         buffer._setup(capacities, config, seed, storage, children)
         if not meta.is_empty():
@@ -227,17 +231,7 @@ def _config(state: dict[str, Any], ring: dict[str, Any]) -> Config:
     )
 
 
-def _child_class(config: Config) -> type[Files]:
-    from rlfast.data.buffer.base import ReplayBuffer
-    from rlfast.data.buffer.hindsight import HERReplayBuffer
-    from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer
-
-    if config.relabel is not None:
-        return HERReplayBuffer
-    return PrioritizedReplayBuffer if isinstance(config.sampler, Prioritized) else ReplayBuffer
-
-
-def _fill(buffer: Files, meta: Batch, rings: list[dict[str, Any]], state: dict[str, Any]) -> None:
+def _fill(buffer: TianshouView, meta: Batch, rings: list[dict[str, Any]], state: dict[str, Any]) -> None:
     core = buffer._core
     sizes, cursors = ([int(ring[key]) for ring in rings] for key in ("_size", "_index"))
     columns, known = dict(meta.items()), np.zeros(core.total, np.bool_)

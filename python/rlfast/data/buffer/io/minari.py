@@ -17,7 +17,7 @@ from rlfast.data.batch.batch import Batch
 from rlfast.data.batch.values import object_array
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer._files import Files
+    from rlfast.data.buffer.tianshou_view import TianshouView
 
 _AT_ONCE = 64
 """Rows written in one call, for which the engine sets room aside as if no two of them shared an observation."""
@@ -38,7 +38,7 @@ def opened(dataset: Any) -> Any:
     return require_minari().load_dataset(dataset) if isinstance(dataset, str) else dataset
 
 
-def fill(buffer: Files, dataset: Any) -> None:
+def fill(buffer: TianshouView, dataset: Any) -> None:
     """Appends all episodes of a dataset to a buffer of one ring; one without an end counts as cut off by time."""
     for episode in dataset.iterate_episodes():
         fields = _fields(episode)
@@ -100,7 +100,7 @@ def _leaves(tree: Any) -> list[Any]:
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
-def save(buffer: Files, dataset_id: str, metadata: dict[str, Any]) -> Any:
+def save(buffer: TianshouView, dataset_id: str, metadata: dict[str, Any]) -> Any:
     """See :meth:`ReplayBuffer.to_minari`."""
     minari = require_minari()
     rings = [buffer._ring] if buffer._ring is not None else range(len(buffer._core.capacities))
@@ -111,7 +111,7 @@ def save(buffer: Files, dataset_id: str, metadata: dict[str, Any]) -> Any:
     return minari.create_dataset_from_buffers(dataset_id, buffers, **{"jpeg_encoding": False} | metadata)
 
 
-def _episodes(buffer: Files, ring: int | None) -> list[dict[str, Any]]:
+def _episodes(buffer: TianshouView, ring: int | None) -> list[dict[str, Any]]:
     rows = buffer._store.live(ring)
     if not len(rows):
         return []

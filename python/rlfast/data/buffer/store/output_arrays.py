@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlfast.data.batch.batch import Batch
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer._store import Store
+    from rlfast.data.buffer.store.store import Store
 
 Out = Mapping[str, Any] | Batch
 

@@ -1,0 +1,1 @@
+"""Buffers in files: snapshots, HDF5 files in Tianshou's layout, and datasets of Minari."""

@@ -1,0 +1,1 @@
+"""Rows and columns below the buffers: the engine, and beside it what only Python can hold."""

@@ -1,0 +1,299 @@
+"""What Tianshou's scripts read and write of a buffer's state under its private names, shown from the engine."""
+
+from __future__ import annotations
+
+from collections.abc import KeysView
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast.data.batch.batch import Batch, parse, wrap
+from rlfast.data.buffer.samplers import Prioritized
+from rlfast.data.buffer.store.priorities import Priorities
+from rlfast.data.buffer.store.store import Index
+from rlfast.utils.checks import count_of
+
+
+class TianshouView(Priorities):
+    """Whole columns by name (``buffer.obs``), and the names that start with an underscore."""
+
+    _reserved_keys: ClassVar[tuple[str, ...]] = (
+        "obs",
+        "act",
+        "rew",
+        "terminated",
+        "truncated",
+        "done",
+        "obs_next",
+        "info",
+        "policy",
+    )
+    _input_keys: ClassVar[tuple[str, ...]] = tuple(key for key in _reserved_keys if key != "done")
+
+    def __getattr__(self, key: str) -> Any:
+        if "_store" not in self.__dict__:
+            raise AttributeError(key)  # before __init__ or unpickling is through
+        try:
+            return self._store.column(key, self._span())
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute or stored field {key!r}") from None
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        assert key not in self._reserved_keys, f"key '{key}' is reserved and cannot be assigned"
+        object.__setattr__(self, key, value)
+
+    def __repr__(self) -> str:
+        return type(self).__name__ + repr(self._meta)[len(type(self._meta).__name__) :]
+
+    @property
+    def _meta(self) -> Any:
+        """The stored columns as a ``Batch``, made when they are looked at; assigning to it assigns columns."""
+        return Meta(self)
+
+    @_meta.setter
+    def _meta(self, batch: Batch) -> None:
+        columns = dict(batch.items())
+        for key in sorted(columns, key="done".__ne__):  # what is done follows from the flags that come after it
+            self._assign_column(key, columns[key])
+
+    def _assign_column(self, key: str, value: Any) -> None:
+        if not self._whole:
+            raise NotImplementedError(f"assign {key} through the manager's _meta: these rows are part of its storage")
+        self._store.assign(key, value)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take in memory or on disk, without object leaves; of all rings of a manager's storage."""
+        return self._core.nbytes()
+
+    @property
+    def stack_num(self) -> int:
+        """Frames in a sampled ``obs``; may be changed at any time."""
+        return self._stack_num
+
+    @stack_num.setter
+    def stack_num(self, value: int) -> None:
+        assert value > 0, "stack_num should be greater than 0"
+        self._stack_num = int(value)
+        if self._whole:
+            self._core.stack_num = int(value)
+
+    @property
+    def _save_obs_next(self) -> bool:
+        return not self._config.ignore_obs_next
+
+    @property
+    def _save_only_last_obs(self) -> bool:
+        return self._config.save_only_last_obs
+
+    @property
+    def _sample_avail(self) -> bool:
+        return self._core.sample_avail
+
+    @_sample_avail.setter
+    def _sample_avail(self, value: bool) -> None:
+        self._core.sample_avail = bool(value)
+
+    @property
+    def _indices(self) -> Index:
+        return np.arange(self.maxsize)
+
+    @property
+    def _size(self) -> int:
+        return len(self)
+
+    @_size.setter
+    def _size(self, value: int) -> None:
+        ring, capacity = self._one_ring("_size")
+        size = count_of("_size", value)
+        if not 0 <= size <= capacity:
+            raise ValueError(f"_size must be 0 to {capacity}, the size of the buffer, got {size}")
+        self._store.resize(ring, size, int(self._core.cursors()[ring]) if size == capacity else size)
+
+    @property
+    def _index(self) -> int:
+        return int(self._core.cursors()[self._ring or 0])
+
+    @_index.setter
+    def _index(self, value: int) -> None:
+        ring, capacity = self._one_ring("_index")
+        index, size = count_of("_index", value), int(self._core.sizes()[ring])
+        if not 0 <= index < max(capacity, 1):
+            raise ValueError(f"_index must be below {capacity}, the size of the buffer, and not negative, got {index}")
+        if size < capacity and index < size:
+            raise ValueError(
+                f"_index={index} within the {size} rows of a buffer that is not full: rows are written behind the last "
+                "one; set _size first, or call reset"
+            )
+        if index != self._index:
+            self._store.resize(ring, size if size == capacity else index, index)
+
+    def _one_ring(self, name: str) -> tuple[int, int]:
+        if self._ring is None and len(self._store.capacities) > 1:
+            raise AttributeError(f"{name} of a manager cannot be assigned to: assign to that of each of its buffers")
+        ring = self._ring or 0
+        return ring, self._store.capacities[ring]
+
+    @property
+    def last_index(self) -> Index:
+        """Newest row of each ring; where there is none, the ring's first. Read-only: it follows from the rows."""
+        rings = slice(None) if self._ring is None else slice(self._ring, self._ring + 1)
+        offsets = np.array(self._core.offsets[rings], np.int64)
+        capacities = np.maximum(self._core.capacities[rings], 1)
+        last = offsets + (self._core.cursors()[rings] - 1) % capacities
+        rows: Index = np.where(self._core.sizes()[rings] > 0, last, offsets) - self._base
+        rows.flags.writeable = False
+        return rows
+
+    @last_index.setter
+    def last_index(self, value: Any) -> None:
+        if not np.array_equal(np.ravel(value), self.last_index):
+            raise ValueError(f"last_index follows from the rows: it is {self.last_index}, and cannot become {value}")
+
+    @property
+    def _ep_rew(self) -> float | NDArray[np.float64]:
+        return self._running[0]
+
+    @_ep_rew.setter
+    def _ep_rew(self, value: float | NDArray[np.float64]) -> None:
+        self._core.set_running(self._ring or 0, value, *self._running[1:])
+
+    @property
+    def _ep_len(self) -> int:
+        return self._running[1]
+
+    @_ep_len.setter
+    def _ep_len(self, value: int) -> None:
+        total, _, start = self._running
+        self._core.set_running(self._ring or 0, total, count_of("_ep_len", value), start)
+
+    @property
+    def _ep_idx(self) -> int:
+        return self._running[2] - self._base
+
+    @_ep_idx.setter
+    def _ep_idx(self, value: int) -> None:
+        start = count_of("_ep_idx", value)
+        if not 0 <= start < max(self.maxsize, 1):
+            raise ValueError(f"_ep_idx must be one of the {self.maxsize} rows, got {start}")
+        self._core.set_running(self._ring or 0, *self._running[:2], start + self._base)
+
+    @property
+    def _running(self) -> tuple[float | NDArray[np.float64], int, int]:
+        return self._core.running(self._ring or 0)
+
+    @property
+    def _alpha(self) -> float:
+        self._need_priorities("_alpha")
+        assert isinstance(self._config.sampler, Prioritized)
+        return self._config.sampler.alpha
+
+    @property
+    def _beta(self) -> float:
+        self._need_priorities("_beta")
+        return self._core.beta
+
+    @_beta.setter
+    def _beta(self, value: float) -> None:
+        self.set_beta(value)
+
+    @property
+    def _weight_norm(self) -> bool:
+        self._need_priorities("_weight_norm")
+        return self._core.weight_norm
+
+    @_weight_norm.setter
+    def _weight_norm(self, value: bool) -> None:
+        self._need_priorities("_weight_norm")
+        self._core.weight_norm = bool(value)
+
+    @property
+    def _max_prio(self) -> float:
+        self._need_priorities("_max_prio")
+        return self._core.max_priority
+
+    @_max_prio.setter
+    def _max_prio(self, value: float) -> None:
+        self._need_priorities("_max_prio")
+        self._core.max_priority = float(value)
+
+
+class Meta(Batch):
+    """The columns of a buffer, each fetched when it is looked at: some must be put together from the engine's form.
+
+    Setting a field sets the buffer's column, and setting rows writes them. Arrays that may be written are the storage
+    itself; ``obs``, ``obs_next`` and the flags are read-only.
+    """
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self, buffer: TianshouView) -> None:
+        object.__setattr__(self, "_buffer", buffer)
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        return {key: self._column(key) for key in self.keys()}
+
+    def _column(self, key: str) -> Any:
+        return self._buffer._store.column(key, self._buffer._span())
+
+    def keys(self) -> KeysView[str]:
+        """The names of the columns."""
+        return dict.fromkeys(self._buffer._store.names()).keys()
+
+    get_keys = keys
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.keys()
+
+    def __getattr__(self, key: str) -> Any:
+        return self._column(key) if key in self.keys() else super().__getattr__(key)
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        self._buffer._assign_column(key, parse(value))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._column(index) if isinstance(index, str) else super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, str):
+            setattr(self, index, value)
+        else:
+            self._write_rows(index, value)
+
+    def _write_rows(self, index: Any, value: Any) -> None:
+        value = parse(value)
+        if not isinstance(value, Batch):
+            raise ValueError(f"rows of a buffer are set to a Batch or a dict, got {type(value).__name__}")
+        buffer = self._buffer
+        rows = np.arange(buffer._base, buffer._base + buffer.maxsize)[index]
+        buffer._store.write_rows(rows, dict(value.items()))
+
+    def update(self, batch: Any = None, **kwargs: Any) -> None:
+        """Sets whole columns."""
+        for key, value in Batch(batch, **kwargs).items():
+            setattr(self, key, value)
+
+    def empty_(self, index: Any = None) -> Self:
+        """Sets rows, or all of them, to 0, None for objects."""
+        self._write_rows(slice(None) if index is None else index, {})
+        return self
+
+    def to_torch(self, *_: Any, **__: Any) -> Self:
+        """Not for columns: they are arrays."""
+        raise TypeError("the columns of a buffer are arrays: make tensors of what is sampled")
+
+    def to_torch_(self, *_: Any, **__: Any) -> None:
+        """Not for columns, either."""
+        self.to_torch()
+
+    def is_empty(self, recurse: bool = False) -> bool:
+        """Whether nothing was ever added."""
+        return super().is_empty(recurse=True) if recurse else not self.keys()
+
+    def __reduce__(self) -> Any:
+        return Batch, (self.__dict__,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return wrap(self.__dict__).__deepcopy__(memo)
