@@ -1,4 +1,4 @@
-"""Environments that step together."""
+"""Vector environments: several environments that are reset and stepped together, and wrappers around them."""
 
 from rlfast.utils.extras import needed_by
 

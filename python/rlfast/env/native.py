@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlfast._core import NativeEnvs, SchemaMismatch, native_envs
 from rlfast.env.adapters.base import Once
-from rlfast.env.backends.base import Backend, Everyone, Rows
+from rlfast.env.backends.base import Backend, IsAllEnvs, Rows
 from rlfast.env.backends.rows import joined
 from rlfast.env.info import Info
 from rlfast.env.specs import native_spec
@@ -116,9 +116,9 @@ class NativeVectorEnv(BaseVectorEnv):
             answer = self._whole_step(self._backend.as_actions(action, self._all))
         obs, rew, terminated, truncated, told, events = answer
         if told is None and (events is None or events[1] is None):
-            self._shown = self._backend.as_observations(obs)
-            return self._shown, rew, terminated, truncated, {}
-        return gymnasium_protocol.answer(self, self._backend.rows(self._all, answer))
+            self._last_obs = self._backend.as_observations(obs)
+            return self._last_obs, rew, terminated, truncated, {}
+        return gymnasium_protocol.step_result(self, self._backend.rows(self._all, answer))
 
     def send(self, actions: Any, id: Ids | None = None) -> None:
         """As :meth:`BaseVectorEnv.send`; the step is over when it returns."""
@@ -174,7 +174,7 @@ class NativeBackend(Backend):
         self._is_tuple = isinstance(self.single_observation_space, gym.spaces.Tuple)
         self._convert = converter(self.single_action_space)
         self._fields = _fields(self.envs.info_fields)
-        self._is_everyone = Everyone(np.arange(num_envs))
+        self._are_all = IsAllEnvs(np.arange(num_envs))
         self._never_seeded = np.ones(num_envs, dtype=bool)
         self._fresh_seeds: list[int] = []
         self._answers: list[Rows] = []
@@ -223,7 +223,7 @@ class NativeBackend(Backend):
 
     def exchange(self, actions: Tree, ids: NDArray[np.int64]) -> Rows:
         """Steps ``ids``: what they answer."""
-        some = None if self._is_everyone(ids) else ids
+        some = None if self._are_all(ids) else ids
         try:
             answer = self.envs.step(actions, some)
         except SchemaMismatch:

@@ -1,4 +1,4 @@
-"""Vector environments of other libraries, behind the interface of ours."""
+"""Adapters that give vector environments of other libraries the interface of :class:`BaseVectorEnv`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ __all__ = ["AdaptedVectorEnv", "as_vector_env"]
 
 
 class AdaptedVectorEnv(BaseVectorEnv):
-    """A vector environment of another library; what else it has can be reached through this one.
+    """A vector environment of another library, with the interface of :class:`BaseVectorEnv`.
 
-    :param backend: runs it.
-    :param wait_num: how many answers :meth:`recv` waits for; None: all.
-    :param autoreset_mode: None for Tianshou's protocol; else the backend's.
+    Attributes that only the original has can be read from this object.
+
+    :param backend: drives the original vector environment.
+    :param wait_num: the number of results that :meth:`recv` waits for; None for all.
+    :param autoreset_mode: None for Tianshou's protocol; otherwise the backend's mode.
     """
 
     def __init__(
@@ -34,40 +36,53 @@ class AdaptedVectorEnv(BaseVectorEnv):
         self._attach(backend, wait_num, autoreset_mode=autoreset_mode)
 
     def __getattr__(self, key: str) -> Any:
-        if key.startswith("_"):  # ours, and not yet there
+        if key.startswith("_"):  # an attribute of BaseVectorEnv that has not been initialized yet
             raise AttributeError(f"{type(self).__name__} has no attribute {key!r}")
         return getattr(self._backend.env, key)  # type: ignore[attr-defined]
 
     def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[Any, Any]:
-        """As :meth:`BaseVectorEnv.reset`; ``id`` is taken in Gymnasium's protocol, too.
+        """As :meth:`BaseVectorEnv.reset`, but accepts ``id`` in Gymnasium's protocol as well.
 
-        Then observations are of these environments, and infos have the ``env_id`` of each row.
+        :param id: the environments; None for all.
+        :param kwargs: as for :meth:`BaseVectorEnv.reset`.
+        :return: with ``id`` in Gymnasium's protocol, the observations of these environments, and infos with the
+            ``env_id`` of each row.
         """
         id = kwargs.pop("env_id", id)
-        return subset_calls.reset(self, id, **kwargs) if subset_calls.asked(self, id) else super().reset(id, **kwargs)
+        if subset_calls.is_subset_call(self, id):
+            return subset_calls.reset(self, id, **kwargs)
+        return super().reset(id, **kwargs)
 
     def step(self, action: Any, id: Ids | None = None) -> VectorStep:
-        """As :meth:`BaseVectorEnv.step`; ``id`` is taken in Gymnasium's protocol, too.
+        """As :meth:`BaseVectorEnv.step`, but accepts ``id`` in Gymnasium's protocol as well.
 
-        Then rows are of these environments, and infos have the ``env_id`` of each row.
+        :param action: one action for each entry of ``id``.
+        :param id: the environments; None for all.
+        :return: with ``id`` in Gymnasium's protocol, the rows of these environments, and infos with the ``env_id`` of
+            each row.
         """
-        return subset_calls.step(self, action, id) if subset_calls.asked(self, id) else super().step(action, id)
+        if subset_calls.is_subset_call(self, id):
+            return subset_calls.step(self, action, id)
+        return super().step(action, id)
 
 
 def as_vector_env(env: Any) -> BaseVectorEnv:
-    """The vector environment ``env`` with our interface; ours are given back as they are.
+    """Gives a vector environment of another library the interface of :class:`BaseVectorEnv`.
 
-    Taken are those of EnvPool (made with ``env_type="gymnasium"``), ``ale_py.AtariVectorEnv``, and Gymnasium's own with
-    all that follow their interface. They keep their autoreset mode. What their answers leave out is filled in: rewards
-    are float64, rows that only reset are marked as no transitions, and final observations are where
-    :class:`~rlfast.env.backends.base.Rows` has them; a warning, given once, tells what could not be filled in.
+    Accepted are vector environments of EnvPool (made with ``env_type="gymnasium"``), ``ale_py.AtariVectorEnv``, and
+    those of Gymnasium and of other libraries that follow :class:`gymnasium.vector.VectorEnv`. They keep their autoreset
+    mode. Their results are completed: rewards become float64, rows in which an environment only reset are marked as no
+    valid transitions, and final observations are moved to where :class:`~rlfast.env.backends.base.Rows` has them. A
+    warning, given once, names what cannot be completed.
 
-    A subclass of ours that overrides only ``step`` or ``reset``, as one does for Tianshou and for Gymnasium, is given
-    what it overrides: then :meth:`BaseVectorEnv.send` and :meth:`BaseVectorEnv.recv` go through them.
+    If ``env`` is a subclass of :class:`BaseVectorEnv` that overrides only ``step`` or ``reset``, the result's
+    :meth:`BaseVectorEnv.send` and :meth:`BaseVectorEnv.recv` call the overriding methods. Any other
+    :class:`BaseVectorEnv` is returned unchanged.
 
     :param env: a vector environment.
-    :raises TypeError: it is none.
-    :raises ValueError: it is of a kind that cannot be driven.
+    :return: the vector environment with the interface of :class:`BaseVectorEnv`.
+    :raises TypeError: ``env`` is not a vector environment of a supported kind.
+    :raises ValueError: ``env`` has settings that are not supported, for example several players in one environment.
 
     >>> import gymnasium as gym
     >>> from rlfast.env import as_vector_env

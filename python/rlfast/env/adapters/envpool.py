@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env.adapters.base import Once, Wrapped
-from rlfast.env.backends.base import Everyone, Rows
-from rlfast.env.backends.rows import joined, taken
+from rlfast.env.backends.base import IsAllEnvs, Rows
+from rlfast.env.backends.rows import joined, take
 from rlfast.env.info import Info
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class EnvPoolBackend(Wrapped):
         self._all.setflags(write=False)
         self._all32 = self._all.astype(np.int32)
         self._all_bytes = self._all32.tobytes()
-        self._are_all = Everyone(self._all)
+        self._are_all = IsAllEnvs(self._all)
         self._ended = np.zeros(self.num_envs, dtype=bool)  # the next step resets them
         self._lost = np.zeros(self.num_envs, dtype=bool)  # were reset to complete a group
         self._some_lost = False
@@ -107,7 +107,7 @@ class EnvPoolBackend(Wrapped):
             rows = joined(rows, self._receive(ids))
         if not np.array_equal(rows.env_id, ids):
             newest = {i: k for k, i in enumerate(rows.env_id.tolist())}  # some were reset twice to complete a group
-            rows = taken(rows, np.array([newest[i] for i in ids.tolist()]))
+            rows = take(rows, np.array([newest[i] for i in ids.tolist()]))
         return rows.obs, rows.info
 
     def _await(self, ids: Ids) -> None:
@@ -165,7 +165,7 @@ class EnvPoolBackend(Wrapped):
         self._pending[ids] = self._stepping[ids] = False
         if np.count_nonzero(extra := self._extra[ids]):
             self._extra[ids] = False
-            rows = taken(rows, np.flatnonzero(~extra))
+            rows = take(rows, np.flatnonzero(~extra))
         return rows
 
     def _rows(self, state: list[NDArray[Any]]) -> Rows:

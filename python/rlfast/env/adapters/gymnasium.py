@@ -10,7 +10,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from rlfast.env import nested
 from rlfast.env.adapters.base import Once, Wrapped
 from rlfast.env.backends.base import Rows
-from rlfast.env.backends.rows import taken
+from rlfast.env.backends.rows import take
 from rlfast.env.info import Info
 from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.arguments import as_autoreset_mode
@@ -69,7 +69,7 @@ class GymnasiumBackend(Wrapped):
         given = getattr(self.env.unwrapped, "autoreset_mode", None) or self.env.metadata.get("autoreset_mode")
         if given is None:
             self._say(
-                f"{self.placement} does not tell its autoreset mode (metadata['autoreset_mode']): taken for NEXT_STEP, "
+                f"{self.placement} does not tell its autoreset mode (metadata['autoreset_mode']): take for NEXT_STEP, "
                 "in which the step after the end of an episode only resets"
             )
         return as_autoreset_mode(given) or AutoresetMode.NEXT_STEP
@@ -147,7 +147,7 @@ class GymnasiumBackend(Wrapped):
         (actions, ids), self._asked = self._asked, None
         waiting = isinstance(self.env, AsyncVectorEnv)
         rows = self._rows(*(self.env.step_wait() if waiting else self.env.step(self._batched(actions))))
-        return rows if np.array_equal(ids, rows.env_id) else taken(rows, ids)
+        return rows if np.array_equal(ids, rows.env_id) else take(rows, ids)
 
     def _rows(self, obs: Any, rewards: Any, ends: Any, cuts: Any, infos: dict[str, Any]) -> Rows:
         infos = dict(infos)

@@ -1,1 +1,1 @@
-"""What runs the environments of a vector environment."""
+"""Backends: they run the environments of a vector environment, in this process or elsewhere."""

@@ -1,4 +1,4 @@
-"""The seam between vector environments and what runs them: processes, threads, other libraries."""
+"""The interface between vector environments and the backends that run the environments."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ if TYPE_CHECKING:
     from rlfast.env.spaces import Space
 
 Tree: TypeAlias = Any
-"""An array whose first axis counts environments, or a dict or tuple of such, as the observation space is nested."""
+"""An array with one row for each environment, or a dict or tuple of such arrays for nested spaces."""
 
 
 @dataclass(slots=True)
 class Rows:
-    """What ``K`` environments answered to a step, one row each. Never overwritten: who holds one may keep it.
+    """The result of a step of ``K`` environments, with one row each. Its arrays are never overwritten by later steps.
 
-    The transition of row ``k`` is ``(the observation acted on, action, rew[k], obs_next[k])``.
+    The transition of row ``k`` is ``(previous observation, action, rew[k], obs_next[k])``.
     """
 
     env_id: NDArray[np.int64]
-    """Which environments these are, shape ``(K,)``. After a step of all of them: ``0 .. N - 1``, in this order."""
+    """The environment of each row, ``(K,)``. After a step of all environments: ``0 .. N - 1`` in this order."""
     obs: Tree
-    """What the next action is chosen on, leaves ``(K, ...)``: after an autoreset, the first of the new episode."""
+    """The observations for the next actions, leaves ``(K, ...)``; after an autoreset, those of the new episodes."""
     obs_next: Tree
-    """What the step led to, leaves ``(K, ...)``: the true final observation where an episode ended. The same object
-    as ``obs`` unless an environment was reset within the step (SAME_STEP)."""
+    """The observations that the step led to, leaves ``(K, ...)``: the true final observation where an episode ended.
+    The same object as ``obs`` unless an environment was reset within the step (SAME_STEP)."""
     rew: NDArray[Any]
-    """Rewards, ``(K,)`` float64; ``(K, agents)`` where an environment rewards several."""
+    """Rewards, ``(K,)`` float64; ``(K, agents)`` for environments with one reward per agent."""
     terminated: NDArray[np.bool_]
-    """Where an episode ended for good, ``(K,)``."""
+    """Whether the episode terminated, ``(K,)``."""
     truncated: NDArray[np.bool_]
-    """Where an episode was cut short, ``(K,)``."""
+    """Whether the episode was truncated, ``(K,)``."""
     info: Info
     """The infos that belong to ``obs``."""
     final_info: Info | None = None
-    """SAME_STEP only: the infos that belong to ``obs_next`` in the rows whose episode ended; None where none did."""
+    """For SAME_STEP: the infos that belong to ``obs_next``, in the rows whose episode ended; None if no episode did."""
     valid: NDArray[np.bool_] | None = None
-    """False in rows that are no transition, ``(K,)``: the step in which a NEXT_STEP environment only resets, and the
-    one in which an environment broke and was rebuilt (which is truncated as well). None: all are transitions."""
+    """Whether the row is a transition, ``(K,)``; None if all are. It is False where a NEXT_STEP environment only reset,
+    and where an environment failed and was rebuilt, in which case ``truncated`` is True."""
 
     @property
     def done(self) -> NDArray[np.bool_]:
-        """Where an episode ended, either way, ``(K,)``."""
+        """Whether the episode terminated or was truncated, ``(K,)``."""
         return self.terminated | self.truncated
 
 
-class Everyone:
-    """Knows whether an array of numbers is all environments in order; one that is read-only is looked at once.
+class IsAllEnvs:
+    """Tells whether an array of ids names all environments in order; the result for a read-only array is cached.
 
-    :param ids: all of them.
+    :param ids: the ids of all environments, ``(N,)``.
     """
 
     def __init__(self, ids: NDArray[np.int64]) -> None:
@@ -65,6 +65,7 @@ class Everyone:
         self._known: NDArray[np.int64] | None = None
 
     def __call__(self, ids: NDArray[np.int64]) -> bool:
+        """Returns whether ``ids`` equals the array of all ids."""
         if ids is self._known:
             return True
         same = len(ids) == len(self._all) and bool((ids == self._all).all())
@@ -74,24 +75,26 @@ class Everyone:
 
 
 class Backend(ABC):
-    """Runs ``num_envs`` like environments; :class:`~rlfast.env.BaseVectorEnv` is the face that users see.
+    """Runs ``num_envs`` environments for a :class:`~rlfast.env.BaseVectorEnv`, which is the class that users see.
 
-    The face has checked ``ids``: int64, distinct, in range, not stepping, and, for ``send``, in an episode. A backend
-    checks what only it can see, before anything has changed, and raises exceptions of Python's own types.
+    The vector environment has checked ``ids``: they are int64, distinct, in range and not stepping, and, for ``send``,
+    their episodes are running. A backend checks what only it can know, before anything changes, and raises exceptions
+    of Python's own types.
     """
 
     num_envs: int
     single_observation_space: Any
     single_action_space: Any
-    """The spaces of the first environment; None where it declares none."""
+    """The spaces of the first environment; None if it declares none."""
     observation_spaces: Sequence[Space] | None = None
     action_spaces: Sequence[Space] | None = None
-    """The spaces of each environment; None: all have those of the first."""
+    """The spaces of each environment; None if all environments have the spaces of the first."""
     takes_anything = False
-    """Whether environments, which are Python, are themselves asked about actions outside their spaces and steps outside
-    episodes; if not, the face refuses them."""
+    """Whether actions outside the action space and steps outside an episode are passed on to the environments, which
+    check them in Python; if False, the vector environment raises an error instead."""
     autoreset_mode: AutoresetMode
-    """Who resets an environment whose episode ended: the caller (DISABLED), the step that ended it, the next step."""
+    """When an environment is reset after the end of an episode: by the caller (DISABLED), within the step that ended it
+    (SAME_STEP), or in the next step (NEXT_STEP)."""
     metadata: dict[str, Any]
     spec: Any
     render_mode: str | None
@@ -100,46 +103,57 @@ class Backend(ABC):
     def reset(
         self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
     ) -> tuple[Tree, Info]:
-        """Starts new episodes in ``ids``: first observations, leaves ``(len(ids), ...)``, and infos.
+        """Starts a new episode in each of the environments ``ids``.
 
-        Backends that run Python take further keywords and give them to the environments' ``reset``.
+        Backends for environments written in Python accept further keywords and give them to ``reset``.
+
+        :param ids: the environments.
+        :param seeds: one seed for each environment; None for environments that get no seed.
+        :param options: given to each environment's ``reset``.
+        :return: the first observations, leaves ``(len(ids), ...)``, and the infos.
         """
 
-    def begin_reset(  # noqa: B027 - most have nothing to do ahead
+    def begin_reset(  # noqa: B027 - optional: most backends do the whole reset in reset()
         self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
     ) -> None:
-        """Begins what a :meth:`reset` with the same arguments, which follows, will finish."""
+        """Starts a reset that a later call of :meth:`reset` with the same arguments completes."""
 
     def ready(self, count: int, timeout: float) -> bool:  # noqa: ARG002
-        """Waits until ``count`` environments have answered their step or begun reset, or so many seconds have gone by.
+        """Waits until ``count`` environments have answered a step or a reset that :meth:`begin_reset` started.
 
-        :return: whether they have. Backends that do the work when the answer is asked for are always ready.
+        :param count: the number of environments.
+        :param timeout: the longest wait, in seconds.
+        :return: whether they have answered. Backends that do the work in :meth:`recv` always return True.
         """
         return True
 
     def seed(self, ids: NDArray[np.int64], seeds: Sequence[int | None]) -> None:
-        """Seeds environments: by their own method ``seed`` where they have one, else by a reset."""
+        """Seeds environments by their own method ``seed``; those without such a method are reset with the seed."""
         self.reset(ids, seeds, None)
 
     @abstractmethod
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
-        """Starts a step in ``ids`` with ``actions``, leaves ``(len(ids), ...)``, and returns at once where it can.
+        """Starts a step in each of the environments ``ids``; if possible, it returns before the step is complete.
 
-        All or none: where this raises, no environment has stepped.
+        If this method raises, no environment has been stepped.
+
+        :param actions: leaves ``(len(ids), ...)``.
+        :param ids: the environments.
         """
 
     @abstractmethod
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:
-        """Waits for answers and takes them.
+        """Waits for the results of steps and returns them.
 
-        :param min_ready: how many to wait for, at most as many as are stepping. More are taken when they are there.
-        :param timeout: seconds after which fewer are taken, at least one; None waits for ``min_ready``.
-        :raises Exception: an environment failed. The answers of the others stay to be received.
+        :param min_ready: the number of results to wait for, at most the number of environments that are stepping.
+            Further results that have arrived are returned as well.
+        :param timeout: seconds after which fewer results are returned, but at least one; None waits without a limit.
+        :raises Exception: an environment failed. The results of the others can still be received.
         """
 
     @abstractmethod
     def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
-        """Attribute ``name`` of each environment, looked up through its wrappers."""
+        """Returns the attribute ``name`` of each environment in ``ids``, looked up through its wrappers."""
 
     def call(
         self,
@@ -149,41 +163,49 @@ class Backend(ABC):
         ids: NDArray[np.int64],
         timeout: float | None = None,  # noqa: ARG002
     ) -> list[Any]:
-        """What method ``name`` of each environment gives; the attribute itself where it is no method.
+        """Calls the method ``name`` of each environment in ``ids``, or reads the attribute if it is not callable.
 
-        Backends whose environments live elsewhere call them there: here they would be copies.
+        Backends whose environments live in other processes call the method there, because objects fetched into this
+        process are copies.
 
-        :param timeout: seconds after which those elsewhere are not waited for any more; None: any.
-        :raises TimeoutError: (that of :mod:`multiprocessing`) they took longer.
+        :param name: the name of the method or attribute.
+        :param args: the method's arguments.
+        :param kwargs: the method's keyword arguments.
+        :param ids: the environments.
+        :param timeout: seconds to wait for environments in other processes; None waits without a limit.
+        :return: one entry for each environment.
+        :raises multiprocessing.TimeoutError: an environment in another process did not answer in time.
         """
         return [one(*args, **kwargs) if callable(one) else one for one in self.get_attr(name, ids)]
 
     @abstractmethod
     def set_attr(self, name: str, values: Sequence[Any], ids: NDArray[np.int64]) -> None:
-        """Sets attribute ``name`` of each innermost environment, one value each."""
+        """Sets the attribute ``name`` of each environment in ``ids``, skipping wrappers; one value per environment."""
 
     def set_wrapper_attr(self, name: str, values: Sequence[Any], ids: NDArray[np.int64]) -> None:
-        """Sets attribute ``name`` of the outermost wrapper that has it, or of the environment, as Gymnasium does."""
+        """Sets the attribute of the outermost wrapper that has it, otherwise of the environment, as Gymnasium does."""
         self.set_attr(name, values, ids)
 
     @abstractmethod
     def render(self, ids: NDArray[np.int64], **kwargs: Any) -> list[Any]:
-        """What each environment's ``render`` gave."""
+        """Returns what the ``render`` of each environment in ``ids`` returns."""
 
     @abstractmethod
     def close(self) -> None:
-        """Releases everything, whatever state it is in. Called once."""
+        """Closes all environments and releases all resources, in any state. It is called once."""
 
     def get_state(self, ids: NDArray[np.int64]) -> list[Any]:
-        """All that decides the environments' future, as plain data (arrays, numbers, strings, bytes, dicts, lists).
+        """Returns the complete state of each environment in ``ids``.
 
-        :raises NotImplementedError: environments of this kind cannot be stored exactly.
+        A state is plain data: arrays, numbers, strings, bytes, dicts and lists.
+
+        :raises NotImplementedError: the states of these environments cannot be saved exactly.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot store its environments' states")
 
     def set_state(self, states: Sequence[Any], ids: NDArray[np.int64]) -> None:
-        """Puts back what :meth:`get_state` gave.
+        """Restores states that :meth:`get_state` returned, one for each environment in ``ids``.
 
-        :raises NotImplementedError: environments of this kind cannot be stored exactly.
+        :raises NotImplementedError: the states of these environments cannot be restored exactly.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot restore its environments' states")

@@ -1,4 +1,4 @@
-"""Steps environments in this process, one after the other."""
+"""A backend that steps environments in this process, one after the other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlfast.env import nested
-from rlfast.env.backends.workers import Workers, told
+from rlfast.env.backends.workers import Workers, with_env_id
 from rlfast.env.worker import DummyEnvWorker, reset_result, step_result
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class InProcess(Workers):
-    """Environments of this process. ``send`` takes note, and ``recv`` steps all that were asked, so all are ready.
+    """Runs environments in this process: ``send`` stores the actions, and ``recv`` makes all steps that were sent.
 
     :param env_fns: one callable per environment.
-    :param autoreset_mode: who resets an environment whose episode ended.
+    :param autoreset_mode: when an environment is reset after the end of an episode.
     :param as_space: as for :class:`~rlfast.env.backends.workers.Workers`.
     """
 
@@ -39,12 +39,14 @@ class InProcess(Workers):
         as_space: bool | None,
     ) -> None:
         super().__init__(env_fns, DummyEnvWorker, autoreset_mode, as_space=as_space)
-        self._asked: list[tuple[int, Any]] = []
+        self._pending_steps: list[tuple[int, Any]] = []  # environments and their actions
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.send`."""
         numbers = ids.tolist()
-        self._asked += zip(numbers, actions if isinstance(actions, np.ndarray) else nested.each(actions), strict=True)
+        self._pending_steps += zip(
+            numbers, actions if isinstance(actions, np.ndarray) else nested.each(actions), strict=True
+        )
         self._stepping += numbers
 
     def _ready(self, min_ready: int, timeout: float | None) -> list[int]:  # noqa: ARG002
@@ -52,9 +54,9 @@ class InProcess(Workers):
 
     def _fetch(self, ids: Sequence[int]) -> None:  # noqa: ARG002
         workers, ended, answers = self.workers, self._ended, self._answers
-        asked, self._asked = self._asked, []
+        pending, self._pending_steps = self._pending_steps, []
         try:
-            for i, action in asked:
+            for i, action in pending:
                 try:
                     if ended and i in ended:
                         self._resetting.add(i)
@@ -62,12 +64,12 @@ class InProcess(Workers):
                         answers[i] = (obs, 0.0, False, False, info)
                     else:
                         answer = workers[i].env.step(action)
-                        usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
-                        answers[i] = answer if usual else step_result(answer)
+                        is_usual = type(answer) is tuple and len(answer) == 5 and type(answer[4]) is dict  # type: ignore[redundant-expr]
+                        answers[i] = answer if is_usual else step_result(answer)
                 except Exception as error:
-                    self._failed[i] = told(error, i, f"step({action!r})")
-        except BaseException:  # Ctrl-C: what has not answered by now never will
-            for i, _ in asked:
+                    self._failed[i] = with_env_id(error, i, f"step({action!r})")
+        except BaseException:  # Ctrl-C: the remaining environments will not be stepped
+            for i, _ in pending:
                 if i not in answers and i not in self._failed:
-                    self._failed[i] = told(RuntimeError("the step was interrupted"), i, "step()")
+                    self._failed[i] = with_env_id(RuntimeError("the step was interrupted"), i, "step()")
             raise

@@ -1,4 +1,4 @@
-"""Answers of environments put together, and put in order."""
+"""Functions that concatenate, reorder and select rows of step results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def joined(first: Rows, second: Rows) -> Rows:
-    """The rows of both."""
+    """Returns the rows of ``first`` followed by those of ``second``."""
     both = (first, second)
 
     def leaves(name: str) -> Any:
@@ -41,12 +41,12 @@ def joined(first: Rows, second: Rows) -> Rows:
 
 
 def ordered(rows: Rows, ids: NDArray[np.int64]) -> Rows:
-    """The rows of ``ids``, in this order."""
-    return taken(rows, np.argsort(rows.env_id)[np.argsort(np.argsort(ids))])
+    """Returns the rows in the order of ``ids``, which name the same environments."""
+    return take(rows, np.argsort(rows.env_id)[np.argsort(np.argsort(ids))])
 
 
-def taken(rows: Rows, place: NDArray[np.int64]) -> Rows:
-    """The rows at the places ``place``."""
+def take(rows: Rows, place: NDArray[np.int64]) -> Rows:
+    """Returns the rows with the indices ``place``, in this order."""
 
     def leaves(tree: Any) -> Any:
         return None if tree is None else nested.map_leaves(lambda leaf: leaf[place], tree)

@@ -1,4 +1,4 @@
-"""Drives a list of workers, each with one environment, wherever they keep theirs."""
+"""A backend that drives a list of workers with one environment each."""
 
 from __future__ import annotations
 
@@ -31,25 +31,28 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Begun:
-    """A reset that has been asked for."""
+class PendingReset:
+    """A reset that was sent to the workers and whose results have not been received."""
 
     ids: list[int]
     seeds: Sequence[int | None]
     options: dict[str, Any] | None
     failures: Failures = field(default_factory=dict)
-    """Of those that could not be asked."""
+    """The exceptions of environments whose workers could not be sent the request."""
 
 
 class Workers(Backend):
-    """Asks each worker in turn. They may work on in the background: all requests are sent before answers are awaited.
+    """Runs environments in workers, which may be any :class:`~rlfast.env.worker.EnvWorker`.
+
+    All requests are sent before the first answer is awaited, so that workers may run in parallel.
 
     :param env_fns: one callable per environment.
     :param worker_fn: makes the worker that holds the environment made by the given callable.
-    :param autoreset_mode: who resets an environment whose episode ended.
-    :param as_space: True: observations take the dtypes of the observation space, and must fit it. False: they are
-        stacked as they come, those of different shapes as an array of objects. None: they take these dtypes where they
-        fit, and are stacked as they come where not.
+    :param autoreset_mode: when an environment is reset after the end of an episode.
+    :param as_space: if True, observations are converted to the dtypes of the observation space, and an observation that
+        does not fit the space is an error. If False, observations are stacked without conversion, and those of
+        different shapes become an array of objects. If None, observations are converted if they fit the space, and
+        stacked without conversion otherwise.
     """
 
     placement = "workers"
@@ -86,19 +89,19 @@ class Workers(Backend):
         self._numbers = list(range(self.num_envs))
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
-        self._begun: Begun | None = None  # a reset that is waited for
+        self._pending_reset: PendingReset | None = None
         self._stepping: list[int] = []  # in the order they were sent
         self._failed: Failures = {}
-        self._answers: dict[int, StepResult] = {}  # taken from their workers, and not yet handed out
-        self._restarted: dict[int, ResetResult] = {}  # SAME_STEP: of the episodes after those that ended in them
-        self._ended: set[int] = set()  # NEXT_STEP: to be reset by the next step
-        self._resetting: set[int] = set()  # NEXT_STEP: being reset by this one
+        self._answers: dict[int, StepResult] = {}  # received from the workers, and not yet returned by recv()
+        self._restarted: dict[int, ResetResult] = {}  # SAME_STEP: of the environments whose answers ended an episode
+        self._ended: set[int] = set()  # NEXT_STEP: the next step resets these
+        self._resetting: set[int] = set()  # NEXT_STEP: the current step resets these
 
     def _declared(self, name: str) -> list[Space]:
         return [declared(worker.get_env_attr, name) for worker in self.workers]
 
     def _of_first(self, name: str) -> Any:
-        """An attribute of the first environment; None where it has no such."""
+        """Returns an attribute of the first environment; None if it does not exist."""
         with suppress(AttributeError):
             return self.workers[0].get_env_attr(name)
         return None
@@ -108,13 +111,13 @@ class Workers(Backend):
     def reset(
         self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any
     ) -> tuple[Tree, Info]:
-        """As :meth:`Backend.reset`. An argument that is None is left out: environments need not know it."""
-        begun, self._begun = self._begun, None
-        if begun is not None and (begun.ids, begun.seeds) == (ids.tolist(), seeds) and begun.options is options:
-            results, failures = self._finish_reset(begun)
+        """As :meth:`Backend.reset`. Arguments that are None are left out, as environments need not accept them."""
+        pending, self._pending_reset = self._pending_reset, None
+        if pending is not None and (pending.ids, pending.seeds) == (ids.tolist(), seeds) and pending.options is options:
+            results, failures = self._finish_reset(pending)
         else:
-            if begun is not None:
-                self._finish_reset(begun)  # nobody waits for it any more
+            if pending is not None:
+                self._finish_reset(pending)  # discards its results
             results, failures = self._finish_reset(self._ask_reset(ids, seeds, options, **more))
         if failures:
             raise next(iter(failures.values()))
@@ -124,35 +127,39 @@ class Workers(Backend):
 
     def begin_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> None:
         """As :meth:`Backend.begin_reset`."""
-        self._begun = self._ask_reset(ids, seeds, options)
+        self._pending_reset = self._ask_reset(ids, seeds, options)
 
-    def _ask_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any) -> Begun:
-        """Sends requests for resets."""
+    def _ask_reset(
+        self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any
+    ) -> PendingReset:
+        """Sends requests for resets to the workers."""
         given = more if options is None else {"options": options, **more}
-        begun = Begun(ids.tolist(), seeds, options)
-        for i, seed in zip(begun.ids, seeds, strict=True):
+        pending = PendingReset(ids.tolist(), seeds, options)
+        for i, seed in zip(pending.ids, seeds, strict=True):
             request = given if seed is None else {"seed": seed, **given}
             try:
                 self.workers[i].send(None, **request)
             except Exception as error:
-                begun.failures[i] = told(error, i, f"reset({', '.join(f'{k}={v!r}' for k, v in request.items())})")
-        return begun
+                pending.failures[i] = with_env_id(
+                    error, i, f"reset({', '.join(f'{k}={v!r}' for k, v in request.items())})"
+                )
+        return pending
 
-    def _finish_reset(self, begun: Begun) -> tuple[dict[int, ResetResult], Failures]:
-        """Waits for all answers: what came, and who failed."""
+    def _finish_reset(self, pending: PendingReset) -> tuple[dict[int, ResetResult], Failures]:
+        """Waits for all results of a reset; returns the results and the exceptions of environments that failed."""
         results: dict[int, ResetResult] = {}
-        failures = begun.failures
-        for i in begun.ids:
+        failures = pending.failures
+        for i in pending.ids:
             if i not in failures:
                 try:
                     results[i] = reset_result(self.workers[i].recv())
                 except Exception as error:
-                    failures[i] = told(error, i, "reset()")
+                    failures[i] = with_env_id(error, i, "reset()")
         return results, failures
 
     def ready(self, count: int, timeout: float) -> bool:
         """As :meth:`Backend.ready`."""
-        ids = self._stepping if self._begun is None else self._begun.ids
+        ids = self._stepping if self._pending_reset is None else self._pending_reset.ids
         waiting = [self.workers[i] for i in ids if i not in self._failed and i not in self._answers]
         done = len(ids) - len(waiting)
         deadline = time.monotonic() + timeout
@@ -167,14 +174,14 @@ class Workers(Backend):
     def seed(self, ids: Ids, seeds: Sequence[int | None]) -> None:
         """As :meth:`Backend.seed`."""
         for i, seed in zip(ids.tolist(), seeds, strict=True):
-            if type(self.workers[i]).seed is EnvWorker.seed:  # which knows the action space alone
+            if type(self.workers[i]).seed is EnvWorker.seed:  # which seeds only the action space
                 self.reset(np.array([i]), [seed], None)
             else:
                 self.workers[i].seed(seed)
             self._ended.discard(i)
 
     def send(self, actions: Tree, ids: Ids) -> None:
-        """As :meth:`Backend.send`; what an environment raises is kept for :meth:`recv`."""
+        """As :meth:`Backend.send`; an exception of an environment is stored and raised by :meth:`recv`."""
         workers, numbers = self.workers, ids.tolist()
         rows: Iterable[Any] = actions if isinstance(actions, np.ndarray) else nested.each(actions)
         for i, action in zip(numbers, rows, strict=True):
@@ -185,11 +192,11 @@ class Workers(Backend):
                 else:
                     workers[i].send(action)
             except Exception as error:
-                self._failed[i] = told(error, i, f"step({action!r})")
+                self._failed[i] = with_env_id(error, i, f"step({action!r})")
         self._stepping.extend(numbers)
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:
-        """As :meth:`Backend.recv`, in the order in which the workers say that they are ready."""
+        """As :meth:`Backend.recv`; the rows are in the order in which the workers report that they are ready."""
         ids = self._stepping
         if min_ready < len(ids) or timeout is not None:
             ids = self._ready(min_ready, timeout)
@@ -211,19 +218,19 @@ class Workers(Backend):
             unusable = [i for i in ids if not _usable(answers[i])]
             error.lost = ids  # type: ignore[union-attr]
             if unusable:
-                told(error, unusable[0], f"step(), which gave {answers[unusable[0]]}")
+                with_env_id(error, unusable[0], f"step(), which gave {answers[unusable[0]]}")
             raise
         finally:
             self._answers, self._restarted = {}, {}
 
     def _fetch(self, ids: Sequence[int]) -> None:
-        """Puts what the workers answer to a step into ``_answers``, and what goes wrong into ``_failed``."""
+        """Receives the results of steps: stores them in ``_answers``, and exceptions in ``_failed``."""
         for i in ids:
             if i not in self._failed:
                 try:
                     self._answers[i] = self._answer(self.workers[i].recv(), i)
                 except Exception as error:
-                    self._failed[i] = told(error, i, "step()")
+                    self._failed[i] = with_env_id(error, i, "step()")
 
     def _ready(self, min_ready: int, timeout: float | None) -> list[int]:
         ready = [i for i in self._stepping if i in self._failed or i in self._answers]
@@ -239,7 +246,7 @@ class Workers(Backend):
         return step_result(result)
 
     def _restart(self, done: list[int]) -> None:
-        """SAME_STEP: resets the environments ``done``, unless they were already."""
+        """For SAME_STEP: resets those of the environments ``done`` that have not been reset yet."""
         fresh = [i for i in done if i not in self._restarted]
         if fresh:
             results, failures = self._finish_reset(self._ask_reset(np.array(fresh), [None] * len(fresh), None))
@@ -285,7 +292,7 @@ class Workers(Backend):
         ids: Ids,
         timeout: float | None = None,
     ) -> list[Any]:
-        """As :meth:`Backend.call`, where the environments are if the workers know how."""
+        """As :meth:`Backend.call`; workers with a method ``call_env`` make the call where their environment lives."""
         if not all(hasattr(self.workers[i], "call_env") for i in ids.tolist()):
             return super().call(name, args, kwargs, ids, timeout)
         return [self.workers[i].call_env(name, *args, **kwargs) for i in ids.tolist()]
@@ -296,7 +303,7 @@ class Workers(Backend):
             self.workers[i].set_env_attr(name, value)
 
     def set_wrapper_attr(self, name: str, values: Sequence[Any], ids: Ids) -> None:
-        """As :meth:`Backend.set_wrapper_attr`, where the workers know wrappers."""
+        """As :meth:`Backend.set_wrapper_attr`; workers without this method set the innermost environment's."""
         for i, value in zip(ids.tolist(), values, strict=True):
             worker = self.workers[i]
             getattr(worker, "set_wrapper_attr", worker.set_env_attr)(name, value)
@@ -316,7 +323,7 @@ class Workers(Backend):
             (self._ended.add if state["ended"] else self._ended.discard)(i)
 
     def close(self) -> None:
-        """Closes all environments, even when one of them fails to, and raises the first failure."""
+        """Closes all environments, even if closing one of them fails, and then raises the first failure."""
         errors = []
         for worker in self.workers:
             try:
@@ -328,7 +335,7 @@ class Workers(Backend):
 
 
 def _usable(answer: StepResult) -> bool:
-    """Whether reward and flags are numbers."""
+    """Whether the reward and the flags of a step's result can be converted to numbers."""
     try:
         np.asarray(answer[1], np.float64), bool(answer[2]), bool(answer[3])
     except (TypeError, ValueError):
@@ -336,9 +343,9 @@ def _usable(answer: StepResult) -> bool:
     return True
 
 
-def told(error: Exception, i: int, doing: str) -> Exception:
-    """The error, telling whose it is."""
-    error.add_note(f"raised by environment {i} in {doing}")
+def with_env_id(error: Exception, i: int, during: str) -> Exception:
+    """Adds a note and the attribute ``env_id`` to an exception, which name the environment that raised it."""
+    error.add_note(f"raised by environment {i} in {during}")
     with suppress(AttributeError):
         error.env_id = i  # type: ignore[attr-defined]
     return error

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast import _core
-from rlfast.env.backends.base import Everyone, Rows
+from rlfast.env.backends.base import IsAllEnvs, Rows
 from rlfast.env.errors import EnvFailure
 from rlfast.env.info import Info
 from rlfast.env.nested import fitted
@@ -141,7 +141,7 @@ class ProcessBackend(RecoveringBackend):
         self._slice = _SLICE if step_timeout is None else min(_SLICE, step_timeout / 4)
         self._worker_of = np.repeat(np.arange(workers), np.diff(starts))
         self._all = np.arange(count)
-        self._are_all = Everyone(self._all)
+        self._are_all = IsAllEnvs(self._all)
         self._spilled: dict[int, dict[int, Any]] = {}  # parts of the newest actions that went pickled
         self._steps = 0  # how many are stepping, and which
         self._stepping = np.zeros(count, dtype=bool)

@@ -1,4 +1,4 @@
-"""Whether actions are such as the environments take, before any of them steps."""
+"""Validation of actions: checks and converts the actions of all environments before any environment steps."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ if TYPE_CHECKING:
     from rlfast.env.spaces import Space
 
 Checker: TypeAlias = "Callable[[Any, NDArray[np.int64]], Tree]"
-"""Takes actions and the environments they are for, and gives them as leaves ``(len(ids), ...)``."""
+"""A function ``(actions, ids)`` that returns the validated actions as leaves of shape ``(len(ids), ...)``."""
 
-_FEW = 64  # up to here, Python finds the smallest and largest of a list before NumPy has started
+_FEW = 64  # for arrays of at most this many entries, min() and max() of a Python list are faster than NumPy's
 
 
 def lenient(space: Space) -> Checker:
-    """Takes one action for each environment, whatever it is: environments written in Python see to the rest.
+    """Makes a checker that accepts one action of any kind for each environment.
 
-    Actions come as one array, as a dict or tuple of such, as the space is nested, or as a list of one action for each
-    environment. Leaves that are no elements of ``space`` become arrays of objects, one for each environment; so does
-    the whole where it is not nested like the space.
+    Environments written in Python validate their actions themselves, so only the number of actions is checked.
 
-    :param space: of each environment; None: there is none, or they are of several kinds.
-    :raises ValueError: (from what is returned) their number is another.
-    :raises TypeError: (from what is returned) it is a single action.
-    :raises KeyError: (from what is returned) a part of a dict is missing.
+    Actions may be one array, a dict or tuple of arrays (for ``Dict`` and ``Tuple`` spaces), or a list with one action
+    for each environment. A leaf whose shape or dtype does not match ``space`` becomes an array of objects with one
+    entry for each environment. Actions whose nesting does not match ``space`` become one such array.
+
+    :param space: the action space of one environment; None where the environments declare no common action space.
+    :return: the checker. It raises ValueError if the number of actions is not ``len(ids)``, TypeError if it is given a
+        single action, and KeyError if an entry of a dict is missing.
     """
     if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
         return _nested(space, lenient)
@@ -44,7 +45,7 @@ def lenient(space: Space) -> Checker:
     def take(actions: Any, ids: NDArray[np.int64]) -> Tree:
         try:
             array = _as_array(actions)
-        except (TypeError, ValueError):  # of several shapes
+        except (TypeError, ValueError):  # the actions have different shapes
             return one_each(actions, ids)
         return array if array.shape == (len(ids), *shape) and array.dtype.kind in kinds else one_each(actions, ids)
 
@@ -52,13 +53,14 @@ def lenient(space: Space) -> Checker:
 
 
 def checker(space: Space) -> Checker:
-    """Checks actions for environments that do not look after themselves, as they are no Python.
+    """Makes a strict checker, for environments that are not written in Python and do not validate their actions.
 
-    Actions come as for :func:`lenient`. Bounds of a ``Box`` are the environments' business, many of which clip.
+    Actions may have the same forms as for :func:`lenient`. The bounds of a ``Box`` are not checked, because many
+    environments clip their actions.
 
-    :raises ValueError: (from what is returned) their number or shape is another, or one is outside the space.
-    :raises TypeError: (from what is returned) they are of another kind.
-    :raises KeyError: (from what is returned) a part of a dict is missing.
+    :param space: the action space of one environment; None accepts every action.
+    :return: the checker. It raises ValueError if the number or the shape of the actions is wrong or an action is
+        outside the space, TypeError if their dtype is of the wrong kind, and KeyError if an entry of a dict is missing.
     """
     if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
         return _nested(space, checker)
@@ -70,7 +72,7 @@ def checker(space: Space) -> Checker:
     def check(actions: Any, ids: NDArray[np.int64]) -> Tree:
         array = convert(actions, ids)
         if low is None:
-            if array.dtype.kind == "f" and np.isnan(array.sum()) and np.isnan(array).any():  # inf - inf is no NaN given
+            if array.dtype.kind == "f" and np.isnan(array.sum()) and np.isnan(array).any():  # inf - inf is NaN, too
                 _raise_outside(array, np.isnan(array), ids, space)
         elif array.ndim == 1 and len(array) <= _FEW:
             few = array.tolist()
@@ -84,7 +86,12 @@ def checker(space: Space) -> Checker:
 
 
 def converter(space: gym.Space[Any]) -> Callable[[Any, NDArray[np.int64]], NDArray[Any]]:
-    """As :func:`checker` of a space with a shape, but whoever takes the array looks after the bounds."""
+    """Makes a function that converts actions into one array and checks its shape and dtype, but not its bounds.
+
+    :param space: an action space whose elements are arrays or numbers of one shape.
+    :return: a function of ``(actions, ids)``. It returns an array ``(len(ids), *space.shape)``, and raises ValueError
+        if the shape is wrong and TypeError if the dtype is of the wrong kind.
+    """
     kinds = _kinds(space)
     shape = space.shape or ()
 
@@ -103,14 +110,14 @@ _KINDS = {"iu": "integers", "iub": "integers", "iufb": "numbers"}
 
 
 def _kinds(space: gym.Space[Any]) -> str:
-    """Dtypes of actions, by their letter."""
+    """Returns the codes (``dtype.kind``) of the dtypes that actions of ``space`` may have."""
     if isinstance(space, gym.spaces.Box):
         return "iufb"
     return "iub" if isinstance(space, gym.spaces.MultiBinary) else "iu"
 
 
 def _bounds(space: gym.Space[Any]) -> tuple[Any, Any]:
-    """Smallest and largest element; Nones for a ``Box``."""
+    """Returns the smallest and the largest element of ``space``; ``(None, None)`` for a ``Box``."""
     if isinstance(space, gym.spaces.Discrete):
         return int(space.start), int(space.start + space.n - 1)
     if isinstance(space, gym.spaces.MultiDiscrete):
@@ -123,7 +130,7 @@ def _bounds(space: gym.Space[Any]) -> tuple[Any, Any]:
 def _as_array(actions: Any) -> NDArray[Any]:
     if isinstance(actions, np.ndarray):
         return actions if actions.dtype != object else np.array(actions.tolist())
-    if hasattr(actions, "detach"):  # a tensor, wherever it lives
+    if hasattr(actions, "detach"):  # a tensor, on any device
         actions = actions.detach().cpu()
     try:
         return np.asarray(actions)
@@ -132,10 +139,13 @@ def _as_array(actions: Any) -> NDArray[Any]:
 
 
 def one_each(actions: Any, ids: NDArray[np.int64]) -> NDArray[np.object_]:
-    """An array that holds each of the actions as it is.
+    """Puts actions into an array of objects, one entry for each environment, without converting them.
 
-    :raises ValueError: their number is not that of ``ids``.
-    :raises TypeError: it is a single action, or a dict.
+    :param actions: a sequence, array or tensor with one action for each environment.
+    :param ids: the environments, ``(K,)`` int64.
+    :return: an object array ``(K,)``.
+    :raises ValueError: the number of actions is not ``K``.
+    :raises TypeError: ``actions`` is a single action or a dict.
     """
     if hasattr(actions, "detach"):
         actions = actions.detach().cpu().numpy()
@@ -177,7 +187,7 @@ def _nested(space: gym.spaces.Dict | gym.spaces.Tuple[Any], check_part: Callable
     whole = Mapping if is_dict else tuple
 
     def check(actions: Any, ids: NDArray[np.int64]) -> Tree:
-        if not isinstance(actions, whole) or (not is_dict and len(actions) != len(parts)):  # one for each environment
+        if not isinstance(actions, whole) or (not is_dict and len(actions) != len(parts)):  # a sequence of actions
             rows = one_each(actions, ids)
             try:
                 actions = collate_as(space, rows.tolist())

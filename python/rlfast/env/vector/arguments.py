@@ -1,4 +1,4 @@
-"""What vector environments are given, checked: modes, ids, seeds and how many to wait for."""
+"""Validation of the arguments of vector environments: autoreset modes, environment ids, seeds and wait counts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 EnvFn: TypeAlias = Callable[[], gym.Env[Any, Any]]
-"""Makes an environment."""
+"""A function that makes one environment."""
 Ids: TypeAlias = int | Sequence[int] | NDArray[np.integer[Any]]
-"""Some of the environments, by number."""
+"""The number of one environment, or the numbers of several."""
 Seeds: TypeAlias = int | Sequence[int | None] | None
-"""One seed for all, which counts up from environment to environment, or one for each."""
+"""An int ``s`` gives environment ``i`` the seed ``s + i``; a sequence has one seed for each environment."""
 VectorStep: TypeAlias = tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], Any]
-"""``(obs, rew, terminated, truncated, info)``, one row for each environment asked."""
+"""``(obs, rew, terminated, truncated, info)``, with one row for each environment that was stepped."""
 
 
 def as_autoreset_mode(mode: AutoresetMode | str | None) -> AutoresetMode | None:
-    """The mode that is meant; names are taken however they are written.
+    """Converts the name of an autoreset mode into the mode.
 
-    :raises ValueError: there is no such mode.
+    :param mode: a mode, None, or a name; case, spaces, ``-`` and ``_`` in names are ignored.
+    :return: the mode; None for None.
+    :raises ValueError: there is no mode of this name.
 
     >>> as_autoreset_mode("same-step")
     <AutoresetMode.SAME_STEP: 'SameStep'>
@@ -39,9 +41,10 @@ def as_autoreset_mode(mode: AutoresetMode | str | None) -> AutoresetMode | None:
 
 
 def as_env_fns(env_fns: Iterable[EnvFn]) -> list[EnvFn]:
-    """What makes the environments, as a list.
+    """Returns the functions that make the environments, as a list.
 
-    :raises TypeError: they are no functions.
+    :param env_fns: an iterable of functions.
+    :raises TypeError: ``env_fns`` is not iterable, or an entry is not callable.
     """
     if callable(env_fns) or not isinstance(env_fns, Iterable):
         raise TypeError(
@@ -59,8 +62,12 @@ def as_env_fns(env_fns: Iterable[EnvFn]) -> list[EnvFn]:
 
 
 def check_waiting(env_num: int, wait_num: int | None, timeout: float | None) -> int | None:
-    """The number of environments to wait for, None where it is all of them, which 0 means as well.
+    """Checks how many environments a step waits for, and for how long.
 
+    :param env_num: the number of environments.
+    :param wait_num: the number of environments to wait for; None or 0 means all.
+    :param timeout: in seconds; None means no limit.
+    :return: ``wait_num``, or None for all environments.
     :raises ValueError: there is no environment, or ``wait_num`` or ``timeout`` is out of range.
     """
     if env_num == 0:
@@ -73,10 +80,12 @@ def check_waiting(env_num: int, wait_num: int | None, timeout: float | None) -> 
 
 
 def as_ids(id: Any, env_num: int) -> NDArray[np.int64]:
-    """Environments as an array of int64; negative numbers count from the end.
+    """Converts environment ids into an array ``(K,)`` of int64; negative ids count from the end.
 
-    :raises TypeError: they are no integers.
-    :raises IndexError: one comes twice, or does not exist.
+    :param id: an integer, or a sequence of integers.
+    :param env_num: the number of environments.
+    :raises TypeError: an id is not an integer.
+    :raises IndexError: an id is out of range or occurs twice.
     """
     given = np.atleast_1d(np.asarray(id))
     if (given.dtype.kind not in "iu" and given.size) or given.ndim > 1:
@@ -92,10 +101,14 @@ def as_ids(id: Any, env_num: int) -> NDArray[np.int64]:
 
 
 def as_seeds(seed: Any, ids: NDArray[np.int64]) -> list[int | None]:
-    """One seed for each environment; an int is the seed of environment 0.
+    """Returns one seed for each of the environments ``ids``.
 
-    :raises ValueError: their number is another.
-    :raises TypeError: they are no integers.
+    :param seed: None for no seeds; an int ``s`` for the seed ``s + i`` of environment ``i``; or one entry for each
+        environment in ``ids``.
+    :param ids: the environments, ``(K,)`` int64.
+    :return: ``K`` seeds; None where the environment gets none.
+    :raises ValueError: the number of seeds is not ``K``.
+    :raises TypeError: a seed is neither an integer nor None.
     """
     if seed is None:
         return [None] * len(ids)

@@ -1,6 +1,6 @@
-"""Gymnasium's calls in two halves: one asks the environments, the other waits for what they answer."""
+"""Gymnasium's asynchronous calls: ``*_async`` starts a call in the environments, ``*_wait`` waits for its result."""
 
-# ruff: noqa: SLF001 (what is pending is noted in the innermost vector environment, whichever wrapper was asked)
+# ruff: noqa: SLF001 (the innermost vector environment stores the pending call, whichever wrapper was called)
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
 
 class AsyncCalls(EnvAttributes):
-    """``reset_async`` and ``reset_wait``, ``step_async`` and ``step_wait``, ``call_async`` and ``call_wait``.
+    """Implements Gymnasium's ``reset_async``, ``step_async`` and ``call_async`` and their ``*_wait`` counterparts.
 
-    Where a wait takes longer than its ``timeout``, the answers are dropped, and the environments must be reset.
+    If a wait exceeds its ``timeout``, the results are discarded and the environments must be reset.
     """
 
     _all: NDArray[np.int64]
     _pending: str | None = None
-    """What was asked and is to be waited for: "reset", "step" or "call"."""
-    _asked: Any = None
+    """The name of the pending call: "reset", "step" or "call"; None if no call is pending."""
+    _pending_request: Any = None
+    """The arguments of the pending call."""
 
     @abstractmethod
     def send(self, actions: Any, id: Ids | None = None) -> None: ...
@@ -49,64 +50,73 @@ class AsyncCalls(EnvAttributes):
     def reset_async(
         self, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> None:
-        """Begins what ``reset(seed=seed, options=options)`` does; :meth:`reset_wait` gives what comes of it.
+        """Starts ``reset(seed=seed, options=options)``; :meth:`reset_wait` returns its result.
 
-        :raises gymnasium.error.AlreadyPendingCallError: something else was asked, and not waited for.
+        :param seed: as for ``reset``.
+        :param options: as for ``reset``.
+        :raises gymnasium.error.AlreadyPendingCallError: another call is pending.
         :raises gymnasium.error.ClosedEnvironmentError: the environments are closed.
         """
         self._begin("reset")
-        ask = gymnasium_protocol.asked(self, seed, options)  # type: ignore[arg-type]
-        ids = self._all if ask.ids is None else ask.ids
-        self._backend.begin_reset(ids, as_seeds(ask.seeds, ids), ask.options)
-        self._note("reset", ask)
+        request = gymnasium_protocol.reset_request(self, seed, options)  # type: ignore[arg-type]
+        ids = self._all if request.ids is None else request.ids
+        self._backend.begin_reset(ids, as_seeds(request.seeds, ids), request.options)
+        self._set_pending("reset", request)
 
     def reset_wait(self, timeout: float | None = None) -> tuple[Any, dict[str, Any]]:
-        """What ``reset`` gives.
+        """Waits for the reset that :meth:`reset_async` started.
 
-        :param timeout: seconds; None: any.
-        :raises gymnasium.error.NoAsyncCallError: there was no :meth:`reset_async`.
-        :raises multiprocessing.TimeoutError: it took longer.
+        :param timeout: in seconds; None waits without a limit.
+        :return: the same as ``reset``.
+        :raises gymnasium.error.NoAsyncCallError: :meth:`reset_async` was not called before.
+        :raises multiprocessing.TimeoutError: the environments did not answer in time.
         """
-        ask = self._end("reset")
-        self._await("reset", self.num_envs if ask.ids is None else len(ask.ids), timeout)
-        return gymnasium_protocol.reset(self, ask)  # type: ignore[arg-type]
+        request = self._end("reset")
+        self._await("reset", self.num_envs if request.ids is None else len(request.ids), timeout)
+        return gymnasium_protocol.reset(self, request)  # type: ignore[arg-type]
 
     def step_async(self, actions: Any) -> None:
-        """Begins what ``step(actions)`` does; :meth:`step_wait` gives what comes of it.
+        """Starts ``step(actions)``; :meth:`step_wait` returns its result.
 
-        :raises gymnasium.error.AlreadyPendingCallError: something else was asked, and not waited for.
+        :param actions: one action for each environment, of the batched action space.
+        :raises gymnasium.error.AlreadyPendingCallError: another call is pending.
         :raises gymnasium.error.ClosedEnvironmentError: the environments are closed.
         """
         self._begin("step")
         self.send(actions)
-        self._note("step", None)
+        self._set_pending("step", None)
 
     def step_wait(self, timeout: float | None = None) -> VectorStep:
-        """What ``step`` gives.
+        """Waits for the step that :meth:`step_async` started.
 
-        :param timeout: seconds; None: any.
-        :raises gymnasium.error.NoAsyncCallError: there was no :meth:`step_async`.
-        :raises multiprocessing.TimeoutError: it took longer.
+        :param timeout: in seconds; None waits without a limit.
+        :return: the same as ``step``.
+        :raises gymnasium.error.NoAsyncCallError: :meth:`step_async` was not called before.
+        :raises multiprocessing.TimeoutError: the environments did not answer in time.
         """
         self._end("step")
         self._await("step", self.num_envs, timeout)
-        return gymnasium_protocol.answer(self, self._wait_for(self._all))  # type: ignore[arg-type]
+        return gymnasium_protocol.step_result(self, self._wait_for(self._all))  # type: ignore[arg-type]
 
     def call_async(self, name: str, /, *args: Any, **kwargs: Any) -> None:
-        """Notes what :meth:`call_wait` is to call.
+        """Stores the call that :meth:`call_wait` makes.
 
-        :raises gymnasium.error.AlreadyPendingCallError: something else was asked, and not waited for.
+        :param name: the name of a method or attribute of the environments.
+        :param args: the method's arguments.
+        :param kwargs: the method's keyword arguments.
+        :raises gymnasium.error.AlreadyPendingCallError: another call is pending.
         :raises gymnasium.error.ClosedEnvironmentError: the environments are closed.
         """
         self._begin("call")
-        self._note("call", (name, args, kwargs))
+        self._set_pending("call", (name, args, kwargs))
 
     def call_wait(self, timeout: float | None = None) -> tuple[Any, ...]:
-        """What ``call`` gives.
+        """Makes the call that :meth:`call_async` stored.
 
-        :param timeout: seconds; None: any.
-        :raises gymnasium.error.NoAsyncCallError: there was no :meth:`call_async`.
-        :raises multiprocessing.TimeoutError: it took longer.
+        :param timeout: in seconds; None waits without a limit.
+        :return: the same as ``call``.
+        :raises gymnasium.error.NoAsyncCallError: :meth:`call_async` was not called before.
+        :raises multiprocessing.TimeoutError: the environments did not answer in time.
         """
         name, args, kwargs = self._end("call")
         return tuple(self._backend.call(name, args, kwargs, self._idle(None), timeout))
@@ -114,7 +124,7 @@ class AsyncCalls(EnvAttributes):
     def _begin(self, what: str) -> None:
         if self.autoreset_mode is None:
             raise TypeError(
-                f"{what}_async() is of Gymnasium's protocol: give an autoreset_mode, or use send() and recv()"
+                f"{what}_async() belongs to Gymnasium's protocol: give an autoreset_mode, or use send() and recv()"
             )
         own = self.unwrapped
         pending = own._pending or ("step" if own._stepping.any() else None)
@@ -124,29 +134,29 @@ class AsyncCalls(EnvAttributes):
             )
         self._idle(())
 
-    def _note(self, what: str, asked: Any) -> None:
+    def _set_pending(self, what: str, request: Any) -> None:
         own = self.unwrapped
-        own._pending, own._asked = what, asked
+        own._pending, own._pending_request = what, request
 
     def _end(self, what: str) -> Any:
-        """What was asked."""
+        """Ends the pending call ``what`` and returns its arguments."""
         own = self.unwrapped
         if own._pending != what:
             self._idle(())
             raise NothingPendingError(f"Calling `{what}_wait` without any prior call to `{what}_async`.", what)
-        asked, own._pending, own._asked = own._asked, None, None
-        return asked
+        request, own._pending, own._pending_request = own._pending_request, None, None
+        return request
 
     def _await(self, what: str, count: int, timeout: float | None) -> None:
-        """Until so many have answered."""
+        """Waits until ``count`` environments have answered; without a ``timeout``, the caller's next call waits."""
         if timeout is None:
             return
         try:
-            there = self._backend.ready(count, timeout)
+            is_ready = self._backend.ready(count, timeout)
         except Exception as error:
             self.unwrapped._mark_lost(error)
             self._abandon(self._all)
             raise
-        if not there:
+        if not is_ready:
             self._abandon(self._all)
             raise multiprocessing.TimeoutError(f"The call to `{what}_wait` has timed out after {timeout} second(s).")

@@ -1,4 +1,4 @@
-"""What vector environments tell of themselves and of the environments in them."""
+"""Attributes of vector environments: their own, and those of the environments in them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class EnvAttributes(VectorEnv[Any, Any, Any]):
-    """Attributes of the environments behind a backend, by Tianshou's names and by Gymnasium's."""
+    """Provides the attributes of the environments under Tianshou's names and under Gymnasium's."""
 
     autoreset_mode: AutoresetMode | None
     _backend: Backend
     _stepping: NDArray[np.bool_]
     _given: Mapping[str, Any] = MappingProxyType({})
-    """Attributes of all together that somebody has set, as ``gymnasium.make_vec`` does."""
+    """Attributes of the vector environment that were assigned from outside, for example by ``gymnasium.make_vec``."""
 
     @abstractmethod
     def _idle(self, id: Ids | None) -> NDArray[np.int64]:
-        """``id`` as an array, checked: environments that exist, each once, that are not stepping."""
+        """Returns ``id`` as an array ``(K,)`` of int64, after checking that none of these environments is stepping."""
 
     # -- Tianshou's names --------------------------------------------------------------------------------------------
 
@@ -42,7 +42,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @property
     def action_space(self) -> Any:
-        """The action space of each environment; in Gymnasium's protocol, that of all together."""
+        """The action space of each environment, as a list; in Gymnasium's protocol, the batched action space."""
         return self._space("action_space")
 
     @action_space.setter
@@ -51,7 +51,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @property
     def observation_space(self) -> Any:
-        """The observation space of each environment; in Gymnasium's protocol, that of all together."""
+        """The observation space of each environment, as a list; in Gymnasium's protocol, the batched one."""
         return self._space("observation_space")
 
     @observation_space.setter
@@ -71,7 +71,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         return space
 
     def _declared_spaces(self, name: str) -> list[Any]:
-        """What each environment has under this name; None where it declares no space."""
+        """Returns the attribute ``name`` of each environment; None for environments that declare no space."""
         try:
             return self.get_env_attr(name)
         except AttributeError:
@@ -82,7 +82,10 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @property
     def spec(self) -> Any:
-        """The registration of each environment; in Gymnasium's protocol, of the first, or what was set."""
+        """The ``EnvSpec`` of each environment, as a list; in Gymnasium's protocol, that of the first environment.
+
+        A value that was assigned to this attribute takes precedence.
+        """
         if self._given.get("spec") is not None:
             return self._given["spec"]
         return self.get_env_attr("spec") if self.autoreset_mode is None else self._backend.spec
@@ -93,7 +96,10 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @property
     def metadata(self) -> Any:
-        """The metadata of each environment; in Gymnasium's protocol, of the first, with the ``autoreset_mode``."""
+        """The metadata of each environment, as a list; in Gymnasium's protocol, one dict.
+
+        That is the metadata of the first environment with the ``autoreset_mode`` added, or the value that was assigned.
+        """
         if "metadata" in self._given:
             return self._given["metadata"]
         if self.autoreset_mode is None:
@@ -106,12 +112,15 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @property
     def reward_range(self) -> list[Any]:
-        """The reward range of each environment, where it still has one."""
+        """The attribute ``reward_range`` of each environment, which Gymnasium 1.0 removed.
+
+        :raises AttributeError: an environment does not have it.
+        """
         return self.get_env_attr("reward_range")
 
     @property
     def render_mode(self) -> str | None:
-        """How the environments render."""
+        """The render mode of the environments; None if they do not render."""
         given: str | None = self._given.get("render_mode", self._backend.render_mode)
         return given
 
@@ -121,14 +130,14 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @property
     def placement(self) -> str:
-        """What runs the environments."""
+        """Where the environments run, for example ``"in-process"``, ``"process"`` or ``"native"``."""
         return str(getattr(self._backend, "placement", type(self._backend).__name__))
 
     @property
     def envs(self) -> list[Any]:
-        """The environments themselves, where they are in this process.
+        """The environments as objects, which exist only if they run in this process.
 
-        :raises AttributeError: they are elsewhere.
+        :raises AttributeError: the environments run elsewhere.
         """
         if self.placement != "in-process":
             raise AttributeError(
@@ -138,18 +147,18 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @property
     def workers(self) -> list[Any]:
-        """What holds each environment, or stands for it where there is no worker for each."""
+        """One :class:`EnvWorker` for each environment; backends without such workers give views of the environments."""
         found = getattr(self._backend, "workers", None)
         return [WorkerView(self, i) for i in range(self.num_envs)] if found is None else list(found)  # type: ignore[arg-type]
 
     @property
     def waiting_id(self) -> list[int]:
-        """Environments that are stepping: asked, and not yet answered."""
+        """The numbers of the environments that are stepping: a step was sent and its result not received."""
         return np.flatnonzero(self._stepping).tolist()
 
     @property
     def ready_id(self) -> list[int]:
-        """Environments that are not stepping."""
+        """The numbers of the environments that are not stepping."""
         return np.flatnonzero(~self._stepping).tolist()
 
     @property
@@ -159,7 +168,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @property
     def waiting_conn(self) -> list[Any]:
-        """The workers of environments that are stepping."""
+        """The workers of the environments that are stepping."""
         workers = self.workers
         return [workers[i] for i in self.waiting_id]
 
@@ -169,29 +178,57 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         return self.closed
 
     def get_env_attr(self, key: str, id: Ids | None = None) -> list[Any]:
-        """Attribute ``key`` of the environments ``id`` (None: all), as a list in the same order."""
+        """Returns an attribute of the environments, looked up through their wrappers.
+
+        :param key: the attribute's name.
+        :param id: the environments; None for all.
+        :return: a list of the values in the order of ``id``.
+        :raises AttributeError: an environment has no such attribute.
+        :raises RuntimeError: one of the environments is stepping, or the vector environment is closed.
+        """
         return self._backend.get_attr(key, self._idle(id))
 
     def set_env_attr(self, key: str, value: Any, id: Ids | None = None) -> None:
-        """Sets attribute ``key`` of the (innermost) environments ``id`` (None: all)."""
+        """Sets an attribute of the environments to one value; wrappers are skipped.
+
+        :param key: the attribute's name.
+        :param value: the value for all of them.
+        :param id: the environments; None for all.
+        :raises RuntimeError: one of the environments is stepping, or the vector environment is closed.
+        """
         ids = self._idle(id)
         self._backend.set_attr(key, [value] * len(ids), ids)
 
     # -- Gymnasium's names -------------------------------------------------------------------------------------------
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Attribute ``name`` of each environment, or, where it is a method, what it returns for these arguments."""
+        """Calls a method of each environment, or reads an attribute.
+
+        :param name: the name of the method or attribute.
+        :param args: the method's arguments.
+        :param kwargs: the method's keyword arguments.
+        :return: a tuple with one entry per environment: what the method returned, or the attribute's value.
+        :raises AttributeError: an environment has no such attribute.
+        :raises RuntimeError: an environment is stepping, or the vector environment is closed.
+        """
         return tuple(self._backend.call(name, args, kwargs, self._idle(None)))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Attribute ``name`` of each environment, as a tuple."""
+        """Returns the attribute ``name`` of each environment, as a tuple.
+
+        If the attribute is a method, the method is called without arguments, as in Gymnasium.
+
+        :param name: the attribute's name.
+        :raises AttributeError: an environment has no such attribute.
+        """
         return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Sets attribute ``name`` of the outermost wrapper that has it, else of the environment.
+        """Sets an attribute of each environment's outermost wrapper that has it, otherwise of the environment.
 
-        :param values: a list or tuple gives each environment its own value, anything else is for all.
-        :raises ValueError: the number of values is not that of the environments.
+        :param name: the attribute's name.
+        :param values: a list or tuple with one value per environment; any other value is set in all of them.
+        :raises ValueError: the number of values is not the number of environments.
         """
         if not isinstance(values, list | tuple):
             values = [values] * self.num_envs

@@ -1,4 +1,4 @@
-"""Several environments that step together: Tianshou 1.0's interface and Gymnasium's, over any backend."""
+"""The base class of vector environments: Tianshou 1.0's interface and Gymnasium's, over any backend."""
 
 from __future__ import annotations
 
@@ -37,31 +37,36 @@ if TYPE_CHECKING:
 
 
 class BaseVectorEnv(AsyncCalls):
-    """``N`` environments behind one interface, which is a :class:`gymnasium.vector.VectorEnv`.
+    """A vector environment: ``N`` environments behind the interface of :class:`gymnasium.vector.VectorEnv`.
 
-    Without an ``autoreset_mode`` it speaks as Tianshou 1.0 does: ``reset(id)`` and ``step(action, id)`` take any of the
-    environments, infos are dicts, one for each, and ``action_space``, ``observation_space``, ``spec`` and ``metadata``
-    are lists. An environment that ends an episode stays ended until ``reset(id)`` is called for it: the ``obs`` of its
-    last step is the true final observation. Environments may have different spaces, or declare none.
+    Without an ``autoreset_mode`` it follows Tianshou 1.0's protocol: ``reset(id)`` and ``step(action, id)`` accept any
+    subset of the environments, infos are an array with one dict for each environment, and ``action_space``,
+    ``observation_space``, ``spec`` and ``metadata`` are lists. After the end of an episode the environment is not reset
+    until ``reset(id)`` is called for it, so the ``obs`` of its last step is the true final observation. Environments
+    may have different spaces, or declare none.
 
-    With one it speaks as Gymnasium does: batched spaces, infos as a dict of arrays, ``reset(seed=, options=)`` and
-    ``step(actions)`` of all environments, and episodes that start again by themselves, as the mode says.
+    With an ``autoreset_mode`` it follows Gymnasium's protocol: spaces are batched, infos are a dict of arrays,
+    ``reset(seed=, options=)`` and ``step(actions)`` apply to all environments, and an environment is reset
+    automatically after the end of an episode, as the mode defines.
 
-    Environments written in Python see themselves to actions outside their space, and to steps outside an episode.
+    Environments written in Python check themselves whether an action is in their space, and whether an episode is
+    running.
 
-    In both, :meth:`send`, :meth:`recv` and :meth:`reset_rows` are what everything else is made of.
+    Both protocols are implemented with :meth:`send`, :meth:`recv` and :meth:`reset_rows`.
 
     :param env_fns: one callable per environment; ``env_fns[i]()`` makes the i-th.
     :param worker_fn: makes the worker that holds the environment made by the given callable.
-    :param wait_num: asynchronous mode: ``step`` returns as soon as this many environments have answered.
-        None (default) waits for all that were asked.
-    :param timeout: asynchronous mode: ``step`` returns what has arrived after this many seconds, at least one.
-    :param autoreset_mode: None (default) for Tianshou's protocol; for Gymnasium's a
-        :class:`gymnasium.vector.AutoresetMode` or its name.
-    :param observation_mode: Gymnasium's protocol: ``"same"`` (default) wants equal observation spaces, ``"different"``
-        such of one shape and dtype; a tuple gives the batched space and that of one environment.
-    :raises ValueError: no environment, an unknown mode, or ``wait_num`` or ``timeout`` out of range.
-    :raises RuntimeError: in Gymnasium's protocol, spaces that differ.
+    :param wait_num: for asynchronous stepping: ``step`` returns as soon as this many environments have answered.
+        None (default) waits for all environments that were stepped.
+    :param timeout: for asynchronous stepping: after this many seconds, ``step`` returns the answers that have arrived,
+        and waits for at least one.
+    :param autoreset_mode: None (default) for Tianshou's protocol; a :class:`gymnasium.vector.AutoresetMode` or its name
+        for Gymnasium's protocol.
+    :param observation_mode: for Gymnasium's protocol: ``"same"`` (default) requires equal observation spaces,
+        ``"different"`` requires observation spaces of the same shape and dtype; a tuple gives the batched observation
+        space and the observation space of one environment.
+    :raises ValueError: there is no environment, a mode is unknown, or ``wait_num`` or ``timeout`` is out of range.
+    :raises RuntimeError: in Gymnasium's protocol, the spaces of the environments differ.
 
     >>> import gymnasium as gym
     >>> from rlfast.env import DummyVectorEnv
@@ -111,9 +116,11 @@ class BaseVectorEnv(AsyncCalls):
         autoreset_mode: AutoresetMode | None = None,
         observation_mode: ObservationMode = "same",
     ) -> None:
-        """Becomes the face of ``backend``: what the constructors of all kinds end with.
+        """Sets the backend and initializes all attributes; the constructors of all subclasses end with this call.
 
-        :param autoreset_mode: None for Tianshou's protocol, and then the backend's is DISABLED; else the backend's.
+        :param autoreset_mode: None for Tianshou's protocol, which needs a backend whose mode is DISABLED; otherwise the
+            mode of the backend.
+        :raises ValueError: the mode is not that of the backend, or ``wait_num`` or ``timeout`` is out of range.
         """
         wait_num = check_waiting(backend.num_envs, wait_num, timeout)
         if backend.autoreset_mode is not (autoreset_mode or AutoresetMode.DISABLED):
@@ -124,7 +131,7 @@ class BaseVectorEnv(AsyncCalls):
         self.timeout = timeout
         self.is_async = self.wait_num != self.num_envs or timeout is not None
         self.autoreset_mode = autoreset_mode
-        """Which protocol: None is Tianshou's, and a mode Gymnasium's."""
+        """None in Tianshou's protocol; in Gymnasium's protocol, how environments are reset after an episode."""
         self.single_observation_space = backend.single_observation_space
         self.single_action_space = backend.single_action_space
         if autoreset_mode is not None and backend.observation_spaces is not None:
@@ -135,12 +142,12 @@ class BaseVectorEnv(AsyncCalls):
         self._check_actions = checker(space) if strict else lenient(space)
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
-        self._to_reset = np.full(self.num_envs, strict)  # not to be stepped: never reset, at an end, or failed
+        self._to_reset = np.full(self.num_envs, strict)  # no episode is running: a step is an error
         self._some_to_reset = strict
-        self._stepping = np.zeros(self.num_envs, dtype=bool)  # asked, and not yet answered
-        self._steps = 0  # how many those are
-        self._shown: Tree | None = None  # Gymnasium's protocol: the newest observations of all
-        self._abandoned = False  # whether the answers of those that are stepping are to be dropped
+        self._stepping = np.zeros(self.num_envs, dtype=bool)  # a step was sent, and its answer not received
+        self._steps = 0  # the number of environments that are stepping
+        self._last_obs: Tree | None = None  # Gymnasium's protocol: the newest observation of each environment
+        self._abandoned = False  # whether to discard the answers of the environments that are stepping
 
     def _batch_spaces(self, backend: Backend, observation_mode: ObservationMode) -> None:
         observations, actions = backend.observation_spaces or [], backend.action_spaces or []
@@ -162,13 +169,16 @@ class BaseVectorEnv(AsyncCalls):
     def reset_rows(
         self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None, **more: Any
     ) -> tuple[Tree, Info]:
-        """Starts a new episode in the environments ``id`` (None: all), in the order given.
+        """Starts a new episode in each of the environments ``id``.
 
-        :param seed: an int, then environment ``i`` gets ``seed + i``, or one entry for each environment in ``id``.
+        :param id: the environments; None for all.
+        :param seed: an int ``s``, which gives environment ``i`` the seed ``s + i``, or one entry for each environment
+            in ``id``.
         :param options: given to each environment's ``reset``.
-        :param more: likewise, to environments written in Python.
-        :return: the first observations, leaves ``(len(id), ...)``, and the infos.
-        :raises ValueError: ``id`` is empty.
+        :param more: further keyword arguments for the ``reset`` of environments written in Python.
+        :return: the first observations, with leaves ``(len(id), ...)`` in the order of ``id``, and the infos.
+        :raises ValueError: ``id`` is empty, or the number of seeds is not the number of environments.
+        :raises RuntimeError: one of the environments is stepping, or the vector environment is closed.
         """
         ids = self._idle(id)
         if not ids.size:
@@ -177,26 +187,31 @@ class BaseVectorEnv(AsyncCalls):
         self._must_reset(ids)
         obs, info = self._backend.reset(ids, seeds, options, **more)
         self._to_reset[ids] = False
-        self._some_to_reset = True in self._to_reset.tobytes()  # the quickest way to ask
+        self._some_to_reset = True in self._to_reset.tobytes()  # faster than any()
         return obs, info
 
     def _must_reset(self, ids: Any) -> None:
         self._to_reset[ids] = self._some_to_reset = True
 
     def send(self, actions: Any, id: Ids | None = None) -> None:
-        """Starts a step in the environments ``id`` (None: all); :meth:`recv` gives what came of it.
+        """Starts a step in each of the environments ``id``; :meth:`recv` returns the results.
+
+        Environments that are not written in Python accept only actions of their action space, and must be reset before
+        their first step and after the end of each episode. In Gymnasium's protocol with the mode DISABLED, all
+        environments must be reset after the end of an episode.
 
         :param actions: leaves ``(len(id), ...)``, or one action for each entry of ``id``.
-        :raises ValueError: the number of actions is another.
-        :raises TypeError: a single action for several environments.
-        :raises RuntimeError: one of the environments is stepping, or its last step failed; nothing was stepped.
-
-        Environments that are no Python want actions of their space, a reset before the first step, and one after the
-        end of each episode; so does Gymnasium's protocol after an end, where no autoreset does it.
+        :param id: the environments; None for all.
+        :raises ValueError: the number of actions is not the number of environments.
+        :raises TypeError: ``actions`` is a single action.
+        :raises RuntimeError: one of the environments is stepping or must be reset, or the vector environment is closed;
+            no environment was stepped.
         """
         ids = self._idle(id)
-        if self._some_to_reset and len(over := ids[self._to_reset[ids]]):
-            raise NoEpisodeError(f"environments {over.tolist()} are in no episode: call reset() for them before step()")
+        if self._some_to_reset and len(ended := ids[self._to_reset[ids]]):
+            raise NoEpisodeError(
+                f"environments {ended.tolist()} are in no episode: call reset() for them before step()"
+            )
         self._backend.send(self._check_actions(actions, ids), ids)
         self._mark_stepping(ids)
 
@@ -208,15 +223,18 @@ class BaseVectorEnv(AsyncCalls):
         self._steps += len(ids)
 
     def recv(self, min_ready: int | None = None, timeout: float | None = None) -> Rows:
-        """Waits for environments that are stepping, and takes their answers.
+        """Waits for the results of environments that are stepping, and returns them.
 
-        :param min_ready: how many to wait for; None: ``wait_num``, or as many as are stepping.
-        :param timeout: seconds after which fewer are taken, at least one; None: that of the constructor.
-        :raises RuntimeError: none is stepping, or the vector environment is closed.
-        :raises Exception: what an environment raised. It must be reset; the answers of the others can be received.
+        :param min_ready: the number of results to wait for; None for ``wait_num``, or fewer where fewer environments
+            are stepping.
+        :param timeout: seconds after which fewer results are returned, but at least one; None for the constructor's.
+        :return: one row for each environment that has answered.
+        :raises RuntimeError: no environment is stepping, or the vector environment is closed.
+        :raises Exception: an environment raised this exception. It must be reset before its next step; the results of
+            the others can still be received.
         """
         if self.closed or self._abandoned:
-            self._idle(())  # complains, or drops what nobody waits for
+            self._idle(())  # raises if closed; discards abandoned answers
         if not self._steps:
             raise NothingPendingError("no environment is stepping: give actions to send() or step() first", "step")
         return self._take(
@@ -225,7 +243,12 @@ class BaseVectorEnv(AsyncCalls):
         )
 
     def exchange(self, actions: Any, id: Ids | None = None) -> Rows:
-        """:meth:`send` and :meth:`recv`, for those who wait for the answers of all."""
+        """Calls :meth:`send` and then :meth:`recv`; some subclasses do both faster than one after the other.
+
+        :param actions: as for :meth:`send`.
+        :param id: the environments; None for all.
+        :return: one row for each environment that has answered.
+        """
         self.send(actions, id)
         return self.recv()
 
@@ -241,7 +264,7 @@ class BaseVectorEnv(AsyncCalls):
         return rows
 
     def _mark_lost(self, error: Exception) -> None:
-        """The environments that an error tells of have not answered, and never will."""
+        """Marks the environments that ``error`` names as failed: they will not answer and must be reset."""
         failed = getattr(error, "lost", getattr(error, "env_id", None))
         if failed is not None:
             lost = np.atleast_1d(failed)
@@ -259,16 +282,20 @@ class BaseVectorEnv(AsyncCalls):
     # -- acting ------------------------------------------------------------------------------------------------------
 
     def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[Any, Any]:
-        """Starts new episodes.
+        """Starts a new episode in each of the environments ``id``.
 
-        :param id: which environments (None: all). Gymnasium's protocol resets all, or those of
-            ``options["reset_mask"]``, bools ``(N,)``.
-        :param kwargs: ``seed`` may be an int, then environment ``i`` gets ``seed + i``, or a list with one entry for
-            each environment in ``id``; ``options``, and in Tianshou's protocol anything else, is given to each
-            environment's ``reset``; ``env_id`` is another name for ``id``.
-        :return: ``(obs, info)``: the first observations, one row each, and an array of the info dicts. Gymnasium's
-            protocol: of all environments, and the infos as a dict of arrays.
-        :raises TypeError: observations are tuples (in Tianshou's protocol), or ``reset`` does not follow Gymnasium.
+        :param id: the environments; None for all. In Gymnasium's protocol it must be None: all environments are reset,
+            or those where ``options["reset_mask"]``, bools ``(N,)``, is True.
+        :param kwargs: ``seed`` is an int ``s``, which gives environment ``i`` the seed ``s + i``, or a list with one
+            entry for each environment in ``id``. ``options`` is given to each environment's ``reset``, and so is every
+            other keyword in Tianshou's protocol. ``env_id`` is another name for ``id``.
+        :return: ``(obs, info)``: the first observations, one row for each environment in ``id``, and an object array
+            ``(len(id),)`` of info dicts. In Gymnasium's protocol, the observations of all environments, and the infos
+            as a dict of arrays.
+        :raises ValueError: ``id`` is empty, or the number of seeds is not the number of environments.
+        :raises TypeError: in Tianshou's protocol, observations are tuples; in Gymnasium's, ``id`` or an unknown keyword
+            was given; or an environment's ``reset`` does not return ``(obs, info)``.
+        :raises RuntimeError: one of the environments is stepping, or the vector environment is closed.
         """
         if "env_id" in kwargs:
             id = kwargs.pop("env_id")
@@ -279,23 +306,28 @@ class BaseVectorEnv(AsyncCalls):
                 raise TypeError(
                     f"in Gymnasium's protocol reset() takes no id ({id}): use options={{'reset_mask': ...}}"
                 )
-            return gymnasium_protocol.reset(self, gymnasium_protocol.asked(self, **kwargs))
+            return gymnasium_protocol.reset(self, gymnasium_protocol.reset_request(self, **kwargs))
         obs, info = self.reset_rows(id, **kwargs)
         return _rows_of(obs), nested.objects(info.dicts())
 
     def step(self, action: Any, id: Ids | None = None) -> VectorStep:
-        """Steps the environments ``id`` (None: all).
+        """Steps each of the environments ``id``.
 
-        In Tianshou's asynchronous mode the rows that come back may belong to other environments: ``info["env_id"]``
-        tells, and ``action=None`` fetches answers without asking for more. Gymnasium's protocol steps all, always.
+        In Tianshou's asynchronous mode, the returned rows may belong to environments that earlier calls have stepped:
+        ``info["env_id"]`` names the environment of each row. There, ``action=None`` returns further results without
+        starting steps. In Gymnasium's protocol all environments are stepped.
 
-        :param action: one action for each entry of ``id``, indexable by position; Gymnasium's protocol: of the batched
-            action space.
-        :return: ``(obs, rew, terminated, truncated, info)``: arrays with one row per environment; ``info`` is an object
-            array of dicts, each with its ``env_id`` added, or, in Gymnasium's protocol, a dict of arrays.
-        :raises ValueError: the number of actions is not the number of environments asked.
-        :raises TypeError: a single action for several environments.
-        :raises RuntimeError: one of them is stepping, or see :meth:`send`; nothing was stepped.
+        :param action: one action for each entry of ``id``; in Gymnasium's protocol, an element of the batched action
+            space.
+        :param id: the environments; None for all. In Gymnasium's protocol it must be None.
+        :return: ``(obs, rew, terminated, truncated, info)``: arrays with one row per environment. ``rew`` is float64,
+            ``(K,)`` or ``(K, agents)``; ``terminated`` and ``truncated`` are bools ``(K,)``. ``info`` is an object
+            array ``(K,)`` of dicts, each with its ``env_id`` added; in Gymnasium's protocol, a dict of arrays.
+        :raises ValueError: the number of actions is not the number of environments.
+        :raises TypeError: ``action`` is a single action for several environments; in Tianshou's protocol, observations
+            are tuples; or ``id`` was given in Gymnasium's protocol.
+        :raises RuntimeError: one of the environments is stepping or must be reset (see :meth:`send`), or the vector
+            environment is closed; no environment was stepped.
         """
         if self.autoreset_mode is not None:
             if id is not None:
@@ -316,9 +348,9 @@ class BaseVectorEnv(AsyncCalls):
         return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, nested.objects(infos)
 
     def _step_rows(self, action: Any, id: Ids | None = None) -> Rows:
-        """Steps the environments ``id`` and waits for all of them; rows in the order of ``id``.
+        """Steps the environments ``id``, waits for all of them, and returns their rows in the order of ``id``.
 
-        Where one raises, the answers of the others are dropped, and all must be reset.
+        If an environment raises, the results of the others are discarded, and all of ``id`` must be reset.
         """
         ids = self._idle(id)
         self.send(action, ids)
@@ -326,7 +358,10 @@ class BaseVectorEnv(AsyncCalls):
         return rows if id is None or np.array_equal(rows.env_id, ids) else ordered(rows, ids)
 
     def _wait_for(self, ids: NDArray[np.int64]) -> Rows:
-        """The answers of ``ids``, all that are stepping; where one raises, those of the others are dropped."""
+        """Waits for the results of ``ids``, which are all environments that are stepping.
+
+        If an environment raises, the results of the others are discarded.
+        """
         try:
             rows = self.recv(len(ids))
             while len(rows.env_id) < len(ids):
@@ -337,17 +372,23 @@ class BaseVectorEnv(AsyncCalls):
         return rows
 
     def _abandon(self, ids: NDArray[np.int64]) -> None:
-        """Nobody waits for the answers of ``ids`` any more."""
+        """Marks the results of ``ids`` as no longer wanted; they are discarded when they arrive."""
         self._abandoned = True
         self._must_reset(ids)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def seed(self, seed: Seeds = None) -> list[list[int | None] | None]:
-        """Seeds every environment and its action space: by its own method ``seed`` where it has one, else by a reset.
+        """Seeds every environment and its action space.
 
-        :param seed: an int (environment ``i`` gets ``seed + i``), one entry per environment, or None for fresh entropy.
-        :return: the seeds, one list per environment.
+        An environment is seeded by its own method ``seed``; one that has no such method is reset with the seed.
+
+        :param seed: an int ``s``, which gives environment ``i`` the seed ``s + i``; one entry per environment; or None
+            for fresh entropy.
+        :return: a list with one list per environment, which holds its seed.
+        :raises ValueError: the number of seeds is not the number of environments.
+        :raises TypeError: a seed is neither an integer nor None.
+        :raises RuntimeError: an environment is stepping, or the vector environment is closed.
         """
         ids = self._idle(None)
         seeds = as_seeds(seed, ids)
@@ -357,22 +398,27 @@ class BaseVectorEnv(AsyncCalls):
         return [[one] for one in seeds]
 
     def get_state(self, id: Ids | None = None) -> list[Any]:
-        """All that decides the future of the environments ``id`` (None: all), as plain data, one entry for each.
+        """Returns the states of the environments ``id``: plain data that :meth:`set_state` restores exactly.
 
-        :raises NotImplementedError: one of them cannot be written down; see :mod:`rlfast.env.state`.
+        :param id: the environments; None for all.
+        :return: one state for each environment, in the order of ``id``.
+        :raises NotImplementedError: the state of an environment cannot be saved; see :mod:`rlfast.env.state`.
         """
         ids = self._idle(id)
-        shown = nested.each(self._shown) if self._shown is not None else [None] * self.num_envs
+        shown = nested.each(self._last_obs) if self._last_obs is not None else [None] * self.num_envs
         return [
             {"state": state, "over": bool(self._to_reset[i]), "shown": shown[i]}
             for i, state in zip(ids.tolist(), self._backend.get_state(ids), strict=True)
         ]
 
     def set_state(self, states: Sequence[Any], id: Ids | None = None) -> None:
-        """Puts the environments ``id`` (None: all) into the states that :meth:`get_state` gave.
+        """Restores states that :meth:`get_state` returned.
 
-        :raises NotImplementedError: one of them is of another kind, as far as Python can tell.
-        :raises ValueError: one of them is of another kind, or the number of states is another.
+        :param states: one state for each environment in ``id``.
+        :param id: the environments; None for all.
+        :raises NotImplementedError: an environment written in Python differs from the one whose state it is.
+        :raises ValueError: an environment written in Rust differs from the one whose state it is, or the number of
+            states is not the number of environments.
         """
         ids = self._idle(id)
         if len(states) != len(ids):
@@ -384,17 +430,21 @@ class BaseVectorEnv(AsyncCalls):
         if all(one is not None for one in shown):
             rows = nested.collate(shown)
             if len(ids) == self.num_envs:
-                self._shown = nested.put(rows, rows, ids)
-            elif self._shown is not None:
-                self._shown = nested.put(self._shown, rows, ids)
+                self._last_obs = nested.put(rows, rows, ids)
+            elif self._last_obs is not None:
+                self._last_obs = nested.put(self._last_obs, rows, ids)
 
     def render(self, **kwargs: Any) -> Any:
-        """Renders all environments and gives what each returned, as a list; Gymnasium's protocol: as a tuple."""
+        """Renders all environments.
+
+        :param kwargs: given to each environment's ``render``.
+        :return: a list of what each ``render`` returned; a tuple in Gymnasium's protocol.
+        """
         frames = self._backend.render(self._idle(None), **kwargs)
         return frames if self.autoreset_mode is None else tuple(frames)
 
     def close(self, **kwargs: Any) -> None:
-        """Closes all environments, even when one of them fails to; a second call does nothing.
+        """Closes all environments, even if closing one of them fails. A second call does nothing.
 
         :param kwargs: given to :meth:`close_extras`.
         """
@@ -403,7 +453,10 @@ class BaseVectorEnv(AsyncCalls):
             self.close_extras(**kwargs)
 
     def close_extras(self, **kwargs: Any) -> None:  # noqa: ARG002
-        """What :meth:`close` does, for subclasses that hold more."""
+        """Closes the backend; :meth:`close` calls this once. Subclasses override it to release further resources.
+
+        :param kwargs: the arguments of :meth:`close`; ignored here.
+        """
         self._backend.close()
 
     def __enter__(self) -> Self:
@@ -421,13 +474,18 @@ class BaseVectorEnv(AsyncCalls):
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _wrap_id(self, id: Ids | None = None) -> Sequence[int] | NDArray[np.integer[Any]]:
-        """``id`` as a sequence, not checked: subclasses written for Tianshou call it."""
+        """Returns ``id`` as a sequence, without checking it; subclasses written for Tianshou call this method."""
         if id is None:
             return list(range(self.num_envs))
         return [int(id)] if isinstance(id, int | np.integer) else id
 
     def _idle(self, id: Ids | None) -> NDArray[np.int64]:
-        """``id`` as an array, checked: environments that exist, each once, that are not stepping."""
+        """Returns ``id`` as an array ``(K,)`` of int64, after checking that none of these environments is stepping.
+
+        :raises RuntimeError: the vector environment is closed, a call is pending, or an environment is stepping.
+        :raises TypeError: an id is not an integer.
+        :raises IndexError: an id is out of range or occurs twice.
+        """
         if self.closed:
             name = type(self).__name__
             raise ClosedEnvsError(
@@ -451,7 +509,7 @@ class BaseVectorEnv(AsyncCalls):
         return ids
 
     def _drop_answers(self) -> None:
-        """After a step that failed or was interrupted: takes what is still to come."""
+        """Receives and discards the results that are still to come after a step that failed or was interrupted."""
         while self._steps:
             try:
                 self._take(1, None)
@@ -462,7 +520,12 @@ class BaseVectorEnv(AsyncCalls):
 
 
 def _rows_of(tree: Tree) -> NDArray[Any]:
-    """Observations as Tianshou gives them: dicts in an array of objects, one for each environment."""
+    """Converts observations into the form of Tianshou's protocol.
+
+    :param tree: an array ``(K, ...)``, or a dict of arrays.
+    :return: the array; for a dict, an object array ``(K,)`` with one dict for each environment.
+    :raises TypeError: the observations are a tuple.
+    """
     if isinstance(tree, tuple):
         raise TypeError(
             "Tuple observation space is not supported in Tianshou's protocol: use an array or a dict, or an "

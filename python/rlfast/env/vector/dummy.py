@@ -1,4 +1,4 @@
-"""Environments in this process."""
+"""A vector environment whose environments run in this process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
 
 class DummyVectorEnv(BaseVectorEnv):
-    """Environments in this process, stepped one after the other: quickest for small ones, and easiest to debug.
+    """A vector environment that steps its environments one after the other in this process.
+
+    This is the fastest way for environments with short steps, and the easiest one to debug.
 
     :param env_fns: one callable per environment; ``env_fns[i]()`` makes the i-th.
-    :param wait_num: see :class:`BaseVectorEnv`; here every environment is always ready.
+    :param wait_num: see :class:`BaseVectorEnv`; in this class all environments answer at once.
     :param timeout: see :class:`BaseVectorEnv`.
     :param autoreset_mode: see :class:`BaseVectorEnv`.
     :param observation_mode: see :class:`BaseVectorEnv`.
-    :param copy: for Gymnasium's sake: observations belong to the caller in any case.
+    :param copy: accepted for compatibility with Gymnasium and ignored: returned observations are never overwritten.
+    :raises ValueError: see :class:`BaseVectorEnv`.
+    :raises RuntimeError: see :class:`BaseVectorEnv`.
     """
 
     def __init__(

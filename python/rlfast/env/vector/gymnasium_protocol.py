@@ -1,4 +1,4 @@
-"""Gymnasium's protocol for vector environments, said with the primitives of ours."""
+"""Gymnasium's protocol for vector environments, implemented with the primitives of :class:`BaseVectorEnv`."""
 
 from __future__ import annotations
 
@@ -24,51 +24,65 @@ if TYPE_CHECKING:
 
 
 class Environments(Protocol):
-    """What is asked of the vector environment that speaks Gymnasium's protocol."""
+    """The attributes and methods of a vector environment that this module uses."""
 
     num_envs: int
     autoreset_mode: AutoresetMode | None
     single_observation_space: Any
     _all: NDArray[np.int64]
-    _shown: Tree | None
+    _last_obs: Tree | None
 
     def reset_rows(self, id: Ids | None, seed: Seeds, options: dict[str, Any] | None) -> tuple[Tree, Info]: ...
     def _step_rows(self, action: Any) -> Rows: ...
 
 
 @dataclass
-class Reset:
-    """What a reset is asked for."""
+class ResetRequest:
+    """The arguments of a reset."""
 
     ids: NDArray[np.int64] | None
-    """None: all environments."""
+    """The environments to reset; None means all."""
     seeds: int | Sequence[int | None] | None
     options: dict[str, Any] | None
 
 
-def asked(
+def reset_request(
     envs: Environments, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-) -> Reset:
-    """A reset of all environments, or of those of ``options["reset_mask"]``."""
+) -> ResetRequest:
+    """Converts the arguments of Gymnasium's ``reset``.
+
+    :param envs: the vector environment.
+    :param seed: an int, or one seed for each environment of ``envs``, including those that are not reset.
+    :param options: given to the environments; ``options["reset_mask"]``, bools ``(N,)``, selects the environments.
+    :return: the request for a reset of the selected environments.
+    :raises TypeError: the mask is not an array of bools.
+    :raises ValueError: the mask has the wrong shape or selects no environment, or the number of seeds is wrong.
+    :raises RuntimeError: the mask selects a part of the environments, and not all of them have been reset before.
+    """
     if options is None or "reset_mask" not in options:
-        return Reset(None, seed, options)
-    as_seeds(seed, envs._all)  # noqa: SLF001 - one for each of all, also where some are reset
+        return ResetRequest(None, seed, options)
+    as_seeds(seed, envs._all)  # noqa: SLF001 - with a mask, too, there is one seed for each environment of ``envs``
     ids = np.flatnonzero(_mask(options["reset_mask"], envs.num_envs))
-    if len(ids) < envs.num_envs and envs._shown is None:  # noqa: SLF001
+    if len(ids) < envs.num_envs and envs._last_obs is None:  # noqa: SLF001
         raise RuntimeError("the first reset() must be of all environments: leave out the reset_mask")
     if seed is not None and not isinstance(seed, int | np.integer):
         seed = [seed[i] for i in ids.tolist()]
-    return Reset(ids, seed, {key: value for key, value in options.items() if key != "reset_mask"})
+    return ResetRequest(ids, seed, {key: value for key, value in options.items() if key != "reset_mask"})
 
 
-def reset(envs: Environments, ask: Reset) -> tuple[Any, dict[str, Any]]:
-    """Resets; environments that are not asked show what they showed last."""
-    obs, info = envs.reset_rows(ask.ids, ask.seeds, ask.options)
-    if ask.ids is None:
-        envs._shown = obs  # noqa: SLF001
-        return shown(envs), info.columns()
-    envs._shown = obs if len(ask.ids) == envs.num_envs else nested.put(envs._shown, obs, ask.ids)  # noqa: SLF001
-    return shown(envs), Info(envs.num_envs, dict(zip(ask.ids.tolist(), info.dicts(), strict=True))).columns()
+def reset(envs: Environments, request: ResetRequest) -> tuple[Any, dict[str, Any]]:
+    """Resets the requested environments.
+
+    :return: the observations of all environments, batched, and the infos as a dict of arrays. Environments that are
+        not reset keep their last observation and have no info.
+    """
+    obs, info = envs.reset_rows(request.ids, request.seeds, request.options)
+    if request.ids is None:
+        envs._last_obs = obs  # noqa: SLF001
+        return last_obs(envs), info.columns()
+    ids = request.ids
+    envs._last_obs = obs if len(ids) == envs.num_envs else nested.put(envs._last_obs, obs, ids)  # noqa: SLF001
+    return last_obs(envs), Info(envs.num_envs, dict(zip(ids.tolist(), info.dicts(), strict=True))).columns()
 
 
 def _mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
@@ -88,23 +102,27 @@ def _mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
 def step(
     envs: Environments, actions: Any
 ) -> tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-    """Steps all environments."""
-    return answer(envs, envs._step_rows(actions))  # noqa: SLF001
+    """Steps all environments and returns Gymnasium's five values."""
+    return step_result(envs, envs._step_rows(actions))  # noqa: SLF001
 
 
-def answer(
+def step_result(
     envs: Environments, rows: Rows
 ) -> tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-    """What came of a step of all environments."""
-    envs._shown = rows.obs  # noqa: SLF001
+    """Converts the rows of a step of all environments into Gymnasium's five values."""
+    envs._last_obs = rows.obs  # noqa: SLF001
     infos = rows.info.columns() if rows.info else {}
     if envs.autoreset_mode is AutoresetMode.SAME_STEP and np.count_nonzero(done := rows.done):
         infos = {**final(rows, done), **infos}
-    return shown(envs), rows.rew, rows.terminated, rows.truncated, infos
+    return last_obs(envs), rows.rew, rows.terminated, rows.truncated, infos
 
 
 def final(rows: Rows, done: NDArray[np.bool_]) -> dict[str, Any]:
-    """SAME_STEP: what infos tell of the episodes that ended."""
+    """Returns the info entries ``final_obs`` and ``final_info`` of the episodes that ended, for SAME_STEP.
+
+    :param rows: the result of a step.
+    :param done: where an episode ended, bools ``(K,)``.
+    """
     obs = nested.objects([None] * len(done))
     ended = nested.each(rows.obs_next)
     for k in np.flatnonzero(done):
@@ -113,13 +131,18 @@ def final(rows: Rows, done: NDArray[np.bool_]) -> dict[str, Any]:
     return {"final_obs": obs, "_final_obs": done, "final_info": info, "_final_info": done.copy()}
 
 
-def shown(envs: Environments) -> Any:
-    """The observations as Gymnasium batches them: elements of spaces without a shape are in a tuple."""
-    return batched(envs.single_observation_space, envs._shown)  # noqa: SLF001
+def last_obs(envs: Environments) -> Any:
+    """Returns the newest observation of each environment, batched as by :func:`batched`."""
+    return batched(envs.single_observation_space, envs._last_obs)  # noqa: SLF001
 
 
 def batched(space: gym.Space[Any], tree: Tree) -> Any:
-    """Leaves ``(N, ...)`` of elements of ``space`` as Gymnasium batches them."""
+    """Converts observations or actions with leaves ``(N, ...)`` into the form in which Gymnasium batches them.
+
+    :param space: the space of one environment.
+    :param tree: the leaves; those of spaces without a shape are object arrays.
+    :return: the same, with a tuple in the place of each object array.
+    """
     if isinstance(space, ARRAY_SPACES):
         return tree
     if isinstance(space, gym.spaces.Dict):
@@ -130,7 +153,12 @@ def batched(space: gym.Space[Any], tree: Tree) -> Any:
 
 
 def unbatched(space: gym.Space[Any], value: Any, *, copy: bool) -> Tree:
-    """The reverse of :func:`batched`: what there is for elements of ``space``, with their dtypes."""
+    """Reverses :func:`batched`: returns leaves ``(N, ...)`` with the dtypes of ``space``.
+
+    :param space: the space of one environment.
+    :param value: batched observations.
+    :param copy: whether to copy arrays that already have the right dtype.
+    """
     if isinstance(space, gym.spaces.Dict):
         return {key: unbatched(part, value[key], copy=copy) for key, part in space.items()}
     if isinstance(space, gym.spaces.Tuple):

@@ -1,4 +1,4 @@
-"""Resets and steps of some environments in Gymnasium's protocol, as EnvPool has them and Tianshou's wrappers ask."""
+"""Resets and steps of a subset of the environments in Gymnasium's protocol, as EnvPool and Tianshou's wrappers do."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rlfast.env.vector.base import BaseVectorEnv
 
 
-def asked(envs: BaseVectorEnv, id: Ids | None) -> bool:
-    """Whether ``id`` asks for what Gymnasium's protocol does not know."""
+def is_subset_call(envs: BaseVectorEnv, id: Ids | None) -> bool:
+    """Whether ``id`` was given in Gymnasium's protocol, which resets and steps all environments only."""
     return id is not None and envs.autoreset_mode is not None
 
 
@@ -37,9 +37,10 @@ def reset(envs: BaseVectorEnv, id: Ids, **kwargs: Any) -> tuple[Any, dict[str, A
 def step(envs: BaseVectorEnv, action: Any, id: Ids | None) -> VectorStep:
     """Steps the environments ``id``.
 
-    :param action: one for each entry of ``id``; None, where environments answer asynchronously: fetches answers alone.
-    :return: one row for each that answered, and infos with the ``env_id`` of each row: in the order of ``id``, or,
-        where environments answer asynchronously, as they come.
+    :param action: one action for each entry of ``id``; with asynchronous environments, None receives results without
+        starting steps.
+    :return: one row for each environment that answered, and infos with the ``env_id`` of each row. The rows are in the
+        order of ``id``; those of asynchronous environments are in the order of arrival.
     """
     if envs.is_async:
         if action is not None:
@@ -56,8 +57,8 @@ def step(envs: BaseVectorEnv, action: Any, id: Ids | None) -> VectorStep:
 
 
 def _remember(envs: BaseVectorEnv, obs: Tree, ids: NDArray[np.int64]) -> None:
-    """Keeps what the environments show now, for who resets others of them."""
+    """Stores the newest observations of ``ids``, which a later reset of other environments returns."""
     if len(ids) == envs.num_envs:
-        envs._shown = nested.put(obs, obs, ids)  # noqa: SLF001
-    elif envs._shown is not None:  # noqa: SLF001
-        envs._shown = nested.put(envs._shown, obs, ids)  # noqa: SLF001
+        envs._last_obs = nested.put(obs, obs, ids)  # noqa: SLF001
+    elif envs._last_obs is not None:  # noqa: SLF001
+        envs._last_obs = nested.put(envs._last_obs, obs, ids)  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""Single environments of a vector environment, as workers."""
+"""Single environments of a vector environment, presented as workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Environments(Protocol):
-    """What a view asks of the vector environment that it shows one environment of."""
+    """The attributes and methods of a vector environment that a view uses."""
 
     _backend: Backend
     is_closed: bool
@@ -31,15 +31,15 @@ class Environments(Protocol):
 
 
 class WorkerView(EnvWorker):
-    """One environment of a vector environment that has no worker for each.
+    """One environment of a vector environment whose backend has no worker for each environment.
 
     :param envs: the vector environment.
-    :param number: of the environment in it.
+    :param number: the environment's number in it.
     """
 
     def __init__(self, envs: Environments, number: int) -> None:
         self._envs, self._id = envs, np.array([number])
-        self._started: ResetResult | None = None
+        self._reset_result: ResetResult | None = None
 
     @property
     def is_closed(self) -> bool:  # type: ignore[override]
@@ -52,17 +52,19 @@ class WorkerView(EnvWorker):
         return self.get_env_attr("action_space")
 
     def get_env_attr(self, key: str) -> Any:
-        """The environment's attribute ``key``, looked up through its wrappers."""
+        """Returns the environment's attribute ``key``, looked up through its wrappers."""
         return self._envs.get_env_attr(key, self._id)[0]
 
     def set_env_attr(self, key: str, value: Any) -> None:
-        """Sets attribute ``key`` of the innermost environment."""
+        """Sets the attribute ``key`` of the environment; wrappers are skipped."""
         self._envs.set_env_attr(key, value, self._id)
 
     def send(self, action: Any, **kwargs: Any) -> None:
-        """Begins a step with ``action``; or resets, when it is None, with ``seed`` and ``options``.
+        """Starts a step, or resets the environment if ``action`` is None.
 
-        :raises RuntimeError: other environments are stepping, and their answers would come in between.
+        :param action: the action; None for a reset.
+        :param kwargs: ``seed`` and ``options`` of a reset.
+        :raises RuntimeError: an environment is stepping, whose result would be received in place of this one's.
         """
         if self._envs.waiting_id:
             raise RuntimeError(
@@ -73,22 +75,26 @@ class WorkerView(EnvWorker):
             return
         seed = kwargs.pop("seed", None)
         obs, info = self._envs.reset_rows(self._id, None if seed is None else [seed], **kwargs)
-        self._started = nested.each(obs)[0], info.dicts()[0]
+        self._reset_result = nested.each(obs)[0], info.dicts()[0]
 
     def recv(self) -> StepResult | ResetResult:
-        """The answer to the last ``send``.
+        """Returns the result of the last ``send``.
 
-        :raises RuntimeError: nothing was sent.
+        :raises RuntimeError: no step or reset was sent.
         """
-        started, self._started = self._started, None
-        if started is not None:
-            return started
+        result, self._reset_result = self._reset_result, None
+        if result is not None:
+            return result
         rows = self._envs.recv(1)
         obs, info = nested.each(rows.obs)[0], rows.info.dicts()[0]
         return obs, rows.rew[0], bool(rows.terminated[0]), bool(rows.truncated[0]), info
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
-        """Seeds the environment, which is reset by it, and its action space."""
+        """Resets the environment with this seed; environments in worker processes seed their action space as well.
+
+        :param seed: the seed; None for fresh entropy.
+        :return: the seed, in a list.
+        """
         self._envs.reset_rows(self._id, [seed])
         return [seed]
 
@@ -97,7 +103,7 @@ class WorkerView(EnvWorker):
         return self._envs._backend.render(self._id, **kwargs)[0]  # noqa: SLF001
 
     def close_env(self) -> None:
-        """Cannot be done for one.
+        """Raises an error: only the whole vector environment can be closed.
 
         :raises NotImplementedError: always.
         """

@@ -1,4 +1,4 @@
-"""Wrappers around vector environments."""
+"""The base class of wrappers around vector environments."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ if TYPE_CHECKING:
 
 
 class VectorEnvWrapper(BaseVectorEnv):
-    """Passes everything on to the wrapped vector environment; subclasses change what they need to.
+    """Forwards every call to a wrapped vector environment; subclasses override what they change.
 
-    Whoever overrides :meth:`reset_rows`, :meth:`send` and :meth:`recv` changes both protocols and what collectors see.
-    Those who override :meth:`step` and :meth:`reset`, as one does for Tianshou, call those of ``self.venv`` in them.
+    A subclass that overrides :meth:`reset_rows`, :meth:`send` and :meth:`recv` changes both protocols and the data of
+    collectors. A subclass that overrides :meth:`step` and :meth:`reset`, as wrappers for Tianshou do, calls ``step``
+    and ``reset`` of ``self.venv`` in them.
 
-    :param venv: the vector environment to wrap: one of ours, or one that :func:`~rlfast.env.as_vector_env` takes, which
-        is adapted first.
-    :raises TypeError: it is none.
+    :param venv: the vector environment to wrap: a :class:`BaseVectorEnv`, or one of another library that
+        :func:`~rlfast.env.as_vector_env` accepts, which is adapted first.
+    :raises TypeError: ``venv`` is not a vector environment.
     """
 
-    _shown = None
+    _last_obs = None
     _adapted: tuple[BaseVectorEnv, BaseVectorEnv] | None = None
 
-    def __init__(self, venv: Any) -> None:  # not super().__init__: there is no backend of its own
+    def __init__(self, venv: Any) -> None:  # does not call super().__init__: a wrapper has no backend
         self.venv: BaseVectorEnv = venv if isinstance(venv, BaseVectorEnv) else as_vector_env(venv)
 
     @property
     def _inner(self) -> BaseVectorEnv:
-        """``venv``, or what goes through its ``step`` and ``reset`` where a class of somebody else's overrides them."""
+        """``venv``; if a user's class overrides its ``step`` or ``reset``, an adapter that calls these."""
         if self._adapted is None or self._adapted[0] is not self.venv:
             self._adapted = self.venv, as_vector_env(self.venv)
         return self._adapted[1]
 
     def __getattr__(self, key: str) -> Any:
-        if key == "venv":  # unpickled and not yet filled
+        if key == "venv":  # during unpickling, before the attributes are restored
             raise AttributeError(key)
         return getattr(self.venv, key)
 
@@ -64,19 +65,29 @@ class VectorEnvWrapper(BaseVectorEnv):
         return super()._space(name) if own else getattr(self.venv, name)
 
     def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[Any, Any]:
-        """As :meth:`BaseVectorEnv.reset`; ``id`` is taken in Gymnasium's protocol, too.
+        """As :meth:`BaseVectorEnv.reset`, but accepts ``id`` in Gymnasium's protocol as well.
 
-        Then observations are of these environments, and infos have the ``env_id`` of each row.
+        :param id: the environments; None for all.
+        :param kwargs: as for :meth:`BaseVectorEnv.reset`.
+        :return: with ``id`` in Gymnasium's protocol, the observations of these environments, and infos with the
+            ``env_id`` of each row.
         """
         id = kwargs.pop("env_id", id)
-        return subset_calls.reset(self, id, **kwargs) if subset_calls.asked(self, id) else super().reset(id, **kwargs)
+        if subset_calls.is_subset_call(self, id):
+            return subset_calls.reset(self, id, **kwargs)
+        return super().reset(id, **kwargs)
 
     def step(self, action: Any, id: Ids | None = None) -> VectorStep:
-        """As :meth:`BaseVectorEnv.step`; ``id`` is taken in Gymnasium's protocol, too.
+        """As :meth:`BaseVectorEnv.step`, but accepts ``id`` in Gymnasium's protocol as well.
 
-        Then rows are of these environments, and infos have the ``env_id`` of each row.
+        :param action: one action for each entry of ``id``.
+        :param id: the environments; None for all.
+        :return: with ``id`` in Gymnasium's protocol, the rows of these environments, and infos with the ``env_id`` of
+            each row.
         """
-        return subset_calls.step(self, action, id) if subset_calls.asked(self, id) else super().step(action, id)
+        if subset_calls.is_subset_call(self, id):
+            return subset_calls.step(self, action, id)
+        return super().step(action, id)
 
     def get_env_attr(self, key: str, id: Ids | None = None) -> list[Any]:
         """As :meth:`BaseVectorEnv.get_env_attr`."""
@@ -101,7 +112,7 @@ class VectorEnvWrapper(BaseVectorEnv):
         return self._inner.recv(min_ready, timeout)
 
     def get_state(self, id: Ids | None = None) -> list[Any]:
-        """As :meth:`BaseVectorEnv.get_state`; a wrapper with a state of its own adds it."""
+        """As :meth:`BaseVectorEnv.get_state`; a wrapper that has state of its own overrides this and adds it."""
         return self._inner.get_state(id)
 
     def set_state(self, states: Sequence[Any], id: Ids | None = None) -> None:
