@@ -1,4 +1,4 @@
-"""What is raised when environments fail, or are asked what they cannot do now."""
+"""Exceptions of environments that fail, and of calls that a vector environment cannot serve in its present state."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from gymnasium.error import AlreadyPendingCallError, ClosedEnvironmentError, NoA
 
 
 class EnvFailure(RuntimeError):
-    """An environment in a worker raised, in its constructor, ``reset``, ``step`` or another method.
+    """An environment in a worker raised an exception, in its constructor, ``reset``, ``step`` or another method.
 
-    What it raised is the ``__cause__``, where it can be carried over; ``traceback`` has the text in any case. The
-    failure then belongs to the class of its cause as well: ``except ValueError`` catches it where a ``ValueError`` was
-    raised.
+    The exception is the ``__cause__`` if it can be pickled; ``traceback`` has its text in any case. The failure is then
+    an instance of the exception's class as well: if the environment raised a ``ValueError``, ``except ValueError``
+    catches the failure.
 
     :param text: the whole message.
-    :param env_id: the environment that was at work.
-    :param phase: what it was doing: ``"step"``, ``"reset"``, ``"constructor"`` or the name of a method.
-    :param action: the action of its last step; None outside ``step``.
-    :param lost: all environments whose episode is over by this; they must be reset.
-    :param traceback: where it happened, as text; empty where nobody could say.
+    :param env_id: the number of the environment.
+    :param phase: what failed: ``"step"``, ``"reset"``, ``"constructor"`` or the name of a method.
+    :param action: the action of the failed step; None for other phases.
+    :param lost: the numbers of all environments whose episodes this failure ended; they must be reset.
+    :param traceback: the traceback of the exception as text; empty if it is not known.
     """
 
     def __init__(
@@ -41,18 +41,23 @@ class EnvFailure(RuntimeError):
 
     @classmethod
     def by(cls, cause: BaseException | None, text: str, **where: Any) -> EnvFailure:
-        """The failure that ``cause`` led to, of a class that is kin to it; None where the cause is unknown."""
+        """Makes the failure that an exception caused; its class is a subclass of the exception's class if possible.
+
+        :param cause: the exception; None if it is not known.
+        :param text: the whole message.
+        :param where: the other parameters of the constructor.
+        """
         failure: EnvFailure | None = None
         if isinstance(cause, Exception) and not isinstance(cause, StopIteration | StopAsyncIteration):
             try:
-                failure = _kin(type(cause))(text, **where)
-            except Exception:  # a class with a layout or a constructor of its own
+                failure = _joint_class(type(cause))(text, **where)
+            except Exception:  # the class has a memory layout or a constructor that cannot be combined
                 failure = None
         failure = failure or cls(text, **where)
         failure.__cause__ = cause
         return failure
 
-    def __str__(self) -> str:  # KeyError, which it may be as well, would put quotes around the text
+    def __str__(self) -> str:  # str() of a KeyError, which may be a base class, would put quotes around the text
         return str(self.args[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -61,13 +66,15 @@ class EnvFailure(RuntimeError):
 
 
 class WorkerDied(EnvFailure, EOFError):
-    """The process that an environment lived in ended, or hung and was ended; all its environments are lost.
+    """A worker process ended, or exceeded the ``step_timeout`` and was killed; all its environments are lost.
 
-    It is an ``EOFError`` as well: so Gymnasium and Tianshou say that a pipe to a worker is closed.
+    It is also an ``EOFError``, which Gymnasium and Tianshou raise when the pipe to a worker is closed.
 
-    :param exitcode: its exit status; minus the number of the signal that killed it.
-    :param signal: that signal's name; None where it left by itself.
-    :param timeout: the ``step_timeout`` that was exceeded; None where it did not hang.
+    :param text: the whole message.
+    :param exitcode: the exit status of the process, or minus the number of the signal that killed it; None if unknown.
+    :param signal: the name of the signal; None if the process was not killed by a signal.
+    :param timeout: the ``step_timeout`` that was exceeded, in seconds; None otherwise.
+    :param where: the other parameters of :class:`EnvFailure`.
     """
 
     def __init__(
@@ -79,8 +86,8 @@ class WorkerDied(EnvFailure, EOFError):
         self.timeout = timeout
 
 
-def _kin(kind: type[Exception]) -> type[EnvFailure]:
-    """Failures that are of ``kind`` as well."""
+def _joint_class(kind: type[Exception]) -> type[EnvFailure]:
+    """Returns a subclass of :class:`EnvFailure` and of ``kind``."""
     if issubclass(EnvFailure, kind):
         return EnvFailure
     return type("EnvFailure", (EnvFailure, kind), {"__module__": __name__, "__doc__": EnvFailure.__doc__})
@@ -98,18 +105,21 @@ class ClosedEnvsError(ClosedEnvironmentError, RuntimeError):
 
 
 class NoEpisodeError(ResetNeeded, RuntimeError, AssertionError):
-    """Environments were asked to step, and must be reset first; Gymnasium asserts that they need not."""
+    """A step was requested for environments that must be reset first.
+
+    It is also an ``AssertionError``, which Gymnasium raises in this case.
+    """
 
 
 class PendingError(AlreadyPendingCallError, RuntimeError):
-    """Environments are busy with what they were asked before.
+    """A call was made while an earlier call is pending, whose result must be received first.
 
-    :param name: with what: ``"step"``, ``"reset"`` or ``"call"``.
+    :param name: the pending call: ``"step"``, ``"reset"`` or ``"call"``.
     """
 
 
 class NothingPendingError(NoAsyncCallError, RuntimeError):
-    """An answer is waited for, and nothing was asked.
+    """A result was requested, but no call is pending.
 
-    :param name: what was not asked: ``"step"``, ``"reset"`` or ``"call"``.
+    :param name: the call that was not made: ``"step"``, ``"reset"`` or ``"call"``.
     """

@@ -1,4 +1,4 @@
-"""Infos of several environments: as columns, the way Gymnasium gives them, or as one dict for each."""
+"""The infos of several environments, as a dict of arrays (Gymnasium's form) or as one dict per environment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ARRAYS = (np.ndarray, np.number, np.bool_)
 
 
 class Info:
-    """The infos of ``K`` environments, turned into whichever form is asked for; most steps ask for none.
+    """The infos of ``K`` environments, which are converted to either form only on request.
 
-    :param rows: ``K``.
-    :param sparse: row number to that environment's info; rows without one have nothing to say.
-    :param columns: instead of ``sparse``: each key's values, first axis ``K``, and under ``_key`` a mask ``(K,)`` of
-        the rows that have it; a key without a mask is everybody's.
+    :param rows: the number of environments, ``K``.
+    :param sparse: the info of each row, by row number; rows that are missing have an empty info.
+    :param columns: instead of ``sparse``, the values of each key with first axis ``K``; under ``_key``, a mask ``(K,)``
+        of the rows that have the key. A key without a mask belongs to all rows.
 
     >>> info = Info(2, {1: {"lives": 3}})
     >>> info.columns()
@@ -42,14 +42,14 @@ class Info:
 
     @classmethod
     def of(cls, dicts: Sequence[dict[str, Any]]) -> Info:
-        """From one dict for each environment."""
+        """Makes an instance from one info dict for each environment."""
         return cls(len(dicts), {k: one for k, one in enumerate(dicts) if one} if any(dicts) else None)
 
     def __bool__(self) -> bool:
         return bool(self._sparse or self._columns)
 
     def columns(self) -> dict[str, Any]:
-        """Gymnasium's form: a fresh dict of arrays ``(K, ...)``, each with its mask; nested dicts are nested."""
+        """Returns a new dict in Gymnasium's form: arrays ``(K, ...)``, each with a mask; nested dicts stay nested."""
         if self._columns is None:
             return _columns(self.rows, self._sparse or {})
         columns = dict(self._columns)
@@ -59,7 +59,7 @@ class Info:
         return columns
 
     def dicts(self) -> list[dict[str, Any]]:
-        """One fresh dict for each environment."""
+        """Returns a list with one new dict for each environment."""
         if self._columns is None:
             sparse = self._sparse
             return [{**sparse[k]} if sparse and k in sparse else {} for k in range(self.rows)]
@@ -78,7 +78,7 @@ def _columns(rows: int, sparse: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
 
 def _column(key: str, rows: int, present: dict[int, Any]) -> Any:
     values = list(present.values())
-    is_final = key == "final_obs"  # which may be of any space: Gymnasium keeps each as it is
+    is_final = key == "final_obs"  # of any space: as in Gymnasium, an object array of observations
     if not is_final and all(isinstance(value, dict) for value in values):
         return _columns(rows, present)
     filled: NDArray[Any]

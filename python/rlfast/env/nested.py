@@ -1,4 +1,4 @@
-"""Rows of several environments as one nested value: an array for each leaf, dicts and tuples as the space has them."""
+"""Batches values of several environments: dicts and tuples stay nested, and each leaf becomes one array."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def collate(rows: Sequence[Any]) -> Tree:
-    """What the environments gave, nested as it is: dicts with the same keys and tuples of the same length are opened.
+    """Stacks one value per environment, recursively in dicts with the same keys and in tuples of the same length.
+
+    :param rows: one value for each environment.
+    :return: arrays whose first axis counts environments, nested like the values.
 
     >>> collate([{"a": 1}, {"a": 2}])
     {'a': array([1, 2])}
@@ -36,18 +39,25 @@ def collate(rows: Sequence[Any]) -> Tree:
 
 
 def collate_as(space: Space, rows: Sequence[Any]) -> Tree:
-    """Elements of ``space`` with its nesting and dtypes; those of spaces without a shape become an array of objects.
+    """Stacks elements of ``space`` into arrays with its nesting and dtypes.
 
-    :raises ValueError: an element has another shape.
-    :raises TypeError: an element has a dtype that would not keep its numbers.
+    Elements of spaces without a shape become an array of objects.
+
+    :param space: the space.
+    :param rows: one element for each environment.
+    :raises ValueError: an element does not have the shape of the space.
+    :raises TypeError: an element cannot be converted to the dtype of the space without changing its numbers.
     """
     return collator(space)(rows)
 
 
 def collator(space: Space, *, strict: bool = True) -> Callable[[Sequence[Any]], Tree]:
-    """:func:`collate_as` for one space, which is looked at once.
+    """Makes the function that :func:`collate_as` applies, so that the space is examined only once.
 
-    :param strict: whether what is no element of the space is an error; if not, such rows are collated as they are.
+    :param space: the space.
+    :param strict: whether a value that does not fit the space is an error; if not, such values are stacked by
+        :func:`collate`.
+    :return: a function of a sequence of values.
     """
     if isinstance(space, gym.spaces.Dict):
         named = {key: collator(part, strict=strict) for key, part in space.items()}
@@ -70,7 +80,7 @@ def collator(space: Space, *, strict: bool = True) -> Callable[[Sequence[Any]], 
     def collate_leaf(rows: Sequence[Any]) -> Tree:
         try:
             leaf = np.array(rows)
-        except ValueError:  # of different shapes
+        except ValueError:  # different shapes
             leaf = np.array(None)
         fitting = fitted(leaf, (len(rows), *shape), dtype)
         if fitting is not None:
@@ -86,7 +96,11 @@ def collator(space: Space, *, strict: bool = True) -> Callable[[Sequence[Any]], 
 
 
 def fitted(array: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """``array`` with this dtype, if it has this shape and keeps its numbers; floats may be rounded. Else None.
+    """Converts an array to a dtype if it has the given shape and the conversion keeps its numbers.
+
+    Conversions between floats may round.
+
+    :return: the converted array; None if the shape differs or numbers would change.
 
     >>> fitted(np.array([1.0, 0.0]), (2,), np.dtype(bool))
     array([ True, False])
@@ -107,7 +121,7 @@ def fitted(array: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) ->
 
 
 def objects(rows: Sequence[Any]) -> NDArray[np.object_]:
-    """An array that holds each of ``rows`` as it is."""
+    """Returns an object array that holds the entries of ``rows`` without conversion."""
     out = np.empty(len(rows), dtype=object)
     for k, row in enumerate(rows):
         out[k] = row
@@ -115,7 +129,7 @@ def objects(rows: Sequence[Any]) -> NDArray[np.object_]:
 
 
 def each(tree: Tree) -> list[Any]:
-    """One element for each environment: the reverse of :func:`collate`."""
+    """Reverses :func:`collate`: returns a list with one value for each environment."""
     if isinstance(tree, dict):
         parts = [each(part) for part in tree.values()]
         return [dict(zip(tree, row, strict=True)) for row in zip(*parts, strict=True)]
@@ -125,7 +139,7 @@ def each(tree: Tree) -> list[Any]:
 
 
 def joined(parts: Sequence[Tree]) -> Tree:
-    """The rows of all ``parts``, one after the other."""
+    """Concatenates the rows of all ``parts``."""
     first = parts[0]
     if isinstance(first, dict) and all(isinstance(part, dict) and part.keys() == first.keys() for part in parts):
         return {key: joined([part[key] for part in parts]) for key in first}
@@ -137,7 +151,7 @@ def joined(parts: Sequence[Tree]) -> Tree:
 
 
 def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
-    """``function`` of each leaf of ``tree`` and the leaves at the same place of ``others``."""
+    """Applies ``function`` to each leaf of ``tree`` together with the corresponding leaves of ``others``."""
     if isinstance(tree, dict):
         return {key: map_leaves(function, part, *(other[key] for other in others)) for key, part in tree.items()}
     if isinstance(tree, tuple):
@@ -146,8 +160,8 @@ def map_leaves(function: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
 
 
 def put(tree: Tree, rows: Tree, at: NDArray[Any]) -> Tree:
-    """A copy of ``tree`` with ``rows`` at the places ``at``."""
-    if isinstance(tree, np.ndarray) and tree.dtype == rows.dtype:  # the usual case, quickly
+    """Returns a copy of ``tree`` in which the rows with the indices ``at`` are replaced by ``rows``."""
+    if isinstance(tree, np.ndarray) and tree.dtype == rows.dtype:  # a fast path for the most frequent case
         tree = tree.copy()
         tree[at] = rows
         return tree

@@ -1,4 +1,4 @@
-"""Vector environments by the id of their environments."""
+"""Makes vector environments by the id of their environments."""
 
 from __future__ import annotations
 
@@ -39,23 +39,26 @@ def make_vec(
     vector_kwargs: dict[str, Any] | None = None,
     **kwargs: Any,
 ) -> BaseVectorEnv:
-    """Makes ``num_envs`` environments that step together, where they are quickest.
+    """Makes a vector environment of ``num_envs`` equal environments with the fastest backend.
 
-    Which way was chosen tell the result's ``placement`` and ``repr``, and a line in the log.
+    The attribute ``placement`` and the ``repr`` of the result tell which backend was chosen, and so does a log message.
 
     :param id: as for :func:`gymnasium.make`: a registered id, one with its module (``"module:Env-v0"``), or a spec.
-    :param num_envs: how many.
-    :param backend: ``"native"`` for those written in Rust (:class:`NativeVectorEnv`), ``"process"`` for workers
-        (:class:`SubprocVectorEnv`), ``"in-process"`` for one after the other (:class:`DummyVectorEnv`). ``"auto"``
-        (default) is native where there is such an environment and it takes the arguments; else workers where those make
-        a step of all quicker, as a few steps of one environment tell (``SubprocVectorEnv(..., placement="auto")``).
+    :param num_envs: the number of environments.
+    :param backend: ``"native"`` for environments written in Rust (:class:`NativeVectorEnv`), ``"process"`` for worker
+        processes (:class:`SubprocVectorEnv`), ``"in-process"`` for environments that are stepped one after the other in
+        this process (:class:`DummyVectorEnv`). ``"auto"`` (default) chooses native environments if there are any for
+        the id and the arguments; otherwise worker processes if they are faster than this process, which a measurement
+        of the first environment decides (``SubprocVectorEnv(..., placement="auto")``).
     :param autoreset_mode: a :class:`gymnasium.vector.AutoresetMode` or its name; None for Tianshou's protocol, see
         :class:`BaseVectorEnv`. Default: NEXT_STEP, as in Gymnasium.
-    :param wrappers: put around each environment, the first innermost; native environments take none.
-    :param vector_kwargs: given to the vector environment's class.
+    :param wrappers: applied to each environment, the first one innermost; native environments support no wrappers.
+    :param vector_kwargs: further arguments of the vector environment's class.
     :param kwargs: given to each environment, as by :func:`gymnasium.make`.
-    :raises ValueError: ``backend`` is unknown, or ``"native"`` and there is no such environment, or it takes no
-        wrappers.
+    :return: the vector environment.
+    :raises ValueError: ``num_envs`` is less than 1, ``backend`` is unknown, or ``backend`` is ``"native"`` and there is
+        no equivalent environment in Rust.
+    :raises TypeError: ``backend`` is ``"native"`` and the environment in Rust does not accept one of ``kwargs``.
     :raises gymnasium.error.Error: no environment has this id.
 
     >>> import rlfast
@@ -88,9 +91,10 @@ def make_vec(
 
 
 def can_be_native(id: str | EnvSpec) -> bool:
-    """Whether :func:`make_vec` can make environments in Rust that do what the registration says.
+    """Whether :func:`make_vec` can make environments in Rust that are equivalent to the registered one.
 
-    :raises ImportError: the module in the id is not there.
+    :param id: as for :func:`make_vec`.
+    :raises ImportError: the module in the id cannot be imported.
     """
     return not _why_not_native(find_spec(id), (), {})
 
@@ -100,8 +104,8 @@ def _name(spec: str | EnvSpec) -> str:
 
 
 def _why_not_native(spec: str | EnvSpec, wrappers: Sequence[Any], kwargs: dict[str, Any]) -> str:
-    """Empty where nothing stands against it."""
-    if isinstance(spec, str):  # Gymnasium no longer has some ids that there are in Rust
+    """Explains why environments cannot be native; ``""`` if they can."""
+    if isinstance(spec, str):  # not registered: Rust has some ids that Gymnasium no longer has
         why_not = "" if native.is_native(spec) else f"there is no {spec} in Rust"
         render_mode = kwargs.get("render_mode")
     else:
@@ -118,7 +122,7 @@ def _native(
     given = {key: value for key, value in kwargs.items() if key != "render_mode"}
     try:
         return native.NativeVectorEnv(spec, num_envs, **options, **given), ""
-    except TypeError as error:  # takes no such argument
+    except TypeError as error:  # an argument that the native environment does not accept
         if must:
             raise
         return None, str(error)
@@ -128,7 +132,7 @@ def _in_workers(make: EnvFn, num_envs: int, placement: str, options: dict[str, A
     try:
         return SubprocVectorEnv([make] * num_envs, placement=placement, **options)
     except EnvFailure as failure:
-        if isinstance(failure.__cause__, gym.error.Error):  # no such environment: no matter where
+        if isinstance(failure.__cause__, gym.error.Error):  # no such environment, in any backend
             raise failure.__cause__ from None
         raise
 

@@ -1,4 +1,4 @@
-"""The spaces of several environments: what they have in common, and what Gymnasium makes of them together."""
+"""The spaces of several environments: whether they are compatible, and the batched space in Gymnasium's protocol."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from gymnasium.spaces.utils import is_space_dtype_shape_equiv
 from gymnasium.vector.utils import batch_differing_spaces
 
 ARRAY_SPACES = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
-"""Spaces whose elements are arrays or numbers of one shape; elements of others are kept as objects."""
+"""Spaces whose elements are arrays or numbers of one shape. Elements of other spaces are stored as objects."""
 
 Space: TypeAlias = "gym.Space[Any] | None"
-"""None: the environment declares none, and its elements may be anything."""
+"""A space; None for an environment that declares none, whose observations or actions may be any object."""
 ObservationMode: TypeAlias = "str | tuple[gym.Space[Any], gym.Space[Any]]"
-"""As for Gymnasium's vector environments: ``"same"``, ``"different"``, or the batched and the single space."""
+"""``"same"``, ``"different"``, or the batched space and the space of one environment, as in Gymnasium."""
 
 
 def declared(attribute: Callable[[str], Any], name: str) -> Space:
-    """The space under ``name``, None where there is none.
+    """Returns a space that an environment declares; None if it declares none.
 
-    :param attribute: looks an attribute of the environment up.
+    :param attribute: a function that returns an attribute of the environment by its name.
+    :param name: the name of the attribute that holds the space.
     """
     try:
         space = attribute(name)
@@ -31,7 +32,7 @@ def declared(attribute: Callable[[str], Any], name: str) -> Space:
 
 
 def common(spaces: Sequence[Space]) -> Space:
-    """The first space if elements of all of them lie in arrays of the same shapes and dtypes; None if not.
+    """Returns the first space if the elements of all spaces have the same nesting, shapes and dtypes; otherwise None.
 
     >>> common([gym.spaces.Discrete(2), gym.spaces.Discrete(5)])
     Discrete(2)
@@ -60,12 +61,16 @@ def _alike(one: Space, other: Space) -> bool:
 
 
 def as_gymnasium(observations: Sequence[Space], actions: Sequence[Space], mode: ObservationMode) -> tuple[Space, Space]:
-    """The observation space of one environment in Gymnasium's protocol, and that of all, None if it is the usual one.
+    """Determines the observation spaces of a vector environment in Gymnasium's protocol and checks the action spaces.
 
-    :param observations: the space of each environment; likewise ``actions``.
-    :raises RuntimeError: the spaces differ, as far as ``mode`` does not allow it.
+    :param observations: the observation space of each environment.
+    :param actions: the action space of each environment.
+    :param mode: which observation spaces may differ; see :data:`ObservationMode`.
+    :return: the observation space of one environment, and the batched observation space. The latter is None if it is
+        ``gymnasium.vector.utils.batch_space`` of the former.
+    :raises RuntimeError: the spaces differ in a way that ``mode`` does not allow.
     :raises ValueError: the mode is unknown, or the spaces cannot be batched.
-    :raises TypeError: the mode is a tuple, but not of spaces.
+    :raises TypeError: the mode is a tuple of objects that are not spaces.
     """
     single, batched = observations[0], None
     if isinstance(mode, tuple) and len(mode) == 2:
@@ -109,5 +114,5 @@ def _is_equivalent(one: Space, other: Space) -> bool:
         return one is other
     try:
         return bool(is_space_dtype_shape_equiv(one, other))
-    except NotImplementedError:  # a space of the user's own
+    except NotImplementedError:  # a user-defined space
         return type(one) is type(other)

@@ -1,4 +1,4 @@
-"""Gymnasium's registrations: which one an id means, and whether an environment in Rust does what it says."""
+"""Looks up Gymnasium's registrations by id, and decides whether the environment in Rust is equivalent to one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gymnasium.envs.registration import EnvSpec
 from rlfast._core import native_envs
 
 _PACKAGES = {"ALE": ("ale_py", "atari")}
-"""By namespace, the package that registers it when it is imported, and the extra that installs it."""
+"""For each namespace, the package whose import registers its ids, and the extra of rlfast that installs the package."""
 
-_OWN: dict[str, tuple[str, dict[str, Any]]] = {
+_GYMNASIUM: dict[str, tuple[str, dict[str, Any]]] = {
     "Acrobot": ("classic_control.acrobot:AcrobotEnv", {}),
     "CartPole": ("classic_control.cartpole:CartPoleEnv", {}),
     "MountainCar": ("classic_control.mountain_car:MountainCarEnv", {}),
@@ -27,15 +27,17 @@ _OWN: dict[str, tuple[str, dict[str, Any]]] = {
     "FrozenLake8x8": ("toy_text.frozen_lake:FrozenLakeEnv", {"map_name": "8x8"}),
     "Taxi": ("toy_text.taxi:TaxiEnv", {}),
 }
-"""What Gymnasium registers these names with: the class, within ``gymnasium.envs``, and its arguments."""
+"""Gymnasium's own registrations by name: the class, relative to ``gymnasium.envs``, and its arguments."""
 
 
 def find_spec(id: str | EnvSpec) -> str | EnvSpec:
-    """The registration that :func:`gymnasium.make` takes for ``id``; where it must choose a version or refuse, ``id``.
+    """Returns the registration that :func:`gymnasium.make` uses for an id.
 
-    Imports the module in ``"module:Env-v0"``, and ale_py for the ids in ``ALE/``.
+    The module of an id ``"module:Env-v0"`` is imported first, and ale_py for ids in ``ALE/``.
 
-    :raises ImportError: there is no such module.
+    :param id: a registered id, or a registration, which is returned unchanged.
+    :return: the registration; ``id`` if it is not registered in this form, for example because it has no version.
+    :raises ImportError: the module in the id cannot be imported.
     :raises gymnasium.error.NamespaceNotFound: ale_py is not installed.
     """
     if isinstance(id, EnvSpec):
@@ -53,9 +55,10 @@ def find_spec(id: str | EnvSpec) -> str | EnvSpec:
 
 
 def why_not_native(spec: EnvSpec) -> str:
-    """Why no environment in Rust does what a registration says, or "" where nothing but its ``kwargs`` can stand
-    against it.
+    """Explains why the environment in Rust cannot replace a registered environment.
 
+    :param spec: the registration; its ``kwargs`` are not checked.
+    :return: the reason, or ``""`` if it can replace it.
     >>> why_not_native(gym.spec("CartPole-v1")), why_not_native(EnvSpec("CartPole-v1", entry_point="mine:Env"))
     ('', 'CartPole-v1 is registered as mine:Env')
     """
@@ -64,16 +67,20 @@ def why_not_native(spec: EnvSpec) -> str:
     entry: Any = spec.entry_point
     if not isinstance(entry, str):
         entry = f"{getattr(entry, '__module__', '')}:{getattr(entry, '__qualname__', entry)}"
-    if not entry.startswith("gymnasium.envs.") or entry.partition(":")[2] != _OWN[spec.name][0].partition(":")[2]:
+    if not entry.startswith("gymnasium.envs.") or entry.partition(":")[2] != _GYMNASIUM[spec.name][0].partition(":")[2]:
         return f"{spec.id} is registered as {entry}"
     return "the registration has wrappers" if spec.additional_wrappers else ""
 
 
 def native_spec(id: str | EnvSpec, max_episode_steps: int | None, kwargs: dict[str, Any]) -> EnvSpec | None:
-    """The registration, with these arguments, of the environment in Rust; None where Gymnasium has none of this id.
+    """Returns the registration of an environment in Rust, updated with arguments.
 
-    :param id: where a script has registered something else under it, Gymnasium's own registration counts.
-    :raises ValueError: a registration was given of something else.
+    :param id: an id, or a registration. If a script has registered another class under the id, Gymnasium's own
+        registration is used.
+    :param max_episode_steps: the time limit; None for that of the registration, -1 for no limit.
+    :param kwargs: further arguments of the environment.
+    :return: a copy of the registration; None if Gymnasium has no registration for the id.
+    :raises ValueError: ``id`` is a registration of an environment that is not available in Rust.
     """
     spec = id if isinstance(id, EnvSpec) else gym.registry.get(id)
     native = dict(native_envs())
@@ -82,7 +89,7 @@ def native_spec(id: str | EnvSpec, max_episode_steps: int | None, kwargs: dict[s
     if why_not := why_not_native(spec):
         if spec is id:
             raise ValueError(f"{spec.id} cannot be native: {why_not}")
-        entry, own = _OWN[spec.name]
+        entry, own = _GYMNASIUM[spec.name]
         spec = EnvSpec(spec.id, f"gymnasium.envs.{entry}", max_episode_steps=native[spec.id], kwargs=own)
     spec = deepcopy(spec)
     spec.kwargs.update(kwargs)

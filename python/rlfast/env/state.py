@@ -1,11 +1,12 @@
-"""The state of an ordinary Python environment as plain data: what a checkpoint keeps of it.
+"""Saves the state of an environment written in Python as plain data, for checkpoints, and restores it.
 
-Exact for environments that keep what decides their future in attributes: numbers, strings, arrays, random generators,
-containers of these, and objects of Python classes made of these; in every wrapper, down to the innermost. An
-environment that says otherwise, by offering ``get_state()`` and ``set_state(state)``, is asked. One that holds anything
-else, such as a simulator of another language, is refused: better no state than half of one.
+The saved state is exact if the environment and its wrappers keep their whole state in instance attributes that hold
+numbers, strings, arrays, random generators, containers of these, and objects of Python classes made of these. An
+environment that has methods ``get_state()`` and ``set_state(state)`` is saved and restored by them instead. For an
+environment that holds anything else, such as a simulator written in another language, saving raises an error, because
+an incomplete state would be wrong.
 
-What cannot be seen is what lies outside of the environment: module globals, class attributes, files.
+State outside of the environment is not saved: module globals, class attributes and files.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ _SEQUENCES: dict[str, type] = {kind.__name__: kind for kind in (list, tuple, set
 _MAPPINGS: dict[str, type] = {kind.__name__: kind for kind in (dict, OrderedDict)}
 _NUMBERS = "biuf"
 _KINDS = _NUMBERS + "cSU"
-_INNER = "env"  # a wrapper's attribute with what it wraps
+_INNER = "env"  # the attribute of a wrapper that holds the wrapped environment
 
 
 def capture(env: gym.Env[Any, Any]) -> dict[str, Any]:
-    """All that decides the future of ``env``, as numbers, strings, arrays, lists and dicts.
+    """Returns the complete state of an environment as numbers, strings, bytes, arrays, lists and dicts.
 
-    :raises NotImplementedError: it holds something that cannot be written down, which the error names.
+    :param env: the environment, with its wrappers.
+    :return: the state, for :func:`restore`.
+    :raises NotImplementedError: an attribute, which the error names, cannot be saved.
 
     >>> env = gym.make("CartPole-v1")
     >>> _ = env.reset(seed=3), env.action_space.seed(3); state = capture(env)
@@ -54,11 +57,13 @@ def capture(env: gym.Env[Any, Any]) -> dict[str, Any]:
 
 
 def restore(env: gym.Env[Any, Any], state: dict[str, Any]) -> None:
-    """Puts ``env``, which is made like the one captured, into that state.
+    """Restores a state that :func:`capture` returned.
 
-    :raises NotImplementedError: it is made otherwise; nothing but a reset has happened to it.
+    :param env: an environment that was constructed in the same way as the one whose state it is.
+    :param state: the state.
+    :raises NotImplementedError: the environment was constructed differently; it has been reset, and nothing else.
     """
-    env.reset()  # what exists only within an episode exists now
+    env.reset()  # creates the attributes that exist only during an episode
     layers = _layers(env)
     reader = _Reader()
     todo: list[tuple[gym.Env[Any, Any], dict[str, Any] | None, Any]] = []
@@ -96,36 +101,36 @@ def _name(kind: type) -> str:
 
 
 def _fixed(value: Any) -> str | None:
-    """What describes a value that is part of how an environment is made, and does not change; None for others."""
+    """Describes a value that is part of the environment's construction and does not change; None for other values."""
     if isinstance(value, EnvSpec):
         return f"spec {value.id}"
     if isinstance(value, Enum | np.dtype):
         return str(value)
     if isinstance(value, type | ModuleType) or inspect.isroutine(value):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
-    if type(value).__module__.partition(".")[0] == "pygame":  # windows and clocks: what is seen, not what happens
+    if type(value).__module__.partition(".")[0] == "pygame":  # windows and clocks, which affect only rendering
         return "pygame"
     return None
 
 
 def _is_plain_object(value: Any) -> bool:
-    """Whether the attributes of ``value`` are all there is to it: no state in C, in slots or of its class's making."""
+    """Whether ``value`` keeps its whole state in ``__dict__``: not in C, in slots, or in a custom ``__reduce__``."""
     if any(name in vars(base) for base in type(value).__mro__[:-1] for name in ("__reduce__", "__reduce_ex__")):
         return False
     try:
-        state: Any = value.__reduce_ex__(2)[2]  # refuses objects that are larger than their attributes
+        state: Any = value.__reduce_ex__(2)[2]  # raises TypeError for objects with state in C
     except TypeError:
         return False
     return state is getattr(value, "__dict__", value)
 
 
 class _Writer:
-    """Writes values down. What is met again is the same object again, also after it was read."""
+    """Converts values into plain data. An object that occurs several times is restored as one object."""
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
         self._memory: dict[int, int] = {}
-        self._alive: list[Any] = []  # so that no two objects have one id
+        self._alive: list[Any] = []  # references that keep Python from reusing an id()
 
     def attributes(self, owner: Any, path: str) -> dict[str, Any]:
         return {
@@ -135,7 +140,12 @@ class _Writer:
         }
 
     def write(self, value: Any, path: str, *, inside: bool = True) -> Any:
-        """``inside``: within a container, where objects come and go, and none can be found again for certain."""
+        """Converts a value into plain data.
+
+        :param path: where the value is, for error messages.
+        :param inside: whether it is inside a container. Objects in containers cannot be saved, because the restored
+            environment need not have an object at the same place.
+        """
         kind = type(value)
         if kind in _LEAVES:
             return value
@@ -194,7 +204,7 @@ def _array(node: dict[str, Any]) -> np.ndarray[Any, Any]:
 
 
 def _spaces(space: gym.Space[Any]) -> list[gym.Space[Any]]:
-    """The space and all within it, in an order of their own."""
+    """Returns the space and all spaces nested in it, always in the same order."""
     inner = getattr(space, "spaces", ())
     found = [space]
     for one in inner.values() if isinstance(inner, dict) else inner:
@@ -206,9 +216,13 @@ def _spaces(space: gym.Space[Any]) -> list[gym.Space[Any]]:
 
 
 def space_streams(space: gym.Space[Any]) -> list[dict[str, Any]]:
-    """Where the random streams of a space and of all within it stand. Those that nobody seeded begin here, from the
-    system's entropy, so that whoever goes on from there draws what the space itself will.
+    """Returns the states of the random generators of a space and of all spaces nested in it.
 
+    A generator that was not seeded before is seeded here from the system's entropy, so that the space continues from
+    the returned state.
+
+    :param space: the space.
+    :return: one state for each space, for :func:`set_space_streams`.
     >>> space = gym.spaces.Tuple([gym.spaces.Discrete(9), gym.spaces.Discrete(9)])
     >>> streams, first = space_streams(space), space.sample()
     >>> set_space_streams(space, streams)
@@ -219,9 +233,11 @@ def space_streams(space: gym.Space[Any]) -> list[dict[str, Any]]:
 
 
 def set_space_streams(space: gym.Space[Any], streams: list[dict[str, Any]]) -> None:
-    """Goes on where :func:`space_streams` was taken.
+    """Restores the states of random generators that :func:`space_streams` returned.
 
-    :raises ValueError: the space has other parts.
+    :param space: a space with the same parts.
+    :param streams: the states.
+    :raises ValueError: the number of states is not the number of spaces.
     """
     for one, state in zip(_spaces(space), streams, strict=True):
         one._np_random = stream_of(state["state"])  # noqa: SLF001
@@ -232,7 +248,7 @@ def _stream_state(stream: np.random.Generator) -> dict[str, Any]:
 
 
 class _Reader:
-    """Makes values of what was written, for objects that exist already; they change only in :meth:`finish`."""
+    """Converts plain data back into values. Existing objects change only in :meth:`finish`."""
 
     def __init__(self) -> None:
         self._made: dict[int, Any] = {}
@@ -250,7 +266,12 @@ class _Reader:
             _assign(owner, attributes)
 
     def read(self, node: Any, path: str, now: Any = None) -> Any:
-        """``now``: what stands there at present."""
+        """Converts plain data into a value.
+
+        :param node: the plain data.
+        :param path: where the value is, for error messages.
+        :param now: the value that is there at present.
+        """
         if not isinstance(node, dict):
             return node
         if node["kind"] == "again":
@@ -290,7 +311,7 @@ class _Reader:
         raise NotImplementedError(f"{path} was {wanted} and is a {_name(type(now))} now")
 
     def _container(self, node: dict[str, Any], path: str, now: Any) -> Any:
-        """Made empty and known before it is filled: it may contain itself."""
+        """Restores a container; it is registered before it is filled, because it may contain itself."""
         kind, items = node["kind"], node["items"]
         value: Any = deque(maxlen=node["maxlen"]) if kind == "deque" else ([] if kind == "list" else _MAPPINGS[kind]())
         self._made[node["number"]] = value
@@ -312,7 +333,7 @@ class _Reader:
 
 
 def _at(container: Any, kind: str, key: Any) -> Any:
-    """What stands at a place of a container at present; None where there is no such place, or it is of another kind."""
+    """Returns the present entry ``key`` of a container; None if there is none or the container is not of this kind."""
     if type(container).__name__ != kind:
         return None
     if kind in _MAPPINGS:

@@ -1,4 +1,4 @@
-"""Vector environments whose environments live in worker processes, under the names Tianshou 1.0 gave them."""
+"""Vector environments whose environments run in worker processes, under Tianshou 1.0's names."""
 
 from __future__ import annotations
 
@@ -29,31 +29,36 @@ _log = logging.getLogger(__name__)
 
 
 class SubprocVectorEnv(BaseVectorEnv):
-    """Environments in worker processes: they run side by side, and none of them can take this process with it.
+    """A vector environment that runs its environments in parallel in worker processes.
 
-    Steps go through shared memory, with no pickling and no pipe; see :class:`~rlfast.env.process.ProcessBackend`. Each
-    worker has several environments when there are more of them than cores.
+    An environment that crashes does not end this process. Steps go through shared memory, without pickling and without
+    pipes; see :class:`~rlfast.env.process.ProcessBackend`. If there are more environments than cores, each worker has
+    several environments.
 
     :param env_fns: one callable per environment. Lambdas, notebooks and scripts without a ``__main__`` guard work.
     :param wait_num: see :class:`BaseVectorEnv`.
     :param timeout: see :class:`BaseVectorEnv`.
-    :param share_memory: for Tianshou's sake; memory is shared in any case.
-    :param context: ``"forkserver"`` (default where the system can fork), ``"spawn"``, ``"fork"`` or ``"thread"``, the
-        default of free-threaded Python; see :class:`~rlfast.env.process.ProcessBackend`.
+    :param share_memory: accepted for compatibility with Tianshou and ignored: memory is always shared.
+    :param context: how workers are started: ``"forkserver"`` (default if the system can fork), ``"spawn"``, ``"fork"``
+        or ``"thread"`` (default of free-threaded Python); see :class:`~rlfast.env.process.ProcessBackend`.
     :param autoreset_mode: see :class:`BaseVectorEnv`.
-    :param num_workers: how many processes; None: one for each core, and never more than environments.
-    :param step_timeout: seconds that a step or reset may take; None: any.
-    :param on_error: ``"raise"``, or ``"restart"`` to build an environment that failed anew and go on.
-    :param doorbell: ``"futex"``, ``"pipe"``, or None: whichever the system has.
-    :param placement: ``"process"``, or ``"auto"``: environments are measured in throwaway processes, and stay in this
-        process where that is as fast (nothing is isolated then). The attribute ``placement`` says what was chosen, and
-        a logger of this module's name why.
+    :param num_workers: the number of processes; None for one per core. There are never more than environments.
+    :param step_timeout: the number of seconds that a step or reset may take; None for no limit.
+    :param on_error: ``"raise"`` raises the error of an environment; ``"restart"`` rebuilds the environment and goes on.
+    :param doorbell: how processes wake one another: ``"futex"``, ``"pipe"``, or None for the one that the system
+        supports.
+    :param placement: ``"process"``, or ``"auto"`` to measure the environments in temporary processes and to run them in
+        this process, without isolation, if that is as fast. The attribute ``placement`` tells what was chosen, and a
+        log message of this module's logger gives the reason.
     :param observation_mode: see :class:`BaseVectorEnv`.
-    :param shared_memory: for Gymnasium's sake, as are ``copy`` and ``daemon``: memory is shared where elements have a
-        layout, observations belong to the caller, and workers end with this process and may start processes.
-    :raises ValueError: an argument out of range.
-    :raises RuntimeError: in Gymnasium's protocol, spaces that differ.
-    :raises EnvFailure: a constructor failed.
+    :param shared_memory: accepted for compatibility with Gymnasium and ignored: arrays always go through shared memory.
+    :param copy: accepted for compatibility with Gymnasium and ignored: returned observations are never overwritten.
+    :param daemon: accepted for compatibility with Gymnasium and ignored: workers end with this process, and may start
+        processes of their own.
+    :raises ValueError: an argument is out of range.
+    :raises TypeError: an environment function cannot be pickled.
+    :raises RuntimeError: in Gymnasium's protocol, the spaces of the environments differ.
+    :raises EnvFailure: the constructor of an environment failed.
 
     >>> import gymnasium as gym
     >>> envs = SubprocVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(3)])
@@ -110,19 +115,26 @@ class SubprocVectorEnv(BaseVectorEnv):
 
     @property
     def restarts(self) -> int:
-        """How many environments have been built anew after a failure."""
+        """The number of environments that have been rebuilt after a failure."""
         return int(getattr(self._backend, "restarts", 0))
 
 
 class ShmemVectorEnv(SubprocVectorEnv):
-    """Environments where they are quickest: in worker processes that share memory, or in this process.
+    """A vector environment that runs where it is fastest: in worker processes that share memory, or in this process.
 
-    The same as :class:`SubprocVectorEnv`, but ``placement`` is ``"auto"``, unless something is asked for that only
-    processes have: ``wait_num``, ``timeout``, ``context``, ``num_workers``, ``step_timeout``, ``doorbell``, or
-    ``on_error="restart"``. Who wants processes for the sake of safety says ``placement="process"``, or takes
-    :class:`SubprocVectorEnv`.
+    It is a :class:`SubprocVectorEnv` whose ``placement`` is ``"auto"`` by default. The default is ``"process"`` if an
+    argument is given that only worker processes support: ``wait_num``, ``timeout``, ``context``, ``num_workers``,
+    ``step_timeout``, ``doorbell``, or ``on_error="restart"``. To isolate the environments from this process, use
+    :class:`SubprocVectorEnv` or ``placement="process"``.
 
-    :param env_fns: see :class:`SubprocVectorEnv`; likewise the other parameters.
+    :param env_fns: one callable per environment.
+    :param wait_num: see :class:`BaseVectorEnv`.
+    :param timeout: see :class:`BaseVectorEnv`.
+    :param options: the other parameters of :class:`SubprocVectorEnv`.
+    :raises ValueError: an argument is out of range.
+    :raises TypeError: an environment function cannot be pickled.
+    :raises RuntimeError: in Gymnasium's protocol, the spaces of the environments differ.
+    :raises EnvFailure: the constructor of an environment failed.
 
     >>> import gymnasium as gym
     >>> envs = ShmemVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(3)])
@@ -131,7 +143,7 @@ class ShmemVectorEnv(SubprocVectorEnv):
     >>> envs.close()
     """
 
-    _OF_PROCESSES = ("context", "num_workers", "step_timeout", "doorbell")
+    _PROCESS_OPTIONS = ("context", "num_workers", "step_timeout", "doorbell")
 
     def __init__(
         self,
@@ -140,18 +152,21 @@ class ShmemVectorEnv(SubprocVectorEnv):
         timeout: float | None = None,
         **options: Any,
     ) -> None:
-        asked = [wait_num or None, timeout, *(options.get(name) for name in self._OF_PROCESSES)]
-        in_processes = any(one is not None for one in asked) or options.get("on_error") == "restart"
+        given = [wait_num or None, timeout, *(options.get(name) for name in self._PROCESS_OPTIONS)]
+        in_processes = any(one is not None for one in given) or options.get("on_error") == "restart"
         options.setdefault("placement", "process" if in_processes else "auto")
         super().__init__(env_fns, wait_num, timeout, **options)
 
 
 class SubprocEnvWorker(EnvWorker):
-    """One environment in a process of its own.
+    """A worker whose environment runs in a process of its own.
 
     :param env_fn: makes the environment, in that process.
-    :param share_memory: for Tianshou's sake; memory is shared in any case.
+    :param share_memory: accepted for compatibility with Tianshou and ignored: memory is always shared.
     :param context: see :class:`SubprocVectorEnv`.
+    :raises ValueError: the context is unknown.
+    :raises TypeError: the function cannot be pickled.
+    :raises EnvFailure: the constructor of the environment failed.
     """
 
     _ONE = np.zeros(1, dtype=np.int64)
@@ -169,25 +184,38 @@ class SubprocEnvWorker(EnvWorker):
         super().__init__(env_fn)
 
     def get_env_attr(self, key: str) -> Any:
-        """The environment's attribute ``key``, looked up through its wrappers."""
+        """As :meth:`EnvWorker.get_env_attr`."""
         return self._backend.get_attr(key, self._ONE)[0]
 
     def set_env_attr(self, key: str, value: Any) -> None:
-        """Sets attribute ``key`` of the innermost environment."""
+        """As :meth:`EnvWorker.set_env_attr`."""
         self._backend.set_attr(key, [value], self._ONE)
 
     def set_wrapper_attr(self, key: str, value: Any) -> None:
-        """Sets attribute ``key`` of the outermost wrapper that has it."""
+        """Sets an attribute of the outermost wrapper that has it, otherwise of the environment.
+
+        :param key: the attribute's name.
+        :param value: its new value.
+        """
         self._backend.set_wrapper_attr(key, [value], self._ONE)
 
     def call_env(self, key: str, *args: Any, **kwargs: Any) -> Any:
-        """What the environment's method ``key`` gives, or the attribute where it is none."""
+        """Calls a method of the environment, or reads an attribute.
+
+        :param key: the name of the method or attribute.
+        :param args: the method's arguments.
+        :param kwargs: the method's keyword arguments.
+        :return: what the method returned, or the attribute's value.
+        """
         return self._backend.call(key, args, kwargs, self._ONE)[0]
 
     def send(self, action: Any, **kwargs: Any) -> None:
-        """Begins a step with ``action``; or resets, when it is None, with ``seed`` and ``options``.
+        """Starts a step, or resets the environment if ``action`` is None.
 
-        :raises RuntimeError: the previous answer has not been received.
+        :param action: the action; None for a reset.
+        :param kwargs: the arguments of a reset.
+        :raises RuntimeError: the previous result has not been received.
+        :raises EnvFailure: the reset failed.
         """
         if self._stepping or self._answer is not None:
             raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
@@ -200,9 +228,10 @@ class SubprocEnvWorker(EnvWorker):
             self._stepping = True
 
     def recv(self) -> StepResult | ResetResult:
-        """The answer to the last ``send``.
+        """Waits for the result of the last :meth:`send` and returns it.
 
-        :raises RuntimeError: nothing was sent.
+        :return: ``(obs, rew, terminated, truncated, info)`` after a step, ``(obs, info)`` after a reset.
+        :raises RuntimeError: no step or reset was sent.
         :raises EnvFailure: the environment failed.
         """
         if self._stepping:
@@ -217,21 +246,33 @@ class SubprocEnvWorker(EnvWorker):
 
     @staticmethod
     def wait(workers: Sequence[EnvWorker], wait_num: int, timeout: float | None = None) -> Sequence[EnvWorker]:
-        """Those of ``workers`` that have answered: ``wait_num`` or more, or what is there after ``timeout`` seconds."""
+        """Waits until workers have answered.
+
+        :param workers: the workers to wait for.
+        :param wait_num: the number of workers to wait for.
+        :param timeout: seconds after which fewer workers are returned; None waits without a limit.
+        :return: the workers that have answered.
+        """
         return wait_any([worker for worker in workers if isinstance(worker, SubprocEnvWorker)], wait_num, timeout)
 
     def is_ready(self) -> bool:
-        """Whether :meth:`recv` would return, or raise, at once."""
+        """Whether :meth:`recv` would return or raise without waiting."""
         return not self._stepping or self._backend.is_ready()
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
-        """Seeds the environment and its action space: by its own ``seed`` where it has one, else by a reset."""
+        """Seeds the environment and its action space.
+
+        The environment is seeded by its own method ``seed``; one without such a method is reset with the seed.
+
+        :param seed: the seed; None for fresh entropy.
+        :return: the seed, in a list.
+        """
         super().seed(seed)
         self._backend.seed(self._ONE, [seed])
         return [seed]
 
     def render(self, **kwargs: Any) -> Any:
-        """Renders the environment."""
+        """As :meth:`EnvWorker.render`."""
         return self._backend.render(self._ONE, **kwargs)[0]
 
     def close_env(self) -> None:
@@ -242,12 +283,12 @@ class SubprocEnvWorker(EnvWorker):
 def wait_any(
     workers: Sequence[SubprocEnvWorker], wait_num: int, timeout: float | None = None
 ) -> list[SubprocEnvWorker]:
-    """Those that have answered: ``wait_num`` or more, or what is there after ``timeout`` seconds."""
+    """Returns the workers that have answered: at least ``wait_num``, or fewer after ``timeout`` seconds."""
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = 20e-6
     while True:
         ready = [worker for worker in workers if worker.is_ready()]
         if len(ready) >= min(wait_num, len(workers)) or (deadline is not None and time.monotonic() >= deadline):
             return ready
-        time.sleep(pause)  # each has memory of its own, so there is nothing to wait for all of them on
+        time.sleep(pause)  # polls, because the workers have separate memory and no common event to wait for
         pause = min(2 * pause, 1e-3)

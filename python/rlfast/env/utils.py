@@ -1,4 +1,4 @@
-"""Tianshou 1.0's path to types of environments."""
+"""Tianshou 1.0's import path of type aliases for environments and of :class:`CloudpickleWrapper`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rlfast.env.pettingzoo_env import PettingZooEnv
 from rlfast.env.process.protocol import cloudpickled
 
 ENV_TYPE: TypeAlias = gym.Env | PettingZooEnv
-"""An environment."""
+"""The type of a single environment."""
 gym_new_venv_step_type: TypeAlias = tuple[  # noqa: PYI042 - Tianshou's name
     NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]
 ]
-"""What a step of a vector environment gives."""
+"""The type of ``(obs, rew, terminated, truncated, info)``, which a step of a vector environment returns."""
 
 
 class CloudpickleWrapper:
-    """Lets pickle take what only cloudpickle can, such as functions without a name.
+    """Lets :mod:`pickle` pickle objects that only cloudpickle can pickle, such as lambdas.
 
-    :param data: anything.
+    :param data: the object; the attribute ``data`` of the unpickled wrapper is a copy of it.
 
     >>> import pickle
     >>> pickle.loads(pickle.dumps(CloudpickleWrapper(lambda: 3))).data()

@@ -124,7 +124,7 @@ class AsyncCalls(EnvAttributes):
     def _begin(self, what: str) -> None:
         if self.autoreset_mode is None:
             raise TypeError(
-                f"{what}_async() belongs to Gymnasium's protocol: give an autoreset_mode, or use send() and recv()"
+                f"{what}_async() is of Gymnasium's protocol: give an autoreset_mode, or use send() and recv()"
             )
         own = self.unwrapped
         pending = own._pending or ("step" if own._stepping.any() else None)

@@ -1,4 +1,4 @@
-"""One worker drives one environment: ``send`` a request, ``recv`` its answer."""
+"""Workers: each holds one environment; ``send`` starts a step or reset, and ``recv`` returns its result."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ ResetResult: TypeAlias = tuple[Any, dict[str, Any]]
 
 
 def reset_result(result: Any) -> ResetResult:
-    """What an environment's ``reset`` gave.
+    """Checks what an environment's ``reset`` returned, and converts the info to a dict.
 
-    :raises TypeError: that is not what Gymnasium asks for.
+    :param result: the returned value.
+    :return: ``(obs, info)``.
+    :raises TypeError: ``result`` is not a pair ``(obs, info)``, as in Gymnasium.
     """
     if not (isinstance(result, tuple | list) and len(result) == 2 and hasattr(result[1], "keys")):
         raise TypeError(f"reset() must give (obs, info) as in Gymnasium, got {type(result)}")
@@ -37,9 +39,11 @@ def reset_result(result: Any) -> ResetResult:
 
 
 def step_result(result: Any) -> StepResult:
-    """What an environment's ``step`` gave.
+    """Checks what an environment's ``step`` returned, and converts the info to a dict.
 
-    :raises TypeError: that is not what Gymnasium asks for.
+    :param result: the returned value.
+    :return: ``(obs, rew, terminated, truncated, info)``.
+    :raises TypeError: ``result`` does not have these five values, as in Gymnasium.
     """
     if not (isinstance(result, tuple | list) and len(result) == 5):
         got = f"{len(result)} values" if isinstance(result, tuple | list) else type(result)
@@ -51,7 +55,7 @@ def step_result(result: Any) -> StepResult:
 
 
 def attribute(env: Any, name: str) -> Any:
-    """An environment's attribute, looked up through its wrappers."""
+    """Returns an environment's attribute, looked up through its wrappers."""
     try:
         return getattr(env, name)
     except AttributeError:
@@ -69,9 +73,11 @@ def set_attribute(env: Any, name: str, value: Any, *, innermost: bool) -> None:
 
 
 def seed_env(env: Any, seed: int | None) -> Any:
-    """Seeds an environment and its action space: by its own method ``seed`` where it has one, else by a reset.
+    """Seeds an environment and its action space.
 
-    :return: what that method gave, else the seed in a list.
+    The environment is seeded by its own method ``seed``; one without such a method is reset with the seed.
+
+    :return: what the method ``seed`` returned; after a reset, the seed in a list.
     """
     seed_space(declared(partial(attribute, env), "action_space"), seed)
     try:
@@ -83,19 +89,19 @@ def seed_env(env: Any, seed: int | None) -> Any:
 
 
 def seed_space(space: Space, seed: int | None) -> None:
-    """Seeds a space, if there is one."""
+    """Seeds a space; None is ignored."""
     if space is not None:
         space.seed(seed)
 
 
 class EnvWorker(ABC):
-    """What :class:`~rlfast.env.BaseVectorEnv` asks of whatever holds an environment.
+    """The interface of workers. A worker holds one environment of a :class:`~rlfast.env.BaseVectorEnv`.
 
-    :param env_fn: makes the environment. Called once, where the environment is to live.
+    :param env_fn: makes the environment. It is called once, in the process in which the environment runs.
     """
 
     result: Any
-    """Where :meth:`send` of a subclass may leave its answer for :meth:`recv`."""
+    """The result of the last :meth:`send`, which :meth:`recv` returns unless a subclass overrides it."""
 
     def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
         self._env_fn = env_fn
@@ -104,28 +110,53 @@ class EnvWorker(ABC):
 
     @abstractmethod
     def get_env_attr(self, key: str) -> Any:
-        """The environment's attribute ``key``, looked up through its wrappers."""
+        """Returns an attribute of the environment, looked up through its wrappers.
+
+        :param key: the attribute's name.
+        :raises AttributeError: the environment has no such attribute.
+        """
 
     @abstractmethod
     def set_env_attr(self, key: str, value: Any) -> None:
-        """Sets attribute ``key`` of the innermost environment."""
+        """Sets an attribute of the environment; wrappers are skipped.
+
+        :param key: the attribute's name.
+        :param value: its new value.
+        """
 
     @abstractmethod
     def send(self, action: Any, **kwargs: Any) -> None:
-        """Begins a step with ``action``, or, when it is None, a reset with ``kwargs``."""
+        """Starts a step, or a reset if ``action`` is None.
+
+        :param action: the action; None for a reset.
+        :param kwargs: the arguments of a reset.
+        """
 
     def recv(self) -> StepResult | ResetResult:
-        """Waits for the answer to the last ``send``: what that left in ``result``, unless a subclass does otherwise."""
+        """Waits for the result of the last :meth:`send`.
+
+        This implementation returns the attribute ``result``, which :meth:`send` of a subclass has set.
+
+        :return: ``(obs, rew, terminated, truncated, info)`` after a step, ``(obs, info)`` after a reset.
+        """
         answer: StepResult | ResetResult = self.result
         return answer
 
     def reset(self, **kwargs: Any) -> ResetResult:
-        """``send(None, **kwargs)`` and ``recv()``."""
+        """Resets the environment and waits for the result: :meth:`send` followed by :meth:`recv`.
+
+        :param kwargs: given to the environment's ``reset``.
+        :return: ``(obs, info)``.
+        """
         self.send(None, **kwargs)
         return self.recv()  # type: ignore[return-value]
 
     def step(self, action: Any) -> StepResult:
-        """``send(action)`` and ``recv()``."""
+        """Steps the environment and waits for the result: :meth:`send` followed by :meth:`recv`.
+
+        :param action: the action.
+        :return: ``(obs, rew, terminated, truncated, info)``.
+        """
         self.send(action)
         return self.recv()  # type: ignore[return-value]
 
@@ -135,41 +166,55 @@ class EnvWorker(ABC):
         wait_num: int,  # noqa: ARG004
         timeout: float | None = None,  # noqa: ARG004
     ) -> Sequence[EnvWorker]:
-        """Those of ``workers`` that have answered: ``wait_num`` or more, or what is there after ``timeout`` seconds.
+        """Waits until workers have answered.
 
-        Unless a subclass knows better, all of them: :meth:`recv` waits.
+        This implementation returns all workers at once, because :meth:`recv` waits for the result anyway.
+
+        :param workers: the workers to wait for.
+        :param wait_num: the number of workers to wait for.
+        :param timeout: seconds after which fewer workers are returned; None waits without a limit.
+        :return: the workers that have answered.
         """
         return workers
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
-        """Seeds the action space; subclasses seed the environment as well."""
+        """Seeds the action space; subclasses override this to seed the environment as well.
+
+        :param seed: the seed; None for fresh entropy.
+        :return: the seed, in a list.
+        """
         seed_space(self.action_space, seed)
         return [seed]
 
     def get_state(self) -> Any:
-        """All that decides the environment's future, as plain data; see :func:`rlfast.env.state.capture`.
+        """Returns the complete state of the environment as plain data; see :func:`rlfast.env.state.capture`.
 
-        :raises NotImplementedError: it cannot be written down.
+        :raises NotImplementedError: the state cannot be saved.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot store its environment's state")
 
     def set_state(self, state: Any) -> None:
-        """Puts back what :meth:`get_state` gave.
+        """Restores a state that :meth:`get_state` returned.
 
-        :raises NotImplementedError: the environment is of another kind.
+        :param state: the state.
+        :raises NotImplementedError: the environment differs from the one whose state it is.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot restore its environment's state")
 
     @abstractmethod
     def render(self, **kwargs: Any) -> Any:
-        """Renders the environment."""
+        """Renders the environment.
+
+        :param kwargs: given to the environment's ``render``.
+        :return: what ``render`` returned.
+        """
 
     @abstractmethod
     def close_env(self) -> None:
-        """Releases the environment. Called once, by :meth:`close`."""
+        """Closes the environment. :meth:`close` calls this method once."""
 
     def close(self) -> None:
-        """Releases the environment; later calls do nothing."""
+        """Closes the environment. Later calls do nothing."""
         if not self.is_closed:
             self.is_closed = True
             self.close_env()
@@ -182,7 +227,10 @@ class EnvWorker(ABC):
 
 
 class DummyEnvWorker(EnvWorker):
-    """Holds its environment in this process: ``send`` does the work, so every answer is ready at once."""
+    """A worker whose environment runs in this process: :meth:`send` makes the step or reset before it returns.
+
+    :param env_fn: makes the environment.
+    """
 
     def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]]) -> None:
         self.env = env_fn()
@@ -190,26 +238,39 @@ class DummyEnvWorker(EnvWorker):
         super().__init__(env_fn)
 
     def get_env_attr(self, key: str) -> Any:
-        """The environment's attribute ``key``, looked up through its wrappers."""
+        """As :meth:`EnvWorker.get_env_attr`."""
         return attribute(self.env, key)
 
     def call_env(self, key: str, *args: Any, **kwargs: Any) -> Any:
-        """What the environment's method ``key`` gives, or the attribute where it is none."""
+        """Calls a method of the environment, or reads an attribute.
+
+        :param key: the name of the method or attribute.
+        :param args: the method's arguments.
+        :param kwargs: the method's keyword arguments.
+        :return: what the method returned, or the attribute's value.
+        :raises AttributeError: the environment has no such attribute.
+        """
         found = self.get_env_attr(key)
         return found(*args, **kwargs) if callable(found) else found
 
     def set_env_attr(self, key: str, value: Any) -> None:
-        """Sets attribute ``key`` of the innermost environment."""
+        """As :meth:`EnvWorker.set_env_attr`."""
         set_attribute(self.env, key, value, innermost=True)
 
     def set_wrapper_attr(self, key: str, value: Any) -> None:
-        """Sets attribute ``key`` of the outermost wrapper that has it."""
+        """Sets an attribute of the outermost wrapper that has it, otherwise of the environment.
+
+        :param key: the attribute's name.
+        :param value: its new value.
+        """
         set_attribute(self.env, key, value, innermost=False)
 
     def send(self, action: Any, **kwargs: Any) -> None:
-        """Steps with ``action`` or, when it is None, resets with ``kwargs``; a ``seed`` also seeds the action space.
+        """Steps the environment, or resets it if ``action`` is None.
 
-        :raises RuntimeError: the previous answer has not been received.
+        :param action: the action; None for a reset.
+        :param kwargs: the arguments of a reset; its ``seed`` also seeds the action space.
+        :raises RuntimeError: the previous result has not been received.
         """
         if self._result is not None:
             raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
@@ -221,9 +282,10 @@ class DummyEnvWorker(EnvWorker):
             self._result = self.env.step(action)
 
     def recv(self) -> StepResult | ResetResult:
-        """The answer to the last ``send``.
+        """Returns the result of the last :meth:`send`.
 
-        :raises RuntimeError: nothing was sent.
+        :return: ``(obs, rew, terminated, truncated, info)`` after a step, ``(obs, info)`` after a reset.
+        :raises RuntimeError: no step or reset was sent.
         """
         result, self._result = self._result, None
         if result is None:
@@ -236,25 +298,31 @@ class DummyEnvWorker(EnvWorker):
         wait_num: int,  # noqa: ARG004
         timeout: float | None = None,  # noqa: ARG004
     ) -> Sequence[EnvWorker]:
-        """All of ``workers``: in this process every answer is ready."""
+        """As :meth:`EnvWorker.wait`: returns all workers, because results in this process are available at once."""
         return workers
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
-        """Seeds the action space and the environment: by its own ``seed`` where it has one, else by a reset."""
-        told: list[int | None] | None = seed_env(self.env, seed)
-        return told
+        """Seeds the action space and the environment.
+
+        The environment is seeded by its own method ``seed``; one without such a method is reset with the seed.
+
+        :param seed: the seed; None for fresh entropy.
+        :return: what the method ``seed`` returned; after a reset, the seed in a list.
+        """
+        returned: list[int | None] | None = seed_env(self.env, seed)
+        return returned
 
     def get_state(self) -> Any:
-        """As :func:`rlfast.env.state.capture`."""
+        """As :meth:`EnvWorker.get_state`."""
         return capture(self.env)
 
     def set_state(self, state: Any) -> None:
-        """As :func:`rlfast.env.state.restore`; an answer that was waiting is dropped."""
+        """As :meth:`EnvWorker.set_state`; a result that has not been received is discarded."""
         self._result = None
         restore(self.env, state)
 
     def render(self, **kwargs: Any) -> Any:
-        """Renders the environment."""
+        """As :meth:`EnvWorker.render`."""
         return self.env.render(**kwargs)
 
     def close_env(self) -> None:
@@ -267,14 +335,18 @@ _ARRAYS = {np.ndarray}
 
 
 def stack(rows: Sequence[Any]) -> NDArray[Any]:
-    """One array of one entry per environment; an object array where the entries are of different shapes or no arrays.
+    """Stacks the entries of several environments in one array.
 
-    Always a fresh array: an environment that reuses its own observation buffer cannot change what was returned.
+    The result is always a new array, so an environment that reuses its observation buffer does not change it.
+
+    :param rows: one entry for each environment.
+    :return: an array whose first axis counts environments; an object array if the entries have different shapes or are
+        not numbers or arrays.
     """
     if set(map(type, rows)) == _ARRAYS or all(isinstance(row, _STACKABLE) for row in rows):
         try:
             return np.array(rows)
-        except ValueError:  # of different shapes
+        except ValueError:  # different shapes
             pass
     objects = np.empty(len(rows), dtype=object)
     for i, row in enumerate(rows):
@@ -283,6 +355,6 @@ def stack(rows: Sequence[Any]) -> NDArray[Any]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in {"RayEnvWorker", "SubprocEnvWorker"}:  # they stand on EnvWorker, and scripts look for them here
+    if name in {"RayEnvWorker", "SubprocEnvWorker"}:  # Tianshou's path; both modules import this one
         return getattr(import_module("rlfast.env"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Tianshou 1.0's path to what :mod:`rlfast.env.ray` has."""
+"""Tianshou 1.0's import path of :class:`rlfast.env.RayEnvWorker`."""
 
 from rlfast.env.ray import RayEnvWorker
 
