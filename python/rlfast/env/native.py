@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast._core import NativeEnvs, SchemaMismatch, native_envs
-from rlfast.env.adapters.base import Once
+from rlfast.env.adapters.base import WarnOnce
 from rlfast.env.backends.base import Backend, IsAllEnvs, Rows
 from rlfast.env.backends.rows import joined
 from rlfast.env.info import Info
@@ -179,7 +179,7 @@ class NativeBackend(Backend):
         self._fresh_seeds: list[int] = []
         self._answers: list[Rows] = []
         self._nothing = Info(num_envs)
-        self._say = Once()
+        self._warn = WarnOnce()
 
     def reset(
         self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
@@ -200,7 +200,7 @@ class NativeBackend(Backend):
         known = self.envs.reset_options
         if others := options.keys() - {name for name, _ in known}:
             takes = f"no options but {' and '.join(name for name, _ in known)}" if known else "no options"
-            self._say(f"{self._id} takes {takes}: {sorted(others, key=str)} have no effect")
+            self._warn(f"{self._id} takes {takes}: {sorted(others, key=str)} have no effect")
         try:
             return [float(options.get(name, default)) for name, default in known]
         except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What the adapters share."""
+"""Code that the adapters share: a backend over a vector environment, and warnings that are given once."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ _log = logging.getLogger(__name__)
 
 
 class Wrapped(Backend):
-    """Runs the environments of ``env``, which knows attributes and frames only of all together."""
+    """A backend over another vector environment, ``env``, whose attributes and frames exist only for all environments
+    together.
+    """
 
     env: Any
 
     def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
-        """As :meth:`Backend.get_attr`; what only the whole has is given for each."""
+        """As :meth:`Backend.get_attr`; an attribute of the vector environment itself is returned for each."""
         found = self.env.get_attr(name) if hasattr(self.env, "get_attr") else [getattr(self.env, name)] * self.num_envs
         return [found[i] for i in ids.tolist()]
 
     def set_attr(self, name: str, values: Sequence[Any], ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.set_attr`.
 
-        :raises NotImplementedError: these environments let nobody set attributes, or only those of all.
+        :raises NotImplementedError: attributes cannot be set, or only in all environments together.
         """
         if not hasattr(self.env, "set_attr") or len(ids) < self.num_envs:
             raise NotImplementedError(f"{type(self.env).__name__} cannot set {name} of environments {ids.tolist()}")
@@ -46,15 +48,15 @@ class Wrapped(Backend):
         self.env.close()
 
 
-class Once:
-    """Warns, each thing once."""
+class WarnOnce:
+    """Gives each warning once."""
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._given: set[str] = set()
 
-    def __call__(self, what: str) -> None:
-        """Warns of ``what``, unless it was said before."""
-        if what not in self._said:
-            self._said.add(what)
-            _log.warning(what)
-            warnings.warn(what, stacklevel=6)
+    def __call__(self, message: str) -> None:
+        """Gives the warning ``message`` and logs it, unless it was given before."""
+        if message not in self._given:
+            self._given.add(message)
+            _log.warning(message)
+            warnings.warn(message, stacklevel=6)

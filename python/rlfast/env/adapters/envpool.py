@@ -1,4 +1,4 @@
-"""EnvPool: environments in C++ threads."""
+"""An adapter for EnvPool, whose environments run in C++ threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env.adapters.base import Once, Wrapped
+from rlfast.env.adapters.base import WarnOnce, Wrapped
 from rlfast.env.backends.base import IsAllEnvs, Rows
 from rlfast.env.backends.rows import joined, take
 from rlfast.env.info import Info
@@ -27,24 +27,24 @@ _NOT_INFOS = ("info:env_id", "info:players.env_id")
 
 
 def is_envpool(env: Any) -> bool:
-    """Whether ``env`` was made by EnvPool; does not import it."""
+    """Whether ``env`` was made by EnvPool; this does not import EnvPool."""
     return all(hasattr(env, name) for name in ("_recv", "_send", "all_env_ids", "config"))
 
 
 class EnvPoolBackend(Wrapped):
-    """Drives EnvPool by its C++ methods, without the conversions that its Python methods make at each step.
+    """A backend over EnvPool that calls its C++ methods and avoids the conversions in its Python methods.
 
-    EnvPool resets an environment in the step after its episode ended (NEXT_STEP), and fixes seeds when it is made.
-    Where it is asynchronous, it answers in groups of ``batch_size``: to wait for the last ones when fewer are stepping,
-    idle environments are reset to complete the group, and must be reset before they are stepped again.
+    EnvPool resets an environment in the step after the end of an episode (NEXT_STEP), and takes its seed when it is
+    constructed. An asynchronous EnvPool returns results in groups of ``batch_size`` environments. If fewer environments
+    are stepping, idle environments are reset to complete the group; they must be reset before their next step.
 
-    :param env: made with ``env_type="gymnasium"``.
-    :raises ValueError: it was made with another ``env_type``, or has several players in an environment.
+    :param env: a vector environment made with ``env_type="gymnasium"``.
+    :raises ValueError: it was made with another ``env_type``, or its environments have several players.
     """
 
     def __init__(self, env: Any) -> None:
         config = env.config
-        self._say = Once()
+        self._warn = WarnOnce()
         self.env = env
         self.num_envs = int(config["num_envs"])
         self.batch_size = int(config["batch_size"]) or self.num_envs
@@ -60,7 +60,7 @@ class EnvPoolBackend(Wrapped):
         self.autoreset_mode = AutoresetMode.NEXT_STEP
         self.metadata, self.spec, self.render_mode = {}, None, env.render_mode
         if config.get("episodic_life"):
-            self._say(
+            self._warn(
                 f"{self.placement} ends an episode at each lost life and says that it terminated: its returns are "
                 "those of single lives. Whether the game is over tells infos['terminated']"
             )
@@ -75,21 +75,21 @@ class EnvPoolBackend(Wrapped):
         self._all32 = self._all.astype(np.int32)
         self._all_bytes = self._all32.tobytes()
         self._are_all = IsAllEnvs(self._all)
-        self._ended = np.zeros(self.num_envs, dtype=bool)  # the next step resets them
-        self._lost = np.zeros(self.num_envs, dtype=bool)  # were reset to complete a group
+        self._ended = np.zeros(self.num_envs, dtype=bool)  # the next step only resets
+        self._lost = np.zeros(self.num_envs, dtype=bool)  # reset to complete a group
         self._some_lost = False
-        self._asked = 0  # answers that will come: to steps and to resets
-        self._pending = np.zeros(self.num_envs, dtype=bool)  # ... from these
+        self._outstanding = 0  # the number of results to come, of steps and of resets
+        self._pending = np.zeros(self.num_envs, dtype=bool)  # a result of this environment is to come
         self._stepping = np.zeros(self.num_envs, dtype=bool)
-        self._extra = np.zeros(self.num_envs, dtype=bool)  # nobody waits for these
+        self._extra = np.zeros(self.num_envs, dtype=bool)  # the result to come is of a reset to complete a group
 
     def reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None) -> tuple[Tree, Info]:
-        """As :meth:`Backend.reset`; seeds and options have no effect, of which a warning tells.
+        """As :meth:`Backend.reset`; seeds and options have no effect, and a warning is given.
 
-        :raises RuntimeError: others are stepping, and their answers would come in between.
+        :raises RuntimeError: environments are stepping, and their results would be mixed with those of the reset.
         """
         if options or any(seed is not None for seed in seeds):
-            self._say(
+            self._warn(
                 f"{self.placement} takes no options, and no seed when it is reset: "
                 "give the seed to envpool.make(..., seed=seed)"
             )
@@ -103,52 +103,56 @@ class EnvPoolBackend(Wrapped):
         self.env._reset(ids.astype(np.int32))
         self._await(ids)
         rows = self._receive(ids)
-        while self._asked:
+        while self._outstanding:
             rows = joined(rows, self._receive(ids))
         if not np.array_equal(rows.env_id, ids):
-            newest = {i: k for k, i in enumerate(rows.env_id.tolist())}  # some were reset twice to complete a group
+            newest = {i: k for k, i in enumerate(rows.env_id.tolist())}  # some were reset twice
             rows = take(rows, np.array([newest[i] for i in ids.tolist()]))
         return rows.obs, rows.info
 
     def _await(self, ids: Ids) -> None:
-        self._asked += len(ids)
+        self._outstanding += len(ids)
         self._pending[ids] = True
 
     def send(self, actions: Tree, ids: Ids) -> None:
         """As :meth:`Backend.send`.
 
-        :raises RuntimeError: one of them was reset to complete a group.
+        :raises RuntimeError: one of the environments was reset to complete a group.
         """
         if self._some_lost and len(lost := ids[self._lost[ids]]):
             raise RuntimeError(
                 f"environments {lost.tolist()} were reset to complete a group of {self.batch_size}: "
                 "call reset() for them first"
             )
-        every = self._are_all(ids)
-        numbers = self._all32 if every else ids.astype(np.int32)
+        is_all = self._are_all(ids)
+        numbers = self._all32 if is_all else ids.astype(np.int32)
         if self._plain:
             self.env._send([numbers, numbers, np.ascontiguousarray(actions, dtype=self._dtype)])
         else:
             self.env.send(actions, numbers)
-        which = slice(None) if every else ids
-        self._asked += len(ids)
+        which = slice(None) if is_all else ids
+        self._outstanding += len(ids)
         self._pending[which] = self._stepping[which] = True
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
-        """As :meth:`Backend.recv`, in groups of ``batch_size``; EnvPool knows no timeout."""
+        """As :meth:`Backend.recv`, in groups of ``batch_size``; EnvPool does not support a timeout."""
         rows = self._receive()
         while len(rows.env_id) < min_ready:
             rows = joined(rows, self._receive()) if len(rows.env_id) else self._receive()
         return rows
 
     def _receive(self, fresh: Ids | None = None) -> Rows:
-        """The next group, without the rows that nobody waits for; ``fresh`` may be reset to complete it."""
-        if self._asked < self.batch_size < self.num_envs:
+        """Receives the next group of results.
+
+        :param fresh: environments that have just been reset, and may be reset again to complete the group.
+        :return: the results, without those of environments that were reset to complete a group.
+        """
+        if self._outstanding < self.batch_size < self.num_envs:
             own = np.zeros(self.num_envs, dtype=bool)
             own[[] if fresh is None else fresh] = True
             idle = np.flatnonzero(~self._pending)
-            spare = own[idle] | self._lost[idle]  # nothing is lost with these
-            idle = idle[np.argsort(~spare, kind="stable")][: self.batch_size - self._asked]
+            spare = own[idle] | self._lost[idle]  # another reset loses no episode of these
+            idle = idle[np.argsort(~spare, kind="stable")][: self.batch_size - self._outstanding]
             others = idle[~own[idle]]
             self._ended[idle] = False
             self._extra[others] = self._lost[others] = True
@@ -157,7 +161,7 @@ class EnvPoolBackend(Wrapped):
             self._await(idle)
         rows = self._rows(self.env._recv())
         ids = rows.env_id
-        self._asked -= len(ids)
+        self._outstanding -= len(ids)
         if ids is self._all:
             self._pending.fill(False)
             self._stepping.fill(False)
@@ -190,23 +194,23 @@ class EnvPoolBackend(Wrapped):
         return rows
 
     def _mark(self, rows: Rows, done: NDArray[np.bool_], elapsed: NDArray[np.int32]) -> None:
-        """Tells rows that only reset from transitions."""
+        """Marks rows in which an environment only reset as no valid transitions."""
         ids = rows.env_id
-        everyone = ids is self._all
-        was = self._ended if everyone else self._ended[ids]
+        is_all = ids is self._all
+        was = self._ended if is_all else self._ended[ids]
         if np.count_nonzero(was):
             rows.valid = ~was
             done = done & ~was
         if np.count_nonzero(elapsed) < len(ids):
-            odd = (elapsed == 0) & ~was & self._stepping[ids]
-            if np.count_nonzero(odd):
-                self._say(
+            unmarked = (elapsed == 0) & ~was & self._stepping[ids]
+            if np.count_nonzero(unmarked):
+                self._warn(
                     f"{self.placement} began a new episode after a step that was neither terminated nor truncated: "
                     "the episode counts as truncated one step earlier"
                 )
-                rows.valid = ~(was | odd)
-                rows.truncated = rows.truncated | odd
-        if everyone:
+                rows.valid = ~(was | unmarked)
+                rows.truncated = rows.truncated | unmarked
+        if is_all:
             self._ended = done
         else:
             self._ended[ids] = done

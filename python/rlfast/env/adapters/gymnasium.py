@@ -1,4 +1,4 @@
-"""Vector environments that follow Gymnasium's interface, its own and those of other libraries."""
+"""An adapter for vector environments with Gymnasium's interface: Gymnasium's own and those of other libraries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from rlfast.env import nested
-from rlfast.env.adapters.base import Once, Wrapped
+from rlfast.env.adapters.base import WarnOnce, Wrapped
 from rlfast.env.backends.base import Rows
 from rlfast.env.backends.rows import take
 from rlfast.env.info import Info
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 
 class GymnasiumBackend(Wrapped):
-    """Drives a vector environment that steps all of its environments at once.
+    """A backend over a vector environment that always steps all of its environments together.
 
-    Where only some are asked to step or to reset, and it can only do all, the others go along, and are in no episode
-    then: they must be reset before they are stepped again.
+    If a subset is to be stepped or reset, and the vector environment supports this only for all environments, the
+    others are stepped or reset as well. Their episodes are lost, so they must be reset before their next step.
 
-    :param env: follows :class:`gymnasium.vector.VectorEnv`.
-    :raises ValueError: it steps environments in groups (``batch_size``), or has an unknown autoreset mode.
+    :param env: a vector environment with the interface of :class:`gymnasium.vector.VectorEnv`.
+    :raises ValueError: it steps environments in groups (``batch_size``), or its autoreset mode is unknown.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
         kind = type(env.unwrapped)
-        self._say = Once()
+        self._warn = WarnOnce()
         self.env = env
         self.num_envs = env.num_envs
         self.placement = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
@@ -59,16 +59,16 @@ class GymnasiumBackend(Wrapped):
         self._fresh = self._of_ale or (isinstance(own, SyncVectorEnv | AsyncVectorEnv) and own.copy)
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
-        self._ended = np.zeros(self.num_envs, dtype=bool)  # at the end of an episode
-        self._lost = np.zeros(self.num_envs, dtype=bool)  # went along with others
-        self._asked: tuple[Tree, Ids] | None = None
-        self._last: Tree | None = None  # the newest action of each
+        self._ended = np.zeros(self.num_envs, dtype=bool)  # the episode has ended
+        self._lost = np.zeros(self.num_envs, dtype=bool)  # stepped or reset together with others
+        self._pending_step: tuple[Tree, Ids] | None = None  # actions and environments
+        self._last: Tree | None = None  # the last action of each environment
 
     def _mode(self) -> AutoresetMode:
-        # of the environment first: some write their mode into a metadata dict that all of their kind share
+        # The attribute comes first, because some classes write the mode into a metadata dict that all instances share.
         given = getattr(self.env.unwrapped, "autoreset_mode", None) or self.env.metadata.get("autoreset_mode")
         if given is None:
-            self._say(
+            self._warn(
                 f"{self.placement} does not tell its autoreset mode (metadata['autoreset_mode']): take for NEXT_STEP, "
                 "in which the step after the end of an episode only resets"
             )
@@ -89,8 +89,8 @@ class GymnasiumBackend(Wrapped):
         elif some:
             self._lost[:] = True
         seed = self._seeds(given, whole)
-        asked = {name: value for name, value in (("seed", seed), ("options", options)) if value is not None}
-        obs, infos = self.env.reset(**asked)
+        arguments = {name: value for name, value in (("seed", seed), ("options", options)) if value is not None}
+        obs, infos = self.env.reset(**arguments)
         self._ended[whole] = False
         self._lost[ids] = False
         shown, info = self._own(obs), Info(self.num_envs, columns=dict(infos))
@@ -107,15 +107,15 @@ class GymnasiumBackend(Wrapped):
         if first is not None and len(ids) == self.num_envs and given == list(range(first, first + len(given))):
             return first
         if self._of_ale:
-            return np.array([-1 if seed is None else seed for seed in given])  # -1: its own
+            return np.array([-1 if seed is None else seed for seed in given])  # -1: ALE chooses a seed
         return seeds
 
     def send(self, actions: Tree, ids: Ids) -> None:
         """As :meth:`Backend.send`.
 
-        :raises RuntimeError: one of them went along when others were asked.
+        :raises RuntimeError: a step is pending, or one of the environments was stepped or reset together with others.
         """
-        if self._asked is not None:
+        if self._pending_step is not None:
             raise RuntimeError(f"{self.placement} steps all its environments together: call recv() before send()")
         if self._lost[ids].any():
             raise RuntimeError(
@@ -123,18 +123,18 @@ class GymnasiumBackend(Wrapped):
                 f"{self.placement} steps all together: call reset() for them first"
             )
         if len(ids) < self.num_envs:
-            if self._last is None:  # any action of the space will do for the others
+            if self._last is None:  # the others need some action of the space; its effect is discarded
                 self._last = nested.map_leaves(lambda leaf: np.repeat(leaf[:1], self.num_envs, axis=0), actions)
             actions = nested.put(self._last, actions, ids)
             others = np.ones(self.num_envs, dtype=bool)
             others[ids] = False
             self._lost |= others
             if self._resets_some and self.autoreset_mode is AutoresetMode.DISABLED and (others & self._ended).any():
-                self.env.reset(options={"reset_mask": others & self._ended})  # going along, they must be in an episode
+                self.env.reset(options={"reset_mask": others & self._ended})  # they are stepped as well
         elif not np.array_equal(ids, self._all):
             actions = nested.map_leaves(lambda leaf: leaf[np.argsort(ids)], actions)
         self._last = actions
-        self._asked = actions, ids
+        self._pending_step = actions, ids
         if isinstance(self.env, AsyncVectorEnv):
             self.env.step_async(self._batched(actions))
 
@@ -142,9 +142,9 @@ class GymnasiumBackend(Wrapped):
         return gymnasium_protocol.batched(self.single_action_space, actions)
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
-        """As :meth:`Backend.recv`; all answer at once."""
-        assert self._asked is not None  # noqa: S101 (the face saw to it)
-        (actions, ids), self._asked = self._asked, None
+        """As :meth:`Backend.recv`; the results of all environments arrive together."""
+        assert self._pending_step is not None  # noqa: S101 (BaseVectorEnv.recv checks it)
+        (actions, ids), self._pending_step = self._pending_step, None
         waiting = isinstance(self.env, AsyncVectorEnv)
         rows = self._rows(*(self.env.step_wait() if waiting else self.env.step(self._batched(actions))))
         return rows if np.array_equal(ids, rows.env_id) else take(rows, ids)
@@ -172,19 +172,19 @@ class GymnasiumBackend(Wrapped):
         return rows
 
     def _add_final(self, rows: Rows, done: Flags, infos: dict[str, Any]) -> None:
-        """SAME_STEP: takes what belongs to the episodes that ended out of the infos."""
+        """For SAME_STEP: moves the final observations and infos of episodes that ended from the infos to ``rows``."""
         final = next((infos.pop(key) for key in ("final_obs", "final_observation") if key in infos), None)
         info = infos.pop("final_info", None)
         for key in ("_final_obs", "_final_observation", "_final_info"):
             infos.pop(key, None)
         if isinstance(info, dict):
             rows.final_info = Info(len(done), columns=info)
-        elif info is not None:  # an array of dicts, as it once was
+        elif info is not None:  # an array of dicts, as in Gymnasium 0.29
             rows.final_info = Info(len(done), {k: info[k] for k in np.flatnonzero(done).tolist() if info[k]})
         if final is None:
-            self._say(
+            self._warn(
                 f"{self.placement} does not give the final observations of episodes (infos['final_obs']): steps in "
-                "which an episode is truncated are left out, for nothing can be estimated from what came after them"
+                "which an episode is truncated are left out, because their next observation is not known"
             )
             if (lost := rows.truncated & ~rows.terminated).any():
                 rows.valid = ~lost
@@ -192,10 +192,10 @@ class GymnasiumBackend(Wrapped):
         at = np.flatnonzero(done)
         if isinstance(final, np.ndarray) and final.dtype == object and len(final) == len(done):
             ended = nested.collate_as(self.single_observation_space, [final[k] for k in at])
-        else:  # an array of all rows
+        else:  # arrays with a row for each environment
             ended = nested.map_leaves(lambda leaf: np.asarray(leaf)[at], final)
         rows.obs_next = nested.put(rows.obs, ended, at)
 
     def _own(self, obs: Any) -> Tree:
-        """A copy, unless it is one; and tuples of elements without a shape become arrays of objects."""
+        """Copies observations unless ``env`` returns new arrays; tuples of elements become arrays of objects."""
         return gymnasium_protocol.unbatched(self.single_observation_space, obs, copy=not self._fresh)

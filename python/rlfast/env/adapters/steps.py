@@ -1,4 +1,4 @@
-"""Subclasses that change what ``step`` and ``reset`` do, as users of Tianshou write them."""
+"""An adapter for subclasses of :class:`BaseVectorEnv` that override ``step`` or ``reset``, as Tianshou's users do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def overrides_steps(env: BaseVectorEnv) -> bool:
-    """Whether a class of somebody else's overrides ``step`` or ``reset``, and not what ours are made of."""
+    """Whether a user's class overrides ``step`` or ``reset`` without overriding ``recv`` or ``reset_rows``."""
     for kind in type(env).__mro__:
         if kind.__module__.startswith("rlfast.") or {"recv", "reset_rows"} & kind.__dict__.keys():
             return False
@@ -32,9 +32,9 @@ def overrides_steps(env: BaseVectorEnv) -> bool:
 
 
 class StepsBackend(Wrapped):
-    """Runs the environments by the ``step`` and ``reset`` of ``env``, in Tianshou's protocol.
+    """A backend that calls ``step`` and ``reset`` of a vector environment in Tianshou's protocol.
 
-    :param env: one of ours, changed by a subclass.
+    :param env: an instance of a subclass that overrides ``step`` or ``reset``.
     """
 
     placement = "overridden"
@@ -47,7 +47,7 @@ class StepsBackend(Wrapped):
         self.autoreset_mode = AutoresetMode.DISABLED
         self.metadata, self.spec = {}, None
         self.render_mode = env.render_mode
-        self._asked: tuple[Tree, NDArray[np.int64]] | None = None
+        self._pending_step: tuple[Tree, NDArray[np.int64]] | None = None
 
     def reset(
         self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
@@ -61,14 +61,14 @@ class StepsBackend(Wrapped):
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.send`."""
-        if self._asked is not None:
-            self.env.send(*self._asked)  # two in a row: both wait
-        self._asked = actions, ids
+        if self._pending_step is not None:
+            self.env.send(*self._pending_step)  # recv() returns the results of both steps
+        self._pending_step = actions, ids
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
-        """As :meth:`Backend.recv`, with what ``env`` waits for."""
-        asked, self._asked = self._asked, None
-        answer, rewards, ends, cuts, infos = self.env.step(None) if asked is None else self.env.step(*asked)
+        """As :meth:`Backend.recv`; ``env`` decides how many results to wait for."""
+        pending, self._pending_step = self._pending_step, None
+        answer, rewards, ends, cuts, infos = self.env.step(None) if pending is None else self.env.step(*pending)
         obs = nested.collate(answer)
         return Rows(
             np.array([info["env_id"] for info in infos], dtype=np.int64),

@@ -1,4 +1,4 @@
-"""Observations scaled by what has been seen so far."""
+"""A wrapper of vector environments that normalizes observations with running statistics."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class VectorEnvNormObs(VectorEnvWrapper):
-    """Scales observations, each dimension on its own, to mean 0 and variance 1 by what has been seen so far.
+    """Normalizes each dimension of the observations to mean 0 and variance 1, using all observations so far.
 
-    Everything that an environment shows counts once, and is scaled: the first observations of episodes, those in
-    between, and the final ones. The statistics are updated before they are applied. To evaluate with what training has
-    seen, hand them over and let them be:
-    ``VectorEnvNormObs(test_envs, update_obs_rms=False).set_obs_rms(train_envs.get_obs_rms())``.
+    Each observation is counted once and normalized: the first and the final observation of an episode, and those in
+    between. The statistics are updated before they are applied. To evaluate with the statistics of training, share them
+    and turn off their update: ``test_envs = VectorEnvNormObs(test_envs, update_obs_rms=False)`` and
+    ``test_envs.set_obs_rms(train_envs.get_obs_rms())``.
 
     :param venv: the vector environment to wrap, as for :class:`VectorEnvWrapper`; its observations are arrays or
         numbers of one shape.
-    :param update_obs_rms: whether what is seen changes the statistics.
-    :raises TypeError: observations of another kind.
+    :param update_obs_rms: whether observations update the statistics.
+    :raises TypeError: ``venv`` is not a vector environment, or its observations are not arrays or numbers.
 
     >>> import gymnasium as gym
     >>> from rlfast.env import DummyVectorEnv, VectorEnvNormObs
@@ -56,7 +56,10 @@ class VectorEnvNormObs(VectorEnvWrapper):
         self.set_obs_rms(RunningMeanStd())
 
     def set_obs_rms(self, obs_rms: RunningMeanStd) -> None:
-        """Scales by ``obs_rms`` from now on; it is shared, not copied."""
+        """Replaces the statistics.
+
+        :param obs_rms: the new statistics, which are shared, not copied.
+        """
         self.obs_rms = obs_rms
         space: Any = self.venv.single_observation_space
         self._dtype = None if space is None else _floating(np.dtype(space.dtype))
@@ -65,17 +68,20 @@ class VectorEnvNormObs(VectorEnvWrapper):
             self.single_observation_space = gym.spaces.Box(-bound, bound, space.shape, self._dtype.type)
 
     def get_obs_rms(self) -> RunningMeanStd:
-        """The statistics, shared."""
+        """Returns the statistics, which are shared, not copied."""
         return self.obs_rms
 
     def state_dict(self) -> dict[str, Any]:
-        """The statistics as plain data: ``mean`` and ``var``, arrays of an observation's shape, and ``count``."""
+        """Returns the statistics as plain data: float64 arrays ``mean`` and ``var`` with the shape of an observation
+        (``()`` before the first one), and the int ``count``.
+        """
         return {"mean": self.obs_rms.mean.copy(), "var": self.obs_rms.var.copy(), "count": self.obs_rms.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Puts back what :meth:`state_dict` gave, also for those who share the statistics.
+        """Restores what :meth:`state_dict` returned, in this wrapper and in all that share its statistics.
 
-        :raises ValueError: it is of observations of another shape; nothing has changed.
+        :param state: ``mean``, ``var`` and ``count``.
+        :raises ValueError: the statistics do not have the shape of an observation; nothing has changed.
         """
         mean, var = np.array(state["mean"], np.float64), np.array(state["var"], np.float64)
         space: Any = self.venv.single_observation_space
@@ -87,29 +93,29 @@ class VectorEnvNormObs(VectorEnvWrapper):
     def _norm_obs(self, obs: NDArray[Any]) -> NDArray[Any]:
         return self.obs_rms.norm(obs).astype(self._dtype or _floating(obs.dtype), copy=False)
 
-    def _saw(self, obs: NDArray[Any]) -> None:
+    def _update_statistics(self, obs: NDArray[Any]) -> None:
         if self.update_obs_rms:
             self.obs_rms.update(obs)
 
     def reset_rows(
         self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None, **more: Any
     ) -> tuple[Tree, Info]:
-        """As :meth:`BaseVectorEnv.reset_rows`, scaled."""
+        """As :meth:`BaseVectorEnv.reset_rows`, with normalized observations."""
         obs, info = super().reset_rows(id, seed, options, **more)
-        self._saw(obs)
+        self._update_statistics(obs)
         return self._norm_obs(obs), info
 
     def recv(self, min_ready: int | None = None, timeout: float | None = None) -> Rows:
-        """As :meth:`BaseVectorEnv.recv`, scaled."""
+        """As :meth:`BaseVectorEnv.recv`, with normalized observations."""
         rows = super().recv(min_ready, timeout)
-        self._saw(rows.obs_next)
+        self._update_statistics(rows.obs_next)
         if rows.obs is rows.obs_next:
             obs = self._norm_obs(rows.obs)
             return replace(rows, obs=obs, obs_next=obs)
-        self._saw(rows.obs[rows.done])
+        self._update_statistics(rows.obs[rows.done])
         return replace(rows, obs=self._norm_obs(rows.obs), obs_next=self._norm_obs(rows.obs_next))
 
 
 def _floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of what is scaled."""
+    """Returns the dtype of normalized observations: float32 for integers and bools."""
     return dtype if np.issubdtype(dtype, np.floating) else np.dtype(np.float32)

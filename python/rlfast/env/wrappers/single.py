@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 
 class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):
-    """Turns a ``Box`` action space into a ``MultiDiscrete`` one, a number of steps along each dimension.
+    """Turns a ``Box`` action space into a ``MultiDiscrete`` one, with evenly spaced values along each dimension.
 
     :param env: an environment with a bounded ``Box`` action space of shape ``(A,)``.
-    :param action_per_dim: number of evenly spaced values, bounds included, for all dimensions or for each.
-    :raises TypeError: the action space is no ``Box`` of one axis.
-    :raises ValueError: a bound is infinite, or a dimension has fewer than two values.
+    :param action_per_dim: the number of values, bounds included: an int for all dimensions, or a list with one int for
+        each dimension.
+    :raises TypeError: the action space is not a ``Box`` of shape ``(A,)``.
+    :raises ValueError: a bound is infinite, a dimension has fewer than two values, or the length of the list is not
+        ``A``.
     """
 
     def __init__(self, env: gym.Env[Any, Any], action_per_dim: int | list[int]) -> None:
@@ -37,16 +39,22 @@ class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):
         ]
 
     def action(self, act: Any) -> NDArray[Any]:
-        """The continuous action ``[..., A]`` that the discrete one stands for."""
+        """Converts a discrete action into a continuous one.
+
+        :param act: integers ``(..., A)``.
+        :return: the continuous action ``(..., A)``, with the dtype of the ``Box``.
+        """
         act = np.asarray(act)
         return np.stack([mesh[act[..., i]] for i, mesh in enumerate(self.mesh)], axis=-1)
 
 
 class MultiDiscreteToDiscrete(gym.ActionWrapper[Any, Any, Any]):
-    """Numbers the combinations of a ``MultiDiscrete`` action space, the last dimension running fastest.
+    """Turns a ``MultiDiscrete`` action space into a ``Discrete`` one that numbers all combinations.
+
+    The last dimension varies fastest.
 
     :param env: an environment with a ``MultiDiscrete`` action space.
-    :raises TypeError: the action space is another.
+    :raises TypeError: the action space is not ``MultiDiscrete``.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -55,21 +63,31 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[Any, Any, Any]):
         if not isinstance(space, gym.spaces.MultiDiscrete):
             raise TypeError(f"MultiDiscreteToDiscrete needs a MultiDiscrete action space, got {space}")
         self.nvec = space.nvec
-        self.bases = np.cumprod([1, *self.nvec[:0:-1]])  # what a step of each dimension counts, the last first
+        self.bases = np.cumprod([1, *self.nvec[:0:-1]])  # the strides of the dimensions, last dimension first
         self.action_space = gym.spaces.Discrete(int(np.prod(self.nvec)))
 
     def action(self, act: Any) -> NDArray[np.int64]:
-        """The combination ``[..., A]`` that the number stands for."""
+        """Converts the number of a combination into the combination.
+
+        :param act: integers ``(...)``.
+        :return: the combination, integers ``(..., A)``.
+        """
         return np.stack(np.unravel_index(np.asarray(act), tuple(self.nvec)), axis=-1)
 
 
 class TruncatedAsTerminated(gym.Wrapper[Any, Any, Any, Any]):
-    """Reports a time limit as an end: for tasks whose clock is part of the state. Elsewhere it biases the values.
+    """Reports truncated episodes as terminated.
+
+    This is right only if the observation contains the elapsed time; otherwise it biases the estimated values.
 
     :param env: any environment.
     """
 
     def step(self, act: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """As the environment's, with ``terminated`` set wherever ``truncated`` is."""
+        """Steps the environment, and sets ``terminated`` if ``truncated`` is set.
+
+        :param act: the action.
+        :return: ``(obs, reward, terminated, truncated, info)``.
+        """
         obs, reward, terminated, truncated, info = self.env.step(act)
         return obs, reward, terminated or truncated, truncated, info
