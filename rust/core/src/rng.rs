@@ -4,6 +4,7 @@
 //! of independent streams by name, so a new consumer never shifts the draws of an old one. [`numpy`] repeats NumPy's
 //! default generator bit for bit, for environments that must reset as their Gymnasium originals do.
 
+pub mod draws;
 pub mod numpy;
 
 /// Doubles in [0, 1) are the top 53 bits of a word, times this.

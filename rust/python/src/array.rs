@@ -9,21 +9,13 @@ use numpy::npyffi::objects::{PyArray_Descr, PyArrayObject};
 use numpy::npyffi::types::npy_intp;
 use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object};
 use numpy::{Element, PyArray1, PyArrayDescr, PyArrayMethods as _};
-use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use rlfast_core::memory::{Region, Storage};
-use rlfast_core::vectors;
+use rlfast_core::memory::Region;
+use rlfast_core::{recycle, vectors};
 
 use crate::error::IntoPython as _;
-
-/// Outputs of at least this size get memory that is used again when their last view dies: the system's allocator may give blocks
-/// back at each turn, and page faults of a fresh one cost more than filling it. Smaller ones do better on its large pages.
-const RECYCLED: usize = 1 << 20;
-/// Blocks that are kept for use again, and their bytes together, at the most.
-const KEPT: usize = 16;
-const KEPT_BYTES: usize = 64 << 20;
 
 /// Whether `object` is exactly an `ndarray`.
 #[inline]
@@ -100,10 +92,10 @@ pub fn empty<'py>(
     bytes: usize,
 ) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
     let py = descr.py();
-    if bytes >= RECYCLED {
-        let block = recycled(bytes).map_err(crate::error::to_python)?;
+    if bytes >= recycle::LARGE {
+        let block = recycle::OUTPUTS.block(bytes).python()?;
         let data = block.base();
-        let keeper = Bound::new(py, Recycled { block: Some(block) })?.into_any();
+        let keeper = Bound::new(py, Recycled { _block: block })?.into_any();
         return Ok((over(descr, dims, None, data, true, keeper)?, data));
     }
     plain(descr, dims)
@@ -227,37 +219,8 @@ impl RegionKeeper {
     }
 }
 
-static FREE: Mutex<Vec<Arc<Region>>> = Mutex::new(Vec::new());
-
-/// Keeps the memory of a large output, and gives it back for the next one.
+/// Keeps the memory of a large output, which is used again afterwards.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct Recycled {
-    block: Option<Arc<Region>>,
-}
-
-impl Drop for Recycled {
-    fn drop(&mut self) {
-        let Some(block) = self.block.take().filter(|block| block.len() <= KEPT_BYTES) else { return };
-        let mut free = FREE.lock();
-        free.push(block);
-        let mut bytes: usize = free.iter().map(|block| block.len()).sum();
-        let mut oldest = 0;
-        while free.len() - oldest > KEPT || bytes > KEPT_BYTES {
-            bytes -= free[oldest].len();
-            oldest += 1;
-        }
-        let gone: Vec<_> = free.drain(..oldest).collect();
-        drop(free); // others need not wait while memory goes back to the system
-        drop(gone);
-    }
-}
-
-/// A block of at least `bytes`, used before if there is one of a like size.
-fn recycled(bytes: usize) -> rlfast_core::error::Result<Arc<Region>> {
-    let mut free = FREE.lock();
-    if let Some(at) = free.iter().rposition(|block| block.len() >= bytes && block.len() <= bytes + bytes / 2) {
-        return Ok(free.remove(at));
-    }
-    drop(free);
-    Region::zeroed(bytes, &Storage::Ram)
+    _block: recycle::Block,
 }

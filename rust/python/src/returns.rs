@@ -21,13 +21,15 @@ trait Float: Real + Element {}
 impl Float for f32 {}
 impl Float for f64 {}
 
-/// Calls a function generic in the float type of the roll-out's arrays.
+/// Calls a generic function with the float type of an array: float32, or else float64.
 macro_rules! by_dtype {
-    ($roll_out:ident, $function:ident($($argument:expr),* $(,)?)) => {
-        if $roll_out.rewards.cast::<PyArrayDyn<f32>>().is_ok() {
-            $function::<f32>($($argument),*)
+    ($of:expr, $Float:ident => $call:expr) => {
+        if $of.cast::<PyArrayDyn<f32>>().is_ok() {
+            type $Float = f32;
+            $call
         } else {
-            $function::<f64>($($argument),*)
+            type $Float = f64;
+            $call
         }
     };
 }
@@ -78,6 +80,23 @@ impl<'a, 'py> RollOut<'a, 'py> {
         output(self.rewards.py(), &self.shape)
     }
 
+    /// Runs `kernel` on the rewards, named inputs of the same shape and the ends of episodes; its outputs are fresh arrays.
+    fn estimate<T: Float, const I: usize, const O: usize>(
+        &self,
+        inputs: [(&str, &Object<'py>); I],
+        kernel: impl FnOnce(&[T], [&[T]; I], Ends<'_>, [&mut [T]; O]) + Send,
+    ) -> PyResult<[Object<'py>; O]> {
+        let rewards = self.array::<T>("rewards", self.rewards)?;
+        let inputs = each(inputs, |(name, object)| self.array::<T>(name, object))?;
+        let outputs = each([(); O], |()| self.output::<T>())?;
+        let mut locked = each(outputs.each_ref(), |output| Ok(output.try_readwrite()?))?;
+        let (rewards, inputs) = (rewards.as_slice()?, each(inputs.each_ref(), |input| Ok(input.as_slice()?))?);
+        let filled = each(locked.each_mut(), |output| Ok(output.as_slice_mut()?))?;
+        self.run(|ends| kernel(rewards, inputs, ends, filled))?;
+        drop(locked);
+        Ok(outputs.map(Bound::into_any))
+    }
+
     /// Runs `kernel` with the ends of episodes, unless there is nothing to do.
     fn run(&self, kernel: impl FnOnce(Ends<'_>) + Send) -> PyResult<()> {
         let terminated = self.array::<bool>("terminated", self.terminated)?;
@@ -90,6 +109,16 @@ impl<'a, 'py> RollOut<'a, 'py> {
             away(self.rewards.py(), elements, || kernel(Ends::new(terminated, truncated, columns)));
         }
         Ok(())
+    }
+}
+
+/// What `make` gives for each item, or its first error.
+fn each<A, B, const N: usize>(items: [A; N], mut make: impl FnMut(A) -> PyResult<B>) -> PyResult<[B; N]> {
+    let mut error = None;
+    let made = items.map(|item| make(item).map_err(|failed| error.get_or_insert(failed)).ok());
+    match error {
+        Some(error) => Err(error),
+        None => Ok(made.map(|item| item.expect("invariant: there was no error"))),
     }
 }
 
@@ -150,25 +179,11 @@ pub fn gae<'py>(
     fraction("gamma", gamma)?;
     fraction("gae_lambda", gae_lambda)?;
     let roll_out = RollOut::new(rewards, terminated, truncated)?;
-    by_dtype!(roll_out, gae_of(&roll_out, values, next_values, gamma, gae_lambda))
-}
-
-fn gae_of<'py, T: Float>(
-    roll_out: &RollOut<'_, 'py>,
-    values: &Object<'py>,
-    next_values: &Object<'py>,
-    gamma: f64,
-    gae_lambda: f64,
-) -> PyResult<Object<'py>> {
-    let rewards = roll_out.array::<T>("rewards", roll_out.rewards)?;
-    let values = roll_out.array::<T>("values", values)?;
-    let next_values = roll_out.array::<T>("next_values", next_values)?;
-    let advantages = roll_out.output::<T>()?;
-    let (rewards, values, next_values) = (rewards.as_slice()?, values.as_slice()?, next_values.as_slice()?);
-    let mut filled = advantages.try_readwrite()?;
-    let out = filled.as_slice_mut()?;
-    roll_out.run(|ends| returns::gae(rewards, values, next_values, ends, gamma, gae_lambda, out))?;
-    Ok(advantages.into_any())
+    let inputs = [("values", values), ("next_values", next_values)];
+    let [advantages] = by_dtype!(rewards, T => roll_out.estimate::<T, _, _>(inputs, |rewards, [values, next_values], ends, [out]| {
+        returns::gae(rewards, values, next_values, ends, gamma, gae_lambda, out);
+    }))?;
+    Ok(advantages)
 }
 
 /// Returns and advantages of a buffer's rows: `BasePolicy.compute_episodic_return`. Each float array is float32 or float64.
@@ -238,23 +253,15 @@ pub fn discounted_returns<'py>(
 ) -> PyResult<Object<'py>> {
     fraction("gamma", gamma)?;
     let roll_out = RollOut::new(rewards, terminated, truncated)?;
-    by_dtype!(roll_out, discounted_of(&roll_out, next_values, gamma))
-}
-
-fn discounted_of<'py, T: Float>(
-    roll_out: &RollOut<'_, 'py>,
-    next_values: Option<&Object<'py>>,
-    gamma: f64,
-) -> PyResult<Object<'py>> {
-    let rewards = roll_out.array::<T>("rewards", roll_out.rewards)?;
-    let next_values = next_values.map(|values| roll_out.array::<T>("next_values", values)).transpose()?;
-    let discounted = roll_out.output::<T>()?;
-    let rewards = rewards.as_slice()?;
-    let next_values = next_values.as_ref().map(|values| values.as_slice()).transpose()?;
-    let mut filled = discounted.try_readwrite()?;
-    let out = filled.as_slice_mut()?;
-    roll_out.run(|ends| returns::discounted(rewards, next_values, ends, gamma, out))?;
-    Ok(discounted.into_any())
+    let [discounted] = by_dtype!(rewards, T => match next_values {
+        Some(values) => roll_out.estimate::<T, _, _>([("next_values", values)], |rewards, [values], ends, [out]| {
+            returns::discounted(rewards, Some(values), ends, gamma, out);
+        }),
+        None => roll_out.estimate::<T, _, _>([], |rewards, [], ends, [out]| {
+            returns::discounted(rewards, None, ends, gamma, out);
+        }),
+    })?;
+    Ok(discounted)
 }
 
 /// Sums of rewards with what follows them: `BasePolicy.compute_nstep_return`.
@@ -265,11 +272,7 @@ pub fn bootstrapped<'py>(
     discounts: &Object<'py>,
     next_values: &Object<'py>,
 ) -> PyResult<Object<'py>> {
-    if next_values.cast::<PyArrayDyn<f32>>().is_ok() {
-        bootstrapped_of::<f32>(sums, discounts, next_values)
-    } else {
-        bootstrapped_of::<f64>(sums, discounts, next_values)
-    }
+    by_dtype!(next_values, T => bootstrapped_of::<T>(sums, discounts, next_values))
 }
 
 fn bootstrapped_of<'py, T: Float>(
@@ -309,23 +312,11 @@ pub fn nstep_returns<'py>(
     let steps = usize::try_from(n_step).ok().filter(|&steps| steps > 0);
     let steps = steps.ok_or_else(|| PyValueError::new_err(format!("n_step: got {n_step}, wanted at least 1")))?;
     let roll_out = RollOut::new(rewards, terminated, truncated)?;
-    by_dtype!(roll_out, nstep_of(&roll_out, next_values, steps, gamma))
-}
-
-fn nstep_of<'py, T: Float>(
-    roll_out: &RollOut<'_, 'py>,
-    next_values: &Object<'py>,
-    n_step: usize,
-    gamma: f64,
-) -> PyResult<Object<'py>> {
-    let rewards = roll_out.array::<T>("rewards", roll_out.rewards)?;
-    let next_values = roll_out.array::<T>("next_values", next_values)?;
-    let targets = roll_out.output::<T>()?;
-    let (rewards, next_values) = (rewards.as_slice()?, next_values.as_slice()?);
-    let mut filled = targets.try_readwrite()?;
-    let out = filled.as_slice_mut()?;
-    roll_out.run(|ends| returns::nstep(rewards, next_values, ends, n_step, gamma, out))?;
-    Ok(targets.into_any())
+    let inputs = [("next_values", next_values)];
+    let [targets] = by_dtype!(rewards, T => roll_out.estimate::<T, _, _>(inputs, |rewards, [next_values], ends, [out]| {
+        returns::nstep(rewards, next_values, ends, steps, gamma, out);
+    }))?;
+    Ok(targets)
 }
 
 /// V-trace targets and advantages: `rlfast.functional.vtrace`.
@@ -354,27 +345,11 @@ pub fn vtrace<'py>(
     }
     let roll_out = RollOut::new(rewards, terminated, truncated)?;
     let options = VTrace { gamma, trace_lambda, rho_bar, c_bar };
-    by_dtype!(roll_out, vtrace_of(&roll_out, values, next_values, log_ratios, options))
-}
-
-fn vtrace_of<'py, T: Float>(
-    roll_out: &RollOut<'_, 'py>,
-    values: &Object<'py>,
-    next_values: &Object<'py>,
-    log_ratios: &Object<'py>,
-    options: VTrace,
-) -> PyResult<(Object<'py>, Object<'py>)> {
-    let rewards = roll_out.array::<T>("rewards", roll_out.rewards)?;
-    let values = roll_out.array::<T>("values", values)?;
-    let next_values = roll_out.array::<T>("next_values", next_values)?;
-    let log_ratios = roll_out.array::<T>("log_ratios", log_ratios)?;
-    let (targets, advantages) = (roll_out.output::<T>()?, roll_out.output::<T>()?);
-    let (rewards, values) = (rewards.as_slice()?, values.as_slice()?);
-    let (next_values, log_ratios) = (next_values.as_slice()?, log_ratios.as_slice()?);
-    let (mut filled_targets, mut filled_advantages) = (targets.try_readwrite()?, advantages.try_readwrite()?);
-    let (out, advantages_out) = (filled_targets.as_slice_mut()?, filled_advantages.as_slice_mut()?);
-    roll_out.run(|ends| {
-        returns::vtrace(rewards, values, next_values, log_ratios, ends, options, out, advantages_out);
+    let inputs = [("values", values), ("next_values", next_values), ("log_ratios", log_ratios)];
+    let [targets, advantages] = by_dtype!(rewards, T => {
+        roll_out.estimate::<T, _, _>(inputs, |rewards, [values, next_values, ratios], ends, [targets, advantages]| {
+            returns::vtrace(rewards, values, next_values, ratios, ends, options, targets, advantages);
+        })
     })?;
-    Ok((targets.into_any(), advantages.into_any()))
+    Ok((targets, advantages))
 }

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
+use rlfast_core::sums::pairwise;
 use rlfast_core::vectors::{collected, filled};
 
 use super::reading::Asked;
@@ -167,24 +168,4 @@ pub fn discounted<'py>(
     let sums = collected(rewards.outer_iter().zip(before).map(sum)).python()?;
     let discounts = collected(before.iter().map(|&count| discounts[count as usize])).python()?;
     Ok((column(py, sums)?, column(py, discounts)?))
-}
-
-/// The sum in the order in which NumPy adds float32: eight sums at once, and halves of what is longer than 128.
-fn pairwise(terms: &[f32]) -> f32 {
-    const AT_ONCE: usize = 8;
-    if terms.len() < AT_ONCE {
-        return terms.iter().fold(0.0, |sum, term| sum + term);
-    }
-    if terms.len() > 128 {
-        let half = terms.len() / 2 / AT_ONCE * AT_ONCE;
-        return pairwise(&terms[..half]) + pairwise(&terms[half..]);
-    }
-    let whole = terms.len() / AT_ONCE * AT_ONCE;
-    let mut sums = [0.0; AT_ONCE];
-    sums.copy_from_slice(&terms[..AT_ONCE]);
-    for eight in terms[AT_ONCE..whole].chunks_exact(AT_ONCE) {
-        sums.iter_mut().zip(eight).for_each(|(sum, term)| *sum += term);
-    }
-    let [a, b, c, d, e, f, g, h] = sums;
-    terms[whole..].iter().fold(((a + b) + (c + d)) + ((e + f) + (g + h)), |sum, term| sum + term)
 }

@@ -1,0 +1,166 @@
+//! Draws as NumPy makes them from a bit generator: the same words of the source, in the same order, become the same numbers.
+
+/// Where random bits come from, such as one of NumPy's bit generators.
+pub trait BitSource {
+    /// The next 32 random bits.
+    fn next_u32(&mut self) -> u32;
+    /// A double in [0, 1).
+    fn next_double(&mut self) -> f64;
+}
+
+/// Integers from 0 to `largest`, as `np.random.randint(0, largest + 1, out.len())` draws them.
+///
+/// These draws are frozen (NEP 19): of 32 bits, as many are kept as `largest` has, and drawn again until they are no larger.
+/// Nothing is drawn if `largest` is 0.
+pub fn masked(source: &mut impl BitSource, largest: u32, out: &mut [i64]) {
+    if largest == 0 {
+        return out.fill(0);
+    }
+    let mask = u32::MAX >> largest.leading_zeros();
+    for value in out {
+        *value = loop {
+            let word = source.next_u32() & mask;
+            if word <= largest {
+                break i64::from(word);
+            }
+        };
+    }
+}
+
+/// An integer of `0..bound`, as `generator.integers(bound)` draws it (Lemire, arXiv:1805.10941, algorithm 5).
+///
+/// Nothing is drawn if `bound` is 1.
+///
+/// # Panics
+/// If `bound` is 0.
+pub fn bounded(source: &mut impl BitSource, bound: u32) -> i64 {
+    if bound == 1 {
+        return 0;
+    }
+    let rejected = bound.wrapping_neg() % bound;
+    loop {
+        let wide = u64::from(source.next_u32()) * u64::from(bound);
+        if wide as u32 >= rejected {
+            break (wide >> 32) as i64;
+        }
+    }
+}
+
+/// For each size, an integer below it: `(generator.random(len(sizes)) * sizes).astype(int)`, in place of the sizes.
+pub fn scaled(source: &mut impl BitSource, sizes: &mut [i64]) {
+    for size in sizes {
+        *size = (source.next_double() * *size as f64) as i64;
+    }
+}
+
+/// Epsilon-greedy choices: in place of each action, with probability `epsilon`, one of `0..count`, all equally likely.
+///
+/// Two numbers are drawn for each action: first whether to explore, for all actions, then where to, for all actions.
+///
+/// # Panics
+/// If `explores`, room for the first numbers, has not one place for each action.
+pub fn epsilon_greedy(
+    source: &mut impl BitSource,
+    epsilon: f64,
+    count: u32,
+    actions: &mut [i64],
+    explores: &mut [bool],
+) {
+    assert_eq!(actions.len(), explores.len(), "one flag for each action");
+    explores.fill_with(|| source.next_double() < epsilon);
+    for (action, &mut explores) in actions.iter_mut().zip(explores) {
+        let drawn = source.next_double() * f64::from(count);
+        if explores {
+            *action = drawn as i64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::numpy::Generator;
+
+    /// Words that are known, as 32 bits or as a fraction of 2^32.
+    struct Words<'a>(std::slice::Iter<'a, u32>);
+
+    impl BitSource for Words<'_> {
+        fn next_u32(&mut self) -> u32 {
+            *self.0.next().expect("no more words are drawn than these")
+        }
+        fn next_double(&mut self) -> f64 {
+            f64::from(self.next_u32()) / 4_294_967_296.0
+        }
+    }
+
+    fn words(words: &[u32]) -> Words<'_> {
+        Words(words.iter())
+    }
+
+    /// NumPy's PCG64.
+    struct Pcg(Generator, Option<u32>);
+
+    impl BitSource for Pcg {
+        fn next_u32(&mut self) -> u32 {
+            self.1.take().unwrap_or_else(|| {
+                let word = self.0.next_u64();
+                self.1 = Some((word >> 32) as u32);
+                word as u32
+            })
+        }
+        fn next_double(&mut self) -> f64 {
+            self.0.random()
+        }
+    }
+
+    #[test]
+    fn masked_draws_again_above_the_largest() {
+        let mut out = [0; 2];
+        let mut source = words(&[0xffff_fff7, 0xffff_fff2, 6, 5]);
+        masked(&mut source, 5, &mut out); // 7, then 2; 6, then 5
+        assert_eq!((out, source.0.len()), ([2, 5], 0));
+    }
+
+    #[test]
+    fn masked_draws_nothing_for_one_value() {
+        let mut out = [9; 2];
+        masked(&mut words(&[]), 0, &mut out);
+        assert_eq!(out, [0, 0]);
+    }
+
+    #[test]
+    fn bounded_draws_again_where_one_value_would_be_too_likely() {
+        // 2^32 mod 3 is 1: only the word 0 is rejected.
+        assert_eq!(bounded(&mut words(&[0, u32::MAX]), 3), 2);
+        assert_eq!(bounded(&mut words(&[1]), 3), 0);
+        assert_eq!(bounded(&mut words(&[]), 1), 0);
+    }
+
+    #[test]
+    fn bounded_draws_are_those_of_numpy() {
+        // generator = np.random.default_rng(7); [int(generator.integers(10)) for _ in range(8)]
+        let mut source = Pcg(Generator::new(7), None);
+        assert_eq!([0; 8].map(|_| bounded(&mut source, 10)), BOUNDED);
+    }
+
+    const BOUNDED: [i64; 8] = [9, 6, 6, 8, 5, 7, 8, 2];
+
+    #[test]
+    fn scaled_draws_are_those_of_numpy() {
+        // (np.random.default_rng(7).random(4) * [10, 1000, 1, 0]).astype(int)
+        let mut sizes = [10, 1000, 1, 0];
+        scaled(&mut Pcg(Generator::new(7), None), &mut sizes);
+        assert_eq!(sizes, SCALED);
+    }
+
+    const SCALED: [i64; 4] = [6, 897, 0, 0];
+
+    #[test]
+    fn exploring_draws_all_flags_before_all_actions() {
+        let (mut actions, mut explores) = ([7, 8, 9], [false; 3]);
+        // Explore, greedy, greedy; then 1.5, 2.25 (unused), 0 (unused) of three actions.
+        let mut source = words(&[0, 1 << 31, 1 << 30, 1 << 31, 3 << 30, 0]);
+        epsilon_greedy(&mut source, 0.25, 3, &mut actions, &mut explores);
+        assert_eq!((actions, source.0.len()), ([1, 8, 9], 0));
+    }
+}
