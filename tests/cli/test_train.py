@@ -9,6 +9,7 @@ import pytest
 
 from machine import PATIENCE, wait_until
 from rlfast.cli import main
+from rlfast.experiment import ALGORITHMS
 
 SMALL = [f"--{setting}" for setting in (
     "num-envs=2", "eval-episodes=2", "eval-envs=2", "eval-interval=80", "hidden-sizes=8", "batch-size=8",
@@ -63,7 +64,7 @@ def test_help_shows_the_settings_of_the_environment(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "rlfast: no algorithm was given: choose from ddpg, dqn"),
+        (["train"], f"rlfast: no algorithm was given: choose from {', '.join(ALGORITHMS)}"),
         (["train", "ppoo"], "rlfast: there is no algorithm 'ppoo'"),
         (["train", "dqn", "--resume", "runs/x"], "without an algorithm: rlfast train --resume RUN_DIR"),
         (["train", "dqn", "--resume=runs/x"], "without an algorithm: rlfast train --resume RUN_DIR"),

@@ -16,5 +16,5 @@ def test_an_algorithm_is_found_by_name_and_by_its_settings(name):
 
 
 def test_a_name_that_is_none():
-    with pytest.raises(ValueError, match="there is no algorithm 'x': choose from ddpg, dqn"):
+    with pytest.raises(ValueError, match=f"there is no algorithm 'x': choose from {', '.join(ALGORITHMS)}"):
         find("x")

@@ -219,3 +219,25 @@ def temperature_loss(log_alpha: torch.Tensor, log_prob: torch.Tensor, target_ent
     -2.0
     """
     return -(log_alpha * (log_prob.detach() + target_entropy)).mean()
+
+
+def smoothed_action(
+    act: torch.Tensor, noise: torch.Tensor, deviation: float = 0.2, noise_clip: float = 0.5
+) -> torch.Tensor:
+    r"""Action near that of the target actor: a target value of its neighbourhood does not follow a peak of the critic.
+
+    .. math:: \tilde a = \mu^-(s') + \mathrm{clip}(\sigma \epsilon, -c, c), \qquad \epsilon \sim \mathcal N(0, 1)
+
+    (Fujimoto, van Hoof and Meger, arXiv:1802.09477, section 5.3 and algorithm 1.)
+
+    :param act: of the target actor at the next state, ``[B, *shape]``.
+    :param noise: :math:`\epsilon`, standard normal, in that shape.
+    :param deviation: :math:`\sigma`. Default: 0.2.
+    :param noise_clip: :math:`c`; 0 for no limit. Default: 0.5.
+    :return: in that shape; it may leave the range of actions.
+
+    >>> smoothed_action(torch.tensor([0.5, 0.5]), torch.tensor([-1.0, 4.0]), deviation=0.25).tolist()
+    [0.25, 1.0]
+    """
+    step = noise * deviation
+    return act + (step.clamp(-noise_clip, noise_clip) if noise_clip > 0 else step)

@@ -9,6 +9,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.dqn import DQNPolicy
     from rlfast.policy.modelfree.ppo import PPOPolicy
     from rlfast.policy.modelfree.sac import SACPolicy
+    from rlfast.policy.modelfree.td3 import TD3Policy
     from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
     from rlfast.policy.temperature import Alpha, AutoAlpha, FixedAlpha
 
@@ -25,5 +26,6 @@ __all__ = [
     "PPOPolicy",
     "RandomPolicy",
     "SACPolicy",
+    "TD3Policy",
     "TrainingStats",
 ]

@@ -90,6 +90,7 @@ class ReplayLearner(BasePolicy):
         self.gamma = gamma
         self.n_step = n_step
         self._iter = 0
+        self._last_losses: dict[str, Any] = {}
         self._compiled: Any = None
 
     # -- what an algorithm says ----------------------------------------------------------------------------------------
@@ -108,8 +109,8 @@ class ReplayLearner(BasePolicy):
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor | None]:
         """Do one gradient step, in a graph as well as line by line.
 
-        :return: the losses before the step, and the errors ``[B]`` whose absolute values become priorities; None for
-            no priorities.
+        :return: the losses before the step, of which one that is missing keeps its last value; and the errors ``[B]``
+            whose absolute values become priorities, None for no priorities.
         """
 
     def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
@@ -228,7 +229,8 @@ class ReplayLearner(BasePolicy):
             self._leave_errors(batch, error_B)
         tensors = [*losses.values()]
         values = [tensors[0].item()] if len(tensors) == 1 else torch.stack(tensors).tolist()
-        return self.stats_class(**dict(zip(losses, values, strict=True)))
+        self._last_losses.update(zip(losses, values, strict=True))
+        return self.stats_class(**self._last_losses)
 
     def _as_sample(self, batch: Any) -> Sample:
         device, rows = self._device, len(batch.act)

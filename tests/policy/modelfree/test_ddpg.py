@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
-from torch import nn
 
+from continuous import OBS, Given, Line, transitions, weights
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.exploration import GaussianNoise, OUNoise
 from rlfast.policy import DDPGPolicy
@@ -15,8 +15,6 @@ from rlfast.policy.modelfree.ddpg import DDPGTrainingStats
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import Actor, Critic
 from rlfast.utils.optim import adam
-
-OBS = Batch(obs=np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32), info={})
 
 
 def make_ddpg(seed=0, lr=1e-2, **options):
@@ -31,20 +29,6 @@ def make_ddpg(seed=0, lr=1e-2, **options):
     policy = DDPGPolicy(**defaults | options)
     policy.seed(seed)
     return policy
-
-
-def transitions(kind=VectorReplayBuffer, **options):
-    rng, buffer = np.random.default_rng(0), kind(100, 2, seed=0, **options)
-    for t in range(50):
-        obs, obs_next = rng.normal(size=(2, 2, 4)).astype(np.float32)
-        flags = {"terminated": np.full(2, t % 10 == 9), "truncated": np.full(2, t % 7 == 6)}
-        act = rng.uniform(-1, 1, (2, 2)).astype(np.float32)
-        buffer.add(Batch(obs=obs, act=act, rew=rng.normal(size=2), obs_next=obs_next, info={}, **flags))
-    return buffer
-
-
-def weights(module):
-    return torch.cat([p.detach().flatten().clone() for p in module.parameters()])
 
 
 class TestConstruction:
@@ -112,28 +96,6 @@ class TestForward:
         assert make_ddpg(exploration_noise=None).exploration_noise(act, OBS) is act
         policy = make_ddpg(exploration_noise=GaussianNoise(mu=3.0, sigma=0.0))
         assert policy.exploration_noise(act, OBS).tolist() == [[3.0, 3.0]] * 1000
-
-
-class Line(nn.Module):
-    """A critic: ``slope * act + offset``."""
-
-    def __init__(self, slope, offset):
-        super().__init__()
-        self.slope, self.offset = nn.Parameter(torch.tensor(slope)), nn.Parameter(torch.tensor(offset))
-
-    def forward(self, obs, act):
-        return self.slope * torch.as_tensor(act).reshape(-1, 1) + self.offset
-
-
-class Given(nn.Module):
-    """An actor: the same action everywhere."""
-
-    def __init__(self, act):
-        super().__init__()
-        self.act = nn.Parameter(torch.tensor(act))
-
-    def forward(self, obs, state=None, info=None):
-        return self.act.expand(len(obs), 1), state
 
 
 def by_hand(**options):

@@ -1,0 +1,79 @@
+"""Twin delayed deep deterministic policy gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlfast.experiment.config import OffPolicyConfig
+from rlfast.utils.validation import NonNegativeFloat, PositiveInt, UnitFloat
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import TD3Policy
+
+TITLE = "TD3"
+SUMMARY = "twin delayed deep deterministic policy gradient, for continuous actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OffPolicyConfig):
+    """Twin delayed twin delayed deep deterministic policy gradient, for continuous actions."""
+
+    env: str = "Pendulum-v1"
+    num_envs: PositiveInt = 1
+    learning_rate: NonNegativeFloat = 1e-3
+    """Adam's step size, of the critics."""
+    actor_learning_rate: NonNegativeFloat = 1e-3
+    """Adam's step size, of the actor."""
+    collect_steps: PositiveInt = 1
+    tau: UnitFloat = 0.005
+    """How far the target networks move at each step of the actor."""
+    noise: NonNegativeFloat = 0.1
+    """Standard deviation of the noise that explores, where actions reach from -1 to 1."""
+    policy_noise: NonNegativeFloat = 0.2
+    """Standard deviation of the noise of the targets' actions, where these reach from -1 to 1."""
+    noise_clip: NonNegativeFloat = 0.5
+    """Largest noise of the targets' actions; 0 for no limit."""
+    update_actor_freq: PositiveInt = 2
+    """Gradient steps of the critics for one of the actor and the target networks."""
+
+
+PRESETS = {
+    "Pendulum-v1": Config(
+        stop_return=-200.0,
+        max_steps=20_000,
+        num_envs=8,
+        eval_interval=1_000,
+        collect_steps=8,
+        updates_per_step=0.25,
+        hidden_sizes=(64, 64),
+        learning_rate=2e-3,
+        gamma=0.95,
+        tau=0.02,
+        buffer_size=100_000,
+    ),
+}
+
+
+def build(config: Config, networks: Networks) -> TD3Policy:
+    """The policy, with an actor and two critics."""
+    from rlfast.exploration import GaussianNoise
+    from rlfast.policy import TD3Policy
+    from rlfast.utils.optim import adam
+
+    return TD3Policy(
+        actor=networks.deterministic_actor(),
+        actor_optim=adam(config.actor_learning_rate),
+        critic=networks.action_value(),
+        critic_optim=adam(config.learning_rate),
+        tau=config.tau,
+        gamma=config.gamma,
+        exploration_noise=GaussianNoise(sigma=config.noise),
+        policy_noise=config.policy_noise,
+        noise_clip=config.noise_clip,
+        update_actor_freq=config.update_actor_freq,
+        estimation_step=config.n_step,
+        compile=config.compile,
+        **networks.spaces,
+    )

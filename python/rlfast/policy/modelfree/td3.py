@@ -1,0 +1,154 @@
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import gymnasium as gym
+import torch
+from gymnasium.spaces import Box
+from torch import nn
+
+from rlfast.exploration import BaseNoise
+from rlfast.functional.losses import smoothed_action
+from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.deterministic_actor import DeterministicActor
+from rlfast.policy.replay_learner import Losses, Sample
+from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
+
+
+@dataclass(kw_only=True)
+class TD3TrainingStats(TrainingStats):
+    """What one update of TD3 tells; each loss before its step."""
+
+    actor_loss: float
+    """Of the newest step of the actor."""
+    critic1_loss: float
+    critic2_loss: float
+
+
+TTD3TrainingStats = TypeVar("TTD3TrainingStats", bound=TD3TrainingStats)
+
+
+class TD3Policy(DeterministicActor):
+    r"""Twin delayed deep deterministic policy gradient (Fujimoto, van Hoof and Meger, arXiv:1802.09477, algorithm 1).
+
+    .. math::
+        \tilde a &= \mu^-(s_{t+k}) + \mathrm{clip}(\epsilon, -c, c), \qquad
+        \epsilon \sim \mathcal N(0, \tilde\sigma^2) \\
+        y &= \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k \min_j Q^-_j(s_{t+k}, \tilde a), \qquad
+        L(Q_j) = \frac1B \sum w\, \bigl(y - Q_j(s_t, a_t)\bigr)^2 \\
+        L(\mu) &= -\frac1B \sum Q_1\bigl(s_t, \mu(s_t)\bigr)
+
+    The actor and all target networks move at every ``update_actor_freq``-th gradient step, the first one included.
+
+    A subclass that overrides :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch, critic,
+    optimizer)`` learns through them, and so does a policy to which hooks or a method of its own are given.
+
+    :param actor: called as ``actor(obs, state=..., info=...)``; gives actions ``[B, size]`` and the next hidden state,
+        as :class:`rlfast.utils.net.continuous.Actor` does.
+    :param actor_optim: optimizes ``actor``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`; None,
+        as for the critics', for a policy that only acts.
+    :param critic: called as ``critic(obs, act)``; gives ``[B, 1]``.
+    :param critic_optim: optimizes ``critic``, likewise.
+    :param action_space: of one environment, a Box.
+    :param critic2: the second critic; None for one like the first, with parameters of its own. Default: None.
+    :param critic2_optim: optimizes ``critic2``; None for one like that of the first. Default: None.
+    :param tau: share of the way that target networks go in each step, in [0, 1]. Default: 0.005.
+    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param exploration_noise: added to actions where collectors ask for noise; ``"default"`` (default) for normal noise
+        of 0.1, None for none.
+    :param policy_noise: :math:`\tilde\sigma`, 0 or more, where actions reach from -1 to 1. Default: 0.2.
+    :param update_actor_freq: gradient steps of the critics for one of the actor. Default: 2.
+    :param noise_clip: :math:`c`; 0 for no limit. Default: 0.5.
+    :param estimation_step: most steps to sum rewards over, k at most. Default: 1.
+    :param observation_space: of one environment, kept for reference. Default: None.
+    :param action_scaling: whether actions are stretched from [-1, 1] to the bounds of the Box, as an actor with
+        ``max_action=1`` needs. Default: True.
+    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise has moved out of [-1, 1].
+    :param lr_scheduler: takes a step after each update. Default: None.
+    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :raises ValueError: for a value out of range, another kind of action space, or an optimizer for a ``critic2`` that
+        is not given.
+
+    >>> from rlfast.data import Batch
+    >>> from rlfast.utils.net.common import Net
+    >>> from rlfast.utils.net.continuous import Actor, Critic
+    >>> from rlfast.utils.optim import adam
+    >>> critic, optim = Critic(Net(3, 1, hidden_sizes=[64], concat=True)), adam(1e-3)
+    >>> nets = {"actor": Actor(Net(3, hidden_sizes=[64]), 1), "critic": critic}
+    >>> policy = TD3Policy(**nets, actor_optim=optim, critic_optim=optim, action_space=Box(-2.0, 2.0))
+    >>> policy(Batch(obs=torch.zeros(5, 3), info={})).act.shape
+    torch.Size([5, 1])
+    """
+
+    stats_class = TD3TrainingStats
+    critic_names = ("critic", "critic2")
+    lagged_names = ("actor", "critic", "critic2")
+
+    @validate_arguments
+    def __init__(
+        self,
+        *,
+        actor: nn.Module,
+        actor_optim: torch.optim.Optimizer | OptimizerFactory | None,
+        critic: nn.Module,
+        critic_optim: torch.optim.Optimizer | OptimizerFactory | None,
+        action_space: "Box[Any]",
+        critic2: nn.Module | None = None,
+        critic2_optim: torch.optim.Optimizer | OptimizerFactory | None = None,
+        tau: UnitFloat = 0.005,
+        gamma: UnitFloat = 0.99,
+        exploration_noise: BaseNoise | Literal["default"] | None = "default",
+        policy_noise: NonNegativeFloat = 0.2,
+        update_actor_freq: PositiveInt = 2,
+        noise_clip: NonNegativeFloat = 0.5,
+        estimation_step: PositiveInt = 1,
+        observation_space: gym.Space[Any] | None = None,
+        action_scaling: bool = True,
+        action_bound_method: Literal["clip"] | None = "clip",
+        lr_scheduler: TLearningRateScheduler | None = None,
+        compile: bool = False,
+    ) -> None:
+        super().__init__(
+            actor=actor,
+            actor_optim=actor_optim,
+            action_space=action_space,
+            tau=tau,
+            gamma=gamma,
+            estimation_step=estimation_step,
+            exploration_noise=exploration_noise,
+            action_scaling=action_scaling,
+            action_bound_method=action_bound_method,
+            observation_space=observation_space,
+            lr_scheduler=lr_scheduler,
+        )
+        self.add_critics(critic, critic_optim, critic2, critic2_optim)
+        self.policy_noise, self.noise_clip = policy_noise, noise_clip
+        self.update_actor_freq = update_actor_freq
+        self.compile_update(compile, actor, critic, self.critic2)
+
+    @property
+    def period(self) -> int:
+        """Gradient steps of the critics for one of the actor."""
+        return self.update_actor_freq
+
+    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
+        """Draw the noise that smooths the targets."""
+        return (self.draw_normal((rows, *self._act_shape), self._dtype, self._device),)
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+        """Rate the observation after the last reward, ``[B]``."""
+        act = self.best_actions(obs_next, state, model="actor_old")
+        (noise,) = draws or self.draw_next(len(act))
+        act = smoothed_action(act, noise, self.policy_noise, self.noise_clip)  # section 5.3
+        return torch.minimum(*self.rate(obs_next, act, old=True))  # equation 10
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Do one step for each critic and, if it is time, one for the actor and one of the target networks."""
+        (critic1_loss, critic2_loss), error_B = self.regress(sample)
+        losses = {"critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
+        if sample.is_due:
+            actor_loss = -self.rate(sample.obs, self.best_actions(sample.obs, sample.state, sample.batch))[0].mean()
+            descend(actor_loss, self.actor_optim)
+            self.sync_weight()
+            losses["actor_loss"] = actor_loss.detach()
+        return losses, error_B

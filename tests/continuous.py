@@ -1,0 +1,75 @@
+"""What tests of algorithms with continuous actions share: transitions, networks of one or two numbers, and resuming."""
+
+import copy
+import pickle
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlfast.data import Batch, VectorReplayBuffer
+
+OBS = Batch(obs=np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32), info={})
+
+
+def transitions(kind=VectorReplayBuffer, **options):
+    """Give 100 transitions of observations of 4 numbers and actions of 2, in two rings."""
+    rng, buffer = np.random.default_rng(0), kind(100, 2, seed=0, **options)
+    for t in range(50):
+        obs, obs_next = rng.normal(size=(2, 2, 4)).astype(np.float32)
+        flags = {"terminated": np.full(2, t % 10 == 9), "truncated": np.full(2, t % 7 == 6)}
+        act = rng.uniform(-1, 1, (2, 2)).astype(np.float32)
+        buffer.add(Batch(obs=obs, act=act, rew=rng.normal(size=2), obs_next=obs_next, info={}, **flags))
+    return buffer
+
+
+def weights(module):
+    return torch.cat([p.detach().flatten().clone() for p in module.parameters()])
+
+
+class Line(nn.Module):
+    """A critic: ``slope * act + offset``."""
+
+    def __init__(self, slope, offset):
+        super().__init__()
+        self.slope, self.offset = nn.Parameter(torch.tensor(slope)), nn.Parameter(torch.tensor(offset))
+
+    def forward(self, obs, act):
+        return self.slope * torch.as_tensor(act).reshape(-1, 1) + self.offset
+
+
+class Given(nn.Module):
+    """An actor: the same action everywhere."""
+
+    def __init__(self, act):
+        super().__init__()
+        self.act = nn.Parameter(torch.tensor(act))
+
+    def forward(self, obs, state=None, info=None):
+        return self.act.expand(len(obs), 1), state
+
+
+def assert_resumes_exactly(make, carry):
+    """Learn three times, carry the policy over, learn on: the same comes of it as of six times in one go.
+
+    :param make: gives a policy of a seed.
+    :param carry: ``"copy"``, ``"pickle"`` or ``"state"``.
+    """
+
+    def learn(policy, start, stop):
+        told = None
+        for step in range(start, stop):
+            buffer, indices = transitions(), np.random.default_rng(step).integers(100, size=16)
+            told = policy.learn(policy.process_fn(buffer[indices], buffer, indices))
+        return weights(policy), told
+
+    half = make()
+    learn(half, 0, 3)
+    if carry == "state":
+        resumed = make(5)
+        resumed.load_state_dict(half.state_dict())
+    else:
+        resumed = copy.deepcopy(half) if carry == "copy" else pickle.loads(pickle.dumps(half))
+    (ours, ours_told), (theirs, theirs_told) = learn(resumed, 3, 6), learn(make(), 0, 6)
+    assert torch.equal(ours, theirs)
+    assert ours_told == theirs_told

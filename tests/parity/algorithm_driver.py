@@ -1,0 +1,97 @@
+"""One program for two libraries: it makes a policy, learns from given transitions, and notes all that comes of it.
+
+Run by Tianshou's interpreter, ``python algorithm_driver.py IN.npz OUT.npz``; a test calls :func:`run` for rlfast.
+IN has the rows of several rings, the rows that each update draws, and options as JSON.
+"""
+
+import json
+import sys
+from importlib import import_module
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+
+KEYS = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
+CONTINUOUS = Box(-1, 1, (2,))
+
+
+class Library:
+    """The names of a library, and networks whose first weights are the same in each."""
+
+    def __init__(self, name):
+        self.name = name
+        self.rng = np.random.default_rng(5)
+        self.data, self.policy = (import_module(f"{name}.{part}") for part in ("data", "policy"))
+        self.common, self.continuous = (import_module(f"{name}.utils.net.{p}") for p in ("common", "continuous"))
+
+    def fixed(self, module):
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.copy_(torch.as_tensor(self.rng.normal(scale=0.3, size=parameter.shape)))
+        return module
+
+    def actor(self):
+        return self.fixed(self.continuous.Actor(self.common.Net((4,), hidden_sizes=[16]), 2))
+
+    def critic(self):
+        return self.fixed(self.continuous.Critic(self.common.Net((4,), 2, hidden_sizes=[16], concat=True)))
+
+
+def sgd(module, lr=0.05):
+    return torch.optim.SGD(module.parameters(), lr=lr)
+
+
+def td3(library, options):
+    actor, critic, critic2 = library.actor(), library.critic(), library.critic()
+    networks = {"actor": actor, "critic": critic, "critic2": critic2}
+    optimizers = {f"{name}_optim": sgd(network) for name, network in networks.items()}
+    policy = library.policy.TD3Policy(**networks, **optimizers, action_space=CONTINUOUS, tau=0.1, **options)
+    return policy, ("actor_loss", "critic1_loss", "critic2_loss")
+
+
+ALGORITHMS = {"td3": td3}
+
+
+def filled(library, given, prioritized):
+    size, rings = given["rew"].size // 5 * 3, given["rew"].shape[1]  # each ring wraps
+    if prioritized:
+        buffer = library.data.PrioritizedVectorReplayBuffer(size, rings, alpha=0.6, beta=0.4)
+    else:
+        buffer = library.data.VectorReplayBuffer(size, rings)
+    for t in range(len(given["rew"])):
+        buffer.add(library.data.Batch({key: given[key][t] for key in KEYS}, info=[{}] * rings))
+    return buffer
+
+
+def run(name, given, algorithm, options, prioritized=False):
+    """Give what every update was told and told, and the weights at the end.
+
+    :param given: ``errors`` in it, ``[updates, B]``, become the priorities; without it, those of the policy do.
+    """
+    library = Library(name)
+    buffer = filled(library, given, prioritized)
+    policy, losses = ALGORITHMS[algorithm](library, options)
+    policy.train()
+    trace = {"losses": [], "errors": [], "weight": [], "returns": []}
+    for step, indices in enumerate(given["draws"]):
+        torch.manual_seed(step)
+        batch = buffer[indices]
+        if prioritized:
+            trace["weight"].append(np.asarray(batch.weight))
+        batch = policy.process_fn(batch, buffer, indices)
+        if "returns" in batch:
+            trace["returns"].append(batch.returns.numpy())
+        stats = policy.learn(batch)
+        trace["losses"].append([getattr(stats, loss) or 0.0 for loss in losses])
+        trace["errors"].append(batch.weight.detach().numpy())
+        if "errors" in given:
+            batch.td_error = given["errors"][step]
+        policy.post_process_fn(batch, buffer, indices)
+    weights = {name: parameter.detach().numpy() for name, parameter in policy.named_parameters()}
+    return {**{key: np.array(value) for key, value in trace.items()}, **weights}
+
+
+if __name__ == "__main__":
+    given = dict(np.load(sys.argv[1]))
+    np.savez(sys.argv[2], **run("tianshou", given, **json.loads(str(given.pop("case")))))

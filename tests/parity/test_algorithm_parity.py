@@ -1,0 +1,63 @@
+"""The same program learns from the same transitions and draws with Tianshou 1.0 and with rlfast."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+from machine import PATIENCE
+from parity import algorithm_driver
+
+PYTHON = os.environ.get("RLFAST_TIANSHOU_PYTHON")
+pytestmark = pytest.mark.skipif(
+    not PYTHON, reason="RLFAST_TIANSHOU_PYTHON names no interpreter with tianshou==1.0.0 to compare with"
+)
+SIZE, STEPS, RINGS = 90, 50, 3
+
+
+def transitions(act):
+    """Give transitions ``[steps, rings, ...]``; a fifth of them ends an episode, half of these by time."""
+    rng = np.random.default_rng(0)
+    obs = rng.normal(size=(STEPS + 1, RINGS, 4)).astype(np.float32)
+    end = rng.random((STEPS, RINGS)) < 0.2
+    terminated = end & (rng.random((STEPS, RINGS)) < 0.5)
+    return {
+        "obs": obs[:-1],
+        "act": act,
+        "rew": rng.normal(size=(STEPS, RINGS)),
+        "terminated": terminated,
+        "truncated": end & ~terminated,
+        "obs_next": obs[1:] + end[..., None].astype(np.float32),
+        "draws": rng.integers(SIZE, size=(12, 32)),
+    }
+
+
+def assert_equal_runs(folder, given, **case):
+    np.savez(folder / "in.npz", case=json.dumps(case), **given)
+    command = [PYTHON, "-W", "ignore", algorithm_driver.__file__, folder / "in.npz", folder / "out.npz"]
+    subprocess.run(command, check=True, timeout=PATIENCE)
+    theirs = dict(np.load(folder / "out.npz"))
+    # test_policy_parity.test_rounding_of_errors_and_weights says why the priorities are theirs
+    ours = algorithm_driver.run("rlfast", {**given, "errors": theirs["errors"]}, **case)
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        assert ours[name] == pytest.approx(value, abs=1e-5), name
+
+
+def continuous():
+    return transitions(np.random.default_rng(3).uniform(-1, 1, (STEPS, RINGS, 2)).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("options", "prioritized"),
+    [
+        ({}, False),
+        ({"estimation_step": 3, "update_actor_freq": 3, "noise_clip": 0.1}, True),
+        ({"noise_clip": 0.0, "policy_noise": 0.6, "gamma": 0.9}, False),
+    ],
+    ids=["defaults", "nstep-prioritized", "no-clip"],
+)
+def test_td3(tmp_path, options, prioritized):
+    assert_equal_runs(tmp_path, continuous(), algorithm="td3", options=options, prioritized=prioritized)
