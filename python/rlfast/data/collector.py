@@ -1,4 +1,4 @@
-"""Collectors, their hooks and what they give, under Tianshou's path."""
+"""Collectors, their hooks and their statistics, under Tianshou's import path."""
 
 from rlfast.data.collect.base import BaseCollector, TCollectStats
 from rlfast.data.collect.collector import AsyncCollector, Collector

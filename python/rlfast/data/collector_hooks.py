@@ -1,4 +1,4 @@
-"""What a collector calls after steps and episodes, under the names of Tianshou 1.2."""
+"""Hooks: functions that a collector calls after steps and episodes, under the names of Tianshou 1.2."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ if TYPE_CHECKING:
 
 
 class CollectActionBatchProtocol(BatchProtocol, Protocol):
-    """The actions of one step, a row for each environment that answered."""
+    """The actions of one step, a row for each environment that was stepped."""
 
     act: Any
-    """In the policy's form, as they are stored."""
+    """The actions as the policy returned them and as they are stored."""
     act_normalized: Any
-    """In the environments' form."""
+    """The actions as they were sent to the environments."""
     policy_entry: Any
-    """What is stored under ``policy``."""
+    """The fields that are stored under ``policy``."""
     dist: Any
-    """The policy's distribution, None without one, and where environments answer one after another."""
+    """The policy's action distribution; None if it has none, or if the environments did not return together."""
     hidden_state: Any
-    """The policy's state before the step; None without one."""
+    """The policy's hidden state before the step; None if it has none."""
 
 
 class CollectStepBatchProtocol(RolloutBatchProtocol, Protocol):
-    """The transitions of one step, with the policy's distribution of actions."""
+    """The transitions of one step, with the policy's action distribution."""
 
     dist: Any
 
 
 class EpisodeBatchProtocol(RolloutBatchProtocol, Protocol):
-    """The transitions of one episode, as far as the buffer still has them."""
+    """Those transitions of one episode that the buffer still has."""
 
 
 class StepHookProtocol(Protocol):
     """A function that is called after every step of the environments, before its transitions are stored."""
 
     def __call__(self, action_batch: Any, rollout_batch: Any) -> None:
-        """Looks at a step, or changes what is stored.
+        """Called with one step of the environments.
 
-        :param action_batch: see :class:`CollectActionBatchProtocol`.
-        :param rollout_batch: the transitions, ``done`` and ``dist`` among them; what is written into it is stored.
+        :param action_batch: the actions; see :class:`CollectActionBatchProtocol`.
+        :param rollout_batch: the transitions, with ``done`` and ``dist``; changes to its fields are stored.
         """
 
 
 class StepHook(StepHookProtocol, ABC):
-    """The base class of step hooks; a plain function will do as well."""
+    """The base class of step hooks. A plain function can be a step hook too."""
 
     @abstractmethod
     def __call__(self, action_batch: Any, rollout_batch: Any) -> None:
@@ -58,9 +58,9 @@ class StepHook(StepHookProtocol, ABC):
 
 
 class StepHookAddActionDistribution(StepHook):
-    """Adds the policy's distribution of actions to the transitions that statistics see.
+    """Adds the policy's action distribution to the transitions, as the field ``action_dist``.
 
-    As ``action_dist``. Buffers do not keep distributions.
+    Statistics can read that field. It is not stored in the buffer.
     """
 
     ACTION_DIST_KEY: ClassVar[str] = "action_dist"
@@ -74,15 +74,15 @@ class EpisodeRolloutHookProtocol(Protocol):
     """A function that is called when an episode has ended."""
 
     def __call__(self, episode_batch: Any) -> dict[str, NDArray[Any]] | None:
-        """Looks at an episode.
+        """Called with one episode.
 
-        :param episode_batch: its transitions.
-        :return: fields to be added to its rows in the buffer, an array of as many rows for each; None for none.
+        :param episode_batch: the transitions of the episode.
+        :return: fields to add to these rows in the buffer, each an array with one value for each row; None for none.
         """
 
 
 class EpisodeRolloutHook(EpisodeRolloutHookProtocol, ABC):
-    """The base class of episode hooks; a plain function will do as well."""
+    """The base class of episode hooks. A plain function can be an episode hook too."""
 
     @abstractmethod
     def __call__(self, episode_batch: Any) -> dict[str, NDArray[Any]] | None:
@@ -90,10 +90,10 @@ class EpisodeRolloutHook(EpisodeRolloutHookProtocol, ABC):
 
 
 class EpisodeRolloutHookMCReturn(EpisodeRolloutHook):
-    """Adds to each row the discounted return from there on, and that of the whole episode.
+    """Adds two fields to each row: the discounted return from there on, and that of the whole episode.
 
-    :param gamma: discount factor, in [0, 1].
-    :raises ValueError: it is not.
+    :param gamma: the discount factor, in [0, 1].
+    :raises ValueError: ``gamma`` is outside [0, 1].
 
     >>> from rlfast.data import Batch
     >>> EpisodeRolloutHookMCReturn(gamma=0.5)(Batch(rew=[1.0, 0.0, 4.0]))["mc_return_to_go"].tolist()
@@ -118,10 +118,10 @@ class EpisodeRolloutHookMCReturn(EpisodeRolloutHook):
 
 
 class EpisodeRolloutHookMerged(EpisodeRolloutHook):
-    """Several episode hooks as one.
+    """Combines several episode hooks into one.
 
-    :param episode_rollout_hooks: are called in this order.
-    :param check_overlapping_keys: whether two that add the same field are an error; else the later one counts.
+    :param episode_rollout_hooks: the hooks, which are called in this order.
+    :param check_overlapping_keys: whether two hooks that add the same field are an error; else the later one wins.
     """
 
     def __init__(self, *episode_rollout_hooks: EpisodeRolloutHookProtocol, check_overlapping_keys: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Anything to NumPy arrays or to torch tensors, as deep as it is nested."""
+"""Conversion of nested values to NumPy arrays or to torch tensors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 
 def to_numpy(x: Any) -> Any:
-    """Without tensors: a tensor or number as an array, a dict or ``Batch`` as a new ``Batch`` of arrays.
+    """Converts a value to NumPy arrays.
 
-    Arrays and tensors on the CPU keep their memory, those inside a ``Batch`` are copied; None becomes an array of None.
+    Arrays and CPU tensors share their memory with the result; those inside a ``Batch`` are copied.
+
+    :param x: a tensor, a number, an array, or a dict, ``Batch``, list or tuple of them; None becomes an array of None.
+    :return: an array; for a dict or a ``Batch``, a new ``Batch`` of arrays.
 
     >>> to_numpy({"a": 1.0, "b": [1, 2]})
     Batch(
@@ -41,12 +44,15 @@ def to_numpy(x: Any) -> Any:
 
 
 def to_torch(x: Any, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> Any:
-    """Without arrays: an array or number as a tensor, a dict or ``Batch`` as a new ``Batch`` of tensors.
+    """Converts a value to torch tensors.
 
-    A writable array outside a ``Batch`` keeps its memory if neither dtype nor device changes.
+    A writable array outside a ``Batch`` shares its memory with the result if neither dtype nor device changes.
 
-    :param dtype: of all tensors; None keeps each one's own. :param device: of all tensors.
-    :raises TypeError: there is something that holds no numbers.
+    :param x: an array, a number, a tensor, or a dict, ``Batch``, list or tuple of them.
+    :param dtype: the dtype of all tensors; None keeps the dtype of each value.
+    :param device: the device of all tensors.
+    :return: a tensor; for a dict or a ``Batch``, a new ``Batch`` of tensors.
+    :raises TypeError: a value does not hold numbers.
 
     >>> to_torch(np.arange(3.0, dtype="f4"))
     tensor([0., 1., 2.])
@@ -63,7 +69,14 @@ def to_torch(x: Any, dtype: torch.dtype | None = None, device: str | int | torch
 
 
 def to_torch_as(x: Any, y: torch.Tensor) -> Any:
-    """``to_torch`` with the dtype and the device of ``y``. :raises AssertionError: ``y`` is no tensor."""
+    """Converts a value to torch tensors with the dtype and the device of another tensor.
+
+    :param x: as in :func:`to_torch`.
+    :param y: the tensor that gives dtype and device.
+    :return: as from :func:`to_torch`.
+    :raises AssertionError: ``y`` is not a tensor.
+    :raises TypeError: a value does not hold numbers.
+    """
     if not is_tensor(y):
         raise AssertionError(f"to_torch_as takes dtype and device from a tensor, got {type(y).__name__}")
     return to_torch(x, dtype=y.dtype, device=y.device)

@@ -1,8 +1,9 @@
 """Nested dicts and batches in HDF5 groups, in the layout of Tianshou: files written by either load in the other.
 
-A dict is a group and a ``Batch`` a group whose attribute ``__data_type__`` says so; numbers are attributes; an array or
-a tensor is a dataset; whatever HDF5 has no type for is a pickle in a dataset of bytes. A file is read as data: pickles
-are not run (see :mod:`rlfast.data.safe_pickle`), links are refused, and no more memory is taken than it can fill.
+A dict is stored as a group; a ``Batch`` as a group with the attribute ``__data_type__``; a number as an attribute; an
+array or a tensor as a dataset; and any other object as a pickle in a dataset of bytes. Reading a file runs no code in
+it: pickles may hold only plain data (see :mod:`rlfast.data.safe_pickle`), links are refused, and a dataset may not
+claim a size that the file does not have.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from rlfast.data.safe_pickle import Global, dumps, loads
 if TYPE_CHECKING:
     import h5py
 
-#: What :func:`to_hdf5` takes: what HDF5 has no type for is pickled.
+#: The values that :func:`to_hdf5` takes: any object, because values without a type in HDF5 are pickled.
 Hdf5ConvertibleValues: TypeAlias = object
 Hdf5ConvertibleType: TypeAlias = dict[str, Hdf5ConvertibleValues]
 
-#: No filter of HDF5 packs more than this many bytes into one (deflate: 1032).
+#: An upper bound of the compression ratio of HDF5 filters (that of deflate is 1032).
 _MAX_COMPRESSION = 1100
 _MAX_DEPTH = 64
 
 
 def require_h5py() -> Any:
-    """The module ``h5py``.
+    """Imports and returns the module ``h5py``.
 
-    :raises ImportError: it is not installed; says how to.
+    :raises ImportError: it is not installed; the message says how to install it.
     """
     try:
         import h5py
@@ -49,11 +50,12 @@ def to_hdf5(
 ) -> None:
     """Writes the entries of a dict into a group.
 
-    :param x: numbers, arrays, tensors, dicts and batches are stored as such, other objects as pickles.
+    :param x: the entries. Numbers, arrays, tensors, dicts and batches are stored as such, other objects as pickles.
     :param y: the group, or an open file.
     :param compression: an h5py filter such as "gzip" for all datasets.
-    :param names: what classes are called in pickles (module and name), for readers that have them elsewhere.
-    :raises ValueError: a key is not a name that HDF5 can hold.
+    :param names: the import paths (module and name) to write for classes in pickles, where the reader has them in
+        another module.
+    :raises ValueError: a key is not a valid HDF5 name.
     :raises RuntimeError: an array can be neither stored nor pickled.
     :raises NotImplementedError: an object cannot be pickled.
     """
@@ -69,7 +71,7 @@ def to_hdf5(
             y.attrs[key] = value
         else:
             data, kind = _dataset(value, names)
-            # A single value or none cannot be cut into the chunks that a filter works on.
+            # Filters work on chunks, and a dataset of a single value or of none has no chunks.
             y.create_dataset(key, data=data, compression=compression if data.size and data.shape else None)
             y[key].attrs["__data_type__"] = kind
 
@@ -79,7 +81,7 @@ def _is_name(key: object) -> bool:
 
 
 def _dataset(value: Any, names: Mapping[type, Global] | None) -> tuple[Any, str]:
-    """What stands for a value in a file, and the name of its kind."""
+    """Returns the data that a dataset holds for a value, and the name of its type."""
     if is_tensor(value):
         return value.detach().cpu().numpy(), "Tensor"
     if isinstance(value, np.ndarray):
@@ -104,16 +106,16 @@ def from_hdf5(
     allow_pickle: bool = False,
     classes: Mapping[Global, type] | None = None,
 ) -> Any:
-    """Reads what :func:`to_hdf5` or Tianshou wrote.
+    """Reads a file that :func:`to_hdf5` or Tianshou wrote.
 
     :param x: a group, an open file, or a dataset.
-    :param device: of the tensors.
-    :param allow_pickle: run the pickles in the file; only for files you trust.
-    :param classes: classes that may be rebuilt from pickles without that, by module and name: their instances are made
-        without calling ``__init__`` and given the pickled state.
-    :returns: a dict, a ``Batch``, an array, a tensor or an object.
-    :raises ValueError: the file holds something else, links, or data sizes that it has no bytes for.
-    :raises pickle.UnpicklingError: a pickle asks for more than plain data.
+    :param device: the device of the tensors; None for the CPU.
+    :param allow_pickle: whether pickles in the file may run any code; only for files you trust.
+    :param classes: classes that are allowed in pickles even so, by module and name. Their instances are created
+        without calling ``__init__`` and are given the pickled state.
+    :return: a dict, a ``Batch``, an array, a tensor or an object.
+    :raises ValueError: the file is not of this layout, has links, or claims a size that it does not have.
+    :raises pickle.UnpicklingError: a pickle holds more than plain data.
     """
     return _Reader(device, allow_pickle=allow_pickle, classes=classes).read(x, depth=0)
 
@@ -129,7 +131,7 @@ class _Reader:
     def read(self, x: Any, depth: int) -> Any:
         info = self._h5py.h5o.get_info(x.id)
         place = (info.fileno, info.addr)
-        if place in self._seen or depth > _MAX_DEPTH:  # an honest file is a tree; a loop of links would have no end
+        if place in self._seen or depth > _MAX_DEPTH:  # valid files are trees; a cycle would never end
             raise ValueError(f"{x.name} is reached twice or nested too deep")
         self._seen.add(place)
         return self._read_dataset(x) if isinstance(x, self._h5py.Dataset) else self._read_group(x, depth)
@@ -167,7 +169,7 @@ class _Reader:
 
 
 def _as_batch(values: dict[str, Any]) -> Batch:
-    # Only groups and numbers change on the way into a Batch; pickled objects were fields of one as they are.
+    # Only groups and numbers need conversion: the other values were fields of a Batch when they were stored.
     return wrap(
         {
             key: _as_batch(value)

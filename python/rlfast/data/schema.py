@@ -1,10 +1,9 @@
-"""From nested rows to typed columns: which leaves there are, what their columns hold, and what later rows may put
-there.
+"""The schema of a buffer: the names, dtypes and shapes of its columns, and the conversion of rows to them.
 
-The first row decides a column's dtype and shape. A later row is converted only where nothing is lost: integers, flags
-and whole numbers must come through exactly; a float may be rounded to a narrower float, but stay finite. Everything
-that NumPy cannot hold as numbers (strings, None, graphs, environments) is an *object leaf*, kept in NumPy object
-columns; such a column holds anything that later rows bring.
+The first row decides a column's dtype and shape. A later row is converted if no information is lost: integers and
+flags must keep their values exactly; a float may be rounded to a float of lower precision, but must stay finite. A
+value that is not numeric (a string, None, a graph, an environment) is an *object leaf*. It is stored in a NumPy object
+column, which takes any value in later rows.
 """
 
 from __future__ import annotations
@@ -49,14 +48,15 @@ Leaves: TypeAlias = dict[Path, NDArray[Any]]
 
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated")
 COMPLETE = ("obs", "act", "obs_next")
-"""Groups of which a row should leave no leaf out; elsewhere what is missing is zero or None, and nobody is told."""
+"""Fields of which a missing leaf is zero with a warning. In other fields it is zero or None without a warning."""
 
 
 def flatten(fields: Mapping[str, Any], whole: Collection[Path] = ()) -> tuple[dict[Path, Any], set[Path]]:
-    """Leaves by path, and the paths of groups that hold nothing. ``done`` is left out: it follows from the other flags.
+    """Flattens nested fields. ``done`` is left out, because it follows from ``terminated`` and ``truncated``.
 
     :param fields: nested leaves.
-    :param whole: paths at which a group is a leaf: an object column holds it.
+    :param whole: the paths of object columns, where a group is stored as one leaf.
+    :return: the leaves by path, and the paths of empty groups.
 
     >>> flatten({"obs": {"a": 1, "b": {}}, "done": True})
     ({('obs', 'a'): 1}, {('obs', 'b')})
@@ -84,7 +84,11 @@ def _flatten(
 
 
 def nest(leaves: Mapping[Path, Any], groups: Iterable[Path] = ()) -> dict[str, Any]:
-    """The reverse of :func:`flatten`, as plain dicts.
+    """Nests leaves in plain dicts; the inverse of :func:`flatten`.
+
+    :param leaves: the leaves by path.
+    :param groups: the paths of empty groups.
+    :return: the nested dict.
 
     >>> nest({("obs", "a"): 1, ("act",): 2}, [("info",)])
     {'obs': {'a': 1}, 'act': 2, 'info': {}}
@@ -104,12 +108,12 @@ def nest(leaves: Mapping[Path, Any], groups: Iterable[Path] = ()) -> dict[str, A
 
 @dataclass
 class Schema:
-    """The columns so far.
+    """The columns of a buffer, which grow when rows bring new leaves.
 
-    :ivar numbers: leaves that the engine stores.
-    :ivar objects: leaves kept as Python objects, with the shape of one row.
-    :ivar groups: groups that came empty, such as ``info={}``.
-    :ivar oddities: what has been said of odd rows.
+    :ivar numbers: the numeric columns, which the engine stores.
+    :ivar objects: the columns of Python objects, with the shape of one row.
+    :ivar groups: groups without leaves, such as ``info={}``.
+    :ivar oddities: the warnings that were given about unusual values.
     """
 
     numbers: dict[Path, Column] = field(default_factory=dict)
@@ -121,25 +125,25 @@ class Schema:
         return bool(self.numbers or self.objects)
 
     def columns(self) -> dict[Path, Column]:
-        """Both kinds of leaves."""
+        """Returns the numeric and the object columns by path."""
         return {**self.numbers, **self.objects}
 
     def names(self) -> list[str]:
-        """Top-level names, in the order they came."""
+        """Returns the names of the fields, in the order in which rows brought them."""
         return list(dict.fromkeys(path[0] for path in (*self.numbers, *self.objects, *sorted(self.groups))))
 
     def conform(
         self, fields: Mapping[str, Any], rows: int | None, *, links_next: bool = False
     ) -> tuple[Leaves, Schema]:
-        """Turns rows into what the columns hold; changes nothing.
+        """Converts rows to the dtypes and shapes of the columns, without changing this schema.
 
-        :param fields: nested leaves; with ``rows`` given, each has that many rows along its first axis.
-        :param rows: None for a single row without that axis.
-        :param links_next: whether a row may do without ``obs_next``: its leaves are left out of the answer then.
-        :return: every leaf in its column's dtype and shape, and the columns that these rows add.
+        :param fields: nested leaves; if ``rows`` is given, each has that many rows along its first axis.
+        :param rows: the number of rows; None for a single row without that axis.
+        :param links_next: whether rows may lack ``obs_next``; its leaves are then missing in the result.
+        :return: every leaf in its column's dtype and shape, and a schema of the columns that these rows add.
         :raises KeyError: a field that every row needs is missing.
-        :raises TypeError: a dtype that would lose information.
-        :raises ValueError: another shape or structure than the first row's.
+        :raises TypeError: a conversion to the column's dtype would lose information.
+        :raises ValueError: the rows have another shape or structure than the first row.
         """
         if links_next and fields.get("obs_next", ()) is None:
             fields = {key: value for key, value in fields.items() if key != "obs_next"}
@@ -163,7 +167,7 @@ class Schema:
         return leaves, added
 
     def extend(self, added: Schema) -> None:
-        """Takes the new columns in."""
+        """Adds the columns that :meth:`conform` returned."""
         self.numbers.update(added.numbers)
         self.objects.update(added.objects)
         filled = {path[:depth] for path in (*self.numbers, *self.objects) for depth in range(1, len(path) + 1)}
@@ -172,7 +176,10 @@ class Schema:
     def _check_structure(
         self, given: Mapping[Path, Any], groups: set[Path], known: Mapping[Path, Column], links_next: bool
     ) -> list[Path]:
-        """Looks for what is missing or stands in another place; the leaves of an ``obs_next`` that was not given."""
+        """Checks that no field is missing and that no group became a leaf or the other way round.
+
+        :return: the paths of ``obs_next`` if that was not given.
+        """
         tops = {path[0] for path in (*given, *groups)}
         absent = [path for path in self.numbers if path[0] == "obs_next"] if "obs_next" not in tops else []
         missing = [key for key in REQUIRED if key not in tops]

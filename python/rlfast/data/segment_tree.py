@@ -1,4 +1,4 @@
-"""The sum tree under prioritized sampling.
+"""The sum tree that prioritized sampling draws from.
 
 >>> import numpy as np
 >>> tree = SegmentTree(5)
@@ -6,8 +6,9 @@
 >>> tree.reduce(), tree[3], tree.reduce(2, 4)
 (4.0, 3.0, 3.0)
 
-A leaf owns the masses above the sum before it, up to and including the sum with it, so that random masses find leaves
-in proportion to their values and never one that is zero. Zero belongs to the first leaf that has any mass:
+:meth:`SegmentTree.get_prefix_sum_idx` finds the leaf of a mass: the first leaf at which the sum of the leaves so far
+reaches the mass. Uniformly random masses thus find leaves in proportion to their values, and never a leaf that is zero.
+The mass 0 finds the first leaf that is not zero:
 
 >>> tree.get_prefix_sum_idx(np.array([0.0, 0.5, 1.0, 1.1, 4.0]))
 array([1, 1, 1, 3, 3])

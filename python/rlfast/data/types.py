@@ -1,8 +1,8 @@
-"""What a batch holds, for type checkers. All are Protocols; nothing in rlfast asks ``isinstance`` of them at run time.
+"""Protocols of the fields of batches, for type checkers. rlfast does not check them at run time.
 
-An ``ObsBatchProtocol`` of the environment becomes a ``RolloutBatchProtocol`` in the buffer, then, for learning, a
-``BatchWithReturnsProtocol``, a ``BatchWithAdvantagesProtocol`` and a ``LogpOldProtocol``. What ``forward`` of a policy
-gives runs from ``ActBatchProtocol`` to ``DistLogProbBatchProtocol``.
+An ``ObsBatchProtocol`` is the input of a policy. A ``RolloutBatchProtocol`` is stored in a buffer. Updates add fields
+to it: ``BatchWithReturnsProtocol``, ``BatchWithAdvantagesProtocol``, ``LogpOldProtocol``. The outputs of a policy's
+``forward`` range from ``ActBatchProtocol`` to ``DistLogProbBatchProtocol``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ TBatch = TypeVar("TBatch", bound="BatchProtocol")
 
 @runtime_checkable
 class BatchProtocol(Protocol):
-    """The methods of :class:`rlfast.data.Batch`; the protocols below add the fields that a function expects or gives.
+    """The methods of :class:`rlfast.data.Batch`; the protocols below add the fields that a function takes or returns.
 
-    ``isinstance`` can be asked of it for the sake of Tianshou 1.0 scripts, but is slow: ask ``isinstance(x, Batch)``.
+    ``isinstance`` works with it, as scripts for Tianshou 1.0 need, but is slow: prefer ``isinstance(x, Batch)``.
     """
 
     @property
@@ -90,14 +90,14 @@ class BatchProtocol(Protocol):
 
 
 class ObsBatchProtocol(BatchProtocol, Protocol):
-    """Observations: what ``forward`` of a policy is given."""
+    """Observations and infos: the input of a policy's ``forward``."""
 
     obs: arr_type | BatchProtocol
     info: arr_type | BatchProtocol
 
 
 class RolloutBatchProtocol(ObsBatchProtocol, Protocol):
-    """Transitions: what a replay buffer stores and samples."""
+    """Transitions: the rows that a replay buffer stores and samples."""
 
     obs_next: arr_type | BatchProtocol
     act: arr_type
@@ -107,13 +107,13 @@ class RolloutBatchProtocol(ObsBatchProtocol, Protocol):
 
 
 class BatchWithReturnsProtocol(RolloutBatchProtocol, Protocol):
-    """With the return of each transition."""
+    """Transitions with their returns."""
 
     returns: arr_type
 
 
 class PrioBatchProtocol(RolloutBatchProtocol, Protocol):
-    """With importance weights, from a prioritized buffer."""
+    """Transitions with importance weights, from a prioritized buffer."""
 
     weight: arr_type
 
@@ -126,63 +126,63 @@ class RecurrentStateBatch(BatchProtocol, Protocol):
 
 
 class ActBatchProtocol(BatchProtocol, Protocol):
-    """An action and no more, as a random policy gives it."""
+    """Actions: the output of a random policy."""
 
     act: arr_type
 
 
 class ActStateBatchProtocol(ActBatchProtocol, Protocol):
-    """With the recurrent state, None for a policy that has none."""
+    """Actions with the recurrent state, which is None for a policy without one."""
 
     state: dict[str, Any] | BatchProtocol | NDArray[Any] | None
 
 
 class ModelOutputBatchProtocol(ActStateBatchProtocol, Protocol):
-    """With what the network gave."""
+    """Actions with the output of the network."""
 
     logits: torch.Tensor
 
 
 class FQFBatchProtocol(ModelOutputBatchProtocol, Protocol):
-    """With the proposed fractions and the quantiles at them (FQF, https://arxiv.org/abs/1911.02140)."""
+    """Actions with the proposed fractions and the quantiles at them (FQF, https://arxiv.org/abs/1911.02140)."""
 
     fractions: torch.Tensor
     quantiles_tau: torch.Tensor
 
 
 class BatchWithAdvantagesProtocol(BatchWithReturnsProtocol, Protocol):
-    """With advantages and state values (GAE, https://arxiv.org/abs/1506.02438: ``returns = adv + v_s``)."""
+    """Transitions with advantages and state values (GAE, https://arxiv.org/abs/1506.02438: ``returns = adv + v_s``)."""
 
     adv: torch.Tensor
     v_s: torch.Tensor
 
 
 class DistBatchProtocol(ModelOutputBatchProtocol, Protocol):
-    """With the distribution that the action was drawn from."""
+    """Actions with the distribution that they were drawn from."""
 
     dist: torch.distributions.Distribution
 
 
 class DistLogProbBatchProtocol(DistBatchProtocol, Protocol):
-    """With the log-probability of the action."""
+    """Actions with their log-probabilities."""
 
     log_prob: torch.Tensor
 
 
 class LogpOldProtocol(BatchWithAdvantagesProtocol, Protocol):
-    """With the log-probability under the policy that acted (PPO, https://arxiv.org/abs/1707.06347)."""
+    """Transitions with log-probabilities under the policy that acted (PPO, https://arxiv.org/abs/1707.06347)."""
 
     logp_old: torch.Tensor
 
 
 class QuantileRegressionBatchProtocol(ModelOutputBatchProtocol, Protocol):
-    """With the fractions that the quantiles were taken at (IQN, https://arxiv.org/abs/1806.06923)."""
+    """Actions with the fractions of their quantiles (IQN, https://arxiv.org/abs/1806.06923)."""
 
     taus: torch.Tensor
 
 
 class ImitationBatchProtocol(ActBatchProtocol, Protocol):
-    """With the values and the imitation logits of discrete BCQ (https://arxiv.org/abs/1910.01708)."""
+    """Actions with the values and the imitation logits of discrete BCQ (https://arxiv.org/abs/1910.01708)."""
 
     state: dict[str, Any] | BatchProtocol | NDArray[Any] | None
     q_value: torch.Tensor
@@ -190,7 +190,7 @@ class ImitationBatchProtocol(ActBatchProtocol, Protocol):
 
 
 def __getattr__(name: str) -> Any:
-    if name in {"TArr", "arr_type"}:  # they name torch, which is imported only for those who ask
+    if name in {"TArr", "arr_type"}:  # they refer to torch, which is imported only when they are used
         import torch
 
         value = torch.Tensor | np.ndarray

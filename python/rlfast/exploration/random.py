@@ -16,35 +16,36 @@ def _require_non_negative(**values: float) -> None:
 
 
 class BaseNoise(SeededMixin, ABC):
-    """A random process over actions, with a random stream of its own (see :meth:`seed`)."""
+    """The base class of noise: a random process over actions with its own random generator (see :meth:`seed`)."""
 
     @abstractmethod
     def reset(self) -> None:
-        """Return to the state the process starts in; the random stream goes on."""
+        """Resets the process to its initial state; the random generator keeps its state."""
 
     @abstractmethod
     def __call__(self, size: Sequence[int]) -> NDArray[np.float64]:
-        """Draw the next noise.
+        """Draws the next noise.
 
-        :param size: shape of the actions, usually ``(envs, action_dim)``.
+        :param size: the shape of the actions, usually ``(envs, action_dim)``.
+        :return: noise of that shape.
         """
 
     def state_dict(self) -> dict[str, Any]:
-        """Where process and random stream stand, for a checkpoint."""
+        """Returns the state of the process and of the random generator, for a checkpoint."""
         return {"random": self.random_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where :meth:`state_dict` was taken."""
+        """Restores what :meth:`state_dict` returned."""
         self.set_random_state(state["random"])
 
 
 class GaussianNoise(BaseNoise):
     """Independent normal noise, the usual choice for DDPG and TD3.
 
-    :param mu: mean.
-    :param sigma: standard deviation, 0 or more.
-    :param seed: starts the random stream; with None it is seeded from NumPy's global generator at its first use.
-    :raises ValueError: if ``sigma`` is negative or NaN.
+    :param mu: the mean.
+    :param sigma: the standard deviation, 0 or more.
+    :param seed: seeds the random generator; with None it is seeded from NumPy's global generator at its first use.
+    :raises ValueError: ``sigma`` is negative or NaN.
 
     >>> GaussianNoise(sigma=0.1, seed=0)((2, 3)).shape
     (2, 3)
@@ -58,15 +59,16 @@ class GaussianNoise(BaseNoise):
             self.seed(seed)
 
     def reset(self) -> None:
-        """Do nothing: the process has no memory."""
+        """Does nothing: the process has no state."""
 
     def __call__(self, size: Sequence[int]) -> NDArray[np.float64]:
         return self.rng.normal(self._mu, self._sigma, size)
 
 
 class OUNoise(BaseNoise):
-    r"""Noise that drifts back to its mean: the Ornstein-Uhlenbeck process, as used by DDPG (arXiv:1509.02971, section
-    7).
+    r"""Noise that drifts back to its mean: the Ornstein-Uhlenbeck process.
+
+    DDPG uses it for exploration (Lillicrap et al., arXiv:1509.02971, section 7).
 
     .. math::
         x_{t+1} = x_t + \theta\,(\mu - x_t)\,\Delta t + \sigma \sqrt{\Delta t}\;\epsilon_t,
@@ -74,13 +76,13 @@ class OUNoise(BaseNoise):
 
     (Euler-Maruyama steps of :math:`dx = \theta (\mu - x) dt + \sigma dW`; Uhlenbeck and Ornstein 1930.)
 
-    :param mu: the mean it returns to.
-    :param sigma: strength of the noise, 0 or more.
-    :param theta: strength of the pull.
-    :param dt: length of a step, 0 or more.
-    :param x0: where it starts after :meth:`reset`, 0 when None.
-    :param seed: starts the random stream; with None it is seeded from NumPy's global generator at its first use.
-    :raises ValueError: if ``sigma`` or ``dt`` is negative or NaN.
+    :param mu: the mean that it returns to.
+    :param sigma: the strength of the noise, 0 or more.
+    :param theta: the rate of the return to the mean.
+    :param dt: the length of a time step, 0 or more.
+    :param x0: the value after :meth:`reset`; None for 0.
+    :param seed: seeds the random generator; with None it is seeded from NumPy's global generator at its first use.
+    :raises ValueError: ``sigma`` or ``dt`` is negative or NaN.
 
     >>> noise = OUNoise(sigma=0.0, theta=0.5, dt=1.0, x0=8.0)
     >>> noise((1,)).item(), noise((1,)).item()
@@ -119,10 +121,11 @@ class OUNoise(BaseNoise):
         self._x = state["x"]
 
     def __call__(self, size: Sequence[int], mu: float | None = None) -> NDArray[np.float64]:
-        """Draw the next noise; a change of ``size`` restarts the process.
+        """Draws the next noise; a change of ``size`` resets the process.
 
-        :param size: shape of the actions.
-        :param mu: the mean for this step, if it differs.
+        :param size: the shape of the actions.
+        :param mu: the mean in this step; None for that of the constructor.
+        :return: noise of that shape.
         """
         if isinstance(self._x, np.ndarray) and self._x.shape != tuple(size):
             self.reset()

@@ -1,6 +1,7 @@
-"""Returns, losses and their like as pure functions: NumPy arrays or torch tensors in, the same kind out.
+"""Returns, losses and action distributions.
 
-Each name is imported when it is first asked for, so that the returns need no torch.
+The returns are functions of NumPy arrays or torch tensors that need no torch; the others need torch. Each name is
+imported on first access.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    globals()[name] = value  # from now on found without coming here
+    globals()[name] = value  # later accesses find the name directly, without calling this function
     return value
 
 

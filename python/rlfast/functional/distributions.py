@@ -1,7 +1,7 @@
-"""Distributions over actions: those of torch where they will do, and lean ones where the update spends its time.
+"""Action distributions that are quicker than those of torch.
 
-Each is a ``torch.distributions.Distribution``, and none checks its arguments: that costs more than the arithmetic, and
-waits for the device. ``dist[index]`` has the rows at an index.
+Each is a ``torch.distributions.Distribution``. None checks its arguments, because that takes longer than the arithmetic
+and synchronizes with the device. ``dist[index]`` is the distribution of the rows at an index.
 
 Letters in shapes: B batch, D action dimensions, A actions.
 """
@@ -24,11 +24,11 @@ def tanh_log_det(pre: torch.Tensor) -> torch.Tensor:
 
     .. math:: \log\bigl(1 - \tanh^2 u\bigr) = 2 \bigl(\log 2 - u - \mathrm{softplus}(-2u)\bigr)
 
-    (The correction of Haarnoja et al., arXiv:1812.05905, equation 26. Computed from the action instead, it is infinite
-    once ``tanh(u)`` rounds to 1.)
+    (The correction of Haarnoja et al., arXiv:1812.05905, equation 26. If it were computed from the action, it would be
+    infinite where ``tanh(u)`` rounds to 1.)
 
-    :param pre: u, any shape.
-    :return: the same shape.
+    :param pre: u, of any shape.
+    :return: a tensor of the same shape.
 
     >>> tanh_log_det(torch.tensor([0.0, 50.0])).tolist()
     [0.0, -98.61...]
@@ -37,7 +37,7 @@ def tanh_log_det(pre: torch.Tensor) -> torch.Tensor:
 
 
 class DiagonalNormal(Distribution):
-    """A normal distribution with independent dimensions: ``Independent(Normal(loc, scale), 1)``, and quicker.
+    """A normal distribution with independent dimensions; a quicker ``Independent(Normal(loc, scale), 1)``.
 
     :param loc: means, ``[B, D]``.
     :param scale: standard deviations, above 0, ``[B, D]``.
@@ -74,7 +74,7 @@ class DiagonalNormal(Distribution):
 
     def rsample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
         shape = (*sample_shape, *self.loc.shape)
-        if generator is not None:  # of the CPU, wherever the means are
+        if generator is not None:  # a CPU generator, also where the means are on another device
             return self.loc + self.scale * torch.randn(shape, dtype=self.loc.dtype, generator=generator).to(self.loc)
         return self.loc + self.scale * torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
 
@@ -114,7 +114,7 @@ class SquashedNormal(Distribution):
 
     @property
     def mode(self) -> torch.Tensor:
-        """The action of the mean; the tangent has moved the greatest density elsewhere."""
+        """The squashed mean. Because of the squashing, the density is not exactly largest there."""
         return self.base.loc.tanh()
 
     def rsample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
@@ -125,9 +125,9 @@ class SquashedNormal(Distribution):
         return self.rsample(sample_shape, generator=generator)
 
     def with_log_prob(self, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        r"""Make actions of standard normal noise, with their log-probabilities, exactly.
+        r"""Compute actions from standard normal noise, and their exact log-probabilities.
 
-        :param noise: :math:`\epsilon`, of which :math:`u = \mu + \sigma\epsilon`, ``[B, D]``; 0 for the mode.
+        :param noise: :math:`\epsilon` in :math:`u = \mu + \sigma\epsilon`, ``[B, D]``; 0 gives the mode.
         :return: actions ``[B, D]`` and log-probabilities ``[B]``.
 
         >>> dist = SquashedNormal(torch.tensor([[50.0]]), torch.ones(1, 1))
@@ -140,16 +140,17 @@ class SquashedNormal(Distribution):
         return pre.tanh(), log_prob
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
-        """Give the log-probability of actions; those at the bounds count as the nearest ones within.
+        """Return the log-probabilities of actions; actions of -1 and 1 are moved inside by the smallest step.
 
-        :param value: ``[B, D]``, in [-1, 1].
+        :param value: actions ``[B, D]``, in [-1, 1].
+        :return: ``[B]``.
         """
         pre = value.clamp(-_LARGEST, _LARGEST).atanh()
         return self.base.log_prob(pre) - tanh_log_det(pre).sum(-1)
 
 
 class Categorical(Distribution):
-    """One of A actions: ``torch.distributions.Categorical(logits=logits)``, and quicker.
+    """A distribution over A discrete actions; a quicker ``torch.distributions.Categorical(logits=logits)``.
 
     :param logits: unnormalized log-probabilities, ``[B, A]``; minus infinity for illegal actions.
 
@@ -176,9 +177,9 @@ class Categorical(Distribution):
         probs = self.probs.expand(*sample_shape, *self.logits.shape)
         if generator is None:
             clocks = torch.empty_like(probs).exponential_()
-        else:  # of the CPU, wherever the logits are
+        else:  # a CPU generator, also where the logits are on another device
             clocks = torch.empty(probs.shape, dtype=probs.dtype).exponential_(generator=generator).to(probs.device)
-        return (probs / clocks).argmax(-1)  # the first of A exponential clocks to ring
+        return (probs / clocks).argmax(-1)  # the first of A exponential clocks to ring is a sample
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         return self.logits.gather(-1, value.long()[..., None]).squeeze(-1)
@@ -189,11 +190,11 @@ class Categorical(Distribution):
 
 
 class MultiCategorical(Distribution):
-    """Independent choices, as a ``MultiDiscrete`` space has them.
+    """Independent categorical distributions, for a ``MultiDiscrete`` action space.
 
-    :param logits: unnormalized log-probabilities of all choices side by side, ``[B, sum(nvec)]``.
-    :param nvec: how many actions each choice has, such as ``action_space.nvec``.
-    :raises ValueError: if the last size of ``logits`` is not the sum of ``nvec``.
+    :param logits: the unnormalized log-probabilities of all choices, concatenated, ``[B, sum(nvec)]``.
+    :param nvec: the number of actions of each choice, such as ``action_space.nvec``.
+    :raises ValueError: the last size of ``logits`` is not the sum of ``nvec``.
 
     >>> dist = MultiCategorical(torch.log(torch.tensor([[0.5, 0.5, 0.2, 0.3, 0.5]])), [2, 3])
     >>> dist.log_prob(torch.tensor([[1, 2]])).exp().tolist(), dist.mode.tolist()

@@ -1,6 +1,6 @@
-"""The arithmetic of value-based learning: pure functions of tensors, each with its equation and source.
+"""Values, targets and losses: pure functions of tensors, each with its equation and source.
 
-Letters in shapes: B batch, A actions. Nothing here waits for the device.
+Letters in shapes: B batch, A actions. No function synchronizes with the device.
 """
 
 import torch
@@ -13,7 +13,7 @@ def max_value(q_BA: torch.Tensor) -> torch.Tensor:
 
     (Mnih et al. 2015, doi:10.1038/nature14236, algorithm 1.)
 
-    :param q_BA: action values of the target network at the next state, ``[B, A]``; illegal actions at minus infinity.
+    :param q_BA: action values of the target network at the next state, ``[B, A]``; minus infinity for illegal actions.
     :return: ``[B]``.
 
     >>> max_value(torch.tensor([[1.0, 3.0], [2.0, 0.0]])).tolist()
@@ -23,15 +23,15 @@ def max_value(q_BA: torch.Tensor) -> torch.Tensor:
 
 
 def double_q_value(online_q_BA: torch.Tensor, target_q_BA: torch.Tensor) -> torch.Tensor:
-    r"""Value of the next state in double Q-learning: one network chooses the action, the other one rates it.
+    r"""Value of the next state in double Q-learning: one network selects the action, the other evaluates it.
 
     .. math:: Q^-\bigl(s', \arg\max_a Q(s', a)\bigr)
 
     (van Hasselt, Guez and Silver, arXiv:1509.06461, equation 4 and the update after it.)
 
-    :param online_q_BA: action values of the trained network at the next state, ``[B, A]``; illegal actions at minus
-        infinity.
-    :param target_q_BA: action values of the target network there, ``[B, A]``.
+    :param online_q_BA: action values of the trained network at the next state, ``[B, A]``; minus infinity for illegal
+        actions.
+    :param target_q_BA: action values of the target network at the next state, ``[B, A]``.
     :return: ``[B]``.
 
     >>> double_q_value(torch.tensor([[1.0, 3.0]]), torch.tensor([[5.0, 4.0]])).tolist()
@@ -45,13 +45,14 @@ def bootstrapped_return(reward_sum: torch.Tensor, discount: torch.Tensor, next_v
 
     .. math:: G_t = \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k V(s_{t+k})
 
-    (Sutton and Barto, 2nd edition, equation 7.1; :math:`k \le n` steps are left in the episode, and a terminal state
-    has no value.)
+    (Sutton and Barto, 2nd edition, equation 7.1, with the :math:`k \le n` steps that are left in the episode; the value
+    of a terminal state is 0.)
 
-    :param reward_sum: the sum, in any shape that broadcasts with ``next_value``.
-    :param discount: :math:`\gamma^k`, or 0 if :math:`s_{t+k}` is terminal; the value does not matter then, not even
-        NaN.
+    :param reward_sum: the sum, of any shape that broadcasts with ``next_value``.
+    :param discount: :math:`\gamma^k`, or 0 if :math:`s_{t+k}` is terminal; then ``next_value`` is ignored, even if it
+        is NaN.
     :param next_value: :math:`V(s_{t+k})`.
+    :return: returns, of the broadcast shape.
 
     >>> bootstrapped_return(torch.tensor([1.0, 1.0]), torch.tensor([0.5, 0.0]), torch.tensor([4.0, torch.nan])).tolist()
     [3.0, 1.0]
@@ -95,8 +96,7 @@ def squared_loss(error: torch.Tensor, weight: torch.Tensor | None = None) -> tor
 
 
 def huber_loss(error: torch.Tensor, weight: torch.Tensor | None = None, delta: float = 1.0) -> torch.Tensor:
-    r"""Mean Huber error: squared near zero, linear beyond ``delta``, so that its gradient is clipped to ``[-delta,
-    delta]``.
+    r"""Mean Huber loss: quadratic up to ``delta`` and linear beyond, so that gradients are in ``[-delta, delta]``.
 
     .. math::
         \frac1B \sum_i w_i
@@ -124,19 +124,20 @@ def clipped_surrogate_loss(
     eps_clip: float = 0.2,
     dual_clip: float | None = None,
 ) -> torch.Tensor:
-    r"""Proximal policy optimization's loss of the policy.
+    r"""The policy loss of proximal policy optimization.
 
     .. math::
         L = -\frac1B \sum_i L_i, \qquad
         L_i = \min\bigl(r_i A_i,\; \mathrm{clip}(r_i, 1-\epsilon, 1+\epsilon)\, A_i\bigr), \qquad
         r_i = \frac{\pi(a_i \mid s_i)}{\pi_{\mathrm{old}}(a_i \mid s_i)}
 
-    (Schulman et al., arXiv:1707.06347, equation 7.) With a dual clip c, :math:`\max(L_i, c A_i)` takes the place of
-    :math:`L_i` where the advantage is negative (Ye et al., arXiv:1912.09729, equation 5).
+    (Schulman et al., arXiv:1707.06347, equation 7.) With a dual clip c, :math:`L_i` is replaced by
+    :math:`\max(L_i, c A_i)` where the advantage is negative (Ye et al., arXiv:1912.09729, equation 5).
 
-    :param log_prob: of the actions under the policy that learns, ``[B]``; ``[B, D]`` for ratios of each dimension.
-    :param log_prob_old: of the actions under the policy that acted, of that shape, without gradient.
-    :param advantage: ``[B]``, without gradient.
+    :param log_prob: log-probabilities of the actions under the policy that learns, ``[B]``; ``[B, D]`` for one ratio
+        for each action dimension.
+    :param log_prob_old: log-probabilities of the actions under the policy that acted, same shape, without gradient.
+    :param advantage: advantages, ``[B]``, without gradient.
     :param eps_clip: :math:`\epsilon`. Default: 0.2.
     :param dual_clip: c, above 1; None for no second clip. Default: None.
     :return: scalar.
@@ -146,7 +147,7 @@ def clipped_surrogate_loss(
     -0.850...
     """
     ratio = (log_prob - log_prob_old).exp().T if log_prob.dim() > 1 else (log_prob - log_prob_old).exp()
-    # Of the clip, only the bound on the side of the advantage can be the minimum: a constant, without a gradient.
+    # Only one bound of the clip can be the minimum, by the sign of the advantage. It is constant: no gradient is lost.
     objective = torch.minimum(ratio * advantage, torch.add(advantage, advantage.abs(), alpha=eps_clip))
     if dual_clip is not None:
         objective = torch.where(advantage < 0, torch.maximum(objective, dual_clip * advantage), objective)
@@ -159,7 +160,7 @@ def value_loss(
     value_old: torch.Tensor | None = None,
     eps_clip: float = 0.2,
 ) -> torch.Tensor:
-    r"""Mean squared error of the state values, clipped if the values of the critic that acted are given.
+    r"""Mean squared error of the state values, clipped if the values at the time of acting are given.
 
     .. math::
         \frac1B \sum_i \max\Bigl( (V_i - G_i)^2,\; \bigl(V^{\mathrm{old}}_i
@@ -167,9 +168,10 @@ def value_loss(
 
     (The clipping of OpenAI's PPO; Engstrom et al., arXiv:2005.12729, section 3.)
 
-    :param value: ``[B]``.
+    :param value: values of the critic that learns, ``[B]``.
     :param returns: targets, ``[B]``, without gradient.
-    :param value_old: ``[B]``, without gradient; None for the plain square. Default: None.
+    :param value_old: values of the critic when the actions were chosen, ``[B]``, without gradient; None for no
+        clipping. Default: None.
     :param eps_clip: :math:`\epsilon`. Default: 0.2.
     :return: scalar.
 
@@ -183,16 +185,16 @@ def value_loss(
 
 
 def soft_value(q1: torch.Tensor, q2: torch.Tensor, log_prob: torch.Tensor, alpha: torch.Tensor | float) -> torch.Tensor:
-    r"""Value of a state where acting at random is rewarded, from two critics of one action drawn there.
+    r"""Soft state value of maximum-entropy learning, from two critics and one sampled action.
 
     .. math:: V(s) = \min\bigl(Q_1(s, a), Q_2(s, a)\bigr) - \alpha \log \pi(a \mid s), \qquad a \sim \pi(\cdot \mid s)
 
-    (Haarnoja et al., arXiv:1812.05905, equation 3, with the two critics of its section 6.) Of the target critics at
-    the next state it is the target of the critics; the mean of its negative is the loss of the actor (equation 7).
+    (Haarnoja et al., arXiv:1812.05905, equation 3, with the two critics of its section 6.) With the target critics at
+    the next state, it is the value in the critics' target. The mean of its negative is the actor's loss (equation 7).
 
-    :param q1: ``[B]``.
-    :param q2: ``[B]``.
-    :param log_prob: ``[B]``.
+    :param q1: values of the action by the first critic, ``[B]``.
+    :param q2: values of the action by the second critic, ``[B]``.
+    :param log_prob: log-probabilities of the action, ``[B]``.
     :param alpha: the temperature.
     :return: ``[B]``.
 
@@ -203,15 +205,15 @@ def soft_value(q1: torch.Tensor, q2: torch.Tensor, log_prob: torch.Tensor, alpha
 
 
 def temperature_loss(log_alpha: torch.Tensor, log_prob: torch.Tensor, target_entropy: float) -> torch.Tensor:
-    r"""Loss of the temperature, which grows while the policy's entropy is below its target.
+    r"""Loss of the temperature; its minimization raises the temperature while the entropy is below its target.
 
     .. math:: L(\alpha) = -\frac1B \sum_i \log\alpha\, \bigl(\log \pi(a_i \mid s_i) + \bar{\mathcal H}\bigr)
 
-    (Haarnoja et al., arXiv:1812.05905, equation 18, with :math:`\log\alpha` for :math:`\alpha` as in its authors'
-    program: of the same sign, and independent of the scale.)
+    (Haarnoja et al., arXiv:1812.05905, equation 18, with :math:`\log\alpha` in place of :math:`\alpha` as in the code
+    of its authors: the gradient has the same sign, and does not depend on the scale of :math:`\alpha`.)
 
-    :param log_alpha: one number, of any shape of one element.
-    :param log_prob: ``[B]``; its gradient is not followed.
+    :param log_alpha: a tensor of one element.
+    :param log_prob: log-probabilities of sampled actions, ``[B]``; no gradient flows into them.
     :param target_entropy: :math:`\bar{\mathcal H}`, usually minus the number of action dimensions.
     :return: scalar.
 

@@ -1,19 +1,19 @@
-r"""Returns and advantages over roll-outs, computed in Rust.
+r"""Returns and advantages over rollouts, computed in Rust.
 
-All take NumPy arrays or torch tensors and give what the rewards are: an array, or a tensor on their device. What comes
-out is a constant to autograd.
+All functions take NumPy arrays or torch tensors. The results are of the type of the rewards: arrays, or tensors on the
+same device. No gradient flows through them.
 
-The first axis is time; further axes, ``[T, N]``, are columns that do not touch each other, one to an environment. A
-flat ``[T]`` roll-out may hold many episodes one after another. Step ``t`` leads out of observation ``t``:
+The first axis is time. A second axis, ``[T, N]``, has one independent column for each environment. A ``[T]`` rollout
+may hold several episodes one after another. Row ``t`` is the step from observation ``t``:
 
-* ``terminated[t]``: the episode ended there, and nothing comes after. ``next_values[t]`` is not even read.
-* ``truncated[t]``: the episode was cut there. ``next_values[t]``, the value of its *final* observation (not of the
-  first one of the next episode), stands for what was not seen.
-* The last row cuts every episode that has not ended.
+* ``terminated[t]``: the episode ended with this step. ``next_values[t]`` is not used.
+* ``truncated[t]``: the episode was cut off after this step. ``next_values[t]``, the value of its *final* observation
+  (not of the first one of the next episode), estimates the return of the rest.
+* Every episode that has not ended is truncated at the last row.
 
-Floats are float32 or float64 and are computed in the widest type among them; integer rewards are welcome. Flags are
-bool, or numbers that are 0 or 1. Lists are taken for arrays, and ``[T, 1]`` for ``[T]`` where the rewards are ``[T]``,
-and the other way round.
+Floats are float32 or float64, and results have the widest type among them; rewards may be integers. Flags are bool, or
+numbers that are 0 or 1. Lists are accepted too, and so is ``[T, 1]`` where the rewards are ``[T]``, and ``[T]`` where
+they are ``[T, 1]``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ArrayT = TypeVar("ArrayT", "NDArray[Any]", "torch.Tensor")
 
 
 class VTraceReturns(NamedTuple):
-    """What :func:`vtrace` gives: regression targets of the value function and advantages of the policy gradient."""
+    """The result of :func:`vtrace`: regression targets of the value function, and advantages of the policy gradient."""
 
     targets: Any
     advantages: Any
@@ -72,7 +72,7 @@ def gae(
 
     >>> import numpy as np
     >>> value = np.full(3, 0.5)
-    >>> value_next = np.array([0.5, 10.0, 0.5])  # the episode is cut at step 1, in a good place
+    >>> value_next = np.array([0.5, 10.0, 0.5])  # the episode is truncated at step 1, in a state of high value
     >>> never, cut = np.zeros(3, bool), np.array([False, True, False])
     >>> gae(np.ones(3), value, value_next, never, cut, gamma=0.9, gae_lambda=0.8).round(3)
     array([7.79, 9.5 , 0.95])
@@ -92,13 +92,13 @@ def discounted_returns(
 
     .. math:: G_t = r_t + \gamma G_{t+1}
 
-    Where an episode was cut, :math:`\gamma V(s_{t+1})` stands for the rest of it, if ``next_values`` are given; else
-    the rest counts as nothing.
+    Where an episode was truncated, :math:`\gamma V(s_{t+1})` estimates the return of the rest, if ``next_values`` are
+    given; else the rest counts as 0.
 
     :param rewards: ``[T]`` or ``[T, N]``.
     :param terminated: whether each step ended its episode, same shape.
     :param truncated: whether each step cut its episode, same shape. Default: none did.
-    :param next_values: :math:`V(s_{t+1})`, same shape; read only where an episode was cut. Default: 0.
+    :param next_values: :math:`V(s_{t+1})`, same shape; used only where an episode was truncated. Default: 0.
     :param gamma: discount, from 0 to 1. Default: 0.99.
     :return: returns of that shape.
     :raises ValueError: if shapes differ, or ``gamma`` lies outside 0 to 1.
@@ -120,11 +120,11 @@ def nstep_returns(
     n_step: int = 1,
     gamma: float = 0.99,
 ) -> ArrayT:
-    r"""N-step returns of every step of a roll-out (Sutton and Barto, 2nd edition, equation 7.1).
+    r"""N-step returns of every step of a rollout (Sutton and Barto, 2nd edition, equation 7.1).
 
     .. math:: G_t = \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k V(s_{t+k})
 
-    over the :math:`k \le n` steps that the episode has left; without the last term if it terminated there.
+    with the :math:`k \le n` steps that are left in the episode, and without the last term if it terminates there.
 
     :param rewards: ``[T]`` or ``[T, N]``.
     :param next_values: :math:`V(s_{t+1})` of the observation that each step led to, same shape.
@@ -171,13 +171,14 @@ def vtrace(
     :param rewards: ``[T]`` or ``[T, N]``.
     :param values: :math:`V(x_t)`, same shape.
     :param next_values: :math:`V(x_{t+1})` of the observation that each step led to, same shape.
-    :param log_ratios: :math:`\log\pi(a|x) - \log\mu(a|x)` of the learner's policy and the one that acted, same shape.
+    :param log_ratios: :math:`\log\pi(a|x) - \log\mu(a|x)` of the policy that learns and the policy that acted, same
+        shape.
     :param terminated: whether each step ended its episode, same shape.
     :param truncated: whether each step cut its episode, same shape. Default: none did.
     :param gamma: discount, from 0 to 1. Default: 0.99.
-    :param trace_lambda: the paper's remark 2, from 0 to 1. Default: 1.
-    :param rho_bar: bound of the ratio that weighs a temporal difference; it decides what is learnt. Default: 1.
-    :param c_bar: bound of the ratio that carries it back; it decides how fast. Default: 1.
+    :param trace_lambda: :math:`\lambda` of the paper's remark 2, from 0 to 1. Default: 1.
+    :param rho_bar: :math:`\bar\rho`, which determines the value function that the targets converge to. Default: 1.
+    :param c_bar: :math:`\bar c`, which determines how quickly they converge. Default: 1.
     :return: ``(targets, advantages)`` of that shape.
     :raises ValueError: if shapes differ or a number lies outside its range.
     :raises TypeError: if a float array or a flag array is of another kind.
@@ -192,11 +193,11 @@ def vtrace(
 
 
 def normalize(advantages: ArrayT, eps: float = 1e-8) -> ArrayT:
-    """Advantages shifted to mean 0 and scaled to a sample standard deviation of 1.
+    """Shift and scale advantages to mean 0 and sample standard deviation 1.
 
-    :param advantages: any shape.
-    :param eps: added to the deviation. Default: 1e-8.
-    :return: the same shape. Fewer than two of them have no deviation: they become 0.
+    :param advantages: an array or tensor of any shape.
+    :param eps: added to the standard deviation. Default: 1e-8.
+    :return: the same shape; fewer than two advantages become 0.
 
     >>> import numpy as np
     >>> normalize(np.array([1.0, 2.0, 3.0])).round(6)
@@ -214,12 +215,13 @@ _Arrays = tuple[Any, ...]
 
 
 def as_flags(name: str, values: Any) -> NDArray[np.bool_]:
-    """Flags as an array of bool.
+    """Convert flags to an array of bool.
 
-    :param name: of the argument.
+    :param name: the name of the argument, for messages.
     :param values: an array, a tensor or a list, of bool or of numbers that are 0 or 1.
-    :raises ValueError: one is neither.
-    :raises TypeError: they are no numbers.
+    :return: an array of bool.
+    :raises ValueError: a number is neither 0 nor 1.
+    :raises TypeError: the values are not numbers.
 
     >>> as_flags("done", [0, 1.0]).tolist()
     [False, True]
@@ -238,12 +240,15 @@ def as_flags(name: str, values: Any) -> NDArray[np.bool_]:
 
 
 def _run(kernel: Callable[..., Any], floats: _Arrays, flags: _Arrays, *numbers: float) -> Any:
-    """What the kernel gives for NumPy arrays of one float type, in the kind of ``floats[0]``, the rewards."""
+    """Run a kernel, converting its arguments if it refuses them.
+
+    :return: the result, as an array, or as a tensor if ``floats[0]``, the rewards, is one.
+    """
     try:
         return kernel(*floats, *flags, *numbers)
     except (TypeError, ValueError):
-        pass  # they are not such arrays; made into some, what is still wrong with them is worth reporting
-    torch = sys.modules.get("torch")  # who has not imported torch has no tensors
+        pass  # the arguments may need conversion; an error after that is the one to report
+    torch = sys.modules.get("torch")  # without torch, no argument is a tensor
     rewards = floats[0]
     floats = _of_one_type(tuple(_to_numpy(torch, array) for array in floats))
     shape = floats[0].shape
@@ -261,7 +266,7 @@ def _run(kernel: Callable[..., Any], floats: _Arrays, flags: _Arrays, *numbers: 
 
 
 def _to_numpy(torch: Any, array: Any) -> Any:
-    """The array under a tensor. What is no tensor is left as it is."""
+    """Return the array of a tensor, and anything else unchanged."""
     if torch is None or not isinstance(array, torch.Tensor):
         return array
     array = array.detach().cpu()
@@ -269,7 +274,7 @@ def _to_numpy(torch: Any, array: Any) -> Any:
 
 
 def _shaped(array: Any, shape: tuple[int, ...]) -> Any:
-    """The array in a shape that differs from its own by axes of length 1 at the end; any other as it is."""
+    """Reshape an array if its shape differs only by axes of length 1 at the end; else return it unchanged."""
     if array is None or array.shape == shape or array.size != math.prod(shape):
         return array
     longer, shorter = sorted((array.shape, shape), key=len, reverse=True)
@@ -278,7 +283,7 @@ def _shaped(array: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _of_one_type(floats: _Arrays) -> _Arrays:
-    """The same arrays in the widest float type among them, integers in that type too."""
+    """Convert floats and integers to the widest float type among the arrays."""
     arrays = tuple(None if array is None else np.asarray(array) for array in floats)
     kinds = {array.dtype for array in arrays if array is not None}
     if len(kinds) == 1 and kinds <= _FLOATS:

@@ -1,6 +1,4 @@
-"""Small tools that every layer may use. Each is imported when it is first asked for, so that the buffers, which need a
-few of them, start at once.
-"""
+"""Utilities for all other packages. Each name is imported on first access, so that importing buffers stays quick."""
 
 from __future__ import annotations
 
@@ -39,12 +37,12 @@ __all__ = sorted(_HOME_OF)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:  # found as attributes without an import of their own, as in Tianshou
+    if name in _MODULES:  # submodules are attributes without a separate import, as in Tianshou
         return import_module(f"{__name__}.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    globals()[name] = value  # from now on found without coming here
+    globals()[name] = value  # later accesses find the name directly, without calling this function
     return value
 
 

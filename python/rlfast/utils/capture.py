@@ -1,8 +1,7 @@
-"""Steps of optimizers as tensor arithmetic alone, for graphs that hold a whole update.
+"""Optimizer steps that torch.compile can put into the graph of a whole update.
 
-``optim.step()`` is a program around its kernels, and torch.compile does not take it into a larger graph. What is here
-does the same with the same state, so that an optimizer may go on with either, and its ``state_dict`` knows no
-difference.
+torch.compile does not take ``optim.step()`` into a larger graph. The functions here do the same step on the same state
+with tensor operations only. An optimizer may alternate between both, and its ``state_dict`` stays the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +17,12 @@ Tensors = list[torch.Tensor]
 
 
 class CapturedGroup(NamedTuple):
-    """A parameter group, with its state as lists."""
+    """A parameter group of an optimizer, with its state as lists of tensors."""
 
     params: Tensors
     state: dict[str, Tensors]
     lr: torch.Tensor
-    """A tensor, so that a schedule changes an input of the graph and not the graph."""
+    """The learning rate; a tensor, so that a change of it does not recompile the graph."""
     options: dict[str, Any]
 
 
@@ -97,9 +96,9 @@ _STEPS: dict[type[Optimizer], Callable[..., None]] = {Adam: _adam, AdamW: _adam,
 
 
 class CapturedStep:
-    """What a graph needs of an optimizer that has stepped before; it is found as the optimizer's ``captured``.
+    """The step of an optimizer for use in a graph; :func:`capture` stores it as the optimizer's attribute ``captured``.
 
-    :param optim: Adam, AdamW, RMSprop or SGD.
+    :param optim: an Adam, AdamW, RMSprop or SGD that has made a step before.
     """
 
     def __init__(self, optim: Optimizer) -> None:
@@ -109,14 +108,18 @@ class CapturedStep:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take over learning rates that a schedule has changed."""
+        """Copy learning rates that a schedule has changed."""
         for group, source in zip(self.groups, self.source, strict=True):
             if group.options["lr"] != source["lr"]:
                 group.options["lr"] = float(source["lr"])
                 group.lr.fill_(group.options["lr"])
 
     def descend(self, loss: torch.Tensor, max_grad_norm: float | None) -> None:
-        """Do one step down the gradient of ``loss``, within a graph."""
+        """Do one gradient step, within a graph.
+
+        :param loss: a scalar.
+        :param max_grad_norm: the largest Euclidean norm of all gradients together; None or 0 for no limit.
+        """
         params = [p for group in self.groups for p in group.params]
         grads: Sequence[torch.Tensor] = torch.autograd.grad(loss, params)
         with torch.no_grad():
@@ -140,9 +143,10 @@ def _captured(optim: Optimizer, group: dict[str, Any]) -> CapturedGroup:
 
 
 def check_capturable(optim: Optimizer) -> None:
-    """Refuse an optimizer whose step cannot be captured.
+    """Check that the step of an optimizer can be captured.
 
-    :raises ValueError: it is none of the four classes, exactly.
+    :param optim: the optimizer.
+    :raises ValueError: its class is not exactly Adam, AdamW, RMSprop or SGD.
     """
     if type(optim) not in _STEPS:
         known = ", ".join(kind.__name__ for kind in _STEPS)
@@ -150,9 +154,10 @@ def check_capturable(optim: Optimizer) -> None:
 
 
 def capture(optim: Optimizer) -> bool:
-    """Make an optimizer ready for a graph.
+    """Prepare an optimizer for use in a graph.
 
-    :return: whether it is; before its first step it has no state to take over.
+    :param optim: the optimizer.
+    :return: False if it has no state yet, because it has made no step; else True.
     """
     if not optim.state:
         return False

@@ -1,4 +1,4 @@
-"""Arguments of a kind that cannot be meant, refused where they are given: a later error would name something else."""
+"""Checks of arguments, so that an error names the argument rather than something that fails later."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ if TYPE_CHECKING:
 
 
 class ArgumentError(TypeError, ValueError, AssertionError):
-    """Arguments that contradict each other, or do not fit to what they are given to.
+    """Arguments contradict each other, or do not fit the object that they are given to.
 
-    Versions of Tianshou raise different errors for these, and scripts catch what theirs raises: AssertionError in 1.0,
-    ValueError later, TypeError where nothing is given.
+    It has three base classes because versions of Tianshou raise different errors here, which scripts catch:
+    AssertionError in 1.0, ValueError later, and TypeError for missing arguments.
     """
 
 
 def count_of(name: str, value: Any, *, rounded: Callable[[float], int] | None = None) -> int:
-    """The integer that is meant, which may be given as a float such as ``1e5``.
+    """Return an integer that may be given as a float such as ``1e5``.
 
-    :param name: of the argument.
-    :param value: what was given for it.
-    :param rounded: makes an integer of a number that is not whole, with a warning; None refuses it.
-    :raises TypeError: it is no number, not finite, or not whole where it must be.
+    :param name: the name of the argument.
+    :param value: its value.
+    :param rounded: rounds a number that is not whole, with a warning; if it is None, such a number raises.
+    :return: the integer.
+    :raises TypeError: ``value`` is not a finite number, or it is not whole and ``rounded`` is None.
 
     >>> count_of("step_per_epoch", 1e4)
     10000
@@ -49,14 +50,14 @@ def count_of(name: str, value: Any, *, rounded: Callable[[float], int] | None = 
 
 
 def check_methods(name: str, value: Any, kind: str, methods: Sequence[str], *, optional: bool = False) -> None:
-    """Refuse what lacks methods that are needed, and classes in place of instances. It may be of any class.
+    """Check that an argument has the methods that are needed; it may be an instance of any class.
 
-    :param name: of the argument.
-    :param value: what was given for it.
-    :param kind: what it should be, in words.
-    :param methods: what it needs.
+    :param name: the name of the argument.
+    :param value: its value.
+    :param kind: what it should be, in words, for the message.
+    :param methods: the names of the methods.
     :param optional: whether it may be None.
-    :raises TypeError: so it is.
+    :raises TypeError: a method is missing, or ``value`` is a class.
 
     >>> check_methods("logger", 5, "logger", ["write"])
     Traceback (most recent call last):
@@ -71,12 +72,12 @@ def check_methods(name: str, value: Any, kind: str, methods: Sequence[str], *, o
 
 
 def check_integer(name: str, value: Any, *, optional: bool = False) -> None:
-    """Refuse what is no integer; True is none, and neither is 2.0.
+    """Check that an argument is an integer, and not a bool or a float.
 
-    :param name: of the argument.
-    :param value: what was given for it.
+    :param name: the name of the argument.
+    :param value: its value.
     :param optional: whether it may be None.
-    :raises TypeError: so it is.
+    :raises TypeError: it is not an integer.
 
     >>> check_integer("batch_size", 2.5)
     Traceback (most recent call last):
@@ -87,12 +88,12 @@ def check_integer(name: str, value: Any, *, optional: bool = False) -> None:
 
 
 def check_number(name: str, value: Any, *, optional: bool = False) -> None:
-    """Refuse what is no finite number.
+    """Check that an argument is a finite number.
 
-    :param name: of the argument.
-    :param value: what was given for it.
+    :param name: the name of the argument.
+    :param value: its value.
     :param optional: whether it may be None.
-    :raises TypeError: it is no number; True is none.
+    :raises TypeError: it is not a number, or a bool.
     :raises ValueError: it is NaN or infinite.
 
     >>> check_number("gamma", float("nan"))
@@ -112,21 +113,22 @@ def check_number(name: str, value: Any, *, optional: bool = False) -> None:
 
 
 def check_copyable(array: NDArray[Any]) -> None:
-    """Refuse an index that is a view of more elements than memory can hold: to look at each would take hours.
+    """Check that a copy of an index array fits into memory: a broadcast view can have any number of elements.
 
-    :raises MemoryError: it is.
+    :param array: the index array.
+    :raises MemoryError: a copy would not fit.
     """
     if array.size > 1 << 26:
         np.empty(array.shape, np.int64)
 
 
 def check_function(name: str, value: Any, *, optional: bool = False) -> None:
-    """Refuse what cannot be called.
+    """Check that an argument can be called.
 
-    :param name: of the argument.
-    :param value: what was given for it.
+    :param name: the name of the argument.
+    :param value: its value.
     :param optional: whether it may be None.
-    :raises TypeError: so it is.
+    :raises TypeError: it cannot be called.
 
     >>> check_function("stop_fn", 195)
     Traceback (most recent call last):
@@ -137,13 +139,13 @@ def check_function(name: str, value: Any, *, optional: bool = False) -> None:
 
 
 def check_instance(name: str, value: Any, kind: type, *, optional: bool = False) -> None:
-    """Refuse an object of another class; classes themselves above all, which are easily given in place of an instance.
+    """Check that an argument is an instance of a class.
 
-    :param name: of the argument.
-    :param value: what was given for it.
+    :param name: the name of the argument.
+    :param value: its value.
     :param kind: the class.
     :param optional: whether it may be None.
-    :raises TypeError: so it is.
+    :raises TypeError: it is of another class.
 
     >>> check_instance("buffer", dict, dict)
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Numbers of several kinds as Python's own."""
+"""Conversion of numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ def to_optional_float(x: torch.Tensor | float) -> float: ...
 @overload
 def to_optional_float(x: None) -> None: ...
 def to_optional_float(x: torch.Tensor | float | None) -> float | None:
-    """A tensor of one element, or a number, as a float; None stays None.
+    """Convert a number to a float.
+
+    :param x: a tensor of one element, a number, or None.
+    :return: the float; None for None.
 
     >>> import torch
     >>> to_optional_float(torch.tensor([0.5])), to_optional_float(2), to_optional_float(None)

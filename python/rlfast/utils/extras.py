@@ -1,4 +1,4 @@
-"""What is said where a library is missing that an extra of rlfast brings."""
+"""The error for a missing library that an optional extra of rlfast installs."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _EXTRA_OF = {library: extra for extra, libraries in _LIBRARIES.items() for libra
 
 
 class MissingExtra(ModuleNotFoundError):
-    """A library is missing; the error names the extra that brings it."""
+    """A library is missing; the message names the extra that installs it."""
 
 
 @contextmanager
 def needed_by(who: str) -> Iterator[None]:
-    """Has a missing library say what to install.
+    """Convert the error of a missing library into one that says what to install.
 
-    :param who: what needs it.
-    :raises MissingExtra: it is one that an extra brings; of others, the error stays as it is.
+    :param who: the name of what needs the library, for the message.
+    :raises MissingExtra: a library is missing that an extra installs; errors of other libraries stay unchanged.
 
     >>> with needed_by("rlfast.policy"):
     ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class MultipleLRSchedulers:
     """Several learning rate schedulers that step together, for policies with several optimizers.
 
-    :param schedulers: in an order of your choice; their saved states come in the same order.
+    :param schedulers: the schedulers; :meth:`state_dict` returns their states in this order.
 
     >>> import torch
     >>> optims = [torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0) for _ in range(2)]
@@ -31,14 +31,14 @@ class MultipleLRSchedulers:
             scheduler.step()
 
     def state_dict(self) -> list[dict[str, Any]]:
-        """Give the state of each scheduler."""
+        """Return the state of each scheduler."""
         return [scheduler.state_dict() for scheduler in self.schedulers]
 
     def load_state_dict(self, state_dict: Sequence[dict[str, Any]]) -> None:
-        """Take over what :meth:`state_dict` gave.
+        """Restore what :meth:`state_dict` returned.
 
         :param state_dict: one state for each scheduler, in the same order.
-        :raises ValueError: if their number differs; nothing is changed then.
+        :raises ValueError: the number of states differs from that of schedulers; nothing is changed then.
         """
         if len(state_dict) != len(self.schedulers):
             raise ValueError(f"got the states of {len(state_dict)} schedulers for {len(self.schedulers)}")

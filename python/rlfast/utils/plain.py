@@ -1,4 +1,4 @@
-"""Nested plain data as JSON and arrays, and back, exactly: what checkpoints are made of. Nothing is pickled."""
+"""Lossless conversion of nested plain data to JSON and arrays, for checkpoints. Nothing is pickled."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WRONG_DATA = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError, RecursionError)
-"""What reading damaged data may end in, wherever it first makes no sense."""
+"""The errors that reading damaged data can raise."""
 
-_TAG = "~"  # names the kind of whatever JSON has no words for
+_TAG = "~"  # the key that names the type of a value without a JSON type
 _NUMBERS = "biuf"
 
 
 def pack(tree: Any) -> tuple[str, dict[str, NDArray[Any]]]:
-    """Writes down nested dicts (of any plain keys), lists and tuples of numbers, strings, bytes, arrays and tensors.
+    """Converts nested dicts (with any plain keys), lists and tuples of numbers, strings, bytes, arrays and tensors.
 
-    Numbers, NaN and infinities included, come back as they were, to the bit; tensors come back on the CPU.
+    :func:`unpack` restores numbers exactly, including NaN and infinities, and tensors on the CPU.
 
-    :return: JSON, and the arrays by the names that it gives them.
-    :raises TypeError: something else is in it; the error says where.
+    :param tree: the nested data.
+    :return: JSON, and the arrays by the names that the JSON gives them.
+    :raises TypeError: there is a value of another type; the message says where.
 
     >>> text, arrays = pack({"a": (1, 2.5, None), 3: np.arange(2)})
     >>> unpack(text, arrays)
@@ -39,9 +40,12 @@ def pack(tree: Any) -> tuple[str, dict[str, NDArray[Any]]]:
 
 
 def unpack(text: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """The reverse of :func:`pack`.
+    """Restores the data that :func:`pack` converted.
 
-    :raises ValueError: it is damaged.
+    :param text: the JSON.
+    :param arrays: the arrays by name.
+    :return: the nested data.
+    :raises ValueError: the JSON or the arrays are damaged.
     """
     try:
         return _decode(json.loads(text), arrays)
@@ -50,7 +54,7 @@ def unpack(text: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
 
 
 def summary(error: BaseException) -> str:
-    """An error in a few words, for a sentence that says where it happened.
+    """Describes an error in a few words, for use in a longer message.
 
     >>> summary(KeyError("eps")), summary(ValueError("too large"))
     ("KeyError('eps')", 'too large')
@@ -60,7 +64,7 @@ def summary(error: BaseException) -> str:
 
 
 def is_plain(tree: Any) -> bool:
-    """Whether :func:`pack` can write ``tree`` down.
+    """Whether :func:`pack` can convert ``tree``.
 
     >>> is_plain([1, {"x": np.zeros(2)}]), is_plain([object()])
     (True, False)
@@ -95,7 +99,7 @@ def _tagged(value: Any, arrays: dict[str, NDArray[Any]], path: str) -> dict[str,
         return {_TAG: "array", "name": _store(value, arrays)}
     if isinstance(value, np.generic) and value.dtype.kind in _NUMBERS:
         return {_TAG: "scalar", "name": _store(np.asarray(value), arrays)}
-    torch: Any = sys.modules.get("torch")  # who holds a tensor has imported torch
+    torch: Any = sys.modules.get("torch")  # without torch, no value is a tensor
     if torch is not None and isinstance(value, torch.Tensor):
         if value.dtype == torch.bfloat16:
             return {_TAG: "bfloat16", "name": _store(value.detach().cpu().view(torch.int16).numpy(), arrays)}
@@ -105,7 +109,7 @@ def _tagged(value: Any, arrays: dict[str, NDArray[Any]], path: str) -> dict[str,
 
 def _store(array: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> str:
     name = str(len(arrays))
-    arrays[name] = np.array(array, order="C")  # a copy: what it is of may go on changing
+    arrays[name] = np.array(array, order="C")  # a copy, because the original may change later
     return name
 
 

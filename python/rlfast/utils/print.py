@@ -1,4 +1,4 @@
-"""Printing records."""
+"""Printing of dataclasses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class DataclassPPrintMixin:
-    """Gives a dataclass a readable print-out of its fields."""
+    """Methods of a dataclass that print its fields readably."""
 
     def pprint_asdict(self, exclude_fields: Sequence[str] | None = None, indent: int = 1) -> None:
-        """Prints the class name and the fields, nested records included.
+        """Prints the class name and the fields, including those of nested dataclasses.
 
         :param exclude_fields: names of fields to leave out.
         :param indent: spaces for each level.
@@ -22,7 +22,11 @@ class DataclassPPrintMixin:
         print(self.pprints_asdict(exclude_fields, indent))  # noqa: T201
 
     def pprints_asdict(self, exclude_fields: Sequence[str] | None = None, indent: int = 4) -> str:
-        """What :meth:`pprint_asdict` prints, as a string."""
+        """Returns the text that :meth:`pprint_asdict` prints.
+
+        :param exclude_fields: names of fields to leave out.
+        :param indent: spaces for each level.
+        """
         fields = asdict(cast("Any", self))
         for name in exclude_fields or ():
             fields.pop(name, None)
