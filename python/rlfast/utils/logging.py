@@ -1,6 +1,6 @@
-"""Log messages of scripts: where they go, how they look, and how a script's main function runs.
+"""Log messages of scripts: handlers, formats, and functions that run a script's main function.
 
-All that the standard module ``logging`` has is here as well, so that scripts which import this one need no other.
+All names of the standard module ``logging`` are here as well, so that scripts can import this module instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 from io import StringIO
-from logging import *  # noqa: F403 (the standard module's names, as promised above)
+from logging import *  # noqa: F403 (the names of the standard module)
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -25,47 +25,47 @@ LOG_DEFAULT_FORMAT = "%(levelname)-5s %(asctime)-15s %(name)s:%(funcName)s - %(m
 
 
 class _State:
-    """What :func:`configure` and those that add handlers leave for each other."""
+    """The state that the functions of this module share."""
 
     format = LOG_DEFAULT_FORMAT
     memory: StringIO | None = None
-    paths: list[str] = []  # noqa: RUF012 (there is one for all)
+    paths: list[str] = []  # noqa: RUF012 (shared on purpose)
 
 
 def configure(format: str = LOG_DEFAULT_FORMAT, level: int = _logging.DEBUG) -> None:
     """Sends log messages to the standard output, and nowhere else.
 
-    :param format: of a message.
+    :param format: the format of a message.
     :param level: messages below it are dropped.
     """
     _State.format = format
     remove_log_handlers()
     _logging.basicConfig(level=level, format=format, stream=sys.stdout)
-    _logging.getLogger("numba").setLevel(_logging.INFO)  # at a lower level it tells each step of its compiler
+    _logging.getLogger("numba").setLevel(_logging.INFO)  # at a lower level it logs each step of its compiler
 
 
 def remove_log_handlers() -> None:
-    """Takes all handlers off the root logger."""
+    """Removes all handlers from the root logger."""
     for handler in list(_logging.getLogger().handlers):
         remove_log_handler(handler)
 
 
 def remove_log_handler(handler: _logging.Handler) -> None:
-    """Takes one handler off the root logger."""
+    """Removes one handler from the root logger."""
     _logging.getLogger().removeHandler(handler)
 
 
 def is_log_handler_active(handler: _logging.Handler) -> bool:
-    """Whether the handler is on the root logger."""
+    """Whether the root logger has the handler."""
     return handler in _logging.getLogger().handlers
 
 
 def run_main(main_fn: Callable[[], T], format: str = LOG_DEFAULT_FORMAT, level: int = _logging.DEBUG) -> T | None:
-    """Configures logging and runs a function, with a message before it and one after it.
+    """Configures logging and runs a function, with a log message before and after it.
 
-    :param main_fn: what to run.
+    :param main_fn: the function.
     :param format: as in :func:`configure`; so is ``level``.
-    :return: what the function gave; None if it raised an exception, which is then a message.
+    :return: the return value of the function; None if it raised an exception, which is logged.
     """
     configure(format=format, level=level)
     _log.info("Starting")
@@ -79,12 +79,12 @@ def run_main(main_fn: Callable[[], T], format: str = LOG_DEFAULT_FORMAT, level: 
 
 
 def run_cli(main_fn: Callable[..., T], format: str = LOG_DEFAULT_FORMAT, level: int = _logging.DEBUG) -> T | None:
-    """Runs a function as :func:`run_main` does, its arguments taken from the command line by ``jsonargparse``.
+    """Runs a function as :func:`run_main` does, with arguments from the command line, parsed by ``jsonargparse``.
 
-    :param main_fn: its parameters become options; docstrings of a dataclass's attributes become their help.
+    :param main_fn: the function. Its parameters become options, and docstrings of a dataclass's attributes their help.
     :param format: as in :func:`configure`; so is ``level``.
     :return: as from :func:`run_main`.
-    :raises ImportError: ``jsonargparse`` is not installed; says how to.
+    :raises ImportError: ``jsonargparse`` is not installed; the message says how to install it.
     """
     try:
         from jsonargparse import auto_cli, set_parsing_settings
@@ -95,15 +95,15 @@ def run_cli(main_fn: Callable[..., T], format: str = LOG_DEFAULT_FORMAT, level: 
 
 
 def datetime_tag() -> str:
-    """Date and time, for the names of files: ``20240131-235959``."""
-    return datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 (the clock on the wall)
+    """Returns the local date and time for names of files, such as ``20240131-235959``."""
+    return datetime.now().strftime("%Y%m%d-%H%M%S")  # noqa: DTZ005 (local time on purpose)
 
 
 def add_file_logger(path: str, register_atexit: bool = True) -> _logging.FileHandler:
-    """Sends log messages to a file as well.
+    """Writes log messages to a file too.
 
-    :param path: of the file, which grows if it is there.
-    :param register_atexit: whether the interpreter says at its end where the file is.
+    :param path: the path of the file; an existing file is appended to.
+    :param register_atexit: whether the path is printed when the interpreter exits.
     :return: the handler, for :func:`remove_log_handler`.
     """
     _log.info("Logging to %s ...", path)
@@ -119,11 +119,11 @@ def add_file_logger(path: str, register_atexit: bool = True) -> _logging.FileHan
 
 def _tell_paths() -> None:
     for path in _State.paths:
-        print(f"A log file was saved to {path}")  # noqa: T201 (the loggers are gone by then)
+        print(f"A log file was saved to {path}")  # noqa: T201 (the handlers may be closed by then)
 
 
 def add_memory_logger() -> None:
-    """Keeps log messages in memory as well, for :func:`get_memory_log`. A second call changes nothing."""
+    """Keeps log messages in memory too, for :func:`get_memory_log`. A second call does nothing."""
     if _State.memory is None:
         _State.memory = StringIO()
         handler = _logging.StreamHandler(_State.memory)
@@ -132,9 +132,9 @@ def add_memory_logger() -> None:
 
 
 def get_memory_log() -> str:
-    """The messages since :func:`add_memory_logger`.
+    """Returns the log messages since the call of :func:`add_memory_logger`.
 
-    :raises AssertionError: it was never called.
+    :raises AssertionError: :func:`add_memory_logger` was not called.
     """
     if _State.memory is None:
         raise AssertionError("no messages are kept: call add_memory_logger first")
@@ -142,7 +142,10 @@ def get_memory_log() -> str:
 
 
 def set_numerical_fields_to_precision(data: dict[str, Any], precision: int = 3) -> dict[str, Any]:
-    """A copy of a dict with its floats rounded; what is nested stays as it is.
+    """Returns a copy of a dict with rounded floats; nested values are not changed.
+
+    :param data: the dict.
+    :param precision: the number of decimal places.
 
     >>> set_numerical_fields_to_precision({"loss": 0.12345, "epoch": 3})
     {'loss': 0.123, 'epoch': 3}
@@ -151,10 +154,10 @@ def set_numerical_fields_to_precision(data: dict[str, Any], precision: int = 3) 
 
 
 class FileLoggerContext:
-    """Sends log messages to a file as well, within a ``with``.
+    """A context manager that writes log messages to a file too.
 
-    :param path: of the file, which grows if it is there.
-    :param enabled: False makes it do nothing.
+    :param path: the path of the file; an existing file is appended to.
+    :param enabled: if False, the context does nothing.
     """
 
     def __init__(self, path: str, enabled: bool = True) -> None:

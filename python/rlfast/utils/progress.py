@@ -1,4 +1,4 @@
-"""The line that shows how a run is going."""
+"""Progress bars."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 tqdm_config: dict[str, Any] = {"dynamic_ncols": True, "ascii": True}
-"""Options that look right on every terminal."""
+"""Options of ``tqdm`` that work on every terminal."""
 
 _REFRESH = 0.1
-"""Seconds between two writes of the figures: the text costs more than a step of a small environment."""
+"""Seconds between two updates of the text, which takes longer than a step of a small environment."""
 
 
 class DummyTqdm:
-    """Counts like ``tqdm`` and shows nothing.
+    """A replacement of ``tqdm`` that counts and shows nothing.
 
-    :param total: number of steps to come.
+    :param total: the number of steps.
+    :param kwargs: ignored.
     """
 
     def __init__(self, total: int, **kwargs: Any) -> None:  # noqa: ARG002
@@ -39,16 +40,16 @@ class DummyTqdm:
         return self
 
     def __exit__(self, *exception: object, **kwargs: object) -> None:
-        """Leaves nothing behind."""
+        """Does nothing."""
 
 
 class ProgressBar:
-    """A bar with figures beside it, written to stderr at most ten times a second.
+    """A progress bar with numbers beside it, written to stderr at most ten times a second.
 
-    :param total: number of steps to come.
-    :param description: stands before the bar.
-    :param initial: steps that were made before.
-    :param shown: False counts and shows nothing.
+    :param total: the number of steps.
+    :param description: the text before the bar.
+    :param initial: the number of steps that are already done.
+    :param shown: if False, the bar counts and shows nothing.
     """
 
     def __init__(self, total: int, description: str, *, initial: int = 0, shown: bool = True) -> None:
@@ -64,7 +65,11 @@ class ProgressBar:
             self._bar = tqdm(total=total, desc=description, initial=start, unit="step", file=sys.stderr, **tqdm_config)
 
     def update(self, n: int, figures: Mapping[str, int | float | str]) -> None:
-        """Moves on by ``n`` steps and shows the ``figures``, beside those of earlier calls that are missing now."""
+        """Adds steps, and shows numbers.
+
+        :param n: the number of steps.
+        :param figures: the numbers by name; those of earlier calls are shown too, unless they are replaced.
+        """
         self.n += n
         if self._bar is None:
             return
@@ -85,5 +90,5 @@ class ProgressBar:
 
     def __exit__(self, *exception: object) -> None:
         if self._bar is not None:
-            self._write()  # where it ends
+            self._write()  # the final numbers
             self._bar.close()

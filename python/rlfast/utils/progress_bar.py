@@ -1,4 +1,4 @@
-"""Tianshou 1.0's path to what :mod:`rlfast.utils.progress` has."""
+"""The names of :mod:`rlfast.utils.progress` under the import path of Tianshou 1.0."""
 
 from rlfast.utils.progress import DummyTqdm, tqdm_config
 

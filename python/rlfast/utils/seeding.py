@@ -7,11 +7,12 @@ import numpy as np
 
 
 def generator(seed: int | None = None) -> np.random.Generator:
-    """Make a random stream of its own, for one component.
+    """Make a random generator for one component.
 
-    :param seed: any non-negative integer. With None, a seed is drawn once from NumPy's global generator, so that a
-        script which starts with ``np.random.seed(0)`` still repeats itself.
-    :raises ValueError: if ``seed`` is negative, or a sequence of more than 1,024 numbers.
+    :param seed: a non-negative integer, or a sequence of them. With None, a seed is drawn from NumPy's global
+        generator, so that scripts which call ``np.random.seed`` are reproducible.
+    :return: the generator.
+    :raises ValueError: ``seed`` is negative, or a sequence of more than 1,024 numbers.
 
     >>> float(generator(7).random()) == float(generator(7).random())
     True
@@ -25,7 +26,7 @@ def generator(seed: int | None = None) -> np.random.Generator:
 
 
 def _words(seed: Any) -> list[int]:
-    """A sequence of numbers as a seed. NumPy would read it to its end, and die of a list in itself."""
+    """Convert a sequence of numbers to a seed. NumPy would read one of any length, and crash on a recursive list."""
     if isinstance(seed, np.ndarray):
         seed = seed.reshape(-1)
     if len(seed) > 1024:
@@ -37,9 +38,11 @@ _BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
 def stream_of(state: Any) -> np.random.Generator:
-    """The generator whose bit generator has this ``state``, which may come from a file.
+    """Make a random generator from a state, which may come from a file.
 
-    :raises ValueError: it is no state of one of NumPy's bit generators.
+    :param state: the state of one of NumPy's bit generators.
+    :return: the generator.
+    :raises ValueError: the state is not one of these, or it is damaged.
 
     >>> stream = generator(7)
     >>> stream_of(dict(stream.bit_generator.state)).random() == stream.random()
@@ -61,19 +64,19 @@ def stream_of(state: Any) -> np.random.Generator:
 
 
 def _check_places(words: Any, number: int, place: Any) -> None:
-    """NumPy reads at ``place`` without looking where that is."""
+    """Check an array index that NumPy uses without a check of its bounds."""
     if np.shape(words) != (number,) or not 0 <= place <= number:
         raise ValueError(f"a random stream of {number} words cannot go on at place {place} of {np.shape(words)}")
 
 
 class SeededMixin:
-    """A random stream that starts when it is first asked for, and can be restarted or carried over."""
+    """A base class with a random generator, which is made at its first use and can be seeded, saved and restored."""
 
     _rng: np.random.Generator | None = None
 
     @property
     def rng(self) -> np.random.Generator:
-        """The generator; without :meth:`seed`, seeded from NumPy's global one at its first use."""
+        """The random generator; without :meth:`seed`, it is seeded from NumPy's global generator at its first use."""
         if self._rng is None:
             self._rng = generator()
         return self._rng
@@ -83,25 +86,26 @@ class SeededMixin:
         self._rng = value
 
     def seed(self, seed: int) -> None:
-        """Restart the stream.
+        """Seed the random generator.
 
-        :param seed: any non-negative integer.
+        :param seed: a non-negative integer.
         """
         self._rng = generator(seed)
 
     def random_state(self) -> dict[str, Any] | None:
-        """Where the stream stands, for a checkpoint; None before its first use."""
+        """Return the state of the random generator, for a checkpoint; None before its first use."""
         return None if self._rng is None else dict(self._rng.bit_generator.state)
 
     def set_random_state(self, state: dict[str, Any] | None) -> None:
-        """Go on where :meth:`random_state` was taken."""
+        """Restore what :meth:`random_state` returned."""
         self._rng = None if state is None else stream_of(state)
 
 
 def global_random_state() -> dict[str, Any]:
-    """Where the random streams stand that belong to the whole process: Python's, NumPy's and torch's, as plain data.
+    """Return the states of the global random generators of Python, NumPy and torch, as plain data.
 
-    Torch's are those of the CPU and of every CUDA device that has begun work.
+    Those of torch are the CPU's and, if CUDA is initialized, that of every CUDA device. They are left out if torch is
+    not imported.
     """
     state: dict[str, Any] = {"python": random.getstate(), "numpy": np.random.get_state(legacy=True)}
     torch: Any = sys.modules.get("torch")
@@ -112,9 +116,12 @@ def global_random_state() -> dict[str, Any]:
 
 
 def set_global_random_state(state: dict[str, Any]) -> None:
-    """Goes on where :func:`global_random_state` was taken. Streams of CUDA devices that are not there are left out.
+    """Restore what :func:`global_random_state` returned.
 
-    :raises ValueError: NumPy's state makes no sense; nothing is changed then.
+    The states of CUDA devices are ignored if there are fewer devices now.
+
+    :param state: the states.
+    :raises ValueError: the state of NumPy's generator is damaged; nothing is changed then.
 
     >>> state, first = global_random_state(), (random.random(), np.random.rand())
     >>> set_global_random_state(state)
@@ -122,7 +129,7 @@ def set_global_random_state(state: dict[str, Any]) -> None:
     True
     """
     numpy = state["numpy"]
-    if isinstance(numpy, dict):  # a script has given NumPy another bit generator
+    if isinstance(numpy, dict):  # the script has replaced NumPy's global bit generator
         stream_of(numpy)
     else:
         _check_places(numpy[1], 624, numpy[2])

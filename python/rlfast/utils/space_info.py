@@ -1,4 +1,4 @@
-"""What networks need to know of an environment's spaces: shapes, dimensions and the range of the actions."""
+"""Properties of spaces that networks need: shapes, dimensions and the range of the actions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ActionSpaceInfo(ToStringMixin):
     """The size and the range of actions.
 
-    :param action_shape: shape of a ``Box``; number of actions of a ``Discrete`` space.
+    :param action_shape: the shape of a ``Box``; the number of actions of a ``Discrete`` space.
     :param min_action: the smallest of a ``Box``'s lower bounds; the first action of a ``Discrete`` space.
     :param max_action: the largest of a ``Box``'s upper bounds; the last action of a ``Discrete`` space.
     """
@@ -31,7 +31,7 @@ class ActionSpaceInfo(ToStringMixin):
 
     @property
     def action_dim(self) -> int:
-        """Number of outputs that a network needs: the product of ``action_shape``."""
+        """The number of outputs that a network needs: the product of ``action_shape``."""
         return _product(self.action_shape)
 
     def _tostring_additional_entries(self) -> dict[str, Any]:
@@ -39,9 +39,10 @@ class ActionSpaceInfo(ToStringMixin):
 
     @classmethod
     def from_space(cls, space: gym.Space[Any]) -> Self:
-        """What is to be known of ``space``.
+        """Makes an instance from an action space.
 
-        :raises ValueError: it is neither a ``Box`` nor ``Discrete``.
+        :param space: the space.
+        :raises ValueError: ``space`` is neither a ``Box`` nor ``Discrete``.
         """
         if isinstance(space, spaces.Box):
             low, high = float(space.low.min()), float(space.high.max())
@@ -55,14 +56,14 @@ class ActionSpaceInfo(ToStringMixin):
 class ObservationSpaceInfo(ToStringMixin):
     """The size of observations.
 
-    :param obs_shape: shape of a ``Box``; number of observations of a ``Discrete`` space.
+    :param obs_shape: the shape of a ``Box``; the number of observations of a ``Discrete`` space.
     """
 
     obs_shape: int | Sequence[int]
 
     @property
     def obs_dim(self) -> int:
-        """Number of inputs that a network has: the product of ``obs_shape``."""
+        """The number of inputs that a network needs: the product of ``obs_shape``."""
         return _product(self.obs_shape)
 
     def _tostring_additional_entries(self) -> dict[str, Any]:
@@ -70,24 +71,25 @@ class ObservationSpaceInfo(ToStringMixin):
 
     @classmethod
     def from_space(cls, space: gym.Space[Any]) -> Self:
-        """What is to be known of ``space``.
+        """Makes an instance from an observation space.
 
-        :raises ValueError: it is neither a ``Box`` nor ``Discrete``.
+        :param space: the space.
+        :raises ValueError: ``space`` is neither a ``Box`` nor ``Discrete``.
         """
         return cls(obs_shape=space.shape if isinstance(space, spaces.Box) else int(_discrete(space).n))
 
 
 @dataclass(kw_only=True)
 class SpaceInfo(ToStringMixin):
-    """What networks need to know of an environment.
+    """The sizes and ranges of both spaces of an environment.
 
     >>> import gymnasium
     >>> info = SpaceInfo.from_env(gymnasium.make("CartPole-v1"))
     >>> info.observation_info.obs_shape, info.action_info.action_shape
     ((4,), 2)
 
-    :param action_info: of its actions.
-    :param observation_info: of its observations.
+    :param action_info: those of its actions.
+    :param observation_info: those of its observations.
     """
 
     action_info: ActionSpaceInfo
@@ -95,14 +97,16 @@ class SpaceInfo(ToStringMixin):
 
     @classmethod
     def from_env(cls, env: gym.Env[Any, Any]) -> Self:
-        """Looks at the spaces of ``env``, as :meth:`from_spaces` does."""
+        """Makes an instance from the spaces of an environment; see :meth:`from_spaces`."""
         return cls.from_spaces(env.action_space, env.observation_space)
 
     @classmethod
     def from_spaces(cls, action_space: gym.Space[Any], observation_space: gym.Space[Any]) -> Self:
-        """Looks at both spaces.
+        """Makes an instance from two spaces.
 
-        :raises ValueError: one is neither a ``Box`` nor ``Discrete``.
+        :param action_space: the action space.
+        :param observation_space: the observation space.
+        :raises ValueError: a space is neither a ``Box`` nor ``Discrete``.
         """
         return cls(
             action_info=ActionSpaceInfo.from_space(action_space),

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class MovAvg:
-    """Moving average over the newest finite numbers; NaN and infinities are left out.
+    """A moving average over the newest finite numbers; NaN and infinity are ignored.
 
-    :param size: how many numbers count; 0 for all.
-    :raises ValueError: if ``size`` is negative.
+    :param size: the number of numbers that it covers; 0 for all.
+    :raises ValueError: ``size`` is negative.
 
     >>> average = MovAvg(size=66)
     >>> average.add(5)
@@ -39,40 +39,40 @@ class MovAvg:
     def add(self, data_array: float | Sequence[float] | NDArray[Any] | torch.Tensor) -> float:
         """Add numbers, oldest first.
 
-        :param data_array: a number, or numbers in a list, an array or a tensor (of any device, gradients or not).
+        :param data_array: a number, or a list, an array or a tensor of numbers, on any device.
         :return: the new average.
         """
         if type(data_array) is float:
             numbers: list[float] = [data_array]
-        else:  # a tensor that needs a gradient or lives on an accelerator is no ArrayLike
+        else:  # NumPy does not convert tensors with gradients or on accelerators
             numbers = np.ravel(data_array.detach().cpu() if hasattr(data_array, "detach") else data_array).tolist()
         self.cache.extend(number for number in numbers if math.isfinite(number))
         return self.get()
 
     def get(self) -> float:
-        """Give the average, 0 if there is none yet."""
+        """Return the average; 0 if there are no numbers yet."""
         return math.fsum(self.cache) / len(self.cache) if self.cache else 0.0
 
     def mean(self) -> float:
-        """Give the average, 0 if there is none yet."""
+        """Return the average; 0 if there are no numbers yet."""
         return self.get()
 
     def std(self) -> float:
-        """Give the standard deviation (of the population), 0 if there is no number yet."""
+        """Return the population standard deviation; 0 if there are no numbers yet."""
         return float(np.std(self.cache)) if self.cache else 0.0
 
 
 class RunningMeanStd:
-    """Mean and variance of a stream, for each dimension on its own, in float64.
+    """Running mean and variance of each dimension, in float64.
 
     Batches are merged by the pairwise update of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm
-    for computing sample variances", 1979), written with the fraction of the new batch, so that no product grows with
+    for computing sample variances", 1979), in terms of the fraction of the new batch, so that no product grows with
     the count.
 
-    :param mean: what :meth:`norm` subtracts until the first update.
-    :param std: what :meth:`norm` divides by until the first update.
-    :param clip_max: largest absolute value that :meth:`norm` gives; None for no limit.
-    :param epsilon: added to the variance before its root is taken, so that a constant stream stays finite.
+    :param mean: the mean before the first update.
+    :param std: the standard deviation before the first update.
+    :param clip_max: the largest absolute value that :meth:`norm` returns; None for no limit.
+    :param epsilon: added to the variance before its square root is taken, so that constant data stay finite.
 
     >>> stats = RunningMeanStd()
     >>> stats.update([[1.0, 10.0], [3.0, 10.0]])
@@ -96,9 +96,10 @@ class RunningMeanStd:
         self.eps = epsilon
 
     def norm(self, data_array: ArrayLike) -> NDArray[np.float64]:
-        """Scale to mean 0 and variance 1 by the statistics so far.
+        """Scale data to mean 0 and variance 1 by the statistics so far.
 
         :param data_array: ``[..., *dims]``.
+        :return: scaled data of the same shape.
         """
         scaled: NDArray[np.float64] = (np.asarray(data_array) - self.mean) / np.sqrt(self.var + self.eps)
         return np.clip(scaled, -self.clip_max, self.clip_max) if self.clip_max else scaled
@@ -107,7 +108,7 @@ class RunningMeanStd:
         """Add a batch.
 
         :param data_array: ``[batch, *dims]``; an empty batch changes nothing.
-        :raises ValueError: if there is a NaN or an infinity in it; nothing is changed then.
+        :raises ValueError: the batch has NaN or infinity; nothing is changed then.
         """
         data = np.asarray(data_array, np.float64)
         if len(data) == 0:
@@ -121,19 +122,19 @@ class RunningMeanStd:
         self._merge(mean, var, len(data))
 
     def merge(self, other: RunningMeanStd) -> None:
-        """Add all that another one has seen, as if its stream had come here.
+        """Add the statistics of another instance, as if its data had been added here.
 
-        :param other: for example that of another worker; it stays as it is.
+        :param other: for example the statistics of another worker; not changed.
         """
         if other.count:
             self._merge(other.mean, other.var, other.count)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the statistics so far, for a checkpoint: numbers and lists of them."""
+        """Return the statistics so far, for a checkpoint, as numbers and lists."""
         return {"mean": self.mean.tolist(), "var": self.var.tolist(), "count": self.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state_dict` gave."""
+        """Restore what :meth:`state_dict` returned."""
         self.mean, self.var = (np.array(state[name], np.float64) for name in ("mean", "var"))
         self.count = int(state["count"])
 

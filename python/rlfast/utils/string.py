@@ -1,4 +1,4 @@
-"""Strings that say what an object consists of: one line to log, several to read."""
+"""String representations of objects with their attributes: on one line for logs, on several lines for reading."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ reCommaWhitespacePotentiallyBreaks = re.compile(r",\s+")  # noqa: N816 (Tianshou
 
 
 class StringConverter(ABC):
-    """A way of making strings of objects."""
+    """The interface of functions that convert objects to strings."""
 
     @abstractmethod
     def to_string(self, x: Any) -> str:
-        """Gives the string of an object."""
+        """Returns the string of an object."""
 
 
 def to_string(
@@ -31,13 +31,15 @@ def to_string(
     apply_converter_to_non_complex_objects: bool = True,
     context: Any = None,
 ) -> str:
-    """The string of an object, on one line as far as it breaks after commas.
+    """Converts an object to a string; line breaks after commas are removed.
 
-    :param x: the object; lists, tuples and dicts are taken apart.
-    :param converter: makes the strings of objects, also of those within lists, tuples and dicts.
-    :param apply_converter_to_non_complex_objects: whether the converter is asked for an object that is no list, tuple
-        or dict. A converter that calls this function passes False, or it would be asked for ever.
-    :param context: named in the message that is logged when ``x`` holds itself.
+    :param x: the object; the items of lists, tuples and dicts are converted one by one.
+    :param converter: converts objects, also those within lists, tuples and dicts; None uses ``str``.
+    :param apply_converter_to_non_complex_objects: whether the converter is called for ``x`` itself, if that is not a
+        list, tuple or dict. A converter that calls this function passes False, to avoid an endless recursion.
+    :param context: part of the message that is logged when ``x`` contains itself.
+    :return: the string.
+    :raises RecursionError: ``x`` contains itself.
 
     >>> to_string({"sizes": [1, 2], "name": "net"})
     '{sizes=[1, 2], name=net}'
@@ -49,7 +51,7 @@ def to_string(
             return list_string(x, brackets="()", converter=converter)
         if isinstance(x, dict):
             return dict_string(x, brackets="{}", converter=converter)
-        if isinstance(x, MethodType):  # the string of a bound method has that of its object in it
+        if isinstance(x, MethodType):  # str() of a bound method includes its object
             return f"Method[{x.__name__}]"
         text = converter.to_string(x) if converter and apply_converter_to_non_complex_objects else str(x)
     except RecursionError:
@@ -59,11 +61,12 @@ def to_string(
 
 
 def dict_string(d: Mapping[Any, Any], brackets: str | None = None, converter: StringConverter | None = None) -> str:
-    """A dict as ``key=value, key=value``.
+    """Converts a dict to ``key=value, key=value``.
 
     :param d: the dict.
-    :param brackets: two characters to put around it; None for none.
+    :param brackets: the opening and the closing bracket; None for none.
     :param converter: see :func:`to_string`.
+    :return: the string.
     """
     text = ", ".join(f"{key}={to_string(value, converter=converter, context=key)}" for key, value in d.items())
     return text if brackets is None else f"{brackets[:1]}{text}{brackets[-1:]}"
@@ -75,12 +78,13 @@ def list_string(
     quote: str | None = None,
     converter: StringConverter | None = None,
 ) -> str:
-    """Values as ``[value, value]``.
+    """Converts values to ``[value, value]``.
 
     :param l: the values.
-    :param brackets: two characters to put around them; None for none.
-    :param quote: a character to put around each of them; None for none.
+    :param brackets: the opening and the closing bracket; None for none.
+    :param quote: a quotation mark to put around each value; None for none.
     :param converter: see :func:`to_string`.
+    :return: the string.
     """
     mark = quote or ""
     text = ", ".join(f"{mark}{to_string(value, converter=converter, context='list')}{mark}" for value in l)
@@ -88,7 +92,11 @@ def list_string(
 
 
 def object_repr(obj: Any, member_names_or_dict: list[str] | dict[str, Any]) -> str:
-    """An object as ``ClassName[name=value, ...]``, of the attributes named, or of the values given.
+    """Converts an object to ``ClassName[name=value, ...]``.
+
+    :param obj: the object.
+    :param member_names_or_dict: the names of attributes, or the values by name.
+    :return: the string.
 
     >>> object_repr(3 + 4j, ["real"])
     'complex[real=3.0]'
@@ -100,7 +108,7 @@ def object_repr(obj: Any, member_names_or_dict: list[str] | dict[str, Any]) -> s
 
 
 def or_regex_group(allowed_names: Sequence[str]) -> str:
-    r"""A regular expression that matches any of the names as they are, as a group.
+    r"""Returns a regular expression with one group, which matches any of the names literally.
 
     >>> or_regex_group(["a.b", "c"])
     '(a\\.b|c)'
@@ -109,29 +117,29 @@ def or_regex_group(allowed_names: Sequence[str]) -> str:
 
 
 def function_name(x: Callable[..., Any]) -> str:
-    """The name of a function, also within ``functools.partial``; else the object's string."""
+    """Returns the name of a function, or of the function within ``functools.partial``; of other objects, the string."""
     if isinstance(x, functools.partial):
         return function_name(x.func)
     name: str = getattr(x, "__name__", None) or str(x)
     return name
 
 
-#: The objects that the string being made has met, by their ids; None while none is being made.
+#: The ids of the objects that are part of the string being made; None outside such a call.
 _met: ContextVar[set[int] | None] = ContextVar("met", default=None)
 
 
 class ToStringMixin:
-    """Gives objects the strings ``ClassName[name=value, ...]`` and, as ``repr``, ``ClassName[id=..., name=value]``.
+    """Defines ``str`` as ``ClassName[name=value, ...]`` and ``repr`` as ``ClassName[id=..., name=value, ...]``.
 
-    All attributes are named, those with leading underscores without these; an object that comes a second time within
-    one string is ``ClassName[<<]``. Methods to override say which attributes are named:
+    All attributes are included; leading underscores of their names are removed. An object that appears a second time
+    within one string is shown as ``ClassName[<<]``. These methods can be overridden:
 
-    - ``_tostring_includes`` only these, ``_tostring_excludes`` not these;
-    - ``_tostring_exclude_private`` whether those with a leading underscore are left out, but for
+    - ``_tostring_includes``: only these attributes; ``_tostring_excludes``: not these;
+    - ``_tostring_exclude_private``: whether attributes with a leading underscore are left out, except for those in
       ``_tostring_exclude_exceptions``;
-    - ``_tostring_includes_forced`` these in any case;
-    - ``_tostring_additional_entries`` further names and values;
-    - ``_tostring_object_info`` all that is between the brackets; ``_tostring_class_name`` what is before them.
+    - ``_tostring_includes_forced``: these attributes in any case;
+    - ``_tostring_additional_entries``: further names and values;
+    - ``_tostring_object_info``: the text between the brackets; ``_tostring_class_name``: the text before them.
 
     >>> class Box(ToStringMixin):
     ...     def __init__(self):
@@ -152,12 +160,12 @@ class ToStringMixin:
     def pprint(self, file: TextIO | None = None) -> None:
         """Prints the string over several lines.
 
-        :param file: where to; None for the standard output.
+        :param file: an open text file; None for the standard output.
         """
         print(self.pprints(), file=file or sys.stdout)
 
     def pprints(self) -> str:
-        """The string over several lines; see :func:`pretty_string_repr`."""
+        """Returns the string over several lines; see :func:`pretty_string_repr`."""
         return pretty_string_repr(self)
 
     def _tostring_info(self) -> str:
@@ -194,7 +202,7 @@ class ToStringMixin:
         additional_entries: dict[str, Any] | None = None,
         converter: StringConverter | None = None,
     ) -> str:
-        """The names and values of attributes; exclusions win over inclusions, and forced ones over both."""
+        """Returns names and values; ``exclude`` overrides ``include``, and ``include_forced`` overrides both."""
         left_out, forced = set(_names(exclude)), _names(include_forced)
         kept = {*forced, *_names(exclude_exceptions)}
         only = _names(include)
@@ -238,13 +246,14 @@ _CLOSING = {"[": "]", "(": ")", "'": "'"}
 
 
 def pretty_string_repr(s: Any, initial_indentation_level: int = 0, indentation_string: str = "    ") -> str:
-    """A string such as :class:`ToStringMixin` gives, over several lines: one for each entry, deeper in each bracket.
+    """Formats a string of :class:`ToStringMixin` over several lines: one for each entry, indented within brackets.
 
-    What stands in quotes, and brackets that hold no ``name=value`` beside another entry, stay on their line.
+    Quoted text stays on its line, and so do brackets without ``=`` or without a comma.
 
-    :param s: the string, or an object, whose string is taken.
-    :param initial_indentation_level: how deep the first line is.
-    :param indentation_string: stands before a line once for each level.
+    :param s: the string, or an object, which is converted by ``str``.
+    :param initial_indentation_level: the indentation level of the first line.
+    :param indentation_string: the indentation of one level.
+    :return: the formatted string.
 
     >>> print(pretty_string_repr("Net[sizes=[1, 2], act=Relu[inplace=True, name='a, b']]"))
     Net[
@@ -278,7 +287,7 @@ def pretty_string_repr(s: Any, initial_indentation_level: int = 0, indentation_s
 
 
 def _matching(text: str, start: int) -> int | None:
-    """Where the bracket or quote at ``start`` is closed; None if it is not."""
+    """Returns the index at which the bracket or quote at ``start`` is closed; None if it is not closed."""
     opening, closing = text[start], _CLOSING[text[start]]
     if opening == closing:
         end = text.find(closing, start + 1)
@@ -292,10 +301,10 @@ def _matching(text: str, start: int) -> int | None:
 
 
 class TagBuilder:
-    """A string made of parts, some of which depend on conditions.
+    """Builds a string from components, some of which depend on conditions.
 
-    :param initial_components: the first parts.
-    :param glue: stands between the parts.
+    :param initial_components: the first components.
+    :param glue: the separator.
 
     >>> TagBuilder("ppo").with_conditional(True, "gae").with_alternative(False, "gpu", "cpu").build()
     'ppo_gae_cpu'
@@ -306,18 +315,18 @@ class TagBuilder:
         self.components = list(initial_components)
 
     def with_component(self, component: str) -> Self:
-        """Adds a part."""
+        """Adds a component, and returns this object."""
         self.components.append(component)
         return self
 
     def with_conditional(self, cond: bool, component: str) -> Self:
-        """Adds a part if the condition holds."""
+        """Adds a component if the condition holds, and returns this object."""
         return self.with_component(component) if cond else self
 
     def with_alternative(self, cond: bool, true_component: str, false_component: str) -> Self:
-        """Adds the first part if the condition holds, else the second."""
+        """Adds the first component if the condition holds, else the second, and returns this object."""
         return self.with_component(true_component if cond else false_component)
 
     def build(self) -> str:
-        """The string."""
+        """Returns the string."""
         return self.glue.join(self.components)

@@ -1,4 +1,4 @@
-"""Modes of modules that hold within a ``with``, and the distribution that random actions have."""
+"""Context managers for the modes of modules, and the distribution of random actions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ from torch.distributions import Categorical, Distribution, Uniform
 
 @contextmanager
 def torch_train_mode(module: nn.Module, enabled: bool = True) -> Iterator[None]:
-    """Puts a module into training mode, or out of it, and back in the end.
+    """Sets the training mode of a module, and restores it at the end of the context.
 
-    :param module: with all that it holds.
-    :param enabled: whether it is training.
+    :param module: the module.
+    :param enabled: True for training mode, False for evaluation mode.
 
     >>> net = nn.Dropout()
     >>> with torch_train_mode(net, False):
@@ -34,9 +34,9 @@ def torch_train_mode(module: nn.Module, enabled: bool = True) -> Iterator[None]:
 
 @contextmanager
 def policy_within_training_step(policy: Any, enabled: bool = True) -> Iterator[None]:
-    """Sets ``policy.is_within_training_step``, and sets it back in the end.
+    """Sets ``policy.is_within_training_step``, and restores it at the end of the context.
 
-    :param policy: which asks it, say to draw actions at random only while it is trained.
+    :param policy: the policy, which may for example act deterministically outside training steps.
     :param enabled: the value.
     """
     before = getattr(policy, "is_within_training_step", False)
@@ -48,11 +48,12 @@ def policy_within_training_step(policy: Any, enabled: bool = True) -> Iterator[N
 
 
 def create_uniform_action_dist(action_space: spaces.Box | spaces.Discrete, batch_size: int = 1) -> Distribution:
-    """The distribution from which one sample is ``batch_size`` random actions.
+    """Makes the uniform distribution over a batch of actions.
 
-    :param action_space: of an environment. The numbers of a ``Discrete`` space begin at zero.
-    :param batch_size: number of actions.
-    :raises ValueError: it is neither a ``Box`` nor ``Discrete``.
+    :param action_space: the action space. Samples for a ``Discrete`` space begin at 0, whatever its ``start``.
+    :param batch_size: the number of actions in one sample.
+    :return: the distribution.
+    :raises ValueError: ``action_space`` is neither a ``Box`` nor ``Discrete``.
 
     >>> create_uniform_action_dist(spaces.Discrete(3), 2).probs.shape
     torch.Size([2, 3])

@@ -1,4 +1,4 @@
-"""Ranges of settings and arguments: annotations name them, and one walker checks them."""
+"""Checks of settings and arguments against the types and ranges in their annotations."""
 
 import __future__
 
@@ -22,24 +22,24 @@ NonNegativeFloat: TypeAlias = Annotated[float, Ge(0)]
 UnitFloat: TypeAlias = Annotated[float, Interval(ge=0, le=1)]
 """A number from 0 to 1, such as a probability or a discount."""
 FiniteFloat: TypeAlias = Annotated[float, Interval()]
-"""Any number but NaN and the infinite ones."""
+"""A finite number."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def validate(name: str, value: Any, hint: Any, *, optional: bool = False) -> Any:
-    """Check a value against an annotation, and give it in the annotation's own type.
+    """Check a value against an annotation, and convert it to the annotated type.
 
-    A whole float is taken for an integer, a list for a tuple, and a text for a path.
+    A float that is whole is converted to an integer, a list to a tuple, and a string to a path.
 
-    :param name: what errors call it.
-    :param value: what was given.
-    :param hint: ``int``, ``float``, ``bool``, ``str``, ``Path``, a ``Literal`` or a ``tuple[..., ...]`` of one of them;
-        perhaps with bounds of :mod:`annotated_types`, and perhaps ``| None``.
-    :param optional: whether errors shall add that None is possible.
-    :return: the value.
-    :raises TypeError: it is of another type.
-    :raises ValueError: it is out of range, not finite, or none of the choices.
+    :param name: the name of the value, for messages.
+    :param value: the value.
+    :param hint: ``int``, ``float``, ``bool``, ``str``, ``Path``, a ``Literal``, or a ``tuple[..., ...]`` of one of
+        them, optionally with bounds of :mod:`annotated_types`, and optionally ``| None``.
+    :param optional: whether messages add that None is possible.
+    :return: the converted value.
+    :raises TypeError: the value is of another type.
+    :raises ValueError: the value is out of range, not finite, or not one of the choices.
 
     >>> validate("n_step", 3.0, PositiveInt), validate("hidden_sizes", [64, 64], tuple[PositiveInt, ...])
     (3, (64, 64))
@@ -110,10 +110,12 @@ def _check_bounds(name: str, value: Any, bounds: tuple[Any, ...], none: str) -> 
 
 
 def validate_arguments(function: F) -> F:
-    """Check those arguments of a function whose annotations have bounds before it runs; see :func:`validate`.
+    """Decorate a function so that arguments whose annotations have bounds are checked; see :func:`validate`.
 
-    :param function: with annotations that are objects: its module must not import them from ``__future__``, and none
-        with bounds may stand in quotes.
+    :param function: the function. Its annotations must not be strings: its module must not have
+        ``from __future__ import annotations``, and no annotation with bounds may be quoted.
+    :return: the decorated function.
+    :raises TypeError: the annotations are strings.
 
     >>> @validate_arguments
     ... def discounted(reward, *, gamma: UnitFloat = 0.99):
@@ -132,7 +134,7 @@ def validate_arguments(function: F) -> F:
         try:
             given = signature.bind(*args, **kwargs)
         except TypeError:
-            return function(*args, **kwargs)  # whose error names it
+            return function(*args, **kwargs)  # this raises an error that names the function
         for name, hint in hints.items():
             if name in given.arguments:
                 given.arguments[name] = validate(name, given.arguments[name], hint)

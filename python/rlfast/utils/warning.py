@@ -1,4 +1,4 @@
-"""Warnings to callers."""
+"""Deprecation warnings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import warnings
 
 
 def deprecation(msg: str) -> None:
-    """Warns whoever called the caller that what it did will go away.
+    """Gives a DeprecationWarning at the line that called the caller of this function.
 
-    :param msg: says what to do instead.
+    :param msg: the message, which says what to use instead.
     """
     warnings.warn(msg, DeprecationWarning, stacklevel=3)

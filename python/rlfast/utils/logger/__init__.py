@@ -1,4 +1,4 @@
-"""Where the figures of a run go."""
+"""Loggers, which write the statistics of a run."""
 
 from rlfast.utils.logger.base import BaseLogger, DataScope, LazyLogger, LoggerGroup, LogWarning
 from rlfast.utils.logger.csv import CSVLogger, JSONLLogger

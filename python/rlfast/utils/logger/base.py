@@ -1,4 +1,4 @@
-"""What a trainer tells a logger, under the names of Tianshou 1.0."""
+"""The interface between trainers and loggers, under the names of Tianshou 1.0."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     """``(epoch, env_step, gradient_step) -> path``."""
 
 LogValue: TypeAlias = int | float | np.number[Any] | np.ndarray[Any, Any]
-# As scripts for Tianshou 1.0 spell it, the second for isinstance:
+# The names of Tianshou 1.0, the second one for isinstance:
 VALID_LOG_VALS_TYPE: TypeAlias = LogValue
 VALID_LOG_VALS = (int, float, Number, np.number, np.ndarray)
 
-#: Arrays by name, nested where the names had slashes.
+#: Arrays by name, nested at the slashes in the names.
 TRestoredData: TypeAlias = "dict[str, NDArray[Any] | TRestoredData]"
 
 
@@ -37,16 +37,16 @@ def _accepts(function: Callable[..., Any], name: str) -> bool:
 
 
 def _takes_scope(prepare: Callable[..., Any]) -> bool:
-    """Whether a ``prepare_dict_for_logging`` has the parameters of Tianshou 1.0's."""
+    """Whether a ``prepare_dict_for_logging`` has the parameters that it has in Tianshou 1.0."""
     return _accepts(getattr(prepare, "__func__", prepare), "parent_key")
 
 
 class LogWarning(UserWarning):
-    """A log is not what was written into it."""
+    """A log lacks entries that were written to it."""
 
 
 class DataScope(Enum):
-    """What a figure is about, and the first part of its name."""
+    """The kinds of statistics; the value is the first part of their names."""
 
     TRAIN = "train"
     TEST = "test"
@@ -55,15 +55,16 @@ class DataScope(Enum):
 
 
 class BaseLogger(ABC):
-    """Takes the figures of a run; :meth:`write` says where they go.
+    """The base class of loggers. Subclasses implement :meth:`write`.
 
-    Each kind of figure has an axis of its own, and nothing is written within one interval of what was written last.
+    Each kind of statistics has its own axis and its own interval: an entry is dropped if the previous entry of its kind
+    is less than one interval before it.
 
-    :param train_interval: environment steps between two entries of collecting.
-    :param test_interval: environment steps between two entries of testing.
-    :param update_interval: gradient steps between two entries of updating.
-    :param info_interval: epochs between two entries of timing and totals.
-    :param exclude_arrays: whether arrays are left out of what is written.
+    :param train_interval: environment steps between two entries of training collects.
+    :param test_interval: environment steps between two entries of tests.
+    :param update_interval: gradient steps between two entries of updates.
+    :param info_interval: epochs between two entries of totals and timing.
+    :param exclude_arrays: whether arrays are not written.
     """
 
     def __init__(
@@ -88,9 +89,9 @@ class BaseLogger(ABC):
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
         """Writes one entry.
 
-        :param step_type: kind and axis, such as ``train/env_step``.
-        :param step: position on that axis.
-        :param data: figures by name.
+        :param step_type: the kind and its axis, such as ``train/env_step``.
+        :param step: the position on that axis.
+        :param data: numbers by name.
         """
 
     @staticmethod
@@ -99,10 +100,11 @@ class BaseLogger(ABC):
     ) -> dict[str, LogValue]:
         """Flattens nested dicts and keeps the numbers.
 
-        :param input_dict: figures, nested or not.
-        :param parent_key: put before every name.
-        :param delimiter: stands between the names of the levels.
+        :param input_dict: a dict, which may be nested.
+        :param parent_key: the prefix of every name.
+        :param delimiter: separates the names of the levels.
         :param exclude_arrays: whether arrays are left out.
+        :return: numbers by name.
 
         >>> BaseLogger.prepare_dict_for_logging({"loss": {"actor": 1.0, "note": "-"}, "lr": 2}, "update")
         {'update/loss/actor': 1.0, 'update/lr': 2}
@@ -117,32 +119,48 @@ class BaseLogger(ABC):
         return flat
 
     def log_train_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Takes what a training collect gave, at environment step ``step``."""
+        """Logs the statistics of a training collect.
+
+        :param log_data: the statistics, which may be nested.
+        :param step: the environment step.
+        """
         if step - self.last_log_train_step >= self.train_interval:
             self._write(DataScope.TRAIN, "env_step", step, log_data)
             self.last_log_train_step = step
 
     def log_test_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Takes what a test gave, at environment step ``step``."""
+        """Logs the statistics of a test.
+
+        :param log_data: the statistics, which may be nested.
+        :param step: the environment step.
+        """
         if step - self.last_log_test_step >= self.test_interval:
             self._write(DataScope.TEST, "env_step", step, log_data)
             self.last_log_test_step = step
 
     def log_update_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Takes what the updates after a collect gave, at gradient step ``step``."""
+        """Logs the statistics of the updates after a collect.
+
+        :param log_data: the statistics, which may be nested.
+        :param step: the gradient step.
+        """
         if step - self.last_log_update_step >= self.update_interval:
             self._write(DataScope.UPDATE, "gradient_step", step, log_data)
             self.last_log_update_step = step
 
     def log_info_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Takes totals and timing at the end of epoch ``step``."""
+        """Logs totals and timing at the end of an epoch.
+
+        :param log_data: the statistics, which may be nested.
+        :param step: the epoch.
+        """
         if step - self.last_log_info_step >= self.info_interval:
             self._write(DataScope.INFO, "epoch", step, log_data)
             self.last_log_info_step = step
 
     def _write(self, scope: DataScope, axis: str, step: int, data: dict[str, Any]) -> None:
         if _takes_scope(self.prepare_dict_for_logging):
-            # A subclass's own __init__ need not call ours.
+            # A subclass may have an __init__ that does not call this one.
             exclude = getattr(self, "exclude_arrays", True)
             data = self.prepare_dict_for_logging(data, parent_key=scope.value, exclude_arrays=exclude)
         else:  # overridden as Tianshou 1.1 has it, where `write` names the scope
@@ -153,21 +171,28 @@ class BaseLogger(ABC):
     def save_data(
         self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
     ) -> None:
-        """Lets ``save_checkpoint_fn`` save the run, and remembers where it stood."""
+        """Calls ``save_checkpoint_fn``, and logs the counters for :meth:`restore_data`.
+
+        :param epoch: the epoch.
+        :param env_step: the environment step.
+        :param gradient_step: the gradient step.
+        :param save_checkpoint_fn: called with these three; returns the path of the checkpoint. None for none.
+        """
 
     @abstractmethod
     def restore_data(self) -> tuple[int, int, int]:
-        """Gives epoch, environment step and gradient step of the last :meth:`save_data`; zeros when there is none."""
+        """Returns epoch, environment step and gradient step of the last checkpoint; zeros if there is none."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Where writing stands, as plain data: when each kind of figure was written last."""
+        """Returns the state for a checkpoint, as plain data: the step of the last entry of each kind."""
         return {name: getattr(self, name) for name in _LAST if hasattr(self, name)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where :meth:`state_dict` was taken; what was written since then is taken back, where it can be.
+        """Restores a state, and deletes the entries that were written after it, if the logger can do that.
 
-        A log that ends before that point is gone on with, with a :class:`LogWarning`.
+        If entries are missing that were written before the state, a :class:`LogWarning` is given.
 
+        :param state: the return value of :meth:`state_dict`.
         :raises ValueError: the state or the log is damaged; nothing is changed then.
         """
         self.check_state_dict(state)
@@ -176,34 +201,36 @@ class BaseLogger(ABC):
                 setattr(self, name, state[name])
 
     def check_state_dict(self, state: dict[str, Any]) -> None:
-        """Compares the state with the log before anything changes.
+        """Checks a state without changing anything.
 
-        :raises ValueError: it is damaged.
+        :param state: the return value of :meth:`state_dict`.
+        :raises ValueError: the state or the log is damaged.
         """
-        given: Any = state  # a logger of one's own may keep anything
+        given: Any = state  # the state of a user's logger may be of any type
         for name in _LAST if isinstance(given, dict) else ():
             if type(given.get(name, 0)) is not int:
                 raise ValueError(f"{name} of a log cannot be {given[name]!r:.50}")
 
     def close(self) -> None:  # noqa: B027 (few have something to release)
-        """Writes what is held back and releases files."""
+        """Writes buffered entries, and closes files."""
 
     def finalize(self) -> None:
-        """Does what :meth:`close` does."""
+        """Calls :meth:`close`."""
         self.close()
 
     @staticmethod
     def restore_logged_data(log_path: str) -> TRestoredData:
-        """Gives what was written, as arrays by name, nested where names have slashes.
+        """Reads a log.
 
-        :param log_path: the folder that was written to.
-        :raises NotImplementedError: of this kind of log nothing can be read back.
+        :param log_path: the folder of the log.
+        :return: arrays by name, nested at the slashes in the names.
+        :raises NotImplementedError: logs of this kind cannot be read.
         """
         raise NotImplementedError(f"this logger reads nothing back; look at the files in {log_path} yourself")
 
 
 class LazyLogger(BaseLogger):
-    """Writes nothing."""
+    """A logger that writes nothing."""
 
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
         """Writes nothing."""
@@ -211,25 +238,25 @@ class LazyLogger(BaseLogger):
     def save_data(
         self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
     ) -> None:
-        """Calls ``save_checkpoint_fn``."""
+        """Calls ``save_checkpoint_fn``, if there is one, with the three numbers."""
         if save_checkpoint_fn is not None:
             save_checkpoint_fn(epoch, env_step, gradient_step)
 
     def restore_data(self) -> tuple[int, int, int]:
-        """Gives zeros."""
+        """Returns zeros."""
         return 0, 0, 0
 
     @staticmethod
     def restore_logged_data(log_path: str) -> TRestoredData:  # noqa: ARG004
-        """Gives nothing."""
+        """Returns an empty dict."""
         return {}
 
 
 class LoggerGroup(BaseLogger):
-    """Several loggers as one; each keeps its own intervals.
+    """A logger that passes everything on to several loggers, which keep their own intervals.
 
-    :param loggers: take everything; the first of them saves and restores.
-    :raises ValueError: there is none.
+    :param loggers: the loggers; the first of them saves and restores checkpoints.
+    :raises ValueError: the list is empty.
     """
 
     def __init__(self, loggers: Sequence[BaseLogger]) -> None:
@@ -239,7 +266,7 @@ class LoggerGroup(BaseLogger):
         self.loggers = list(loggers)
 
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
-        """Writes to all of them, whatever their intervals."""
+        """Writes an entry to all loggers, regardless of their intervals."""
         for logger in self.loggers:
             logger.write(step_type, step, data)
 
@@ -266,39 +293,44 @@ class LoggerGroup(BaseLogger):
     def save_data(
         self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
     ) -> None:
-        """Saves through the first; the others only note where the run stood."""
+        """Saves a checkpoint through the first logger; the others only log the counters."""
         for logger in self.loggers:
             logger.save_data(epoch, env_step, gradient_step, save_checkpoint_fn)
             save_checkpoint_fn = save_checkpoint_fn and (lambda *_: "")
 
     def restore_data(self) -> tuple[int, int, int]:
-        """Asks all, so that each continues its axis, and gives the answer of the first."""
+        """Restores the counters of all loggers, and returns those of the first."""
         first, *_ = [logger.restore_data() for logger in self.loggers]
         return first
 
     def state_dict(self) -> dict[str, Any]:
-        """Of all."""
+        """Returns the states of all loggers."""
         return {"loggers": [logger.state_dict() for logger in self.loggers]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Of all.
+        """Restores the states of all loggers.
 
-        :raises ValueError: there were more loggers, or fewer, or one is damaged; nothing is changed then.
+        :param state: the return value of :meth:`state_dict`.
+        :raises ValueError: it is of another number of loggers, or one is damaged; nothing is changed then.
         """
         self.check_state_dict(state)
         for logger, own in zip(self.loggers, state["loggers"], strict=True):
             logger.load_state_dict(own)
 
     def check_state_dict(self, state: dict[str, Any]) -> None:
-        """Of all, before one of them changes."""
+        """Checks the states of all loggers without changing anything.
+
+        :param state: the return value of :meth:`state_dict`.
+        :raises ValueError: it is of another number of loggers, or one is damaged.
+        """
         states = state.get("loggers", ())
         if len(states) != len(self.loggers):
             raise ValueError(f"got the state of {len(states)} loggers for {len(self.loggers)}")
         for logger, own in zip(self.loggers, states, strict=True):
-            if hasattr(logger, "check_state_dict"):  # a stranger's may have none
+            if hasattr(logger, "check_state_dict"):  # a user's logger may lack this method
                 logger.check_state_dict(own)
 
     def close(self) -> None:
-        """Closes all."""
+        """Closes all loggers."""
         for logger in self.loggers:
             logger.close()

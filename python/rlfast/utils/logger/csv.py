@@ -1,4 +1,4 @@
-"""Figures as plain files: one row, or one line of JSON, for each entry."""
+"""Loggers that write text files: one row of CSV, or one line of JSON, for each entry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SAVE = "save"
 
 
 class _RowLogger(BaseLogger):
-    """Makes a flat row of each entry: ``scope``, ``axis``, ``step``, ``time`` (seconds since the start), figures."""
+    """Writes one row for each entry: ``scope``, ``axis``, ``step``, ``time`` (seconds since the start), and numbers."""
 
     def __init__(
         self,
@@ -34,10 +34,10 @@ class _RowLogger(BaseLogger):
         info_interval: int = 1,
         save_interval: int = 1,
     ) -> None:
-        """Opens the file; what it holds already is kept.
+        """Makes a logger for a file; rows that the file holds already are kept.
 
         :param path: the file; its folder must exist.
-        :param train_interval: see :class:`BaseLogger`, as are the next three.
+        :param train_interval: as in :class:`BaseLogger`; so are the next three.
         :param save_interval: epochs between two checkpoints.
         """
         super().__init__(train_interval, test_interval, update_interval, info_interval)
@@ -46,10 +46,15 @@ class _RowLogger(BaseLogger):
         self.last_save_step = -1
         self._start = time.perf_counter()
         self._mended = False
-        self._held: int | None = None  # rows of the file, once they have been counted
+        self._held: int | None = None  # the number of rows in the file; None until counted
 
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
-        """Appends one row, at once on disk for whoever reads along."""
+        """Appends one row, and closes the file, so that other programs can read the row.
+
+        :param step_type: the kind and its axis, such as ``train/env_step``.
+        :param step: the position on that axis.
+        :param data: numbers by name.
+        """
         if not self._mended:
             _drop_unfinished_line(self.path)
             self._mended = True
@@ -64,15 +69,15 @@ class _RowLogger(BaseLogger):
     def save_data(
         self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
     ) -> None:
-        """Calls ``save_checkpoint_fn`` when it is due, then appends where the run stood."""
+        """Calls ``save_checkpoint_fn`` if ``save_interval`` epochs have passed, then appends a row of the counters."""
         if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
             save_checkpoint_fn(epoch, env_step, gradient_step)
-            self.last_save_step = epoch  # only now: a run resumed from what was saved writes the marks below
+            self.last_save_step = epoch  # after the save: a run that resumes from the checkpoint writes this row itself
             marks = {"save/epoch": epoch, "save/env_step": env_step, "save/gradient_step": gradient_step}
             self.write(f"{_SAVE}/epoch", epoch, dict(marks))
 
     def restore_data(self) -> tuple[int, int, int]:
-        """Gives epoch, environment step and gradient step of the last saving; zeros when there is none.
+        """Returns epoch, environment step and gradient step of the last checkpoint; zeros if there is none.
 
         :raises ValueError: the file is damaged.
         """
@@ -91,13 +96,17 @@ class _RowLogger(BaseLogger):
         return epoch, env_step, gradient_step
 
     def state_dict(self) -> dict[str, Any]:
-        """With the number of rows, and the seconds since the start."""
-        if self._held is None:  # later every checkpoint would take longer than the one before
+        """Returns the state for a checkpoint, with the number of rows and the seconds since the start."""
+        if self._held is None:  # counted once: counting for every checkpoint would take longer each time
             self._held = sum(1 for _ in self.rows())
         return {**super().state_dict(), "rows": self._held, "seconds": time.perf_counter() - self._start}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Rows that were written since then are dropped; ``time`` goes on."""
+        """Restores a state: deletes the rows that were written after it; ``time`` continues from there.
+
+        :param state: the return value of :meth:`state_dict`.
+        :raises ValueError: the state or the file is damaged; nothing is changed then.
+        """
         super().load_state_dict(state)
         if "rows" in state:
             self._start = time.perf_counter() - state["seconds"]
@@ -113,16 +122,20 @@ class _RowLogger(BaseLogger):
             self._held = None
 
     def check_state_dict(self, state: dict[str, Any]) -> None:
-        """With the file, which must be whole."""
+        """Checks a state and the file without changing anything.
+
+        :param state: the return value of :meth:`state_dict`.
+        :raises ValueError: the state or the file is damaged.
+        """
         super().check_state_dict(state)
         if "rows" in state:
             rows, seconds = state["rows"], state["seconds"]
             if type(rows) is not int or rows < 0 or not isinstance(seconds, int | float) or not isfinite(seconds):
                 raise ValueError(f"a log cannot have {rows!r:.50} rows after {seconds!r:.50} seconds")
-            self.rows()  # says so if the file is damaged
+            self.rows()  # raises if the file is damaged
 
     def _whole_lines(self) -> list[str]:
-        """The lines of the file; the last one is left out where it was half written."""
+        """Returns the lines of the file, without a last line that is incomplete."""
         try:
             with self.path.open(newline="") as file:
                 return [line for line in file if line.endswith("\n")]
@@ -136,20 +149,20 @@ class _RowLogger(BaseLogger):
 
     @abstractmethod
     def rows(self) -> Iterable[dict[str, Any]]:
-        """All rows of the file."""
+        """Returns all rows of the file."""
 
     @abstractmethod
     def _append(self, row: dict[str, Any]) -> None: ...
 
     @abstractmethod
     def _keep(self, number: int) -> None:
-        """Drops all but the first ``number`` rows."""
+        """Deletes all but the first ``number`` rows."""
 
 
 class CSVLogger(_RowLogger):
-    """Writes ``metrics.csv``: one row for each entry, empty where an entry has no such figure.
+    """Writes a CSV file with one row for each entry; a cell is empty if the entry has no such number.
 
-    When a new figure appears, the file is written anew with one more column, and replaced at once.
+    When an entry brings a new name, the file is rewritten with one more column, and replaced atomically.
 
     >>> import tempfile; path = Path(tempfile.mkdtemp()) / "metrics.csv"
     >>> logger = CSVLogger(path)
@@ -160,7 +173,7 @@ class CSVLogger(_RowLogger):
     """
 
     def rows(self) -> list[dict[str, str]]:
-        """All rows of the file, as text.
+        """Returns all rows of the file, with values as strings.
 
         :raises ValueError: the file is damaged.
         """
@@ -190,7 +203,7 @@ class CSVLogger(_RowLogger):
             return next(csv.reader(file), [])
 
     def _keep(self, number: int) -> None:
-        rows = self.rows()  # first: it says so if the file is damaged
+        rows = self.rows()  # first, because it raises if the file is damaged
         self._rewrite(self._names(), rows[:number])
 
     def _rewrite(self, names: list[str], rows: list[dict[str, str]]) -> None:
@@ -203,7 +216,7 @@ class CSVLogger(_RowLogger):
 
 
 class JSONLLogger(_RowLogger):
-    """Writes one JSON object on a line for each entry; NaN and infinity, which JSON does not have, become null.
+    """Writes one line for each entry, a JSON object; NaN and infinity, which JSON does not have, become null.
 
     >>> import tempfile; path = Path(tempfile.mkdtemp()) / "metrics.jsonl"
     >>> logger = JSONLLogger(path)
@@ -213,7 +226,7 @@ class JSONLLogger(_RowLogger):
     """
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows of the file.
+        """Returns all rows of the file.
 
         :raises ValueError: the file is damaged.
         """
@@ -238,7 +251,7 @@ class JSONLLogger(_RowLogger):
 
 
 def _drop_unfinished_line(path: Path) -> None:
-    """Drops what a killed process did not finish writing, so that the next row does not continue it."""
+    """Deletes an incomplete last line, which a killed process has left, so that the next row does not continue it."""
     if path.exists():
         content = path.read_bytes()
         if (whole := content.rfind(b"\n") + 1) < len(content):
@@ -246,5 +259,5 @@ def _drop_unfinished_line(path: Path) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays as Python's own."""
+    """Converts NumPy numbers and arrays to Python numbers and lists."""
     return value.tolist() if hasattr(value, "tolist") else value

@@ -1,4 +1,4 @@
-"""Figures for TensorBoard."""
+"""A logger for TensorBoard."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class TensorboardLogger(BaseLogger):
     """Writes scalars to a ``SummaryWriter``.
 
-    :param writer: where to.
-    :param train_interval: see :class:`BaseLogger`, as are the next three.
+    :param writer: the writer.
+    :param train_interval: as in :class:`BaseLogger`; so are the next three.
     :param save_interval: epochs between two checkpoints.
-    :param write_flush: whether every entry is on disk at once.
+    :param write_flush: whether every entry is flushed to disk at once.
     """
 
     def __init__(
@@ -45,7 +45,12 @@ class TensorboardLogger(BaseLogger):
         self._own = max(self._files(), key=lambda path: path.stat().st_mtime_ns, default=None)
 
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:  # noqa: ARG002
-        """Writes each figure as a scalar of its name."""
+        """Writes each number as a scalar of its name.
+
+        :param step_type: ignored.
+        :param step: the step of the scalars.
+        :param data: numbers by name.
+        """
         for name, value in data.items():
             self.writer.add_scalar(name, value, global_step=step)
         if self.write_flush:
@@ -54,15 +59,15 @@ class TensorboardLogger(BaseLogger):
     def save_data(
         self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
     ) -> None:
-        """Calls ``save_checkpoint_fn`` when it is due, then writes where the run stood."""
+        """Calls ``save_checkpoint_fn`` if ``save_interval`` epochs have passed, then writes the counters."""
         if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
             save_checkpoint_fn(epoch, env_step, gradient_step)
-            self.last_save_step = epoch  # only now: a run resumed from what was saved writes the marks below
+            self.last_save_step = epoch  # after the save: a run that resumes from the checkpoint writes these itself
             for name, step in (("epoch", epoch), ("env_step", env_step), ("gradient_step", gradient_step)):
                 self.write(f"save/{name}", step, {f"save/{name}": step})
 
     def restore_data(self) -> tuple[int, int, int]:
-        """Gives epoch, environment step and gradient step of the last saving in the writer's folder, or zeros."""
+        """Returns epoch, environment step and gradient step of the last checkpoint in the writer's folder, or zeros."""
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
         events = EventAccumulator(str(self.writer.log_dir))
@@ -79,12 +84,16 @@ class TensorboardLogger(BaseLogger):
         return epoch, env_step, gradient_step
 
     def state_dict(self) -> dict[str, Any]:
-        """With the sizes of the event files."""
+        """Returns the state for a checkpoint, with the sizes of the event files."""
         self.writer.flush()
         return {**super().state_dict(), "files": {path.name: path.stat().st_size for path in self._files()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Events that other writers to this folder have added since then are cut off."""
+        """Restores a state, and deletes the events that other writers to this folder have written after it.
+
+        :param state: the return value of :meth:`state_dict`.
+        :raises ValueError: the state is damaged; nothing is changed then.
+        """
         super().load_state_dict(state)
         if "files" not in state:
             return
@@ -103,7 +112,11 @@ class TensorboardLogger(BaseLogger):
                 path.unlink()
 
     def check_state_dict(self, state: dict[str, Any]) -> None:
-        """With the sizes of the event files."""
+        """Checks a state without changing anything.
+
+        :param state: the return value of :meth:`state_dict`.
+        :raises ValueError: the state is damaged.
+        """
         super().check_state_dict(state)
         files = state.get("files", {})
         if not isinstance(files, dict) or any(type(size) is not int or size < 0 for size in files.values()):
@@ -118,7 +131,11 @@ class TensorboardLogger(BaseLogger):
 
     @staticmethod
     def restore_logged_data(log_path: str) -> TRestoredData:
-        """Gives the values of all scalars in the event files of a folder, in the order of their steps."""
+        """Reads the values of all scalars in the event files of a folder.
+
+        :param log_path: the folder.
+        :return: arrays of values by name, in the order of their steps, nested at the slashes in the names.
+        """
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
         events = EventAccumulator(str(log_path))

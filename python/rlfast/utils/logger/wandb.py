@@ -1,4 +1,4 @@
-"""Figures for Weights & Biases."""
+"""A logger for Weights & Biases."""
 
 from __future__ import annotations
 
@@ -20,27 +20,25 @@ _AXES = {"train": "env_step", "test": "env_step", "update": "gradient_step", "in
 
 
 class WandbLogger(BaseLogger):
-    """Sends figures to Weights & Biases (``pip install 'rlfast[wandb]'``), each kind on an axis of its own.
+    """Sends statistics to Weights & Biases (``pip install 'rlfast[wandb]'``), each kind with its own axis.
 
-    Nothing leaves the machine with ``WANDB_MODE=offline`` in the environment.
+    If the environment variable ``WANDB_MODE`` is ``offline``, nothing is sent. If the script has called ``wandb.init``
+    itself, that run is used, and ``project`` and the parameters after it are ignored.
 
-    :param train_interval: see :class:`BaseLogger`, as are the next three.
+    :param train_interval: as in :class:`BaseLogger`; so are the next three.
     :param save_interval: epochs between two checkpoints.
-    :param write_flush: accepted for compatibility; Weights & Biases decides when to send.
-    :param project: of Weights & Biases. Default: what ``WANDB_PROJECT`` in the environment says, or ``"rlfast"``.
-    :param name: of the run; by default Weights & Biases invents one.
-    :param entity: user or team.
-    :param run_id: goes on with this run, which makes :meth:`restore_data` find where it stood.
+    :param write_flush: ignored; Weights & Biases decides when to send.
+    :param project: the project. Default: the environment variable ``WANDB_PROJECT``, or ``"rlfast"``.
+    :param name: the name of the run; None for one that Weights & Biases makes up.
+    :param entity: the user or team.
+    :param run_id: the id of a run to continue; :meth:`restore_data` returns its counters.
     :param config: shown with the run.
-    :param monitor_gym: whether films that Gymnasium makes are uploaded as well.
+    :param monitor_gym: whether videos that Gymnasium records are uploaded.
     :param group: runs of one group are shown together.
-    :param job_type: what the run is for, such as "train".
-    :param disable_stats: whether the load of the machine is left out.
-    :param log_dir: where Weights & Biases keeps its files.
-
+    :param job_type: the purpose of the run, such as "train".
+    :param disable_stats: whether statistics of the machine's load are not sent.
+    :param log_dir: the folder of Weights & Biases' own files.
     :raises ImportError: Weights & Biases is not installed.
-
-    A run that the script has begun itself (``wandb.init``) is gone on with, and what describes runs is ignored.
     """
 
     def __init__(
@@ -95,15 +93,20 @@ class WandbLogger(BaseLogger):
             self.wandb_run.define_metric(f"{scope}/*", step_metric=f"{scope}/{axis}")
 
     def load(self, writer: SummaryWriter) -> None:
-        """Has TensorBoard get the same figures from now on, as scripts for Tianshou ask; nothing here needs it.
+        """Writes the following entries to TensorBoard too. Scripts for Tianshou call this; it is optional here.
 
-        :param writer: of TensorBoard. :meth:`close` closes it.
+        :param writer: a writer of TensorBoard. :meth:`close` closes it.
         """
         self.writer = writer
         self.tensorboard_logger = TensorboardLogger(writer)
 
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:
-        """Sends the figures with their place on the axis ``step_type``."""
+        """Sends an entry.
+
+        :param step_type: the kind and its axis, such as ``train/env_step``.
+        :param step: the position on that axis.
+        :param data: numbers by name.
+        """
         self.wandb_run.log({**data, step_type: step})
         if self.tensorboard_logger is not None:
             self.tensorboard_logger.write(step_type, step, data)
@@ -111,16 +114,19 @@ class WandbLogger(BaseLogger):
     def save_data(
         self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
     ) -> None:
-        """Calls ``save_checkpoint_fn`` when it is due, uploads what it wrote, and notes where the run stood."""
+        """Calls ``save_checkpoint_fn`` if ``save_interval`` epochs have passed; uploads the file, logs the counters.
+
+        Nothing is uploaded from an offline run.
+        """
         if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
             self._upload(save_checkpoint_fn(epoch, env_step, gradient_step), epoch)
-            self.last_save_step = epoch  # only now: a run resumed from what was saved writes the marks below
+            self.last_save_step = epoch  # after the save: a run that resumes from the checkpoint logs these itself
             self.wandb_run.summary.update(
                 {"save/epoch": epoch, "save/env_step": env_step, "save/gradient_step": gradient_step}
             )
 
     def _upload(self, path: str, epoch: int) -> None:
-        """As an artifact, once it is at Weights & Biases; the run's own folder keeps it in any case."""
+        """Uploads a checkpoint as an artifact, unless the run is offline. The local file stays."""
         import wandb
 
         if self.wandb_run.offline or not path:
@@ -130,9 +136,9 @@ class WandbLogger(BaseLogger):
         self.wandb_run.log_artifact(artifact)
 
     def restore_data(self) -> tuple[int, int, int]:
-        """Gives epoch, environment step and gradient step of the last saving, or zeros.
+        """Returns epoch, environment step and gradient step of the last checkpoint, or zeros.
 
-        Weights & Biases tells them of a ``run_id`` that is online.
+        They are known for a run that is continued by ``run_id`` online.
         """
         summary = self.wandb_run.summary
         epoch, env_step, gradient_step = (
@@ -145,12 +151,16 @@ class WandbLogger(BaseLogger):
         return epoch, env_step, gradient_step
 
     def close(self) -> None:
-        """Sends what is left, and ends the run."""
+        """Sends all remaining entries, and ends the run."""
         self.wandb_run.finish()
         if self.tensorboard_logger is not None:
             self.tensorboard_logger.close()
 
     @staticmethod
     def restore_logged_data(log_path: str) -> TRestoredData:
-        """Gives what the writer given to :meth:`load` wrote; see :meth:`TensorboardLogger.restore_logged_data`."""
+        """Reads the events of the writer that :meth:`load` was given.
+
+        :param log_path: the folder of the writer.
+        :return: see :meth:`TensorboardLogger.restore_logged_data`.
+        """
         return TensorboardLogger.restore_logged_data(log_path)

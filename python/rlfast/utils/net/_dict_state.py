@@ -12,11 +12,13 @@ Module = TypeVar("Module", bound=nn.Module)
 def get_dict_state_decorator(
     state_shape: dict[str, int | Sequence[int]], keys: Sequence[str]
 ) -> tuple[Callable[[type[Module]], type[Module]], int]:
-    """Make networks for flat observations take dicts of observations: flattened, side by side.
+    """Make a decorator for classes of networks, which then take dicts of observations.
 
-    :param state_shape: shape of one observation by key.
-    :param keys: which of them, in this order.
-    :return: a decorator for a class of networks, and the size of the flat observation, for its constructor.
+    The decorated network flattens and concatenates the observations.
+
+    :param state_shape: the shape of one observation for each key.
+    :param keys: the keys to use, in the order of concatenation.
+    :return: the decorator, and the size of the concatenated observation, for the constructor of the network.
 
     >>> import numpy as np
     >>> from rlfast.utils.net.common import Net
@@ -31,7 +33,9 @@ def get_dict_state_decorator(
             return torch.as_tensor(obs, dtype=torch.float32)
         parts = [torch.as_tensor(obs[key], dtype=torch.float32) for key in keys]
         shape = state_shape[keys[0]]
-        if tuple(parts[0].shape) == ((shape,) if isinstance(shape, int) else tuple(shape)):  # one, not a batch
+        if tuple(parts[0].shape) == (
+            (shape,) if isinstance(shape, int) else tuple(shape)
+        ):  # a single observation without a batch axis
             return torch.cat([part.flatten() for part in parts])
         return torch.cat([part.reshape(len(part), -1) for part in parts], dim=1)
 

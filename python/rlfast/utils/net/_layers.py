@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-if TYPE_CHECKING:  # a network that does not say what its state is has any
+if TYPE_CHECKING:  # the default is Any, so that subclasses need not name the type of their state
     from typing_extensions import TypeVar as _TypeVar
 
     TRecurrentState = _TypeVar("TRecurrentState", default=Any)
@@ -30,10 +30,16 @@ def miniblock(
     act_args: tuple[Any, ...] | dict[str, Any] | None = None,
     linear_layer: TLinearLayer = nn.Linear,
 ) -> list[nn.Module]:
-    """Make one layer: linear, then normalization and activation where given.
+    """Make one layer: a linear module, then normalization and activation if they are given.
 
-    :param norm_args: further arguments of ``norm_layer`` after the size, by place (tuple) or by name (dict).
-    :param act_args: arguments of ``activation``, likewise.
+    :param input_size: the size of the input.
+    :param output_size: the size of the output.
+    :param norm_layer: the class of the normalization; None for none.
+    :param norm_args: further arguments of ``norm_layer`` after the size: positional (a tuple) or by name (a dict).
+    :param activation: the class of the activation; None for none.
+    :param act_args: arguments of ``activation``, as ``norm_args``.
+    :param linear_layer: makes a linear module from both sizes.
+    :return: the modules, in order.
     """
     layers: list[nn.Module] = [linear_layer(input_size, output_size)]
     if norm_layer is not None:
@@ -50,7 +56,7 @@ def _construct(kind: ModuleType, first: tuple[int, ...], args: tuple[Any, ...] |
 
 
 def _per_layer(name: str, value: Any, layers: int, *, split: type | tuple[type, ...]) -> Any:
-    """Spread one option over all layers, or check that there is one for each."""
+    """Repeat a single option for all layers, or check that a list has one option for each."""
     options: Any = value if isinstance(value, split) else [value] * layers
     if len(options) != layers:
         raise ValueError(
@@ -60,7 +66,7 @@ def _per_layer(name: str, value: Any, layers: int, *, split: type | tuple[type, 
 
 
 def _first_parameter(module: nn.Module) -> nn.Parameter | None:
-    """Give a module's first parameter; ``next(module.parameters())`` takes ten times as long."""
+    """Return a module's first parameter; ``next(module.parameters())`` takes ten times as long."""
     for parameter in module._parameters.values():  # noqa: SLF001
         if parameter is not None:
             return parameter
@@ -72,19 +78,23 @@ def _first_parameter(module: nn.Module) -> nn.Parameter | None:
 
 
 def device_of(module: nn.Module) -> torch.device | None:
-    """Give where a module computes; None if it holds no parameter and so computes anywhere."""
+    """Return the device of a module's first parameter; None if it has no parameters."""
     parameter = _first_parameter(module)
     return None if parameter is None else parameter.device
 
 
 def dtype_of(module: nn.Module) -> torch.dtype:
-    """Give the dtype that a module computes in: that of its first parameter, float32 if there is none of floats."""
+    """Return the dtype of a module's first parameter; float32 if there is none or if it is not a float."""
     parameter = _first_parameter(module)
     return parameter.dtype if parameter is not None and parameter.is_floating_point() else torch.float32
 
 
 def placed_like(module: nn.Module, values: Any) -> torch.Tensor:
-    """Give an array or a tensor in the dtype, and on the device, of a module's first parameter.
+    """Convert values to a tensor with the dtype and the device of a module's first parameter.
+
+    :param module: the module.
+    :param values: an array or a tensor.
+    :return: the tensor; in float32 if the parameter is not a float.
 
     >>> placed_like(nn.Linear(1, 1).double(), np.zeros(2)).dtype
     torch.float64
@@ -96,34 +106,36 @@ def placed_like(module: nn.Module, values: Any) -> torch.Tensor:
 
 
 class _Where:
-    """The attribute ``device`` of networks. One that is assigned takes its place."""
+    """The attribute ``device`` of networks; an instance may assign another value to it."""
 
     def __get__(self, module: nn.Module | None, owner: type[nn.Module]) -> Any:
         return self if module is None else device_of(module)
 
 
 class Placed(nn.Module):
-    """A module that says where it is."""
+    """A module with the attribute ``device``."""
 
     device = _Where()
-    """Where the module computes; None if it holds no parameter."""
+    """The device of the first parameter; None if there are no parameters."""
 
 
 class MLP(Placed):
     """Fully connected layers.
 
-    :param input_dim: size of the flat input.
-    :param output_dim: size of the output; 0 to end with the last hidden layer.
-    :param hidden_sizes: sizes of the hidden layers.
-    :param norm_layer: normalization ahead of each activation, for example ``nn.LayerNorm``; a list or tuple has one for
-        each hidden layer (None for no normalization).
-    :param norm_args: further arguments of ``norm_layer``: a tuple or dict for all layers, a list with one for each.
-    :param activation: follows each hidden layer; a list or tuple has one for each; None for none. Default: ReLU.
+    :param input_dim: the size of the flat input.
+    :param output_dim: the size of the output; 0 to end with the last hidden layer.
+    :param hidden_sizes: the sizes of the hidden layers.
+    :param norm_layer: the class of the normalization before each activation, such as ``nn.LayerNorm``; a list or tuple
+        has one entry for each hidden layer (None for no normalization).
+    :param norm_args: further arguments of ``norm_layer``: a tuple or dict for all layers, or a list of them with one
+        entry for each.
+    :param activation: the class of the activation after each hidden layer; a list or tuple has one entry for each;
+        None for none. Default: ReLU.
     :param act_args: arguments of ``activation``, as ``norm_args``.
-    :param device: where the parameters are made. They may move later: the input follows them.
-    :param linear_layer: makes a layer of its two sizes. Default: ``nn.Linear``.
-    :param flatten_input: whether to flatten all but the first dimension. Default: True.
-    :raises ValueError: if a list has not one entry for each hidden layer.
+    :param device: the initial device of the parameters. If they are moved, inputs are moved to their device.
+    :param linear_layer: makes a linear module from both sizes. Default: ``nn.Linear``.
+    :param flatten_input: whether all axes but the first are flattened. Default: True.
+    :raises ValueError: a list has not one entry for each hidden layer.
 
     >>> MLP(4, 2, hidden_sizes=[8, 8])(np.zeros((3, 4))).shape
     torch.Size([3, 2])
@@ -166,7 +178,8 @@ class MLP(Placed):
     def forward(self, obs: NDArray[Any] | torch.Tensor) -> torch.Tensor:
         """Compute the output.
 
-        :param obs: ``[batch, ...]``, any dtype, array or tensor; computed in the parameters' dtype where they are.
+        :param obs: an array or tensor ``[batch, ...]`` of any dtype; converted to the dtype and device of the
+            parameters.
         :return: ``[batch, output_dim]``.
         """
         x = placed_like(self.model, obs)
@@ -177,20 +190,25 @@ class MLP(Placed):
 
 
 class NetBase(Placed, ABC, Generic[TRecurrentState]):
-    """The interface of networks inside policies. ``NetBase[Kind]`` says what their hidden state is."""
+    """The interface of the networks of policies. ``NetBase[T]`` names the type of the hidden state."""
 
     @abstractmethod
     def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
         """Compute the output and the next hidden state.
 
         :param obs: ``[batch, ...]``.
-        :param state: hidden state of a recurrent network, None at the start.
-        :param kwargs: what the policy adds, such as ``info``.
+        :param state: the hidden state of a recurrent network; None at the start.
+        :param kwargs: further arguments of the policy, such as ``info``.
+        :return: the output ``[batch, ...]``, and the next hidden state.
         """
 
 
 def size_of(shape: int | np.int64 | Sequence[int]) -> int:
-    """Give the number of elements; that of ``()`` is 1, and a plain number is its own."""
+    """Return the number of elements of a shape, or a number itself.
+
+    :param shape: a shape, or the number of elements.
+    :raises ValueError: the shape has more than 64 axes.
+    """
     if isinstance(shape, Sequence) and len(shape) > 64:
         raise ValueError(f"a shape has at most 64 axes, got {len(shape)}")
     return math.prod(shape) if isinstance(shape, Sequence) else int(shape)

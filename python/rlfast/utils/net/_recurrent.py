@@ -13,14 +13,14 @@ State = Mapping[str, Any]
 def lstm_features(
     lstm: nn.LSTM, obs: torch.Tensor, state: State | None
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Run over the steps of each row, and give the features of the last.
+    """Run an LSTM over the steps of each row.
 
-    :param lstm: with ``batch_first``.
+    :param lstm: the LSTM, with ``batch_first``.
     :param obs: ``[B, size]`` for one step, ``[B, steps, size]`` for several.
-    :param state: ``hidden`` and ``cell`` before the first step, each ``[B, layers, hidden_size]``, arrays or tensors;
-        None for zeros.
-    :return: features ``[B, hidden_size]``, and the state after the last step, without gradient.
-    :raises ValueError: if the state has not these two parts.
+    :param state: ``hidden`` and ``cell`` before the first step, arrays or tensors ``[B, layers, hidden_size]``; None
+        for zeros.
+    :return: the features of the last step, ``[B, hidden_size]``, and the state after it, without gradient.
+    :raises ValueError: ``state`` lacks ``hidden`` or ``cell``.
     """
     steps = obs[:, None] if obs.dim() == 2 else obs
     if state is None:
@@ -39,16 +39,16 @@ def lstm_features(
 
 
 class Recurrent(NetBase[TRecurrentState]):
-    """Long short-term memory (Hochreiter and Schmidhuber 1997) between two linear layers.
+    """A long short-term memory (LSTM; Hochreiter and Schmidhuber 1997) between two linear layers.
 
-    Its state is a dict of tensors with the batch first, which collectors keep for each environment, store with each
-    transition under ``policy.hidden_state`` and reset at the start of an episode.
+    Its state is a dict of tensors whose first axis is the batch. Collectors keep it for each environment, store it with
+    each transition under ``policy.hidden_state``, and reset it at the start of an episode.
 
-    :param layer_num: layers of memory.
-    :param state_shape: of one observation; its elements are flattened.
-    :param action_shape: of one action, or the number of discrete actions: the output's size.
-    :param device: where the parameters are made. They may move later: the input follows them.
-    :param hidden_layer_size: size of each layer of memory. Default: 128.
+    :param layer_num: the number of LSTM layers.
+    :param state_shape: the shape of one observation; its elements are flattened.
+    :param action_shape: the shape of one action, or the number of discrete actions: the size of the output.
+    :param device: the initial device of the parameters. If they are moved, inputs are moved to their device.
+    :param hidden_layer_size: the size of each LSTM layer. Default: 128.
 
     >>> net = Recurrent(layer_num=1, state_shape=4, action_shape=2, hidden_layer_size=8)
     >>> logits, state = net(torch.zeros(3, 5, 4))  # 5 steps
@@ -75,13 +75,13 @@ class Recurrent(NetBase[TRecurrentState]):
         self,
         obs: NDArray[Any] | torch.Tensor,
         state: State | None = None,
-        **kwargs: Any,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+        **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Compute the output after the last step.
 
-        :param obs: ``[batch, size]`` for one step, as while acting; ``[batch, steps, size]`` for a stack of frames.
+        :param obs: ``[batch, size]`` for one step, as when acting; ``[batch, steps, size]`` for a stack of frames.
         :param state: see :func:`lstm_features`.
-        :return: ``[batch, actions]``, and the next state.
+        :return: the output ``[batch, actions]``, and the next state.
         """
         x = self.fc1(placed_like(self.fc1, obs))
         features, after = lstm_features(self.nn, x, state)

@@ -13,12 +13,12 @@ _known: ContextVar[_Known | None] = ContextVar("features", default=None)
 
 @contextmanager
 def shared_features() -> Iterator[None]:
-    """Compute what several heads need of one network once.
+    """Return a context in which several heads on one network share its features.
 
-    Within it, heads on the same ``preprocess_net`` that are given the same object as observations, and no hidden state,
-    share its features, and their gradients meet there: an actor and a critic over one network take one pass through it,
-    forward and backward. Nothing may change the network's parameters within. A graph of torch.compile finds what is
-    computed twice by itself.
+    Heads with the same ``preprocess_net`` that are called with the same observation object, and without a hidden state,
+    use the same features. So an actor and a critic on one network need one forward and one backward pass through it.
+    The parameters of the network must not change within the context. In a graph of torch.compile it has no effect, as
+    the compiler removes repeated computations itself.
 
     >>> from rlfast.utils.net.common import Net
     >>> from rlfast.utils.net.discrete import Actor, Critic
@@ -39,7 +39,7 @@ def shared_features() -> Iterator[None]:
 
 
 def features_of(net: nn.Module, obs: Any, state: Any) -> tuple[torch.Tensor, Any]:
-    """Give ``net(obs, state)``: features and the next hidden state; see :func:`shared_features`."""
+    """Return ``net(obs, state)``, the features and the next hidden state; see :func:`shared_features`."""
     known = None if torch.compiler.is_compiling() or state is not None else _known.get()
     result: tuple[torch.Tensor, Any]
     if known is None:
@@ -47,6 +47,6 @@ def features_of(net: nn.Module, obs: Any, state: Any) -> tuple[torch.Tensor, Any
         return result
     key = id(net), id(obs)
     if key not in known:
-        known[key] = obs, net(obs, state)  # the observations are kept, lest another object take their place
+        known[key] = obs, net(obs, state)  # the observations are kept alive so that no other object gets their id
     result = known[key][1]
     return result

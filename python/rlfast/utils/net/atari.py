@@ -13,17 +13,18 @@ from rlfast.utils.net.common import NetBase, device_of, dtype_of, size_of
 class NatureCNN(NetBase):
     """Three convolutions and a hidden layer of 512 units (Mnih et al. 2015, doi:10.1038/nature14236).
 
-    :param c: channels: frames in a stack.
-    :param h: height, such as 84.
-    :param w: width, such as 84.
+    :param c: the number of channels: frames in a stack.
+    :param h: the height, such as 84.
+    :param w: the width, such as 84.
     :param action_shape: the number of actions.
-    :param device: where the parameters are made. They may move later: the input follows them.
-    :param features_only: whether to end after the convolutions, or with ``output_dim`` after one more layer. Default:
-        False.
-    :param output_dim: units of that layer; None for none. Default: None.
-    :param layer_init: is given each layer and gives it back, initialized. Default: leaves them.
-    :param scale: multiplies observations; ``1 / 255`` for bytes that were not scaled before. Default: 1.
-    :raises ValueError: an ``output_dim`` without ``features_only``.
+    :param device: the initial device of the parameters. If they are moved, inputs are moved to their device.
+    :param features_only: whether the output is that of the convolutions, without the two layers after them.
+        Default: False.
+    :param output_dim: with ``features_only``, the size of one more layer after the convolutions; None for no such
+        layer. Default: None.
+    :param layer_init: called with each layer, returns the initialized layer. Default: the identity.
+    :param scale: a factor of the observations; ``1 / 255`` for bytes that were not scaled before. Default: 1.
+    :raises ValueError: ``output_dim`` is given without ``features_only``.
 
     >>> NatureCNN(4, 84, 84, action_shape=6)(torch.zeros(2, 4, 84, 84, dtype=torch.uint8))[0].shape
     torch.Size([2, 6])
@@ -70,13 +71,13 @@ class NatureCNN(NetBase):
         self,
         obs: NDArray[Any] | torch.Tensor,
         state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+        **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
     ) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
-        :param obs: ``[batch, c, h, w]``, any dtype, array or tensor; it travels in its own dtype.
-        :param state: given back as it is.
-        :return: ``[batch, output_dim]``, and ``state``.
+        :param obs: an array or tensor ``[batch, c, h, w]`` of any dtype; moved to the device before it is converted.
+        :param state: returned unchanged.
+        :return: the output ``[batch, output_dim]``, and ``state``.
         """
         x = torch.as_tensor(obs, device=device_of(self.net)).to(dtype_of(self.net))
         return self.net(x if self.scale == 1.0 else x * self.scale), state

@@ -52,24 +52,25 @@ T = TypeVar("T")
 
 
 class Net(NetBase[TRecurrentState]):
-    r"""An :class:`MLP` with the heads of value-based learning.
+    r"""An :class:`MLP` with options for value-based learning.
 
-    With ``dueling_param`` the features feed two streams (Wang et al., arXiv:1511.06581, equation 9):
+    With ``dueling_param``, the features are the input of two networks (Wang et al., arXiv:1511.06581, equation 9):
 
     .. math::
         Q(s, a) = V(s) + A(s, a) - \frac{1}{|\mathcal A|} \sum_{a'} A(s, a')
 
-    :param state_shape: of one observation; its elements are flattened.
-    :param action_shape: of one action, or the number of discrete actions: the output's size, unless ``concat``.
+    :param state_shape: the shape of one observation; its elements are flattened.
+    :param action_shape: the shape of one action, or the number of discrete actions: the size of the output, unless
+        ``concat`` is set.
     :param hidden_sizes: as in :class:`MLP`; so are ``norm_layer``, ``norm_args``, ``activation``, ``act_args`` and
         ``linear_layer``.
-    :param device: where the parameters are made. They may move later: the input follows them.
-    :param softmax: whether to end with a softmax over the last dimension. Default: False.
-    :param concat: the input is observation and action side by side: ``action_shape`` enlarges the input, and the output
-        is the last hidden layer. Default: False.
-    :param num_atoms: values for each action, for distributional learning. Default: 1.
-    :param dueling_param: the arguments of the :class:`MLP` of the advantages (called Q) and of that of the value (V),
-        but for their input and output size. Default: None, no dueling.
+    :param device: the initial device of the parameters. If they are moved, inputs are moved to their device.
+    :param softmax: whether to end with a softmax over the last axis. Default: False.
+    :param concat: whether the input is observation and action concatenated: ``action_shape`` enlarges the input, and
+        the output is the last hidden layer. Default: False.
+    :param num_atoms: the number of values for each action, for distributional learning. Default: 1.
+    :param dueling_param: the arguments of two :class:`MLP`, of the advantages (attribute ``Q``) and of the value
+        (``V``), except their input and output sizes. Default: None, no dueling.
 
     >>> net = Net((4,), 2, hidden_sizes=[16], dueling_param=({"hidden_sizes": [8]}, {"hidden_sizes": [8]}))
     >>> logits, state = net(torch.zeros(3, 4))
@@ -122,13 +123,13 @@ class Net(NetBase[TRecurrentState]):
         self,
         obs: NDArray[Any] | torch.Tensor,
         state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+        **kwargs: Any,  # noqa: ARG002 (required by the interface, unused)
     ) -> tuple[torch.Tensor, Any]:
         """Compute the output.
 
-        :param obs: ``[batch, *state_shape]``, any dtype, array or tensor.
-        :param state: given back as it is.
-        :return: ``[batch, actions]``, or ``[batch, actions, num_atoms]`` with several atoms; and ``state``.
+        :param obs: an array or tensor ``[batch, *state_shape]`` of any dtype.
+        :param state: returned unchanged.
+        :return: the output ``[batch, actions]``, or ``[batch, actions, num_atoms]`` with several atoms; and ``state``.
         """
         logits = self.model(obs)
         if self.Q is not None and self.V is not None:
@@ -143,26 +144,26 @@ class Net(NetBase[TRecurrentState]):
 
 
 class BaseActor(Placed):
-    """The interface of actors: a head on a network that makes features of observations."""
+    """The interface of actors: a head on a network that computes features of observations."""
 
     preprocess: nn.Module
-    """The network under the head."""
+    """The network that computes the features."""
     output_dim: int
-    """Size of one action."""
+    """The size of one action."""
 
     def get_preprocess_net(self) -> nn.Module:
-        """Give the network under the head."""
+        """Return the network that computes the features."""
         return self.preprocess
 
     def get_output_dim(self) -> int:
-        """Give the size of one action."""
+        """Return the size of one action."""
         return self.output_dim
 
 
 class RandomActor(BaseActor):
-    """An actor that looks at nothing.
+    """An actor whose actions are random and do not depend on the observations.
 
-    :param action_space: of the environment.
+    :param action_space: the action space of the environment.
 
     >>> RandomActor(spaces.Discrete(4))(torch.zeros(2, 3))[0].tolist()
     [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
@@ -177,17 +178,27 @@ class RandomActor(BaseActor):
 
     @property
     def is_discrete(self) -> bool:
-        """Whether the actions are numbered."""
+        """Whether the action space is ``Discrete``."""
         return isinstance(self.action_space, spaces.Discrete)
 
     def forward(self, obs: Any, state: Any = None, info: Any = None) -> tuple[NDArray[Any], Any]:  # noqa: ARG002
-        """Random actions ``[batch, ...]``, or the same probability for each where they are numbered; and ``state``."""
+        """Return actions or probabilities.
+
+        :param obs: ``[batch, ...]``; only the batch size is used.
+        :param state: returned unchanged.
+        :param info: ignored.
+        :return: random actions ``[batch, ...]``, or equal probabilities ``[batch, actions]`` of discrete ones; and
+            ``state``.
+        """
         if isinstance(self.action_space, spaces.Box):
             return np.stack([self.action_space.sample() for _ in range(len(obs))]), state
         return np.full((len(obs), self.output_dim), 1 / self.output_dim), state
 
     def compute_action_batch(self, obs: Any) -> NDArray[Any]:
-        """Random actions, one for each observation."""
+        """Return one random action for each observation.
+
+        :param obs: ``[batch, ...]``; only the batch size is used.
+        """
         if self.is_discrete:
             return np.random.randint(self.output_dim, size=len(obs))
         actions: NDArray[Any] = self(obs)[0]
@@ -195,10 +206,10 @@ class RandomActor(BaseActor):
 
 
 class ActorCritic(nn.Module):
-    """Both networks as one, for an optimizer: parameters that they share come once.
+    """A module of an actor and a critic, for an optimizer of both: shared parameters are listed once.
 
-    :param actor: of a policy.
-    :param critic: of the same policy.
+    :param actor: the actor of a policy.
+    :param critic: the critic of the same policy.
 
     >>> net = Net(4, hidden_sizes=[8])
     >>> len([*ActorCritic(nn.Sequential(net, nn.Linear(8, 2)), nn.Sequential(net, nn.Linear(8, 1))).parameters()])
@@ -212,9 +223,9 @@ class ActorCritic(nn.Module):
 
 
 class DataParallelNet(nn.Module):
-    """A network on all CUDA devices at once; the batch is shared out among them.
+    """A network that is replicated on all CUDA devices, each of which computes a part of the batch.
 
-    :param net: takes ``obs``, as a tensor.
+    :param net: the network, which takes observations as a tensor.
     """
 
     def __init__(self, net: nn.Module) -> None:
@@ -222,9 +233,11 @@ class DataParallelNet(nn.Module):
         self.net = nn.DataParallel(net)
 
     def forward(self, obs: NDArray[Any] | torch.Tensor, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Compute what ``net`` computes.
+        """Compute the output of the network.
 
-        :param obs: ``[batch, ...]``, array or tensor; moved to the first device, in the parameters' dtype.
+        :param obs: an array or tensor ``[batch, ...]``; moved to the first device, in the dtype of the parameters.
+        :param args: further arguments of the network, as ``kwargs``.
+        :return: the output of the network.
         """
         device = "cuda" if self.net.device_ids else None
         x = torch.as_tensor(obs, dtype=dtype_of(self.net), device=device)
@@ -233,11 +246,11 @@ class DataParallelNet(nn.Module):
 
 
 def get_output_dim(module: nn.Module, alt_value: int | None) -> int:
-    """Give the size of a network's output: its ``output_dim``, or a number for networks that have none.
+    """Return the size of a network's output: its ``output_dim``, or ``alt_value`` if it has no such attribute.
 
     :param module: the network.
-    :param alt_value: the size, where the network does not say it; None if it does.
-    :raises ValueError: neither says it, or they differ.
+    :param alt_value: the size, for a network without ``output_dim``; else None, or the same number.
+    :raises ValueError: there is neither, or they differ.
 
     >>> get_output_dim(Net(4, hidden_sizes=[8]), None), get_output_dim(nn.Flatten(), 4)
     (8, 4)
@@ -254,11 +267,11 @@ def get_output_dim(module: nn.Module, alt_value: int | None) -> int:
 
 
 def getattr_with_matching_alt_value(obj: Any, attr_name: str, alt_value: T | None) -> T:
-    """Give an attribute that may be None, or the value that stands for it then.
+    """Return an attribute, or ``alt_value`` if the attribute is None.
 
-    :param obj: has the attribute.
-    :param attr_name: its name.
-    :param alt_value: the value where the attribute is None; else None, or the same.
+    :param obj: the object.
+    :param attr_name: the name of the attribute.
+    :param alt_value: the value if the attribute is None; else None, or the same value.
     :raises ValueError: both are None, or they differ.
     """
     own: T | None = getattr(obj, attr_name)

@@ -1,4 +1,4 @@
-"""Actors and critics for continuous actions: heads on a network that makes features of observations."""
+"""Actors and critics for continuous actions: heads on a network that computes features of observations."""
 
 import math
 import warnings
@@ -20,15 +20,15 @@ SIGMA_MAX = 2
 
 
 class Actor(BaseActor):
-    """One action for each observation, within a bound.
+    """A deterministic actor with bounded actions.
 
-    :param preprocess_net: called as ``preprocess_net(obs, state)``; gives features ``[batch, size]`` and the next
+    :param preprocess_net: called as ``preprocess_net(obs, state)``; returns features ``[batch, size]`` and the next
         hidden state.
-    :param action_shape: of one action.
-    :param hidden_sizes: hidden layers between features and output. Default: none.
+    :param action_shape: the shape of one action.
+    :param hidden_sizes: the sizes of hidden layers between features and output. Default: none.
     :param max_action: actions are in [-max_action, max_action]. Default: 1.
-    :param device: where the head is made.
-    :param preprocess_net_output_dim: size of the features, where ``preprocess_net`` has no ``output_dim``.
+    :param device: the initial device of the head.
+    :param preprocess_net_output_dim: the size of the features, if ``preprocess_net`` has no ``output_dim``.
 
     >>> from rlfast.utils.net.common import Net
     >>> Actor(Net(4, hidden_sizes=[8]), action_shape=(2,))(torch.zeros(3, 4))[0].shape
@@ -55,9 +55,15 @@ class Actor(BaseActor):
         self,
         obs: NDArray[Any] | torch.Tensor,
         state: Any = None,
-        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
     ) -> tuple[torch.Tensor, Any]:
-        """Compute actions ``[batch, size]`` and the next hidden state."""
+        """Compute actions.
+
+        :param obs: ``[batch, ...]``, array or tensor.
+        :param state: the hidden state of ``preprocess_net``.
+        :param info: ignored.
+        :return: actions ``[batch, size]``, and the next hidden state.
+        """
         features, hidden = features_of(self.preprocess, obs, state)
         return self.max_action * torch.tanh(self.last(features)), hidden
 
@@ -69,20 +75,26 @@ class CriticBase(Placed, ABC):
     def forward(
         self, obs: NDArray[Any] | torch.Tensor, act: NDArray[Any] | torch.Tensor | None = None, info: Any = None
     ) -> torch.Tensor:
-        """Compute values ``[batch, 1]``."""
+        """Compute values.
+
+        :param obs: ``[batch, ...]``, array or tensor.
+        :param act: actions ``[batch, ...]``; None for values of observations alone.
+        :param info: ignored.
+        :return: values ``[batch, 1]``.
+        """
 
 
 class Critic(CriticBase):
-    """The value of an observation and an action, or of an observation alone.
+    """A critic: it computes the value of an observation and an action, or of an observation alone.
 
-    :param preprocess_net: gives features of observation and action side by side, such as ``Net(..., concat=True)``.
-    :param hidden_sizes: hidden layers between features and output. Default: none.
-    :param device: where the head is made.
+    :param preprocess_net: computes features of observation and action concatenated, such as ``Net(..., concat=True)``.
+    :param hidden_sizes: the sizes of hidden layers between features and output. Default: none.
+    :param device: the initial device of the head.
     :param preprocess_net_output_dim: see :class:`Actor`.
-    :param linear_layer: makes a layer of its two sizes. Default: ``nn.Linear``.
+    :param linear_layer: makes a linear module from its two sizes. Default: ``nn.Linear``.
     :param flatten_input: whether the head flattens the features. Default: True.
-    :param apply_preprocess_net_to_obs_only: whether ``preprocess_net`` is given observations as they are, without the
-        actions, which then stand beside its features: so it may be an actor's network. For values of actions,
+    :param apply_preprocess_net_to_obs_only: whether the input of ``preprocess_net`` is the observation only, and the
+        action is concatenated with its features; then it may be shared with an actor. For values of actions,
         ``preprocess_net_output_dim`` is then the size of features and action together. Default: False.
 
     >>> from rlfast.utils.net.common import Net
@@ -115,12 +127,14 @@ class Critic(CriticBase):
         self,
         obs: NDArray[Any] | torch.Tensor,
         act: NDArray[Any] | torch.Tensor | None = None,
-        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
     ) -> torch.Tensor:
-        """Compute values ``[batch, 1]``.
+        """Compute values.
 
         :param obs: ``[batch, ...]``, array or tensor.
-        :param act: ``[batch, ...]``; None where values are those of observations.
+        :param act: actions ``[batch, ...]``; None for values of observations alone.
+        :param info: ignored.
+        :return: values ``[batch, 1]``.
         """
         x = placed_like(self.last, obs)
         x = (features_of(self.preprocess, x, None)[0] if self.apply_preprocess_net_to_obs_only else x).flatten(1)
@@ -133,16 +147,16 @@ class Critic(CriticBase):
 
 
 class ActorProb(BaseActor):
-    """Mean and standard deviation of a normal distribution over actions.
+    """An actor that computes mean and standard deviation of a normal distribution over actions.
 
     :param preprocess_net: see :class:`Actor`.
-    :param action_shape: of one action.
-    :param hidden_sizes: hidden layers between features and output. Default: none.
-    :param max_action: means are in [-max_action, max_action], unless ``unbounded``. Default: 1.
-    :param device: where the head is made.
+    :param action_shape: the shape of one action.
+    :param hidden_sizes: the sizes of hidden layers between features and output. Default: none.
+    :param max_action: means are in [-max_action, max_action], unless ``unbounded`` is set. Default: 1.
+    :param device: the initial device of the head.
     :param unbounded: whether means have no bound. Default: False.
-    :param conditioned_sigma: whether the deviation depends on the observation; else it is a parameter that starts at
-        1. Default: False.
+    :param conditioned_sigma: whether the standard deviation depends on the observation; else it is a parameter with the
+        initial value 1. Default: False.
     :param preprocess_net_output_dim: see :class:`Actor`.
 
     >>> from rlfast.utils.net.common import Net
@@ -179,21 +193,27 @@ class ActorProb(BaseActor):
         self,
         obs: NDArray[Any] | torch.Tensor,
         state: Any = None,
-        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], Any]:
-        """Compute means and standard deviations, each ``[batch, size]``, and the next hidden state."""
+        """Compute the distribution of actions.
+
+        :param obs: ``[batch, ...]``, array or tensor.
+        :param state: the hidden state of ``preprocess_net``.
+        :param info: ignored.
+        :return: means and standard deviations, each ``[batch, size]``, and the next hidden state.
+        """
         features, hidden = features_of(self.preprocess, obs, state)
         return _normal(self, features), hidden
 
 
 class RecurrentActorProb(Placed):
-    """:class:`ActorProb` on a long short-term memory, see :class:`rlfast.utils.net.common.Recurrent`.
+    """An :class:`ActorProb` on an LSTM; see :class:`rlfast.utils.net.common.Recurrent`.
 
-    :param layer_num: layers of memory.
-    :param state_shape: of one observation.
-    :param action_shape: of one action.
-    :param hidden_layer_size: size of each layer of memory. Default: 128.
-    :param max_action: see :class:`ActorProb`, as for ``device``, ``unbounded`` and ``conditioned_sigma``.
+    :param layer_num: the number of LSTM layers.
+    :param state_shape: the shape of one observation.
+    :param action_shape: the shape of one action.
+    :param hidden_layer_size: the size of each LSTM layer. Default: 128.
+    :param max_action: as in :class:`ActorProb`; so are ``device``, ``unbounded`` and ``conditioned_sigma``.
     """
 
     def __init__(
@@ -224,12 +244,14 @@ class RecurrentActorProb(Placed):
         self,
         obs: NDArray[Any] | torch.Tensor,
         state: State | None = None,
-        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
     ) -> tuple[tuple[torch.Tensor, torch.Tensor], dict[str, torch.Tensor]]:
-        """Compute means and standard deviations after the last step, each ``[batch, size]``, and the next state.
+        """Compute the distribution of actions after the last step.
 
         :param obs: ``[batch, size]`` for one step, ``[batch, steps, size]`` for several.
         :param state: ``hidden`` and ``cell``, each ``[batch, layers, hidden_layer_size]``; None for zeros.
+        :param info: ignored.
+        :return: means and standard deviations, each ``[batch, size]``, and the next state.
         """
         x = placed_like(self.mu, obs)
         features, after = lstm_features(self.nn, x, state)
@@ -237,13 +259,13 @@ class RecurrentActorProb(Placed):
 
 
 class RecurrentCritic(Placed):
-    """:class:`Critic` on a long short-term memory; it begins each stretch without memory.
+    """A :class:`Critic` on an LSTM, whose hidden state is zero before the first step of its input.
 
-    :param layer_num: layers of memory.
-    :param state_shape: of one observation.
-    :param action_shape: of one action; ``[0]`` (default) for values of observations alone.
-    :param device: where the parameters are made.
-    :param hidden_layer_size: size of each layer of memory. Default: 128.
+    :param layer_num: the number of LSTM layers.
+    :param state_shape: the shape of one observation.
+    :param action_shape: the shape of one action; ``[0]`` (default) for values of observations alone.
+    :param device: the initial device of the parameters.
+    :param hidden_layer_size: the size of each LSTM layer. Default: 128.
     """
 
     def __init__(
@@ -265,12 +287,14 @@ class RecurrentCritic(Placed):
         self,
         obs: NDArray[Any] | torch.Tensor,
         act: NDArray[Any] | torch.Tensor | None = None,
-        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
     ) -> torch.Tensor:
-        """Compute values ``[batch, 1]`` after the last step.
+        """Compute values after the last step.
 
-        :param obs: ``[batch, size]`` or ``[batch, steps, size]``.
-        :param act: ``[batch, ...]``.
+        :param obs: ``[batch, size]`` for one step, ``[batch, steps, size]`` for several.
+        :param act: actions ``[batch, ...]``; None for values of observations alone.
+        :param info: ignored.
+        :return: values ``[batch, 1]``.
         """
         features, _ = lstm_features(self.nn, placed_like(self.fc2, obs), None)
         if act is not None:
@@ -287,9 +311,9 @@ def _bound(max_action: float, *, unbounded: bool) -> float:
 
 
 def _normal(head: ActorProb | RecurrentActorProb, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and standard deviation, each ``[batch, size]``."""
+    """Compute means and standard deviations, each ``[batch, size]``."""
     mean: torch.Tensor = head.mu(features)
-    if not head._unbounded:  # noqa: SLF001 (the two heads are one, on different features)
+    if not head._unbounded:  # noqa: SLF001 (both classes share this part)
         mean = head.max_action * torch.tanh(mean)
     log_std = head.sigma_param.flatten() if head.sigma is None else head.sigma(features).clamp(SIGMA_MIN, SIGMA_MAX)
     return mean, log_std.exp().expand_as(mean)

@@ -1,4 +1,4 @@
-"""Actors and critics for discrete actions: heads on a network that makes features of observations."""
+"""Actors and critics for discrete actions: heads on a network that computes features of observations."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,15 +14,15 @@ from rlfast.utils.net.common import MLP, BaseActor, TActionShape, get_output_dim
 
 
 class Actor(BaseActor):
-    """A number for each action: its probability, or, without softmax, its logit or value.
+    """An actor that computes one number for each action: a probability, or, without softmax, a logit or a value.
 
-    :param preprocess_net: called as ``preprocess_net(obs, state)``; gives features ``[batch, size]`` and the next
+    :param preprocess_net: called as ``preprocess_net(obs, state)``; returns features ``[batch, size]`` and the next
         hidden state.
-    :param action_shape: the number of actions (for several choices, the sum of theirs).
-    :param hidden_sizes: hidden layers between features and output. Default: none.
+    :param action_shape: the number of actions; for a ``MultiDiscrete`` space, the sum over its choices.
+    :param hidden_sizes: the sizes of hidden layers between features and output. Default: none.
     :param softmax_output: whether to end with a softmax. Default: True.
-    :param preprocess_net_output_dim: size of the features, where ``preprocess_net`` has no ``output_dim``.
-    :param device: where the head is made.
+    :param preprocess_net_output_dim: the size of the features, if ``preprocess_net`` has no ``output_dim``.
+    :param device: the initial device of the head.
 
     >>> from rlfast.utils.net.common import Net
     >>> probs, state = Actor(Net(4, hidden_sizes=[8]), 2)(torch.zeros(3, 4))
@@ -50,22 +50,28 @@ class Actor(BaseActor):
         self,
         obs: NDArray[Any] | torch.Tensor,
         state: Any = None,
-        info: Any = None,  # noqa: ARG002 (the policies' interface; there is nothing here to use)
+        info: Any = None,  # noqa: ARG002 (required by the interface, unused)
     ) -> tuple[torch.Tensor, Any]:
-        """Compute the output, ``[batch, actions]``, and the next hidden state."""
+        """Compute the output.
+
+        :param obs: ``[batch, ...]``, array or tensor.
+        :param state: the hidden state of ``preprocess_net``.
+        :param info: ignored.
+        :return: the output ``[batch, actions]``, and the next hidden state.
+        """
         features, hidden = features_of(self.preprocess, obs, state)
         logits = self.last(features)
         return (logits.softmax(-1) if self.softmax_output else logits), hidden
 
 
 class Critic(Placed):
-    """The value of an observation, or of each action there.
+    """A critic: it computes the value of an observation, or the values of all actions for it.
 
     :param preprocess_net: see :class:`Actor`.
-    :param hidden_sizes: hidden layers between features and output. Default: none.
-    :param last_size: size of the output. Default: 1.
+    :param hidden_sizes: the sizes of hidden layers between features and output. Default: none.
+    :param last_size: the size of the output: 1 (default), or the number of actions.
     :param preprocess_net_output_dim: see :class:`Actor`.
-    :param device: where the head is made.
+    :param device: the initial device of the head.
 
     >>> from rlfast.utils.net.common import Net
     >>> Critic(Net(4, hidden_sizes=[8]))(torch.zeros(3, 4)).shape
@@ -88,9 +94,11 @@ class Critic(Placed):
         )
 
     def forward(self, obs: NDArray[Any] | torch.Tensor, **kwargs: Any) -> torch.Tensor:
-        """Compute the output, ``[batch, last_size]``.
+        """Compute values.
 
-        :param kwargs: ``state``, the hidden state of ``preprocess_net``.
+        :param obs: ``[batch, ...]``, array or tensor.
+        :param kwargs: ``state``, the hidden state of ``preprocess_net``; others are ignored.
+        :return: values ``[batch, last_size]``.
         """
         features, _ = features_of(self.preprocess, obs, kwargs.get("state"))
         value: torch.Tensor = self.last(features)
@@ -98,13 +106,13 @@ class Critic(Placed):
 
 
 class IntrinsicCuriosityModule(Placed):
-    """Predicts the features of the next observation, and the action that led there (arXiv:1705.05363).
+    """Predicts the features of the next observation, and the action that led to it (arXiv:1705.05363).
 
-    :param feature_net: makes features ``[batch, feature_dim]`` of observations.
-    :param feature_dim: their number.
+    :param feature_net: computes features ``[batch, feature_dim]`` of observations.
+    :param feature_dim: the number of features.
     :param action_dim: the number of actions.
-    :param hidden_sizes: hidden layers of both predictions. Default: none.
-    :param device: where the predictions are made.
+    :param hidden_sizes: the sizes of hidden layers of both models. Default: none.
+    :param device: the initial device of both models.
 
     >>> module = IntrinsicCuriosityModule(nn.Linear(4, 8), 8, 2)
     >>> error, logits = module(torch.zeros(3, 4), torch.ones(3), torch.zeros(3, 4))
@@ -135,11 +143,12 @@ class IntrinsicCuriosityModule(Placed):
         s2: NDArray[Any] | torch.Tensor,
         **kwargs: Any,  # noqa: ARG002 (Tianshou's signature)
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute half the squared error of the features, ``[batch]``, and logits of the actions, ``[batch, actions]``.
+        """Compute the prediction error of the features, and predict the actions.
 
-        :param s1: observations.
-        :param act: actions, whole numbers from 0.
-        :param s2: the observations after them.
+        :param s1: observations ``[batch, ...]``.
+        :param act: actions ``[batch]``, integers from 0.
+        :param s2: next observations ``[batch, ...]``.
+        :return: half the squared error of the features, ``[batch]``, and logits of the actions, ``[batch, actions]``.
         """
         before, after = (
             self.feature_net(torch.as_tensor(obs, dtype=torch.float32, device=self.device)) for obs in (s1, s2)
