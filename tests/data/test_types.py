@@ -50,7 +50,7 @@ def test_types_of_fields_and_indices_are_types():
     assert {np.ndarray, torch.Tensor} == set(typing.get_args(types.arr_type))
     assert types.TArr == types.arr_type
     assert {slice, int, np.ndarray} < set(typing.get_args(types.IndexType))
-    from rlfast.data.batch.batch import batch
+    from rlfast.data import batch
 
     assert (batch.arr_type, batch.IndexType) == (types.arr_type, types.IndexType)
     assert isinstance(np.zeros(1), types.arr_type)
