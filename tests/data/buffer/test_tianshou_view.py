@@ -1,5 +1,7 @@
 """What scripts assign to under Tianshou's private names, and rows and columns written through ``_meta``."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -178,6 +180,18 @@ def test_a_storage_of_another_kind_can_be_read():
     assert (buffer[:].obs.shape, buffer[:].act.tolist()) == ((4, 2), [0.5, 1.5, 2.5, 3.5])
     with pytest.raises(ValueError, match="another structure"):
         buffer.add(row(9))
+
+
+@pytest.mark.parametrize("make", [lambda: filled(3), lambda: VectorReplayBuffer(4, 2)])
+def test_the_size_of_a_buffer_stays(make):
+    buffer = make()
+    for owner in [buffer, *getattr(buffer, "buffers", [])]:
+        size = owner.maxsize
+        with pytest.raises(AttributeError, match="maxsize is fixed: make a buffer of another size"):
+            owner.maxsize = size + 1
+        owner.maxsize = size
+        assert owner.maxsize == size
+    assert pickle.loads(pickle.dumps(buffer)).maxsize == 4
 
 
 def test_arguments_of_other_buffers_are_ignored():

@@ -41,6 +41,8 @@ class TianshouView(Priorities):
 
     def __setattr__(self, key: str, value: Any) -> None:
         assert key not in self._reserved_keys, f"key '{key}' is reserved and cannot be assigned"
+        if key == "maxsize" and value != self.__dict__.get(key, value):
+            raise AttributeError("maxsize is fixed: make a buffer of another size, and update it with this one")
         object.__setattr__(self, key, value)
 
     def __repr__(self) -> str:

@@ -61,7 +61,7 @@ class Rows:
         self._store, self._config, self._core, self._ring = store, store.config, store.core, ring
         self._whole = ring is None or rings == 1
         self._base = 0 if ring is None else store.offsets[ring]
-        self.maxsize = store.core.total if ring is None else store.capacities[ring]
+        self.__dict__["maxsize"] = store.core.total if ring is None else store.capacities[ring]
         self._stack_num = store.config.stack_num
         self._quick_add = rings == 1
         self._quick_sample = (
