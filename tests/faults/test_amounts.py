@@ -12,6 +12,11 @@ from faults.amounts.values import MORE, VALUES
 FOUND = {one.name: one for one in found() if not recipes.excused(one)}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _warm():
+    recipes.warm()
+
+
 def cases(one, values):
     """Calls of one function: each amount with each value, and the rest as it should be."""
     for amount in one.amounts:

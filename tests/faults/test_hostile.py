@@ -190,3 +190,20 @@ def test_contents_that_contradict_themselves_do_no_harm(number):
     let_in, kilobytes = map(int, done.stdout.split())
     assert let_in < number
     assert kilobytes < 64 * 1024
+
+
+def test_frames_whose_bytes_are_more_than_a_number_holds():
+    """Their product is 2**64 and what is there: right, if nobody looks beyond 64 bits."""
+    count, frame, there = 2**32 - 65_535, 2**32 + 65_536, 65_536
+    assert count * frame == 2**64 + there
+    victim = engine([1], alpha=None)
+    frames = [((name,), np.dtype("u1"), (2, 512)) for name in ("obs", "obs_next")]
+    numbers = {"act": "i8", "rew": "f8", "terminated": "?", "truncated": "?"}
+    victim.define(frames + [((name,), np.dtype(kind), ()) for name, kind in numbers.items()])
+    snapshot = victim.dump()
+    parts = dict(sections(snapshot))
+    parts[b"LEAF"] = parts[b"LEAF"].replace(struct.pack("<2Q", 2, 512), struct.pack("<2Q", 2, frame))
+    parts[b"FRAM"] = struct.pack("<2Q", 0, count) + bytes(there)
+    with pytest.raises((ValueError, MemoryError), match=r"damaged: \d+ frames in 65536 bytes|this process can have"):
+        victim.restore(joined(snapshot[:8], parts.items()))
+    assert victim.dump() == snapshot

@@ -65,6 +65,14 @@ def weights(policy):
     return torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
 
 
+@pytest.mark.parametrize("indices", [range(10**13), np.broadcast_to(np.int64(0), 10**13), np.arange(6)])
+def test_other_indices_than_rows_are_refused_before_the_networks_are_asked(indices):
+    policy, buffer = Reinforce(), rollout()
+    policy.critic.forward = pytest.fail
+    with pytest.raises(ValueError, match=rf"got 7 rows and {len(indices)} indices"):
+        policy.process_fn(buffer.sample(0)[0], buffer, indices)
+
+
 def test_only_what_a_step_learns_from_is_computed():
     policy, buffer = Reinforce(), rollout()
     batch, indices = buffer.sample(0)

@@ -78,8 +78,7 @@ class ReturnEstimation:
         :raises ValueError: if ``v_s_`` is None and ``gae_lambda`` is not 1, the numbers of rows differ, or a flag is
             neither 0 nor 1.
         """
-        if len(indices) != len(batch.rew):
-            raise ValueError(f"got {len(batch.rew)} rows and {len(indices)} indices")
+        check_indices(batch, indices)
         if v_s_ is None and not np.isclose(gae_lambda, 1.0):
             raise ValueError(
                 f"gae_lambda={gae_lambda} needs the next observations' values v_s_; without them it must be 1"
@@ -146,6 +145,15 @@ class ReturnEstimation:
         return cast("BatchWithReturnsProtocol", batch)
 
 
+def check_indices(batch: "RolloutBatchProtocol", indices: Index) -> None:
+    """Refuse indices of other rows than those of a batch.
+
+    :raises ValueError: there are more of them than rows, or fewer.
+    """
+    if len(indices) != len(batch.rew):
+        raise ValueError(f"got {len(batch.rew)} rows and {len(indices)} indices")
+
+
 def nstep_sums(
     batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index, gamma: float, n_step: int
 ) -> tuple[NDArray[Any], NDArray[Any], Index]:
@@ -155,8 +163,7 @@ def nstep_sums(
     :return: the sums; the discount of what follows, 0 after a terminal state; the last row of each sum. Each ``[B]``.
     :raises ValueError: if the numbers of rows differ, or both ``n_step`` and the unit sum rewards.
     """
-    if len(indices) != len(batch.rew):
-        raise ValueError(f"got {len(batch.rew)} rows and {len(indices)} indices")
+    check_indices(batch, indices)
     if "last_index" not in batch or "discount" not in batch:
         return buffer.nstep(indices, n_step, gamma)
     if n_step == 1:  # drawn with unit=NStep: a transition is n steps already

@@ -15,6 +15,7 @@ from rlfast.policy._checks import check_networks, check_output
 from rlfast.policy._dist_fn import draw, takes_a_tuple
 from rlfast.policy._hidden import add_stored_state
 from rlfast.policy._replaced import stock
+from rlfast.policy._returns import check_indices
 from rlfast.policy.base import BasePolicy, Index, TrainingStats
 from rlfast.utils import RunningMeanStd
 from rlfast.utils.checks import check_function
@@ -159,7 +160,9 @@ class RolloutLearner(BasePolicy):
 
         :param batch: rows in order of time, as ``sample(0)`` gives them.
         :return: with ``v_s``, ``returns``, ``adv`` and ``logp_old``, each ``[B]``.
+        :raises ValueError: the numbers of rows and indices differ.
         """
+        check_indices(batch, indices)
         rollout = cast("Any", batch)
         if self._takes_tensors:
             rollout.obs = to_torch(batch.obs, device=self._device)

@@ -49,6 +49,24 @@ def count_of(name: str, value: Any, *, rounded: Callable[[float], int] | None = 
     raise TypeError(f"{name} must be an integer, got {value!r:.200}")
 
 
+def bounded_count(name: str, value: Any, most: int) -> int:
+    """Give the integer that is meant, of things that are made one by one: a huge number would take days to fail.
+
+    :param name: of the argument.
+    :param value: what was given for it.
+    :param most: how many there may be.
+    :raises TypeError: it is no integer.
+    :raises ValueError: it is above ``most``.
+
+    >>> bounded_count("layer_num", 2, most=1_000)
+    2
+    """
+    count = count_of(name, value)
+    if count > most:
+        raise ValueError(f"{name} must be at most {most:,}, got {count:,}")
+    return count
+
+
 def check_methods(name: str, value: Any, kind: str, methods: Sequence[str], *, optional: bool = False) -> None:
     """Check that an argument has the methods that are needed; it may be an instance of any class.
 

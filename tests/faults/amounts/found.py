@@ -10,8 +10,23 @@ from typing import Any
 import rlfast
 import rlfast._core
 
-MODULES = ("_core", "data", "env")
-"""Modules whose names others use."""
+MODULES = (
+    "_core",
+    "data",
+    "env",
+    "experiment",
+    "exploration",
+    "functional",
+    "interop.cleanrl",
+    "policy",
+    "trainer",
+    "utils",
+    "utils.net.atari",
+    "utils.net.common",
+    "utils.net.continuous",
+    "utils.net.discrete",
+)
+"""Modules whose names others use, and that need no package beside torch."""
 INTEGERS = re.compile(r"\b(int|integer|(NonNegative|Positive)Int|Index|IndexLike|Ids|Seeds|Size)\b")
 """Annotations of amounts. Arrays are amounts where their names say so: others are data."""
 ALWAYS = frozenset(["id", "ids", "index", "indices", "seed", "shape", "size", "stack_num"])

@@ -13,8 +13,9 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from faults.engines import add, engine
-from rlfast import _core, data, env, exploration, policy
+from rlfast import _core, data, env, exploration, policy, trainer
 from rlfast.data import Batch
+from rlfast.interop import cleanrl
 from rlfast.utils.net import continuous, discrete
 from rlfast.utils.net.common import Net
 
@@ -54,6 +55,11 @@ def filled(buffer: Any) -> Any:
         else:
             buffer.add(row(terminated=step == 4))
     return buffer
+
+
+def warm() -> None:
+    """Imports what the first optimizer imports, which takes seconds: children that are forked later have it."""
+    dqn()
 
 
 def goal(achieved: Any, desired: Any) -> Any:
@@ -130,7 +136,14 @@ def _train(**more: Any) -> dict[str, Any]:
         "train_collector": data.Collector(agent, vector(), buffer),
         "test_collector": data.Collector(agent, vector()),
     }
-    amounts = {"max_epoch": 1, "step_per_epoch": 4, "step_per_collect": 2, "episode_per_test": 1, "batch_size": 2}
+    amounts = {
+        "max_epoch": 1,
+        "step_per_epoch": 4,
+        "step_per_collect": 2,
+        "episode_per_test": 1,
+        "batch_size": 2,
+        "repeat_per_collect": 1,
+    }
     return {"policy": agent, **parts, **amounts, "verbose": False, "show_progress": False} | more
 
 
@@ -261,11 +274,13 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
     "powers": lambda: np.ones(3, np.float32),
     "preprocess_net": lambda: Net(4, hidden_sizes=[8]),
     "priority": lambda: np.ones(2),
+    "repeat": lambda: 1,
     "returns": lambda: np.array([3.0, 4.0]),
     "rew": lambda: np.zeros(2),
     "rewards": lambda: np.zeros(5),
     "ring": lambda: 0,
     "rings": lambda: np.array([0, 1]),
+    "rows": lambda: 2,
     "s": lambda: "a(b=1)",
     "sample_size": lambda: 2,
     "seconds": lambda: 0.0,
@@ -419,6 +434,8 @@ INSTANCES |= {
     "CachedReplayBuffer": lambda: _cached(),
     "DiagonalNormal": lambda: distribution("DiagonalNormal"),
     "DummyTqdm": lambda: __import__("rlfast.utils.progress", fromlist=["x"]).DummyTqdm(5),
+    "DDPGPolicy": lambda: policy.DDPGPolicy(**_ddpg_parts()),
+    "ICMPolicy": lambda: _curious(),
     "LoggerGroup": lambda: __import__("rlfast.utils.logger.base", fromlist=["x"]).LoggerGroup([logger()]),
     "MultiCategorical": lambda: distribution("MultiCategorical"),
     "NStep": lambda: __import__("rlfast.data.buffer._units", fromlist=["x"]).NStep(2, 0.9),
@@ -455,6 +472,33 @@ def _curves() -> list[Any]:
     return [(np.arange(5), np.arange(5.0)), (np.arange(5), np.arange(5.0))] if aggregate else []
 
 
+def _rainbow_parts() -> dict[str, Any]:
+    return {"capacity": 10, "obs_shape": (2,), "device": "cpu", "n_step": 1, "gamma": 0.9}
+
+
+def _rainbow() -> Any:
+    buffer = cleanrl.PrioritizedReplayBuffer(**_rainbow_parts())
+    for _ in range(5):
+        buffer.add(np.zeros((1, 2), np.uint8), np.zeros(1, int), np.zeros(1), np.zeros((1, 2), np.uint8), np.zeros(1))
+    return buffer
+
+
+def _cleanrl_parts() -> dict[str, Any]:
+    return {"buffer_size": 10, "observation_space": Box(-1, 1, (2,)), "action_space": Discrete(2)}
+
+
+def _cleanrl() -> Any:
+    buffer = cleanrl.ReplayBuffer(**_cleanrl_parts())
+    for _ in range(5):
+        buffer.add(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros(1, int), np.zeros(1), np.zeros(1), [{}])
+    return buffer
+
+
+OF_MODULE = {
+    "rlfast.interop.cleanrl.PrioritizedReplayBuffer": _rainbow,
+    "rlfast.interop.cleanrl.ReplayBuffer": _cleanrl,
+}
+"""Instances of classes whose names others have, too, by the beginnings of their functions' names."""
 CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast._core.Desk.answer": lambda: {"reward": 0.0, "terminated": False, "truncated": False},
     "rlfast._core.Desk.attach": _attached,
@@ -496,6 +540,9 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.env.WorkerDied.__init__": lambda: {"text": "it died", "exitcode": 1, "signal": None, "where": "step"},
     "rlfast.env.Info.__init__": lambda: {"rows": 2},
     "rlfast.env.NativeVectorEnv.__init__": lambda: {"id": "CartPole-v1"},
+    "rlfast.interop.cleanrl.PrioritizedReplayBuffer.__init__": _rainbow_parts,
+    "rlfast.interop.cleanrl.PrioritizedReplayBuffer.update_priorities": lambda: {"priorities": np.ones(2)},
+    "rlfast.interop.cleanrl.ReplayBuffer.__init__": _cleanrl_parts,
     "rlfast.make_vec": lambda: {"id": "CartPole-v1"},
     "rlfast.env.can_be_native": lambda: {"id": "CartPole-v1"},
     "rlfast.env.BaseVectorEnv.__init__": lambda: {"worker_fn": env.worker.DummyEnvWorker},
@@ -514,13 +561,15 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.BasePolicy.set_agent_id": lambda: {"agent_id": 1},
     "rlfast.policy.BasePolicy.update": lambda: {"buffer": cart_pole()},
     "rlfast.policy.DQNPolicy.__init__": lambda: _dqn_parts(),
-    "rlfast.policy.DQNPolicy.process_fn": _prepared,
     "rlfast.policy.PPOPolicy.__init__": _ppo_parts,
-    "rlfast.policy.PPOPolicy.learn": lambda: _learning(INSTANCES["PPOPolicy"]()),
-    "rlfast.policy.PPOPolicy.process_fn": _prepared,
-    "rlfast.policy.PPOPolicy.update": lambda: {"buffer": cart_pole(), "batch_size": 2, "repeat": 1},
+    "rlfast.policy.RolloutLearner.learn": lambda: _learning(INSTANCES["PPOPolicy"]()),
+    "rlfast.policy.RolloutLearner.process_fn": _prepared,
+    "rlfast.policy.RolloutLearner.update": lambda: {"buffer": cart_pole(), "batch_size": 2, "repeat": 1},
     "rlfast.policy.SACPolicy.__init__": _sac_parts,
-    "rlfast.policy.SACPolicy.process_fn": lambda: _continuous(),
+    "rlfast.policy.DDPGPolicy.__init__": lambda: _ddpg_parts(),
+    "rlfast.policy.ICMPolicy.process_fn": _prepared,
+    "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
+    "rlfast.policy.ReplayLearner.process_fn": _prepared,
     "rlfast.trainer.BaseTrainer.__init__": _train,
     "rlfast.trainer.test_episode": lambda: {
         "collector": collector(),
@@ -530,6 +579,11 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "rlfast.utils.count_of": lambda: {"value": 2},
     "rlfast.utils.set_numerical_fields_to_precision": lambda: {"data": {"a": 0.123}},
+    "rlfast.utils.net.discrete.IntrinsicCuriosityModule.__init__": lambda: {
+        "feature_net": torch.nn.Linear(4, 8),
+        "feature_dim": 8,
+        "action_dim": 2,
+    },
     "rlfast.utils.net._dict_state.get_dict_state_decorator": lambda: {"state_shape": {"a": 4}},
     "rlfast.utils.net._layers.size_of": lambda: {"shape": (2, 3)},
     "rlfast.utils.net.common.get_output_dim": lambda: {"module": Net(4, 2), "alt_value": 2},
@@ -550,13 +604,28 @@ def _dqn_parts() -> dict[str, Any]:
     return {"model": net, "optim": torch.optim.Adam(net.parameters()), "action_space": Discrete(2)}
 
 
-def _continuous() -> dict[str, Any]:
-    buffer = data.ReplayBuffer(10)
-    for _ in range(5):
-        one = row(obs=np.zeros(4, np.float32), obs_next=np.zeros(4, np.float32), act=np.zeros(2, np.float32))
-        buffer.add(one)
-    batch, indices = buffer.sample(2)
-    return {"batch": batch, "buffer": buffer, "indices": indices}
+def _ddpg_parts() -> dict[str, Any]:
+    parts = _sac_parts()
+    actor = continuous.Actor(Net(4, hidden_sizes=[8]), 2)
+    return parts | {"actor": actor, "actor_optim": torch.optim.Adam(actor.parameters())}
+
+
+def _curious() -> Any:
+    module = discrete.IntrinsicCuriosityModule(torch.nn.Linear(4, 8), 8, 2)
+    return policy.ICMPolicy(
+        policy=dqn(),
+        model=module,
+        optim=torch.optim.Adam(module.parameters()),
+        lr_scale=1.0,
+        reward_scale=0.01,
+        forward_loss_weight=0.2,
+        action_space=Discrete(2),
+    )
+
+
+def _prepared_by(kind: str) -> dict[str, Any]:
+    parts = _prepared()
+    return parts | {"batch": INSTANCES[kind]().process_fn(**parts)}
 
 
 OWNERS: dict[str, Callable[[], Any]] = {
@@ -569,12 +638,18 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "rlfast.env.AsyncCalls.reset_async": _gymnasium,
 }
 """Whose method is called, where that is not the instance of its class."""
+CONCRETE: dict[str, type] = {"rlfast.trainer.BaseTrainer.__init__": trainer.OnpolicyTrainer}
+"""Which class is made, where that whose constructor it is cannot be."""
 UNENDING: set[tuple[str, str]] = {
     ("rlfast.data.BaseCollector.collect", "n_step"),
     ("rlfast.data.BaseCollector.collect", "n_episode"),
     ("rlfast.data.Collector.evaluate", "n_episode"),
     ("rlfast.trainer.test_episode", "n_episode"),
-    ("rlfast.policy.PPOPolicy.learn", "repeat"),
+    ("rlfast.policy.RolloutLearner.learn", "repeat"),
+}
+UNENDING |= {  # a trainer is an iterator, of which the sweep takes the first epochs
+    ("rlfast.trainer.BaseTrainer.__init__", name)
+    for name in ("step_per_epoch", "episode_per_test", "start_timesteps", "repeat_per_collect")
 }
 UNENDING |= {  # torch reads a sequence to its end
     (f"rlfast.functional.{name}.__getitem__", "index")
@@ -607,12 +682,9 @@ EXCUSED: tuple[str, ...] = (
     # abstract classes, and parts that their owners call
     "rlfast.data.Hindsight.apply",
     "rlfast.data.Hindsight.choose",
-    "rlfast.policy.ICMPolicy",
-    "rlfast.policy.ReplayLearner",
-    "rlfast.policy.SACPolicy.draw",
+    "rlfast.policy.ReplayLearner.draw_",
     "rlfast.utils.BaseLogger.__init__",
     "rlfast.utils._RowLogger",
-    "rlfast.utils.net.discrete.IntrinsicCuriosityModule",
 )
 """Beginnings of the names of functions that are not called, and why."""
 
@@ -628,6 +700,12 @@ def call_well(one: Any) -> None:
         call(one)
     except Exception as error:
         raise SystemExit(f"{type(error).__name__}: {error}") from error  # seen by `sweep.outcome`
+
+
+def _instance(one: Any) -> Any:
+    """What a method is called on."""
+    home = one.name.rsplit(".", 1)[0]
+    return (OWNERS.get(one.name) or OF_MODULE.get(home) or INSTANCES.get(one.owner.__name__) or one.owner)()
 
 
 def call(one: Any, **given: Any) -> Any:
@@ -648,12 +726,11 @@ def call(one: Any, **given: Any) -> Any:
             arguments[name] = ARGUMENTS[name]()
     arguments |= {name: value for name, value in makers.items() if name not in arguments}
     if one.is_constructor:
-        function = one.owner
+        function = CONCRETE.get(one.name, one.owner)
     elif one.owner is not None:
         key = one.name.rsplit(".", 1)[1]
         static = isinstance(inspect.getattr_static(one.owner, key), classmethod | staticmethod)
-        owner = one.owner if static else OWNERS.get(one.name, INSTANCES.get(one.owner.__name__) or one.owner)()
-        function = getattr(owner, key)
+        function = getattr(one.owner if static else _instance(one), key)
     else:
         function = one.function
     only = [

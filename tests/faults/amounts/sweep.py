@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
+import torch
+
 MEMORY = 3 << 30
 """Bytes of address space that a child may have beyond what it begins with."""
 Case = tuple[str, Callable[[], object]]
@@ -68,6 +70,7 @@ def _some(cases: Sequence[Case], seconds: float) -> tuple[list[str], str]:
         if not os.environ.get("AMOUNTS_SHOW"):
             os.dup2(1, 2)
         limited()
+        torch.set_num_threads(1)  # the threads of the parent are not here
         for _, call in cases:
             os.write(write, outcome(call).encode() + b"\n")
         os._exit(0)

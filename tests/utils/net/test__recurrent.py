@@ -4,6 +4,7 @@ import torch
 
 from rlfast.data import Batch
 from rlfast.utils.net.common import ActorCritic, DataParallelNet, Net, Recurrent, get_output_dim
+from rlfast.utils.net.continuous import RecurrentActorProb, RecurrentCritic
 from rlfast.utils.net.discrete import Actor, Critic
 
 
@@ -31,6 +32,24 @@ class TestRecurrent:
     def test_a_state_of_another_network(self):
         with pytest.raises(ValueError, match=r"needs hidden and cell, got \['h'\]"):
             Recurrent(1, 4, 3)(torch.zeros(1, 4), {"h": torch.zeros(1)})
+
+    @pytest.mark.parametrize("layers", [10_001, 10**13, 10**30])
+    def test_more_layers_than_torch_makes_in_a_minute(self, layers):
+        makers = [
+            lambda: Recurrent(layers, 4, 3),
+            lambda: RecurrentActorProb(layers, (4,), (3,)),
+            lambda: RecurrentCritic(layers, (4,)),
+        ]
+        for make in makers:
+            with pytest.raises(ValueError, match="layer_num must be at most 10,000"):
+                make()
+
+    @pytest.mark.parametrize("shape", [range(10**13), [1] * 65])
+    def test_shapes_of_more_axes_than_arrays_have(self, shape):
+        for make in (lambda: Recurrent(1, shape, 3), lambda: Recurrent(1, 4, shape), lambda: Net(4, shape)):
+            with pytest.raises(ValueError, match="at most 64 axes"):
+                make()
+        assert Net([1] * 64, 3)(np.zeros((2, 1)))[0].shape == (2, 3)
 
     def test_it_moves(self):
         net = Recurrent(1, 4, 3).to("meta")

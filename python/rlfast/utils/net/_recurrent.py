@@ -5,9 +5,21 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.utils.checks import bounded_count
 from rlfast.utils.net._layers import NetBase, TActionShape, TRecurrentState, placed_like, size_of
 
 State = Mapping[str, Any]
+_MOST_LAYERS = 10_000
+
+
+def make_lstm(input_size: int, hidden_size: int, layer_num: int) -> nn.LSTM:
+    """Make layers of long short-term memory that take the batch first.
+
+    :raises TypeError: ``layer_num`` is no integer.
+    :raises ValueError: there are too many layers, which torch would make one by one, or none.
+    """
+    layers = bounded_count("layer_num", layer_num, _MOST_LAYERS)
+    return nn.LSTM(input_size, hidden_size, num_layers=layers, batch_first=True)
 
 
 def lstm_features(
@@ -65,7 +77,7 @@ class Recurrent(NetBase[TRecurrentState]):
         hidden_layer_size: int = 128,
     ) -> None:
         super().__init__()
-        self.nn = nn.LSTM(hidden_layer_size, hidden_layer_size, num_layers=layer_num, batch_first=True)
+        self.nn = make_lstm(hidden_layer_size, hidden_layer_size, layer_num)
         self.fc1 = nn.Linear(size_of(state_shape), hidden_layer_size)
         self.fc2 = nn.Linear(hidden_layer_size, size_of(action_shape))
         self.output_dim = size_of(action_shape)

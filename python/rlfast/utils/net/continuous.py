@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.utils.net._layers import Placed, placed_like
-from rlfast.utils.net._recurrent import State, lstm_features
+from rlfast.utils.net._recurrent import State, lstm_features, make_lstm
 from rlfast.utils.net._shared import features_of
 from rlfast.utils.net.common import MLP, BaseActor, TActionShape, TLinearLayer, get_output_dim, size_of
 
@@ -229,7 +229,7 @@ class RecurrentActorProb(Placed):
     ) -> None:
         super().__init__()
         self.max_action = _bound(max_action, unbounded=unbounded)
-        self.nn = nn.LSTM(size_of(state_shape), hidden_layer_size, num_layers=layer_num, batch_first=True)
+        self.nn = make_lstm(size_of(state_shape), hidden_layer_size, layer_num)
         self.output_dim = size_of(action_shape)
         self.mu = nn.Linear(hidden_layer_size, self.output_dim)
         self.sigma: nn.Linear | None = None
@@ -279,7 +279,7 @@ class RecurrentCritic(Placed):
         super().__init__()
         self.state_shape = state_shape
         self.action_shape = action_shape
-        self.nn = nn.LSTM(size_of(state_shape), hidden_layer_size, num_layers=layer_num, batch_first=True)
+        self.nn = make_lstm(size_of(state_shape), hidden_layer_size, layer_num)
         self.fc2 = nn.Linear(hidden_layer_size + size_of(action_shape), 1)
         self.to(device)
 
