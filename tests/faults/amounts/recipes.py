@@ -3,7 +3,6 @@
 import functools
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -155,13 +154,6 @@ def slab() -> Any:
 def bits() -> Any:
     """NumPy's random bits."""
     return np.random.PCG64(0)
-
-
-def file() -> str:
-    """A saved engine."""
-    path = Path(tempfile.gettempdir(), f"amounts-{id(ENGINE)}.rlfast")
-    native().save(str(path))
-    return str(path)
 
 
 INSTANCES: dict[str, Callable[[], Any]] = {
@@ -435,13 +427,14 @@ INSTANCES |= {
     "DiagonalNormal": lambda: distribution("DiagonalNormal"),
     "DummyTqdm": lambda: __import__("rlfast.utils.progress", fromlist=["x"]).DummyTqdm(5),
     "DDPGPolicy": lambda: policy.DDPGPolicy(**_ddpg_parts()),
+    "TD3Policy": lambda: policy.TD3Policy(**_ddpg_parts()),
     "ICMPolicy": lambda: _curious(),
     "LoggerGroup": lambda: __import__("rlfast.utils.logger.base", fromlist=["x"]).LoggerGroup([logger()]),
     "MultiCategorical": lambda: distribution("MultiCategorical"),
-    "NStep": lambda: __import__("rlfast.data.buffer._units", fromlist=["x"]).NStep(2, 0.9),
+    "NStep": lambda: data.NStep(2, 0.9),
     "NativeVectorEnv": environment,
     "ProgressBar": lambda: __import__("rlfast.utils.progress", fromlist=["x"]).ProgressBar(5, "steps"),
-    "Sequence": lambda: __import__("rlfast.data.buffer._units", fromlist=["x"]).Sequence(3),
+    "Sequence": lambda: data.Sequence(3),
     "SquashedNormal": lambda: distribution("SquashedNormal"),
     "VectorEnvNormObs": lambda: _normalized(),
     "_RowLogger": logger,
@@ -464,12 +457,6 @@ def _normalized() -> Any:
     envs = env.VectorEnvNormObs(vector())
     envs.reset()
     return envs
-
-
-def _curves() -> list[Any]:
-    from rlfast.experiment import aggregate
-
-    return [(np.arange(5), np.arange(5.0)), (np.arange(5), np.arange(5.0))] if aggregate else []
 
 
 def _rainbow_parts() -> dict[str, Any]:
@@ -510,18 +497,14 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast._core.Replay.follow": lambda: {"value": ("value",)},
     "rlfast._core.Replay.load": lambda: {"fields": _whole()},
     "rlfast._core.Replay.record": _step,
-    "rlfast._core.Replay.set_column": lambda: {"path": ("act",), "values": np.zeros(11, np.int64)},
     "rlfast._core.Replay.set_running": lambda: {"episode_return": 0.5},
     "rlfast._core.discounted": lambda: {"rewards": np.zeros((2, 3), np.float32), "before": np.array([0, 2])},
     "rlfast._core.end_with": lambda: {"pid": 1},
     "rlfast._core.explore": lambda: {"actions": 3},
     "rlfast._core.uniform_below": lambda: {"sizes": np.array([3, 4])},
-    "rlfast.data.alloc_by_keys_diff": lambda: {"meta": rows(), "batch": rows()},
-    "rlfast.data.create_value": lambda: {"inst": 1.0},
-    "rlfast.data.get_sliced_dist": lambda: {"dist": torch.distributions.Categorical(torch.ones(2, 3))},
-    "rlfast.data.Whole.set_array_at_key": lambda: {"arr": np.zeros(4), "key": "rew"},
-    "rlfast.data.Inspection.get_buffer_indices": lambda: {"start": 0, "stop": 4},
-    "rlfast.data.Inspection.set_array_at_key": lambda: {"seq": np.zeros(2), "key": "rew", "index": index()},
+    "rlfast.data.ValueTransforms.set_array_at_key": lambda: {"arr": np.zeros(4), "key": "rew"},
+    "rlfast.data.ReplayBuffer.get_buffer_indices": lambda: {"start": 0, "stop": 4},
+    "rlfast.data.ReplayBuffer.set_array_at_key": lambda: {"seq": np.zeros(2), "key": "rew", "index": index()},
     "rlfast.env.EnvAttributes.get_env_attr": lambda: {"key": "spec"},
     "rlfast.env.EnvAttributes.set_env_attr": lambda: {"key": "spec", "value": None},
     "rlfast.env.VectorEnvWrapper.get_env_attr": lambda: {"key": "spec"},
@@ -534,23 +517,18 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.data.BaseCollector.collect": lambda: {"n_step": 2},
     "rlfast.data.CachedReplayBuffer.__init__": lambda: {"main_buffer": data.ReplayBuffer(10)},
     "rlfast.data.FrameStack.__init__": lambda: {"stack_num": 2},
-    "rlfast.data.Schema.conform": lambda: {"fields": _defined(), "rows": 2},
-    "rlfast.experiment.aggregate": lambda: {"curves": _curves()},
     "rlfast.env.EnvFailure.__init__": lambda: {"text": "it failed", "phase": "step"},
     "rlfast.env.WorkerDied.__init__": lambda: {"text": "it died", "exitcode": 1, "signal": None, "where": "step"},
-    "rlfast.env.Info.__init__": lambda: {"rows": 2},
     "rlfast.env.NativeVectorEnv.__init__": lambda: {"id": "CartPole-v1"},
     "rlfast.interop.cleanrl.PrioritizedReplayBuffer.__init__": _rainbow_parts,
     "rlfast.interop.cleanrl.PrioritizedReplayBuffer.update_priorities": lambda: {"priorities": np.ones(2)},
     "rlfast.interop.cleanrl.ReplayBuffer.__init__": _cleanrl_parts,
     "rlfast.make_vec": lambda: {"id": "CartPole-v1"},
-    "rlfast.env.can_be_native": lambda: {"id": "CartPole-v1"},
     "rlfast.env.BaseVectorEnv.__init__": lambda: {"worker_fn": env.worker.DummyEnvWorker},
     "rlfast.env.ContinuousToDiscrete.__init__": lambda: {
         "env": gym.make("Pendulum-v1"),
         "action_per_dim": 3,
     },
-    "rlfast.functional.MultiCategorical.__init__": lambda: {"logits": torch.zeros(2, 5), "nvec": [2, 3]},
     "rlfast.policy.ReturnEstimation.compute_episodic_return": lambda: _prepared() | {"gae_lambda": 1.0},
     "rlfast.policy.ReturnEstimation.compute_nstep_return": lambda: (
         _prepared() | {"target_q_fn": lambda buffer, indices: torch.zeros(len(indices), 1)}
@@ -567,6 +545,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.RolloutLearner.update": lambda: {"buffer": cart_pole(), "batch_size": 2, "repeat": 1},
     "rlfast.policy.SACPolicy.__init__": _sac_parts,
     "rlfast.policy.DDPGPolicy.__init__": lambda: _ddpg_parts(),
+    "rlfast.policy.TD3Policy.__init__": lambda: _ddpg_parts(),
     "rlfast.policy.ICMPolicy.process_fn": _prepared,
     "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
     "rlfast.policy.ReplayLearner.process_fn": _prepared,
@@ -577,25 +556,14 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         "epoch": 1,
         "n_episode": 1,
     },
-    "rlfast.utils.count_of": lambda: {"value": 2},
-    "rlfast.utils.set_numerical_fields_to_precision": lambda: {"data": {"a": 0.123}},
     "rlfast.utils.net.discrete.IntrinsicCuriosityModule.__init__": lambda: {
         "feature_net": torch.nn.Linear(4, 8),
         "feature_dim": 8,
         "action_dim": 2,
     },
-    "rlfast.utils.net._dict_state.get_dict_state_decorator": lambda: {"state_shape": {"a": 4}},
-    "rlfast.utils.net._layers.size_of": lambda: {"shape": (2, 3)},
     "rlfast.utils.net.common.get_output_dim": lambda: {"module": Net(4, 2), "alt_value": 2},
-    "rlfast.utils.ProgressBar.__init__": lambda: {"description": "steps"},
-    "rlfast.utils.ProgressBar.update": lambda: {"figures": {}},
-    "rlfast.utils.SeededMixin.seed": dict,
-    "rlfast.utils.ActionSpaceInfo.__init__": lambda: {"min_action": -1.0, "max_action": 1.0},
-    "rlfast.utils.ObservationSpaceInfo.__init__": lambda: {"obs_shape": 4},
 }
 """What functions are given in the place of that."""
-for _name in ("open", "read_header", "save"):
-    CALLS[f"rlfast._core.Replay.{_name}"] = lambda: {"path": file()}
 CALLS["rlfast._core.Replay.restore"] = lambda: {"snapshot": ENGINE}
 
 
@@ -674,7 +642,8 @@ EXCUSED: tuple[str, ...] = (
     "rlfast.env.SubprocEnvWorker",
     "rlfast.env.WorkerDied",
     # what needs packages, files or services of others
-    "rlfast.data.Files",
+    "rlfast.data.ReplayBuffer.from_minari",
+    "rlfast.data.ReplayBuffer.load_hdf5",
     "rlfast.env.PettingZooEnv",
     "rlfast.env.RayVectorEnv",
     "rlfast.utils.TensorboardLogger",
