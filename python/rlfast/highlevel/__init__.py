@@ -1,1 +1,1 @@
-"""What scripts for Tianshou take from its high-level interface without building an experiment: loggers by name."""
+"""The parts of Tianshou's high-level interface that scripts use on their own: loggers by name."""

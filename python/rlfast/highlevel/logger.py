@@ -1,4 +1,4 @@
-"""Loggers made from the name of where figures go."""
+"""Factories of loggers, which choose a logger by its name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TLogger = BaseLogger
 
 
 class LoggerFactory(ToStringMixin, ABC):
-    """Makes the logger of a run."""
+    """The interface of factories that make the logger of a run."""
 
     @abstractmethod
     def create_logger(
@@ -30,26 +30,30 @@ class LoggerFactory(ToStringMixin, ABC):
         """Makes the logger.
 
         :param log_dir: the folder for files.
-        :param experiment_name: the run's name, which may be a path.
-        :param run_id: of a run that goes on, for loggers that know runs by such a name.
-        :param config_dict: what the run was started with.
+        :param experiment_name: the name of the run, which may be a path.
+        :param run_id: the id of a run to continue, for loggers that identify runs by an id.
+        :param config_dict: the configuration of the run.
+        :return: the logger.
         """
 
     def get_logger_class(self) -> type[TLogger]:
-        """Gives the class of the loggers that are made."""
+        """Returns the class of the loggers.
+
+        :raises NotImplementedError: the factory does not define it.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not say of which class its loggers are")
 
 
 class LoggerFactoryDefault(LoggerFactory):
-    """Makes loggers for TensorBoard or for Weights & Biases. All that is given may be assigned to later.
+    """Makes loggers for TensorBoard or for Weights & Biases. The attributes may be changed later.
 
-    :param logger_type: ``"tensorboard"``, or ``"wandb"``, which writes files for TensorBoard as well.
+    :param logger_type: ``"tensorboard"``, or ``"wandb"``, which also writes files for TensorBoard.
     :param wandb_project: the project of Weights & Biases.
-    :param wand_entity: user or team there.
-    :param group: runs of one group are shown together there.
-    :param job_type: what the run is for, such as "train".
+    :param wand_entity: the user or team of Weights & Biases.
+    :param group: runs of one group are shown together by Weights & Biases.
+    :param job_type: the purpose of the run, such as "train", for Weights & Biases.
     :param save_interval: epochs between two checkpoints, for Weights & Biases.
-    :raises ValueError: there is no such type; ``"wandb"`` comes without a project.
+    :raises ValueError: ``logger_type`` is unknown, or it is ``"wandb"`` and there is no ``wandb_project``.
     """
 
     def __init__(
@@ -75,14 +79,15 @@ class LoggerFactoryDefault(LoggerFactory):
     def create_logger(
         self, log_dir: str, experiment_name: str, run_id: str | None, config_dict: dict[str, Any] | None = None
     ) -> TLogger:
-        """Makes the logger; for Weights & Biases the run begins, under ``experiment_name`` with ``__`` for each ``/``.
+        """Makes the logger. For Weights & Biases, this starts the run.
 
-        :param log_dir: the folder for files, which is made.
-        :param experiment_name: the run's name, which may be a path.
-        :param run_id: goes on with this run of Weights & Biases.
-        :param config_dict: shown with the run there.
+        :param log_dir: the folder for files, which is created.
+        :param experiment_name: the name of the run in Weights & Biases, where each path separator becomes ``__``.
+        :param run_id: the id of a run of Weights & Biases to continue.
+        :param config_dict: shown with the run in Weights & Biases.
+        :return: the logger.
         :raises ImportError: the library of the logger is not installed.
-        :raises ValueError: there is no such ``logger_type``.
+        :raises ValueError: ``logger_type`` is unknown.
         """
         _check_type(self.logger_type)
         with needed_by(f"logger_type={self.logger_type!r}"):
@@ -92,7 +97,7 @@ class LoggerFactoryDefault(LoggerFactory):
                 return TensorboardLogger(self._writer(log_dir))
             from rlfast.utils.logger.wandb import WandbLogger
 
-            # Weights & Biases takes a temporary folder for one that is not there
+            # Weights & Biases uses a temporary folder if this one does not exist
             Path(log_dir).mkdir(parents=True, exist_ok=True)
             logger = WandbLogger(
                 save_interval=self.save_interval,
@@ -109,9 +114,9 @@ class LoggerFactoryDefault(LoggerFactory):
             return logger
 
     def get_logger_class(self) -> type[TensorboardLogger | WandbLogger]:
-        """Gives the class of the loggers that are made.
+        """Returns the class of the loggers.
 
-        :raises ValueError: there is no such ``logger_type``.
+        :raises ValueError: ``logger_type`` is unknown.
         """
         _check_type(self.logger_type)
         if self.logger_type == "tensorboard":
@@ -126,8 +131,8 @@ class LoggerFactoryDefault(LoggerFactory):
         from torch.utils.tensorboard import SummaryWriter
 
         writer = SummaryWriter(log_dir)
-        told = {"log_dir": log_dir, "logger_type": self.logger_type, "wandb_project": self.wandb_project}
-        writer.add_text("args", str(told))
+        arguments = {"log_dir": log_dir, "logger_type": self.logger_type, "wandb_project": self.wandb_project}
+        writer.add_text("args", str(arguments))
         return writer
 
 

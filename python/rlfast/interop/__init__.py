@@ -1,6 +1,6 @@
-"""rlfast's buffers inside other libraries, each under the host's own names and call signatures.
+"""Adapters of rlfast's buffers to other libraries (hosts), with the names and signatures of the host.
 
-An adapter is a module of its own, imported only where its host is installed::
+Each adapter is a module, which can be imported if its host is installed::
 
     from rlfast.interop.sb3 import ReplayBuffer
     from rlfast.interop.cleanrl import ReplayBuffer

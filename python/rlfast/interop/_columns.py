@@ -1,4 +1,4 @@
-"""Transitions of environments that step together, in the engine, under the names and shapes that SB3 gives them."""
+"""Storage for the transitions of environments that step together, with the names and shapes of Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlfast.data.batch.batch import Batch
 
 Index: TypeAlias = NDArray[np.int64]
 Obs: TypeAlias = Any
-"""What an observation is made of: one array, or a dict of arrays."""
+"""An observation: one array, or a dict of arrays."""
 
 _FLOAT = np.dtype(np.float32)
 NUMBERS = ("rewards", "dones", "timeouts")
@@ -26,11 +26,11 @@ _MOST = 2**32 - 1
 
 @dataclass(frozen=True)
 class Leaf:
-    """One array of a transition.
+    """The dtype and shape of one array of a transition.
 
-    :param dtype: of its column.
-    :param shape: of one environment's row.
-    :param reshape: rows may come in any shape of as many entries, as those of discrete spaces do.
+    :param dtype: the dtype of the column.
+    :param shape: the shape of one environment's row.
+    :param reshape: whether rows of another shape with as many entries are accepted, as for discrete spaces.
     """
 
     dtype: np.dtype[Any]
@@ -38,7 +38,7 @@ class Leaf:
     reshape: bool = False
 
     def rows(self, value: Any, envs: int) -> NDArray[Any]:
-        """The value as ``[envs, *shape]``, cast and broadcast as NumPy's assignment to such an array does it."""
+        """Converts a value to ``[envs, *shape]``, with the casts and the broadcasting of an assignment in NumPy."""
         shape = (envs, *self.shape)
         array = np.asarray(value)
         if self.reshape:
@@ -66,20 +66,20 @@ def _rows(leaves: ObsLeaves, value: Any, envs: int) -> Any:
 
 
 class Columns:
-    """A ring for each environment; all move on together.
+    """A ring buffer for each environment; all have the same write position.
 
-    The engine keeps an observation once, whether or not it is also the next observation of the row before; see *Nothing
-    is stored twice* in the design notes. ``done`` and ``timeout`` are columns like any other, which may be written to,
-    so that each row says by itself where an episode ends.
+    The engine stores an observation once, also where it is the next observation of the row before; see *Nothing is
+    stored twice* in the design notes. ``dones`` and ``timeouts`` are ordinary columns, which users may write to, so the
+    ends of episodes are read from these columns.
 
-    :param steps: rows of each environment at most.
-    :param envs: environments.
-    :param obs: the observation's array, or its arrays by name.
-    :param act: the action's array.
-    :param alpha: priority exponent; None for none.
-    :param seed: of the draws by priority.
-    :ivar cursor: the step to be written next.
-    :raises MemoryError: with the bytes that would be needed.
+    :param steps: the capacity for each environment, in rows.
+    :param envs: the number of environments.
+    :param obs: the array of an observation, or its arrays by name.
+    :param act: the array of an action.
+    :param alpha: the priority exponent; None for no priorities.
+    :param seed: the seed of draws by priority.
+    :ivar cursor: the step that is written next.
+    :raises MemoryError: there is not enough memory; the message has the bytes that are needed.
     """
 
     def __init__(
@@ -105,49 +105,58 @@ class Columns:
     def __setstate__(self, state: dict[str, Any]) -> None:
         snapshot = state.pop("snapshot")
         self.__dict__.update(state)
-        self.engine = self._engine(0)  # the snapshot brings its own random stream
+        self.engine = self._engine(0)  # the snapshot has the state of the random generator
         self.engine.restore(snapshot)
 
     # -- writing -----------------------------------------------------------------------------------------------------
     def add(self, obs: Obs, obs_next: Obs, actions: Any, rewards: Any, dones: Any, timeouts: Any) -> bool:
-        """One row for each environment.
+        """Adds one row for each environment.
 
-        :return: whether each environment's observation is the next one of the row before.
-        :raises ValueError: a shape that does not fit; nothing is written then.
-        :raises KeyError: an observation without one of its arrays; nothing is written then.
+        :param obs: observations ``[envs, ...]``, or a dict of them.
+        :param obs_next: next observations.
+        :param actions: actions ``[envs, ...]``.
+        :param rewards: rewards ``[envs]``.
+        :param dones: whether episodes ended, ``[envs]``.
+        :param timeouts: whether they ended by truncation, ``[envs]``.
+        :return: whether each observation equals the next observation of the row before.
+        :raises ValueError: a shape does not fit; nothing is written then.
+        :raises KeyError: an observation lacks one of its arrays; nothing is written then.
         """
         try:
-            went_on = self.engine.record(obs, obs_next, actions, rewards, dones, timeouts)
-        except SchemaMismatch:  # not exactly what the columns hold
+            continues = self.engine.record(obs, obs_next, actions, rewards, dones, timeouts)
+        except SchemaMismatch:  # not exactly the dtypes and shapes of the columns
             numbers = np.empty((3, self.envs), _FLOAT)
             numbers[0], numbers[1], numbers[2] = rewards, dones, timeouts
             obs, obs_next = _rows(self.obs, obs, self.envs), _rows(self.obs, obs_next, self.envs)
-            went_on = self.engine.record(obs, obs_next, self.act.rows(actions, self.envs), *numbers)
+            continues = self.engine.record(obs, obs_next, self.act.rows(actions, self.envs), *numbers)
         self.cursor = (self.cursor + 1) % self.steps
-        return went_on
+        return continues
 
     def reset(self) -> None:
-        """Forgets all rows."""
+        """Deletes all rows."""
         self.engine.reset()
         self.cursor = 0
 
     # -- reading -----------------------------------------------------------------------------------------------------
     def rows(self, steps: Index, envs: Index | None) -> Index:
-        """The engine's rows of steps of environments; no environments are given where there is one alone.
+        """Converts steps and environments to the row indices of the engine.
 
-        :param steps: steps below 0 count from the end.
-        :raises IndexError: a step that is not there.
+        :param steps: the steps; negative ones count from the end.
+        :param envs: the environment of each step; None if there is only one environment.
+        :return: the row indices.
+        :raises IndexError: a step does not exist.
         """
         return step_rows(steps, self.steps, envs)
 
     def take(self, rows: Index, keys: Sequence[str] | None = None) -> dict[str, Any]:
-        """Fresh arrays of rows; a dict of arrays for ``obs`` and ``obs_next`` where observations are dicts.
+        """Copies rows.
 
-        Actions are ``[B, dim]``, rewards and ``dones`` ``[B, 1]``. ``dones`` need ``timeouts`` beside them, at which
-        they are 0.
+        Actions are ``[B, dim]``, rewards and ``dones`` ``[B, 1]``. ``dones`` are 0 at timeouts.
 
-        :param keys: which; None for all.
-        :raises IndexError: a row that is not there.
+        :param rows: the row indices, ``[B]``.
+        :param keys: the columns; None for all. ``dones`` must be requested together with ``timeouts``.
+        :return: new arrays by name; dicts of arrays for ``obs`` and ``obs_next`` if observations are dicts.
+        :raises IndexError: a row does not exist.
         """
         fields = self.engine.transitions(rows, keys)
         if not isinstance(self.obs, Leaf):
@@ -163,13 +172,16 @@ class Columns:
         gamma: float,
         normalize: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None,
     ) -> tuple[Obs, NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """Of the last row that each of ``rows`` reaches in ``n_steps`` steps of its episode: its ``obs_next``, the
-        discounted sum of rewards until then, its ``dones`` (0 at a timeout), and the discount of what comes after; but
-        for the first ``[B, 1]``.
+        """Computes n-step transitions.
 
-        Flags end an episode, and so does the newest step, which has no future yet.
+        A transition ends after ``n_steps`` steps, at the end of the episode, or at the newest step.
 
-        :param normalize: what is done to rewards before they are summed.
+        :param rows: the rows at which the transitions begin, ``[B]``.
+        :param n_steps: the largest number of steps.
+        :param gamma: the discount factor.
+        :param normalize: applied to the rewards before they are summed; None for nothing.
+        :return: of the last row of each transition, ``obs_next``; the discounted sum of rewards; ``dones`` of the last
+            row (0 at timeouts); and the discount of the next value. All but the first are ``[B, 1]``.
         """
         rewards, last, before = self.engine.follow(rows, n_steps, ("rewards",), _ENDS)
         if normalize is not None:
@@ -179,22 +191,24 @@ class Columns:
         return ends["obs_next"], returns, ends["dones"], discounts
 
     def column(self, *path: str) -> NDArray[Any]:
-        """A whole column, ``[steps, envs, *shape]``: the storage itself, or a copy where that is another one.
+        """Returns a whole column ``[steps, envs, *shape]``.
 
-        Numbers and actions may be written to; observations are read-only.
+        Rewards, flags and actions are views of the storage, which may be written to. Observations are read-only.
+
+        :param path: the name of the column, and for dict observations the key.
         """
         flat = self.engine.view(path)
         return flat.reshape(self.envs, self.steps, *flat.shape[1:]).swapaxes(0, 1)
 
     def observation(self, root: str) -> Obs:
-        """The columns of ``obs`` or ``obs_next``, in the structure of an observation."""
+        """Returns the column or the dict of columns of ``obs`` or ``obs_next``."""
         if isinstance(self.obs, Leaf):
             return self.column(root)
         return {key: self.column(root, key) for key in self.obs}
 
 
 def draw(bound: int, count: int) -> Index:
-    """``np.random.randint(0, bound, count)``: the same draws from the same stream, at less cost."""
+    """Draws as ``np.random.randint(0, bound, count)`` does, with equal results, but quicker."""
     if 0 < bound <= _MOST:
         return randint(np.random.mtrand.get_bit_generator(), bound, count)
     return np.random.randint(0, bound, size=count)
@@ -202,6 +216,6 @@ def draw(bound: int, count: int) -> Index:
 
 @cache
 def _powers(n_steps: int, gamma: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The weights of ``n_steps`` rewards, and the discount after each. Powers as the host takes them, in float32."""
+    """Returns the weights of ``n_steps`` rewards, and the discount after each, in float32 as the host computes them."""
     counts = np.arange(n_steps)
     return gamma ** counts.astype(np.float32), gamma ** (counts + 1).astype(np.float32)

@@ -1,12 +1,13 @@
-"""What is said where a host is missing."""
+"""The error for a host library that is not installed."""
 
 
 def missing(adapter: str, host: str, install: str) -> ImportError:
-    """The error of an adapter whose host cannot be imported.
+    """Makes the error of an adapter whose host cannot be imported.
 
-    :param adapter: the adapter's module, ``__name__``.
-    :param host: what the library is called.
-    :param install: what ``pip install`` is to be given.
+    :param adapter: the name of the adapter's module.
+    :param host: the name of the library.
+    :param install: the argument of ``pip install``.
+    :return: the error.
 
     >>> missing("rlfast.interop.sb3", "Stable-Baselines3", "rlfast[sb3]")
     ImportError('rlfast.interop.sb3 works inside Stable-Baselines3, ... install it: pip install "rlfast[sb3]"')

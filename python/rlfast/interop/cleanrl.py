@@ -1,11 +1,11 @@
-"""rlfast's buffer in CleanRL's scripts: the import changes, and nothing else.
+"""rlfast's buffers for CleanRL's scripts, of which only the import changes.
 
 ::
 
     - from cleanrl_utils.buffers import ReplayBuffer
     + from rlfast.interop.cleanrl import ReplayBuffer
 
-:class:`PrioritizedReplayBuffer` takes the place of the one that its Rainbow defines.
+:class:`PrioritizedReplayBuffer` replaces the one that CleanRL's Rainbow script defines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["PrioritizedBatch", "PrioritizedReplayBuffer", "ReplayBuffer", "Repla
 
 
 class ReplayBufferSamples(NamedTuple):
-    """A batch of transitions as tensors; actions, ``dones`` and ``rewards`` are ``[B, dim]`` and ``[B, 1]``."""
+    """A batch of transitions as tensors; actions are ``[B, dim]``, ``dones`` and ``rewards`` ``[B, 1]``."""
 
     observations: Tensor
     actions: Tensor
@@ -44,20 +44,20 @@ class ReplayBufferSamples(NamedTuple):
 
 
 class ReplayBuffer:
-    """CleanRL's replay buffer over the Rust engine: the same arguments, draws and samples.
+    """CleanRL's replay buffer on the Rust engine, with the same arguments, draws and samples.
 
-    Each observation is kept once, and none is lost where an episode is cut off.
+    Each observation is stored once, and the last observations of truncated episodes are stored too.
 
-    :param buffer_size: transitions at most, over all environments.
-    :param observation_space: of one environment: ``Box``, ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``.
-    :param action_space: of one environment, any of these.
-    :param device: of the sampled tensors; ``"auto"`` is the GPU if there is one.
-    :param n_envs: environments that step together.
+    :param buffer_size: the capacity in transitions, over all environments.
+    :param observation_space: that of one environment: ``Box``, ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``.
+    :param action_space: that of one environment, of the same kinds.
+    :param device: the device of the sampled tensors; ``"auto"`` is the GPU if there is one.
+    :param n_envs: the number of environments that step together.
     :param optimize_memory_usage: accepted; memory is always saved.
-    :param handle_timeout_termination: whether ``dones`` passed to ``add`` include timeouts, which ``infos`` tell by
-        ``TimeLimit.truncated``: an array by that name, or a dict for each environment. CleanRL's scripts pass
-        ``terminations``, and False.
-    :raises NotImplementedError: another space.
+    :param handle_timeout_termination: whether the ``dones`` that ``add`` is given include timeouts, which ``infos``
+        mark by ``TimeLimit.truncated``, in one array or in a dict for each environment. CleanRL's scripts pass False,
+        and ``terminations`` as ``dones``.
+    :raises NotImplementedError: a space is of another kind.
 
     >>> import numpy as np
     >>> from gymnasium.spaces import Box, Discrete
@@ -94,7 +94,7 @@ class ReplayBuffer:
         return self._columns.cursor
 
     def size(self) -> int:
-        """Transitions of each environment."""
+        """Returns the number of transitions of each environment."""
         return self.buffer_size if self.full else self.pos
 
     def add(
@@ -106,32 +106,36 @@ class ReplayBuffer:
         done: NDArray[Any],
         infos: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     ) -> None:
-        """One transition of each environment.
+        """Adds one transition of each environment.
 
-        :param obs: ``[n_envs, ...]``.
-        :param next_obs: what the step led to: at the end of an episode its last observation.
-        :param infos: a vector environment's; read for timeouts alone.
-        :raises ValueError: a shape that does not fit; nothing is written then.
+        :param obs: observations ``[n_envs, ...]``.
+        :param next_obs: the observations that the step led to; at the end of an episode, its last observation.
+        :param action: actions ``[n_envs, ...]``.
+        :param reward: rewards ``[n_envs]``.
+        :param done: whether episodes ended, ``[n_envs]``.
+        :param infos: the infos of the vector environment; only timeouts are read from them.
+        :raises ValueError: a shape does not fit; nothing is written then.
         """
         timeouts = _timeouts(infos) if self.handle_timeout_termination else 0.0
         self._columns.add(obs, next_obs, action, reward, done, timeouts)
         self.full = self.full or self.pos == 0
 
     def reset(self) -> None:
-        """Forgets all transitions."""
+        """Deletes all transitions."""
         self._columns.reset()
         self.full = False
 
     def sample(self, batch_size: int) -> ReplayBufferSamples:
-        """Transitions drawn uniformly, with replacement, by ``np.random``.
+        """Draws transitions uniformly and with replacement, by ``np.random``.
 
         :param batch_size: how many.
-        :raises ValueError: there is no transition yet.
+        :return: the transitions.
+        :raises ValueError: the buffer is empty.
         """
         size = self.size()
         if size == 0:
             raise ValueError("there is nothing to sample: no transition has been added yet")
-        if self.optimize_memory_usage and self.full and size > 1:  # the host's draw, which spares its lost row
+        if self.optimize_memory_usage and self.full and size > 1:  # the host's draw, which skips a row that it loses
             steps = (np.random.randint(1, size, size=batch_size) + self.pos) % size
         else:
             steps = draw(size, batch_size)
@@ -142,7 +146,7 @@ class ReplayBuffer:
 
 
 class PrioritizedBatch(NamedTuple):
-    """A batch of n-step transitions as tensors, with the rows they start from and their importance weights."""
+    """A batch of n-step transitions as tensors, with the indices of their first rows and importance weights."""
 
     observations: Tensor
     actions: Tensor
@@ -154,22 +158,23 @@ class PrioritizedBatch(NamedTuple):
 
 
 class PrioritizedReplayBuffer:
-    r"""The prioritized n-step buffer of CleanRL's Rainbow over the Rust engine, for one environment.
+    r"""The prioritized n-step buffer of CleanRL's Rainbow on the Rust engine, for one environment.
 
-    Schaul et al. 2016, arXiv:1511.05952. Rows are stored as they come and rewards are summed when they are drawn, so
-    frames are kept once. The script's target discounts the next value by ``gamma**n_step``: a row is drawn once it has
-    ``n_step`` rewards, or the episode terminated on the way; what a truncation cuts shorter is not drawn. Draws are
-    independent, where the original draws one from each of ``batch_size`` equal parts of the priorities.
+    Schaul et al. 2016, arXiv:1511.05952. Single steps are stored, and rewards are summed when a sample is drawn, so
+    frames are stored once. The script's target discounts the next value by ``gamma**n_step``. Therefore a row can be
+    drawn only if it has ``n_step`` rewards or its episode terminated within them; rows with fewer rewards before a
+    truncation are not drawn. Draws are independent; the original divides the priorities into ``batch_size`` equal parts
+    and draws one row from each.
 
-    :param capacity: rows at most, above ``n_step``.
-    :param obs_shape: of an observation; uint8.
-    :param device: of the sampled tensors.
-    :param n_step: rewards of a transition, >= 1.
-    :param gamma: discount factor.
-    :param alpha: how much priorities count, > 0.
-    :param beta: how much of the bias the weights take back; the script raises it as it goes.
+    :param capacity: the capacity in rows, above ``n_step``.
+    :param obs_shape: the shape of an observation, which is uint8.
+    :param device: the device of the sampled tensors.
+    :param n_step: the number of rewards of a transition, at least 1.
+    :param gamma: the discount factor.
+    :param alpha: the priority exponent, above 0.
+    :param beta: the exponent of the importance weights, which the script increases during training.
     :param eps: added to priorities.
-    :raises ValueError: ``n_step`` or ``capacity`` too small, or ``alpha`` not above 0.
+    :raises ValueError: ``n_step`` or ``capacity`` is too small, or ``alpha`` is not above 0.
     """
 
     def __init__(
@@ -191,7 +196,7 @@ class PrioritizedReplayBuffer:
         self.alpha, self.beta, self.eps = alpha, beta, eps
         frames, action = Leaf(np.dtype(np.uint8), tuple(obs_shape)), Leaf(np.dtype(np.int64), (1,), reshape=True)
         self._columns = Columns(capacity, 1, frames, action, alpha=alpha, seed=draw_seed(None))
-        self._waiting: deque[int] = deque()  # rows of the running episode that have too few rewards yet
+        self._waiting: deque[int] = deque()  # rows of the running episode that do not have n_step rewards yet
 
     @property
     def pos(self) -> int:
@@ -200,19 +205,23 @@ class PrioritizedReplayBuffer:
 
     @property
     def size(self) -> int:
-        """Rows, those included that are not drawn yet."""
+        """The number of rows, including those that cannot be drawn yet."""
         return len(self._columns.engine)
 
     def add(self, obs: Any, action: Any, reward: Any, next_obs: Any, done: Any) -> None:
-        """One transition, with its environment axis of length 1.
+        """Adds one transition. All arguments have an environment axis of length 1.
 
+        :param obs: the observation.
+        :param action: the action.
+        :param reward: the reward.
+        :param next_obs: the next observation.
         :param done: whether the episode terminated.
-        :raises ValueError: a shape that does not fit; nothing is written then.
+        :raises ValueError: a shape does not fit; nothing is written then.
         """
         columns, waiting = self._columns, self._waiting
         engine, row = columns.engine, columns.cursor
         if not columns.add(obs, next_obs, action, reward, done, 0.0):
-            waiting.clear()  # cut off there, or over
+            waiting.clear()  # the previous episode is over
         waiting.append(row)
         tree = engine.tree
         tree[row] = 0.0
@@ -221,10 +230,11 @@ class PrioritizedReplayBuffer:
             tree[waiting.popleft()] = engine.max_priority**self.alpha
 
     def sample(self, batch_size: int) -> PrioritizedBatch:
-        """Transitions drawn by priority, with replacement.
+        """Draws transitions by priority and with replacement.
 
         :param batch_size: how many.
-        :raises ValueError: there is none to draw yet.
+        :return: the transitions.
+        :raises ValueError: there is no row that can be drawn.
         """
         engine = self._columns.engine
         engine.beta = self.beta
@@ -237,11 +247,11 @@ class PrioritizedReplayBuffer:
         return PrioritizedBatch(obs, actions, returns, following, ends, rows, scale)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: ArrayLike) -> None:
-        """Sets priorities; those of rows that were overwritten since are left alone.
+        """Sets the priorities of sampled rows, except for rows that were overwritten since.
 
-        :param indices: what ``sample`` gave.
-        :param priorities: one for each row; their absolute values count.
-        :raises ValueError: NaN or infinity, or another number of them than rows; nothing is changed then.
+        :param indices: the indices of a sample.
+        :param priorities: one for each row; their absolute values are used.
+        :raises ValueError: a priority is NaN or infinite, or there are not as many as rows; nothing is changed then.
         """
         values = np.abs(np.asarray(priorities, np.float64)).reshape(-1) + self.eps
         self._columns.engine.update_priority(indices, values)

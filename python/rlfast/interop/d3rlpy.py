@@ -1,4 +1,4 @@
-"""rlfast's storage and draws inside d3rlpy 2.8::
+"""rlfast's replay buffer for d3rlpy 2.8::
 
 - dataset = d3rlpy.dataset.create_fifo_replay_buffer(100_000, env=env)
 + dataset = rlfast.interop.d3rlpy.ReplayBuffer(100_000, env=env)
@@ -26,7 +26,7 @@ Index = NDArray[np.int64]
 
 
 def _ours(observation: Any, dtypes: Sequence[Any]) -> Any:
-    """An observation as a column: an array, or a dict of the arrays of a tuple."""
+    """Converts an observation of d3rlpy to an array, or, if it is a tuple, to a dict of arrays."""
     if isinstance(observation, list | tuple):
         return {str(i): np.asarray(part, dtypes[i]) for i, part in enumerate(observation)}
     return np.asarray(observation, dtypes[0])
@@ -45,17 +45,22 @@ def _zeros(observation: Any) -> Any:
 
 
 class _Rows(host.BufferProtocol):  # type: ignore[misc]
-    """Steps in rlfast's engine. All steps of an episode are rows, and those without a next observation are never drawn.
+    """The storage of d3rlpy's buffer, with one row of rlfast's engine for each step.
 
-    d3rlpy has no transition from the last step of an episode that was cut off: its leaf in the sum tree is 0, and all
-    others are 1.
+    d3rlpy has no transition for the last step of a truncated episode, which has no next observation. Such a row has
+    the priority 0, so that it is never drawn; all others have the priority 1.
     """
 
     def __init__(self, limit: int, seed: int | None) -> None:
         self.rows = PrioritizedReplayBuffer(limit, alpha=1.0, beta=0.0, weight_norm=False, seed=seed)
 
     def write(self, step: tuple[Any, Any, Any], following: tuple[Any, Any, Any] | None, terminated: bool) -> None:
-        """Appends a step and what came next: nothing at the end of an episode."""
+        """Appends a row.
+
+        :param step: observation, action and reward.
+        :param following: those of the next step; None at the end of an episode.
+        :param terminated: whether the environment terminated the episode with this step.
+        """
         obs, act, rew = step
         row = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": not (following or terminated)}
         row["obs_next"], row["act_next"] = (_zeros(obs), np.zeros_like(act)) if following is None else following[:2]
@@ -64,7 +69,10 @@ class _Rows(host.BufferProtocol):  # type: ignore[misc]
             self.rows.weight[index] = 0.0
 
     def append(self, episode: Any, index: int) -> None:
-        """Whole episodes and steps go through :class:`ReplayBuffer`."""
+        """Not supported: :class:`ReplayBuffer` adds episodes and steps.
+
+        :raises NotImplementedError: always.
+        """
         raise NotImplementedError("append steps or episodes to the replay buffer, not to its storage")
 
     @property
@@ -91,11 +99,11 @@ class _Rows(host.BufferProtocol):  # type: ignore[misc]
 
     @property
     def episodes(self) -> Sequence[Any]:
-        """Made of the rows that are there, oldest first; the running one is the last."""
+        """The episodes of the stored rows, oldest first; the running one is the last."""
         return [self._episode(rows) for rows in self._parts()]
 
     def around(self, row: int) -> tuple[Index, int]:
-        """The rows of a row's episode, and its place among them."""
+        """Returns the rows of the episode that a row belongs to, and the position of the row among them."""
         reach = 64
         while True:
             rows, mask = self.rows.window(np.array([row]), reach, reach)
@@ -104,14 +112,14 @@ class _Rows(host.BufferProtocol):  # type: ignore[misc]
             reach *= 4
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        """The transition that is the ``index``-th in the storage, as an episode and a place in it."""
+        """Returns the ``index``-th transition of the storage, as an episode and a position in it."""
         rows = np.sort(self.rows.sample_indices(0))
         rows, place = self.around(int(rows[self.rows.weight[rows] > 0.0][index]))
         return self._episode(rows), place
 
 
 class _Transitions(Sequence[Any]):
-    """The transitions of a mini-batch, each made when it is looked at."""
+    """The transitions of a mini-batch, each of which is made when it is accessed."""
 
     def __init__(self, rows: _Rows, batch: Batch, index: Index) -> None:
         self._rows, self._batch, self._index = rows, batch, index
@@ -138,16 +146,17 @@ class _Transitions(Sequence[Any]):
 
 
 class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
-    """d3rlpy's ``ReplayBuffer`` over rlfast's engine: the newest ``limit`` steps, observations stored once.
+    """d3rlpy's ``ReplayBuffer`` on rlfast's engine: it holds the newest ``limit`` steps, and each observation once.
 
-    A mini-batch of transitions is one copy out of the engine; its list of transitions, with the rewards to go, is made
-    where an algorithm looks at it. With a transition picker other than d3rlpy's basic one, transitions are made one by
-    one, by it. ``episodes`` are made of the rows that are there: the oldest may have lost its beginning.
+    A mini-batch is copied from the engine in one call; its list of transitions, with their rewards to go, is made when
+    it is accessed. A transition picker other than d3rlpy's basic one makes the transitions one by one. ``episodes`` are
+    made of the stored rows, so the oldest may lack its beginning.
 
-    :param limit: steps at most. Each takes a row, also the last one of an episode that was cut off.
-    :param seed: of the draws; None draws one from ``np.random``.
-    :param kwargs: what d3rlpy's takes beside ``buffer``: ``env``, ``episodes``, ``transition_picker``,
-        ``trajectory_slicer``, ``writer_preprocessor``, signatures, ``action_space`` and ``action_size``.
+    :param limit: the capacity in steps. Each takes a row, also the last one of a truncated episode.
+    :param seed: the seed of the draws; None draws one from ``np.random``.
+    :param writer_preprocessor: as in d3rlpy's class.
+    :param kwargs: further arguments of d3rlpy's class except ``buffer``: ``env``, ``episodes``, ``transition_picker``,
+        ``trajectory_slicer``, signatures, ``action_space`` and ``action_size``.
     """
 
     def __init__(self, limit: int, *, seed: int | None = None, writer_preprocessor: Any = None, **kwargs: Any) -> None:
@@ -173,7 +182,7 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
     def clip_episode(self, terminated: bool) -> None:
         """Ends the running episode.
 
-        :param terminated: by the environment; else it was cut off.
+        :param terminated: whether the environment terminated it; else it is truncated.
         """
         if self._pending is not None:
             self._rows.write(self._pending, None, terminated=terminated)
@@ -193,12 +202,16 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
 
     # -- reading -----------------------------------------------------------------------------------------------------
     def sample_transition(self) -> Any:
-        """One transition, as the picker makes it."""
+        """Draws one transition, which the transition picker makes."""
         rows, place = self._rows.around(int(self._rows.rows.sample_indices(1)[0]))
         return self._transition_picker(self._rows._episode(rows), place)
 
     def sample_transition_batch(self, batch_size: int) -> Any:
-        """Transitions drawn uniformly, with replacement."""
+        """Draws a mini-batch of transitions, uniformly and with replacement.
+
+        :param batch_size: how many.
+        :return: d3rlpy's ``TransitionMiniBatch``.
+        """
         if type(self._transition_picker) is not host.BasicTransitionPicker:
             return super().sample_transition_batch(batch_size)
         batch, index = self._rows.rows.sample(batch_size)
@@ -214,16 +227,30 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
         )
 
     def sample_trajectory(self, length: int) -> Any:
-        """A stretch of an episode that ends at a drawn transition, as the slicer makes it."""
+        """Draws a part of an episode that ends at a drawn transition, which the trajectory slicer makes.
+
+        :param length: the number of steps.
+        """
         rows, place = self._rows.around(int(self._rows.rows.sample_indices(1)[0]))
         return self._trajectory_slicer(self._rows._episode(rows), place, length)
 
     @classmethod
     def from_episode_generator(cls, episode_generator: Any, limit: int, **kwargs: Any) -> ReplayBuffer:
-        """A buffer of what a generator gives, which is all that ``limit`` has room for."""
+        """Makes a buffer of the episodes of a generator; the newest ``limit`` steps are kept.
+
+        :param episode_generator: a function that returns episodes.
+        :param limit: the capacity in steps.
+        :param kwargs: as in the constructor.
+        """
         return cls(limit, episodes=episode_generator(), **kwargs)
 
     @classmethod
     def load(cls, f: BinaryIO, limit: int, episode_cls: Any = host.Episode, **kwargs: Any) -> ReplayBuffer:
-        """The episodes that ``dump``, of this class or of d3rlpy's own, wrote to a file."""
+        """Makes a buffer of a file that ``dump`` of this class or of d3rlpy's class wrote.
+
+        :param f: the open file.
+        :param limit: the capacity in steps.
+        :param episode_cls: the class of the episodes.
+        :param kwargs: as in the constructor.
+        """
         return cls(limit, episodes=host.load(episode_cls, f), **kwargs)

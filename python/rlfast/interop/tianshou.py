@@ -1,7 +1,8 @@
-"""rlfast's buffers inside Tianshou 1.0, 1.2 and 2.0.
+"""rlfast's buffers for Tianshou 1.0, 1.2 and 2.0.
 
-Each class is Tianshou's class of that name and rlfast's at once: Tianshou's collectors, trainers and algorithms accept
-it, it gives Tianshou's ``Batch``, and rows, priorities and draws are the engine's. One line changes::
+Each class is a subclass of both Tianshou's and rlfast's class of that name. Tianshou's collectors, trainers and
+algorithms accept it, and it returns Tianshou's ``Batch``; rows, priorities and draws are those of rlfast's engine. Only
+one line of a script changes::
 
     - from tianshou.data import VectorReplayBuffer
     + from rlfast.interop.tianshou import VectorReplayBuffer
@@ -43,18 +44,18 @@ __all__ = [
 
 _MANY = 4096
 _UNCHECKED: WeakKeyDictionary[Store, list[Index]] = WeakKeyDictionary()
-"""Rows added to a storage since ``hasnull`` last found none; no entry says that all rows are to be looked at."""
+"""Rows that were added to a storage since ``hasnull`` last found none; without an entry, all rows must be checked."""
 
 
 def ours(value: Any) -> Any:
-    """A Batch of Tianshou's as one of rlfast's, around the same arrays; anything else as it is."""
+    """Converts a ``Batch`` of Tianshou to one of rlfast with the same arrays; returns other values unchanged."""
     if not isinstance(value, host.Batch):
         return value
     return wrap({key: ours(inner) for key, inner in value.__dict__.items()})
 
 
 def theirs(value: Any) -> Any:
-    """A Batch of rlfast's as one of Tianshou's, around the same arrays; anything else as it is."""
+    """Converts a ``Batch`` of rlfast to one of Tianshou with the same arrays; returns other values unchanged."""
     if not isinstance(value, data.Batch):
         return value
     batch = host.Batch()
@@ -84,9 +85,9 @@ class _HostMeta(Meta, host.Batch):  # type: ignore[misc]
 
 
 class _Hosted:
-    """What stands between a buffer of rlfast's, which follows it in the order of classes, and Tianshou.
+    """A mixin that converts the batches of a buffer of rlfast, which follows it in the bases, to those of Tianshou.
 
-    :param random_seed: Tianshou 1.2's name for ``seed``.
+    :param random_seed: the name of ``seed`` in Tianshou 1.2.
     """
 
     if TYPE_CHECKING:
@@ -107,9 +108,9 @@ class _Hosted:
         drawn = getattr(cls, "sample_indices", None) is data.ReplayBuffer.sample_indices
         cls._quick_class = all(own) and drawn  # type: ignore[attr-defined]
 
-    # -- rows go in as Tianshou's batches and come out as such -------------------------------------------------------
+    # -- rows, as batches of Tianshou --------------------------------------------------------------------------------
     def add(self, batch: Any, buffer_ids: Any = None) -> Added:
-        """As Tianshou's ``add``."""
+        """Adds rows, as Tianshou's ``add`` does."""
         added: Added = super().add(ours(batch), buffer_ids)  # type: ignore[misc]
         unchecked = _UNCHECKED.get(self._store)
         if unchecked is not None:
@@ -119,7 +120,7 @@ class _Hosted:
         return added
 
     def sample(self, batch_size: int | None, out: Any = None) -> tuple[Any, Index]:
-        """As Tianshou's ``sample``; ``out`` as :meth:`rlfast.data.ReplayBuffer.sample`."""
+        """Samples rows, as Tianshou's ``sample`` does; ``out`` is that of :meth:`rlfast.data.ReplayBuffer.sample`."""
         batch, index = super().sample(batch_size, out)  # type: ignore[misc]
         return theirs(batch), index
 
@@ -127,21 +128,22 @@ class _Hosted:
         return theirs(super().__getitem__(index))  # type: ignore[misc]
 
     def get(self, index: Any, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
-        """As Tianshou's ``get``."""
+        """Returns values of a field, as Tianshou's ``get`` does."""
         return theirs(super().get(index, key, default_value, stack_num))  # type: ignore[misc]
 
     def __getattr__(self, key: str) -> Any:
         return theirs(super().__getattr__(key))  # type: ignore[misc]
 
     def set_batch(self, batch: Any) -> None:
-        """As Tianshou's ``set_batch``."""
+        """Replaces all columns, as Tianshou's ``set_batch`` does."""
         _UNCHECKED.pop(self._store, None)
         super().set_batch(ours(batch))  # type: ignore[misc]
 
     def update(self, buffer: Any) -> Index:
-        """Appends all rows of another buffer, rlfast's or Tianshou's own.
+        """Appends all rows of another buffer.
 
-        :return: their indices here.
+        :param buffer: a buffer of rlfast or of Tianshou.
+        :return: the indices of these rows in this buffer.
         """
         _UNCHECKED.pop(self._store, None)
         if isinstance(buffer, data.ReplayBuffer):
@@ -155,7 +157,7 @@ class _Hosted:
         return self._store.add(ours(buffer._meta[rows]).__dict__, rings)[0] - self._base
 
     def reset(self, keep_statistics: bool = False) -> None:
-        """As Tianshou's ``reset``."""
+        """Deletes all rows, as Tianshou's ``reset`` does."""
         _UNCHECKED.pop(self._store, None)
         super().reset(keep_statistics)  # type: ignore[misc]
 
@@ -176,13 +178,14 @@ class _Hosted:
     def set_array_at_key(
         self, seq: NDArray[Any], key: str, index: Any = None, default_value: float | None = None
     ) -> None:
-        """Sets a field's rows, or adds a field (Tianshou 1.2).
+        """Sets rows of a field, or adds a field (a method of Tianshou 1.2).
 
-        :param seq: the values: for all ``maxsize`` rows, or for those at ``index``.
-        :param index: which rows; default all.
-        :param default_value: of a new field's other rows; None is NaN.
-        :raises ValueError: the field is a Batch, or the values are not one for each row.
-        :raises TypeError: the dtype of ``seq`` cannot hold the default.
+        :param seq: the values, for all ``maxsize`` rows or for those at ``index``.
+        :param key: the name of the field.
+        :param index: the rows; None for all.
+        :param default_value: the value of the other rows of a new field; None becomes NaN.
+        :raises ValueError: the field is a ``Batch``, or there is not one value for each row.
+        :raises TypeError: the dtype of ``seq`` cannot hold ``default_value``.
         """
         column = np.asarray(seq)
         if index is not None:
@@ -198,9 +201,9 @@ class _Hosted:
 
     # -- nulls -------------------------------------------------------------------------------------------------------
     def hasnull(self) -> bool:
-        """Whether a row holds NaN or None (Tianshou 1.2 asks after every collect).
+        """Whether a row has NaN or None. Tianshou 1.2 calls this after every collect.
 
-        A row is looked at once, when it is new: what is later written into ``buffer.rew`` and the like is not seen.
+        Each row is checked once, after it was added. Later writes into arrays such as ``buffer.rew`` are not checked.
         """
         unchecked = _UNCHECKED.get(self._store)
         if unchecked is None:
@@ -216,11 +219,14 @@ class _Hosted:
         return found
 
     def dropnull(self) -> None:
-        """Not for rows that belong to episodes: take ``buffer[:].dropnull()``."""
+        """Not supported, because rows belong to episodes: use ``buffer[:].dropnull()``.
+
+        :raises NotImplementedError: always.
+        """
         raise NotImplementedError("rows cannot be taken out of a buffer: use the batch buffer[:].dropnull()")
 
     def _restore_cache(self) -> None:
-        """Nothing to put back: hindsight goals are never written into the storage."""
+        """Does nothing, because hindsight goals are never written into the storage."""
 
 
 def _has_null(fields: dict[str, Any]) -> bool:
@@ -241,7 +247,7 @@ def _is_null(entry: Any) -> bool:
 
 
 class _HostedManager(_Hosted):
-    """The parts of a manager are buffers of this module, too."""
+    """A mixin for managers, whose parts become buffers of this module."""
 
     def _adopt(self, buffers: Sequence[Any]) -> None:
         parts = [part if isinstance(part, _Hosted) else object.__new__(_CHILDREN[type(part)]) for part in buffers]

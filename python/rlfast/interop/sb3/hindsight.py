@@ -18,17 +18,19 @@ from rlfast.interop.sb3.replay import DictReplayBuffer
 
 
 class HerReplayBuffer(DictReplayBuffer, host.HerReplayBuffer):
-    """Stable-Baselines3's hindsight buffer over the Rust engine; Andrychowicz et al. 2017, arXiv:1707.01495.
+    """Stable-Baselines3's hindsight buffer on the Rust engine; Andrychowicz et al. 2017, arXiv:1707.01495.
 
-    Only rows of whole episodes are drawn, and of ``n_sampled_goal + 1`` of them ``n_sampled_goal`` get a goal that
-    their episode achieved. Which rows those are is found anew only when an episode ends or is overwritten.
+    Only rows of complete episodes are drawn. Of each ``n_sampled_goal + 1`` rows, ``n_sampled_goal`` get a goal that
+    their episode achieved. The list of rows that can be drawn is recomputed only after an episode has ended or was
+    overwritten.
 
-    :param buffer_size: see :class:`DictReplayBuffer`, as are the other arguments that are not named here.
-    :param env: whose ``compute_reward(achieved_goal, desired_goal, infos)`` judges the new goals.
-    :param n_sampled_goal: rows with a new goal for each row with its own.
-    :param goal_selection_strategy: ``"future"`` (of the row itself or later), ``"final"`` or ``"episode"``.
-    :param copy_info_dict: keep the rows' ``info`` and give copies to ``compute_reward``.
-    :raises KeyError: an unknown strategy.
+    :param buffer_size: as in :class:`DictReplayBuffer`; so are the other parameters that are not listed here.
+    :param env: its ``compute_reward(achieved_goal, desired_goal, infos)`` computes the rewards for new goals.
+    :param n_sampled_goal: the number of rows with a new goal for each row with its original goal.
+    :param goal_selection_strategy: ``"future"`` (a goal achieved at the row or later in its episode), ``"final"`` or
+        ``"episode"``.
+    :param copy_info_dict: whether the ``info`` of each row is stored, and copies are given to ``compute_reward``.
+    :raises KeyError: the strategy is unknown.
     """
 
     def __init__(
@@ -79,8 +81,8 @@ class HerReplayBuffer(DictReplayBuffer, host.HerReplayBuffer):
 
     @property
     def ep_length(self) -> NDArray[np.int64]:
-        """Length of each row's episode, ``[buffer_size, n_envs]``; 0 while it runs, and when part of it is gone."""
-        self._valid: Index | None = None  # whoever looks at it may change it
+        """The length of each row's episode, ``[buffer_size, n_envs]``; 0 if it is running or partly overwritten."""
+        self._valid: Index | None = None  # the caller may change the array
         return self._ep_length
 
     @ep_length.setter
@@ -89,13 +91,13 @@ class HerReplayBuffer(DictReplayBuffer, host.HerReplayBuffer):
         self._ep_length = value
 
     def reset(self) -> None:
-        """Forgets all transitions and their episodes."""
+        """Deletes all transitions and their episodes."""
         super().reset()
         self._forget_episodes()
 
     # -- writing -----------------------------------------------------------------------------------------------------
     def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: list[dict[str, Any]]) -> None:
-        """One transition of each environment; see :meth:`ReplayBuffer.add`."""
+        """Adds one transition of each environment; see :meth:`ReplayBuffer.add`."""
         pos = self.pos
         super().add(obs, next_obs, action, reward, done, infos)
         self._drop_overwritten(pos)
@@ -106,7 +108,7 @@ class HerReplayBuffer(DictReplayBuffer, host.HerReplayBuffer):
             self._compute_episode_length(int(env_idx))
 
     def _drop_overwritten(self, pos: int) -> None:
-        """An episode whose first row was overwritten is no longer drawn from."""
+        """Excludes episodes whose row at ``pos`` was overwritten from the draws."""
         for env_idx in np.flatnonzero(self._ep_length[pos]):
             end = self.ep_start[pos, env_idx] + self._ep_length[pos, env_idx]
             self.ep_length[np.arange(pos, end) % self.buffer_size, env_idx] = 0
@@ -116,10 +118,11 @@ class HerReplayBuffer(DictReplayBuffer, host.HerReplayBuffer):
 
     # -- reading -----------------------------------------------------------------------------------------------------
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
-        """Rows of whole episodes drawn uniformly: first those with their own goals, then those with new ones.
+        """Draws rows of complete episodes uniformly: first those with their original goals, then those with new ones.
 
         :param batch_size: how many.
-        :param env: normalizes observations and rewards, which are stored as they came.
+        :param env: normalizes observations and rewards, which are stored without normalization; None for no
+            normalization.
         :return: ``DictReplayBufferSamples``.
         :raises RuntimeError: no episode has ended yet.
         """
@@ -146,14 +149,14 @@ class HerReplayBuffer(DictReplayBuffer, host.HerReplayBuffer):
         return self._with_goals(batch_indices, env_indices, 0, env)
 
     def _with_goals(self, steps: Index, envs: Index, real: int, env: VecNormalize | None) -> Any:
-        """The samples, with new goals and their rewards from the row ``real`` on."""
+        """Returns the samples; from the ``real``-th row on, they have new goals and rewards."""
         fields = self._columns.take(self._columns.rows(steps, envs))
         obs, next_obs, rewards = fields["obs"], fields["obs_next"], fields["rewards"]
         if real < len(steps):
             goals = self._sample_goals(steps[real:], envs[real:])
-            for part in (obs, next_obs):  # into arrays of their own: obs and next_obs of images share theirs
+            for part in (obs, next_obs):  # new arrays, because obs and next_obs of images share their memory
                 part["desired_goal"] = np.concatenate((part["desired_goal"][:real], goals))
-            rewards[real:, 0] = self._judge(next_obs["achieved_goal"][real:], goals, steps[real:], envs[real:])
+            rewards[real:, 0] = self._rewards_for(next_obs["achieved_goal"][real:], goals, steps[real:], envs[real:])
         rewards = self._normalize_reward(rewards, env)
         return self._tensors(obs, fields["actions"], next_obs, fields["dones"], rewards, env)
 
@@ -169,8 +172,10 @@ class HerReplayBuffer(DictReplayBuffer, host.HerReplayBuffer):
         goals: NDArray[Any] = self._columns.take(rows, ("obs_next",))["obs_next"]["achieved_goal"]
         return goals
 
-    def _judge(self, achieved: NDArray[Any], desired: NDArray[Any], steps: Index, envs: Index) -> NDArray[np.float32]:
-        """Rewards of what was achieved, for these goals."""
+    def _rewards_for(
+        self, achieved: NDArray[Any], desired: NDArray[Any], steps: Index, envs: Index
+    ) -> NDArray[np.float32]:
+        """Computes the rewards of achieved goals with respect to desired goals, by the environment."""
         if self.env is None:
             raise AssertionError("rewards of new goals come from an environment: call set_env() before sampling")
         infos: Any = [{} for _ in steps]

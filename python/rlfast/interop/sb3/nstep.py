@@ -1,4 +1,4 @@
-"""Transitions over several steps."""
+"""Replay buffers of n-step transitions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from rlfast.interop.sb3.replay import ReplayBuffer
 
 
 class NStepReplayBuffer(ReplayBuffer, host.NStepReplayBuffer):
-    r"""Stable-Baselines3's n-step replay buffer over the Rust engine, for dict observations as well.
+    r"""Stable-Baselines3's n-step replay buffer on the Rust engine, also for dict observations.
 
-    A sample's reward is :math:`\sum_{k<m} \gamma^k r_{t+k}` over the :math:`m \le n` steps that follow in its episode,
-    its next observation and ``dones`` are those of the last of them, and its ``discounts`` are :math:`\gamma^m`.
+    The reward of a sample is :math:`\sum_{k<m} \gamma^k r_{t+k}` over the :math:`m \le n` steps that follow in its
+    episode; its next observation and ``dones`` are those of the last of these steps, and its ``discounts`` are
+    :math:`\gamma^m`.
 
-    :param args: see :class:`ReplayBuffer`, as for ``kwargs``.
-    :param n_steps: steps at most, >= 1.
-    :param gamma: discount factor.
-    :raises ValueError: ``n_steps`` below 1.
+    :param args: as in :class:`ReplayBuffer`; so are ``kwargs``.
+    :param n_steps: the largest number of steps, at least 1.
+    :param gamma: the discount factor.
+    :raises ValueError: ``n_steps`` is below 1.
     """
 
     def __init__(self, *args: Any, n_steps: int = 3, gamma: float = 0.99, **kwargs: Any) -> None:

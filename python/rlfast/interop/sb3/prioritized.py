@@ -1,4 +1,4 @@
-"""Prioritized replay, which Stable-Baselines3 does not have, and a DQN that uses it."""
+"""A prioritized replay buffer for Stable-Baselines3, which has none, and a DQN that uses it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlfast.interop.sb3.replay import ReplayBuffer
 
 
 class PrioritizedReplayBufferSamples(NamedTuple):
-    """The host's ``ReplayBufferSamples``, with importance weights ``[B, 1]`` and the rows that were drawn ``[B]``."""
+    """The host's ``ReplayBufferSamples`` with importance weights ``[B, 1]`` and the indices of the rows ``[B]``."""
 
     observations: Any
     actions: th.Tensor
@@ -33,16 +33,16 @@ class PrioritizedReplayBuffer(NStepReplayBuffer):
     r"""A replay buffer for Stable-Baselines3 that draws by priority: Schaul et al. 2016, arXiv:1511.05952.
 
     Row :math:`i` is drawn with probability :math:`p_i^\alpha / \sum_k p_k^\alpha`; a new row has the largest priority
-    so far. Samples have two more fields, ``weights`` and ``indices``; :meth:`update_priorities` takes the latter back.
-    The priority of a row that was overwritten in between is left alone.
+    so far. Samples have two more fields, ``weights`` and ``indices``. :meth:`update_priorities` takes the indices, and
+    ignores rows that were overwritten since.
 
-    :param args: see :class:`ReplayBuffer`, as for ``kwargs``.
-    :param alpha: how much priorities count, > 0. Default: 0.6.
-    :param beta: how much of the bias the weights take back, from 0 to 1. Default: 0.4. :class:`PrioritizedDQN` raises
-        it to 1 over the run.
-    :param n_steps: steps of a transition; see :class:`NStepReplayBuffer`. Default: 1, with the algorithm's ``gamma``.
-    :param gamma: discount factor, used when ``n_steps`` is above 1: give the algorithm's.
-    :raises ValueError: ``alpha`` not above 0, ``beta`` below 0, or ``n_steps`` below 1.
+    :param args: as in :class:`ReplayBuffer`; so are ``kwargs``.
+    :param alpha: the priority exponent, above 0. Default: 0.6.
+    :param beta: the exponent of the importance weights, from 0 to 1. Default: 0.4. :class:`PrioritizedDQN` increases it
+        to 1 over the run.
+    :param n_steps: the steps of a transition; see :class:`NStepReplayBuffer`. Default: 1.
+    :param gamma: the discount factor, which should equal that of the algorithm; used if ``n_steps`` is above 1.
+    :raises ValueError: ``alpha`` is not above 0, ``beta`` is below 0, or ``n_steps`` is below 1.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PrioritizedReplayBuffer(NStepReplayBuffer):
 
     @property
     def beta(self) -> float:
-        """Exponent of the importance weights."""
+        """The exponent of the importance weights."""
         return self._columns.engine.beta
 
     @beta.setter
@@ -76,16 +76,17 @@ class PrioritizedReplayBuffer(NStepReplayBuffer):
 
     @property
     def stale_updates(self) -> int:
-        """Priorities refused because their rows had been overwritten."""
+        """The number of priorities that were ignored because their rows had been overwritten."""
         return self._columns.engine.stale_updates
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
-        """Transitions drawn by priority, with replacement.
+        """Draws transitions by priority and with replacement.
 
         :param batch_size: how many.
-        :param env: normalizes observations and rewards, which are stored as they came.
+        :param env: normalizes observations and rewards, which are stored without normalization; None for no
+            normalization.
         :return: :class:`PrioritizedReplayBufferSamples`.
-        :raises ValueError: there is no transition yet.
+        :raises ValueError: the buffer is empty.
         """
         self._filled()
         engine = self._columns.engine
@@ -98,24 +99,24 @@ class PrioritizedReplayBuffer(NStepReplayBuffer):
         return super()._samples(rows, env) if self.n_steps > 1 else ReplayBuffer._samples(self, rows, env)
 
     def update_priorities(self, indices: NDArray[np.int64], td_errors: ArrayLike) -> None:
-        r"""Sets priorities to :math:`|\delta|`, and a little more so that no row is forgotten.
+        r"""Sets priorities to :math:`|\delta|` plus a small constant, so that every row can be drawn.
 
-        :param indices: what ``sample`` gave.
-        :param td_errors: :math:`\delta`, one for each row; an array or tensor.
-        :raises ValueError: NaN or infinity, or another number of errors than rows; nothing is changed then.
+        :param indices: the indices of a sample.
+        :param td_errors: :math:`\delta`, an array or tensor with one for each row.
+        :raises ValueError: an error is NaN or infinite, or there are not as many as rows; nothing is changed then.
         """
         errors = td_errors.detach().cpu().numpy() if isinstance(td_errors, th.Tensor) else np.asarray(td_errors)
         self._columns.engine.update_priority(indices, np.abs(errors.astype(np.float64)).reshape(-1))
 
 
 class PrioritizedDQN(DQN):
-    """Stable-Baselines3's DQN with a prioritized buffer: weighted losses, and TD errors back as priorities.
+    """Stable-Baselines3's DQN with a prioritized buffer: losses are weighted, and TD errors set the priorities.
 
-    Schaul et al. 2016, arXiv:1511.05952, algorithm 1 (with the plain target of the host). ``beta`` goes from the
-    buffer's to 1 as the run goes on.
+    Schaul et al. 2016, arXiv:1511.05952, algorithm 1, but with the host's target, which is not that of double
+    Q-learning. ``beta`` increases linearly from that of the buffer to 1 over the run.
 
-    :param args: see ``stable_baselines3.DQN``, as for ``kwargs``; ``replay_buffer_class`` is
-        :class:`PrioritizedReplayBuffer` unless given.
+    :param args: as in ``stable_baselines3.DQN``; so are ``kwargs``. The default of ``replay_buffer_class`` is
+        :class:`PrioritizedReplayBuffer`.
     """
 
     replay_buffer: PrioritizedReplayBuffer
@@ -146,7 +147,7 @@ class PrioritizedDQN(DQN):
         self.logger.record("train/beta", buffer.beta)
 
     def _weighted_loss(self, batch: PrioritizedReplayBufferSamples) -> tuple[th.Tensor, th.Tensor]:
-        """TD errors and the mean of their weighted Huber losses."""
+        """Computes the TD errors and the mean of their weighted Huber losses."""
         discounts = self.gamma if batch.discounts is None else batch.discounts
         with th.no_grad():
             next_values = self.q_net_target(batch.next_observations).max(dim=1, keepdim=True).values

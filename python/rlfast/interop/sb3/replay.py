@@ -20,9 +20,9 @@ V = TypeVar("V")
 
 
 class Column(Generic[V]):
-    """A whole column as an attribute, ``[buffer_size, n_envs, ...]``.
+    """A descriptor of an attribute that is a whole column, ``[buffer_size, n_envs, ...]``.
 
-    It is the storage itself where that can be written to; otherwise it is made anew at each look, and read-only.
+    A writable column is a view of the storage. Others are read-only, and made at each access.
     """
 
     def __init__(self, name: str, *, writable: bool) -> None:
@@ -49,21 +49,20 @@ class Column(Generic[V]):
 
 
 class ReplayBuffer(host.ReplayBuffer):
-    """Stable-Baselines3's replay buffer over the Rust engine.
+    """Stable-Baselines3's replay buffer on the Rust engine.
 
-    The same arguments, the same draws from ``np.random``, the same samples: a run that changes this class alone gives
-    the same numbers. It is quicker, and keeps each observation once, whatever the arguments: also with timeouts told
-    from terminations, also for dict observations.
+    Arguments, draws from ``np.random`` and samples are the same, so that a run with this class has the same results. It
+    is quicker, and stores each observation once, also if timeouts are handled and for dict observations.
 
-    :param buffer_size: transitions at most, over all environments.
-    :param observation_space: any that SB3 supports, ``Dict`` included.
-    :param action_space: any that SB3 supports.
-    :param device: of the sampled tensors.
-    :param n_envs: environments that step together.
-    :param optimize_memory_usage: accepted; memory is always saved, and no transition is lost for it.
-    :param handle_timeout_termination: tell timeouts, ``info["TimeLimit.truncated"]``, from terminations: ``dones`` of
-        samples are 0 there.
-    :raises MemoryError: with the bytes that would be needed.
+    :param buffer_size: the capacity in transitions, over all environments.
+    :param observation_space: any space that Stable-Baselines3 supports, including ``Dict``.
+    :param action_space: any space that Stable-Baselines3 supports.
+    :param device: the device of the sampled tensors.
+    :param n_envs: the number of environments that step together.
+    :param optimize_memory_usage: accepted; memory is always saved, and no transition is lost by that.
+    :param handle_timeout_termination: whether timeouts, ``info["TimeLimit.truncated"]``, are distinguished from
+        terminations: then ``dones`` of samples are 0 at timeouts.
+    :raises MemoryError: there is not enough memory; the message has the bytes that are needed.
 
     >>> from gymnasium.spaces import Box, Discrete
     >>> import numpy as np
@@ -114,7 +113,7 @@ class ReplayBuffer(host.ReplayBuffer):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the transitions take."""
+        """The size of the stored transitions in bytes."""
         return self._columns.engine.nbytes()
 
     # -- writing -----------------------------------------------------------------------------------------------------
@@ -127,12 +126,16 @@ class ReplayBuffer(host.ReplayBuffer):
         done: Any,
         infos: list[dict[str, Any]],
     ) -> None:
-        """One transition of each environment.
+        """Adds one transition of each environment.
 
-        :param obs: ``[n_envs, ...]``, or a dict of such.
-        :param next_obs: what the step led to: at the end of an episode its last observation.
-        :param infos: one for each environment; read for ``TimeLimit.truncated``.
-        :raises ValueError: a shape that does not fit; nothing is written then.
+        :param obs: observations ``[n_envs, ...]``, or a dict of them.
+        :param next_obs: the observations that the step led to; at the end of an episode, its last observation.
+        :param action: actions ``[n_envs, ...]``.
+        :param reward: rewards ``[n_envs]``.
+        :param done: whether episodes ended, ``[n_envs]``.
+        :param infos: one dict for each environment; only ``TimeLimit.truncated`` is read.
+        :raises ValueError: a shape does not fit; nothing is written then.
+        :raises RuntimeError: ``pos`` was changed by the caller.
         """
         timeouts: Any = 0.0
         if self.handle_timeout_termination:
@@ -148,21 +151,22 @@ class ReplayBuffer(host.ReplayBuffer):
             self.pos = 0
 
     def reset(self) -> None:
-        """Forgets all transitions."""
+        """Deletes all transitions."""
         super().reset()
         self._columns.reset()
 
     # -- reading -----------------------------------------------------------------------------------------------------
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
-        """Transitions drawn uniformly, with replacement.
+        """Draws transitions uniformly and with replacement.
 
         :param batch_size: how many.
-        :param env: normalizes observations and rewards, which are stored as they came.
+        :param env: normalizes observations and rewards, which are stored without normalization; None for no
+            normalization.
         :return: ``ReplayBufferSamples``, or ``DictReplayBufferSamples`` for dict observations.
-        :raises ValueError: there is no transition yet.
+        :raises ValueError: the buffer is empty.
         """
         filled = self._filled()
-        if self.optimize_memory_usage and self.full and filled > 1:  # the host's draw, which spares its lost row
+        if self.optimize_memory_usage and self.full and filled > 1:  # the host's draw, which skips a row that it loses
             batch_inds = (np.random.randint(1, filled, size=batch_size) + self.pos) % filled
         else:
             batch_inds = draw(filled, batch_size)
@@ -175,7 +179,7 @@ class ReplayBuffer(host.ReplayBuffer):
         return size
 
     def _get_samples(self, batch_inds: NDArray[Any], env: VecNormalize | None = None) -> Any:
-        """The transitions at steps ``batch_inds``, each of an environment drawn at random."""
+        """Returns the transitions at the steps ``batch_inds``, each of a randomly drawn environment."""
         return self._samples(self._rows(batch_inds), env)
 
     def _rows(self, batch_inds: NDArray[Any]) -> Index:
@@ -191,7 +195,7 @@ class ReplayBuffer(host.ReplayBuffer):
     def _tensors(
         self, obs: Any, actions: Any, next_obs: Any, dones: Any, rewards: Any, env: VecNormalize | None
     ) -> Any:
-        """The arrays, which are nobody else's, as tensors in the host's tuple; observations are normalized here."""
+        """Normalizes observations, and returns all arrays, which must not be shared, as tensors in the host's tuple."""
         if env is not None:
             obs, next_obs = self._normalize_obs(obs, env), self._normalize_obs(next_obs, env)
         tensor = self._converter()
@@ -201,7 +205,7 @@ class ReplayBuffer(host.ReplayBuffer):
         return ReplayBufferSamples(tensor(obs), tensor(actions), tensor(next_obs), tensor(dones), tensor(rewards))
 
     def _converter(self) -> Callable[[NDArray[Any]], th.Tensor]:
-        """``to_torch`` without a copy, by the shortest way."""
+        """Returns the quickest function that converts an array to a tensor as ``to_torch`` does, without a copy."""
         if self.device.type == "cpu" and type(self).to_torch is host.BaseBuffer.to_torch:
             return th.from_numpy
         return partial(self.to_torch, copy=False)
@@ -212,10 +216,10 @@ def _leaf(space: spaces.Space[Any], shape: Any) -> Leaf:
 
 
 class DictReplayBuffer(ReplayBuffer, host.DictReplayBuffer):
-    """Stable-Baselines3's replay buffer of dict observations over the Rust engine; see :class:`ReplayBuffer`.
+    """Stable-Baselines3's replay buffer of dict observations on the Rust engine; see :class:`ReplayBuffer`.
 
-    :param buffer_size: see :class:`ReplayBuffer`, as are all the other arguments.
-    :raises AssertionError: the observation space is no ``Dict``.
+    :param buffer_size: as in :class:`ReplayBuffer`; so are all other parameters.
+    :raises AssertionError: the observation space is not a ``Dict``.
     """
 
     _dict_only = True

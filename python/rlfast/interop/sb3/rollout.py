@@ -15,13 +15,13 @@ from rlfast.functional import gae
 
 
 class RolloutBuffer(host.RolloutBuffer):
-    """Stable-Baselines3's rollout buffer with advantages from Rust and one copy less of each minibatch.
+    """Stable-Baselines3's rollout buffer with advantages computed in Rust, and one copy less of each mini-batch.
 
-    :param buffer_size: see ``stable_baselines3.common.buffers.RolloutBuffer``, as are the other arguments.
+    :param buffer_size: as in ``stable_baselines3.common.buffers.RolloutBuffer``; so are all other parameters.
     """
 
     def compute_returns_and_advantage(self, last_values: th.Tensor, dones: NDArray[Any]) -> None:
-        """Generalized advantage estimation; see :func:`rlfast.functional.gae`.
+        """Computes generalized advantage estimates (:func:`rlfast.functional.gae`) and returns.
 
         :param last_values: values of the observations after the last step, one for each environment.
         :param dones: whether that step ended an episode, one for each environment.
@@ -29,7 +29,7 @@ class RolloutBuffer(host.RolloutBuffer):
         after = last_values.detach().cpu().numpy().reshape(1, -1).astype(np.float32, copy=False)
         ends = np.concatenate((self.episode_starts[1:], np.reshape(dones, (1, -1)))).astype(np.bool_)
         next_values = np.concatenate((self.values[1:], after))
-        columns = [0, 0] if self.n_envs == 1 else slice(None)  # one alone would be summed in another order
+        columns = [0, 0] if self.n_envs == 1 else slice(None)  # a single column would be summed in another order
         rewards, values, next_values, ends = (
             array[:, columns] for array in (self.rewards, self.values, next_values, ends)
         )
@@ -41,20 +41,20 @@ class RolloutBuffer(host.RolloutBuffer):
         return RolloutBufferSamples(self._fresh(self.observations[batch_inds]), *self._numbers(batch_inds))
 
     def _numbers(self, batch_inds: NDArray[Any]) -> tuple[th.Tensor, ...]:
-        """Actions, values, log-probabilities, advantages and returns."""
+        """Returns actions, values, log-probabilities, advantages and returns."""
         actions = self.actions[batch_inds].astype(np.float32, copy=False)
         rest = (self.values, self.log_probs, self.advantages, self.returns)
         return (self._fresh(actions), *(self._fresh(column[batch_inds].reshape(-1)) for column in rest))
 
     def _fresh(self, array: NDArray[Any]) -> th.Tensor:
-        """The tensor of an array that is nobody else's."""
+        """Converts an array that is not shared to a tensor, without a copy."""
         return self.to_torch(array, copy=False)
 
 
 class DictRolloutBuffer(RolloutBuffer, host.DictRolloutBuffer):
     """Stable-Baselines3's rollout buffer of dict observations; see :class:`RolloutBuffer`.
 
-    :param buffer_size: see ``stable_baselines3.common.buffers.DictRolloutBuffer``, as are the other arguments.
+    :param buffer_size: as in ``stable_baselines3.common.buffers.DictRolloutBuffer``; so are all other parameters.
     """
 
     def _get_samples(  # type: ignore[override]

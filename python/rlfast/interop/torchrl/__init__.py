@@ -1,6 +1,6 @@
-"""rlfast's storage and priorities inside TorchRL 0.14.
+"""rlfast's storage and priorities for TorchRL 0.14.
 
-Take the parts one by one, or the whole buffer::
+The parts can be used on their own, or the whole buffer::
 
     - from torchrl.data import PrioritizedSampler
     + from rlfast.interop.torchrl import PrioritizedSampler

@@ -1,4 +1,4 @@
-"""A whole replay buffer under TorchRL's names."""
+"""A replay buffer with TorchRL's interface."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from rlfast.interop.torchrl._storage import Storage
 
 
 class TensorDictReplayBuffer(Host):  # type: ignore[misc]
-    """TorchRL's ``TensorDictReplayBuffer`` over :class:`Storage`, uniform or with priorities.
+    """TorchRL's ``TensorDictReplayBuffer`` on :class:`Storage`, with uniform or prioritized sampling.
 
-    Collectors, losses, trainers and transforms use it as TorchRL's own.
+    Collectors, losses, trainers and transforms of TorchRL work with it.
 
-    :param max_size: rows at most.
-    :param alpha: how much priorities count; None samples uniformly.
-    :param beta: how much of the bias the weights take back; needs ``alpha``.
+    :param max_size: the capacity in rows.
+    :param alpha: the priority exponent; None for uniform sampling.
+    :param beta: the exponent of the importance weights; needs ``alpha``.
     :param eps: added to every priority.
-    :param priority_key: where ``update_tensordict_priority`` finds the TD errors.
+    :param priority_key: the entry from which ``update_tensordict_priority`` reads the TD errors.
     :param storage: ``"ram"``, or a folder for memory-mapped files.
-    :param kwargs: as TorchRL's: ``batch_size``, ``transform``, ``prefetch``, ``pin_memory``, ...
-    :ivar stale_updates: priorities refused because their rows had been overwritten.
-    :raises ValueError: one of ``alpha`` and ``beta`` without the other.
+    :param kwargs: further arguments of TorchRL's class: ``batch_size``, ``transform``, ``prefetch``, ...
+    :ivar stale_updates: the number of priorities that were ignored because their rows had been overwritten.
+    :raises ValueError: only one of ``alpha`` and ``beta`` is given.
     """
 
     def __init__(
@@ -55,9 +55,10 @@ class TensorDictReplayBuffer(Host):  # type: ignore[misc]
     ) -> TensorDict | tuple[TensorDict, dict[str, Any]]:
         """Draws rows.
 
-        :param batch_size: default that of the constructor.
-        :param return_info: also give the rows' indices and weights as a dict.
-        :return: the rows, with ``"index"`` among them and, when prioritized, ``"priority_weight"`` and
+        :param batch_size: how many; None for the number that the constructor was given.
+        :param return_info: whether a dict of indices and weights is returned too.
+        :param include_info: as in TorchRL's class.
+        :return: the rows, with the entry ``"index"`` and, if sampling is prioritized, ``"priority_weight"`` and
             ``"index_generation"``.
         """
         size = self._batch_size if batch_size is None else batch_size
@@ -71,17 +72,19 @@ class TensorDictReplayBuffer(Host):  # type: ignore[misc]
             return self._storage.get(index, **info, index=index)
 
     def _is_plain(self) -> bool:
-        """Whether a sample is nothing but what sampler and storage give."""
+        """Whether samples come from the sampler and the storage only, without transforms or other features."""
         made = self.initialized and not (self._prefetch or self._service_shutdown or self._sample_unit)
         own = isinstance(self._storage, Storage) and type(self._sampler) in (PrioritizedSampler, RandomSampler)
         unchanged = made and not (len(self._transform) or self._pin_memory or self._writer.tracks_generations)
         return bool(unchanged and own and self._sample_dependency is None)
 
     def update_tensordict_priority(self, data: Any) -> None:
-        """Takes the rows' priorities from ``priority_key``, as TorchRL's own.
+        """Sets the priorities of rows from the entry ``priority_key``, as TorchRL's class does.
 
-        By ``"index_generation"`` a row is known that was overwritten since it was drawn: its priority is refused, and
-        counted in ``stale_updates``. Without that entry the index is taken at its word.
+        The entry ``"index_generation"`` identifies rows that were overwritten since they were drawn. Their priorities
+        are ignored and counted in ``stale_updates``. Without that entry, no row is ignored.
+
+        :param data: a sample with the entry ``priority_key``.
         """
         priority, index = data.get(self.priority_key, None), data.get("index", None)
         drawn = data.get("index_generation", None)

@@ -1,4 +1,4 @@
-"""TensorDicts in TorchRL's layout and batches in ours."""
+"""Conversion between TensorDicts in TorchRL's layout and batches of rlfast."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _COLUMNS = {"terminated", "truncated", "done"}
 
 
 def to_tensordict(batch: Batch) -> TensorDict:
-    """A batch of transitions as TorchRL has them.
+    """Converts a batch of transitions to a TensorDict in TorchRL's layout.
 
-    ``obs`` becomes ``"observation"``, or, when it is a Batch, its fields; ``act`` becomes ``"action"``, ``weight``
-    ``"priority_weight"``; ``obs_next``, ``rew`` (as ``"reward"``) and the flags go under ``"next"``, the last two with
-    a trailing axis of length 1. Other fields keep their names; empty ones are left out. Tensors share the arrays'
-    memory.
+    ``obs`` becomes ``"observation"``, or, if it is a ``Batch``, its fields; ``act`` becomes ``"action"``, ``weight``
+    ``"priority_weight"``. ``obs_next``, ``rew`` (as ``"reward"``) and the flags are put under ``"next"``, rewards and
+    flags with a trailing axis of length 1. Other fields keep their names; empty ones are left out. The tensors share
+    the memory of the arrays.
 
-    :param batch: ``[B, ...]``, as :meth:`rlfast.data.ReplayBuffer.sample` gives it.
+    :param batch: ``[B, ...]``, as :meth:`rlfast.data.ReplayBuffer.sample` returns it.
+    :return: the TensorDict, ``[B]``.
     :raises TypeError: a field holds Python objects.
     """
     following: dict[str, Any] = {}
@@ -42,13 +43,15 @@ def to_tensordict(batch: Batch) -> TensorDict:
 
 
 def from_tensordict(tensordict: TensorDict) -> Batch:
-    """The reverse of :func:`to_tensordict`.
+    """Converts a TensorDict in TorchRL's layout to a batch of transitions.
 
-    What TorchRL has at the root *and* under ``"next"`` is the observation. A missing ``"truncated"`` is ``"done"``
-    without ``"terminated"``.
+    The entries that are both at the root and under ``"next"`` are the observation. If ``"truncated"`` is missing, it
+    is ``"done"`` without ``"terminated"``.
 
     :param tensordict: ``[B]``, with ``"action"`` and ``("next", "reward")``.
+    :return: the batch.
     :raises KeyError: one of these is missing.
+    :raises ValueError: there is an entry under ``"next"`` that a batch has no field for.
     """
     arrays = arrays_of(tensordict)
     following = arrays.pop("next")
@@ -73,12 +76,15 @@ def from_tensordict(tensordict: TensorDict) -> Batch:
 
 
 def column(array: Any) -> torch.Tensor:
-    """``[B]`` as ``[B, 1]``, the shape TorchRL gives rewards and flags."""
+    """Converts an array ``[B]`` to a tensor ``[B, 1]``, the shape of rewards and flags in TorchRL."""
     return torch.from_numpy(np.asarray(array))[..., None]
 
 
 def tensors_of(value: Any) -> Any:
-    """Nested tensors of nested arrays."""
+    """Converts nested arrays to nested tensors.
+
+    :raises TypeError: an array holds Python objects.
+    """
     if type(value) is np.ndarray and value.dtype != object:
         return torch.from_numpy(value)
     if isinstance(value, Mapping | Batch):
@@ -89,13 +95,13 @@ def tensors_of(value: Any) -> Any:
 
 
 def array_of(tensor: torch.Tensor) -> Any:
-    """The array of a tensor, over the same memory where that is possible."""
+    """Converts a tensor to an array, which shares its memory if possible."""
     plain = tensor.is_cpu and not tensor.requires_grad
     return tensor.numpy() if plain else tensor.numpy(force=True)
 
 
 def arrays_of(value: Any) -> Any:
-    """Nested arrays of nested tensors."""
+    """Converts nested tensors to nested arrays."""
     if isinstance(value, torch.Tensor):
         return array_of(value)
     return {key: arrays_of(inner) for key, inner in value.items()}

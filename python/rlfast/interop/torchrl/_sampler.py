@@ -1,4 +1,4 @@
-"""TorchRL's prioritized sampler over a wide sum tree."""
+"""TorchRL's prioritized sampler on rlfast's sum tree."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from rlfast.interop.torchrl._storage import Storage
 
 
 class _Leaves:
-    """A sum tree that knows its smallest leaf above 0: by one row that holds it, or, where that has got another value,
-    not before it is asked for.
+    """A sum tree that keeps track of its smallest leaf above 0.
+
+    It keeps one row that has the smallest value. When that row gets a larger value, the minimum is recomputed when it
+    is next needed.
     """
 
     def __init__(self, size: int) -> None:
@@ -31,7 +33,7 @@ class _Leaves:
             if np.count_nonzero(rows == self._holder):
                 self._holder = -1
         elif self._holder >= 0:
-            # 0 says nothing of the others, and neither does what a repeated row had before its last value.
+            # The minimum is unknown if the lowest value is 0, or was overwritten by a later value for the same row.
             known = lowest > 0.0 and self.tree[int(rows[at])] == lowest
             self._least, self._holder = lowest, int(rows[at]) if known else -1
 
@@ -45,7 +47,7 @@ class _Leaves:
 
 
 class _Sums:
-    """The tree behind the methods that TorchRL calls on its own."""
+    """The sum tree with the methods that TorchRL calls."""
 
     def __init__(self, leaves: _Leaves) -> None:
         self.leaves = leaves
@@ -63,7 +65,10 @@ class _Sums:
 
 
 class _Minima(_Sums):
-    """The same leaves, set through :class:`_Sums`; one that was never set is infinite."""
+    """The min tree with the methods that TorchRL calls: a view of the leaves of :class:`_Sums`, read-only.
+
+    A leaf that was not set is infinite.
+    """
 
     def __getitem__(self, index: Any) -> Any:
         found = torch.as_tensor(super().__getitem__(index))
@@ -93,14 +98,15 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
     Row :math:`i` is drawn with probability :math:`p_i / \sum_k p_k`, where
     :math:`p_i = (|\delta_i| + \epsilon)^\alpha`, and has the weight
     :math:`(p_i / \min_k p_k)^{-\beta}`. Schaul et al. 2016, *Prioritized Experience Replay*,
-    arXiv:1511.05952, equation 1 and section 3.4. Priorities are kept in float64, whatever ``dtype`` says.
+    arXiv:1511.05952, equation 1 and section 3.4. Priorities are stored in float64, regardless of ``dtype``.
 
-    :param max_capacity: rows of the storage.
-    :param alpha: how much priorities count, >= 0.
-    :param beta: how much of the bias the weights take back, >= 0.
+    :param max_capacity: the capacity of the storage.
+    :param alpha: the priority exponent, at least 0.
+    :param beta: the exponent of the importance weights, at least 0.
     :param eps: added to every priority.
-    :param kwargs: as TorchRL's: ``dtype`` of the weights, ``reduction``, ``max_priority_within_buffer``.
-    :raises ValueError: alpha or beta below 0, or a device other than the CPU.
+    :param kwargs: further arguments of TorchRL's class: ``dtype`` of the weights, ``reduction``,
+        ``max_priority_within_buffer``.
+    :raises ValueError: ``alpha`` or ``beta`` is below 0, or the device is not the CPU.
     """
 
     def __init__(self, max_capacity: int, alpha: float, beta: float, eps: float = 1e-8, **kwargs: Any) -> None:
@@ -116,7 +122,7 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
 
     @property
     def _max_priority(self) -> tuple[Any, Any]:
-        """The largest priority so far and its row, as the host keeps them."""
+        """The largest priority so far and its row, in the format of TorchRL."""
         return self.__dict__.get("_max_priority") or (None, None)
 
     @_max_priority.setter
@@ -125,13 +131,15 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
         self._largest = -np.inf if value is None or value[0] is None else float(value[0])
 
     def _maybe_init_from_storage(self, storage: Any) -> None:
-        """The tree stays where it is, also for a storage on a GPU."""
+        """Does nothing: the tree stays on the CPU, also for a storage on a GPU."""
 
     def sample(self, storage: Any, batch_size: int) -> tuple[Any, dict[str, Any]]:
-        """Draws rows.
+        """Draws rows by priority.
 
-        :return: int64 ``[B]`` (of a storage with several axes a tuple of them), and their ``priority_weight``, ``[B]``;
-            of rlfast's storage also their ``index_generation``.
+        :param storage: the storage.
+        :param batch_size: how many.
+        :return: the indices, int64 ``[B]`` (a tuple of them for a storage with several axes), and a dict of
+            ``priority_weight`` ``[B]`` and, for rlfast's storage, ``index_generation`` ``[B]``.
         :raises RuntimeError: the storage is empty, or no row has a priority above 0.
         """
         index, info = self.draw(storage, batch_size)
@@ -141,7 +149,13 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
         return rows, info
 
     def draw(self, storage: Any, batch_size: int) -> tuple[NDArray[np.int64], dict[str, torch.Tensor]]:
-        """The same, the rows as an array, counted as if the storage had one axis."""
+        """Draws rows as :meth:`sample` does, but returns flat indices in an array.
+
+        :param storage: the storage.
+        :param batch_size: how many.
+        :return: the indices, int64 ``[B]``, and the dict that :meth:`sample` returns.
+        :raises RuntimeError: the storage is empty, or no row has a priority above 0.
+        """
         if len(storage) == 0:
             raise RuntimeError("cannot sample from an empty storage")
         tree = self._leaves.tree
@@ -165,9 +179,9 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
         r"""Sets priorities.
 
-        :param index: rows; -1 is left out.
+        :param index: the indices of rows; negative ones are ignored.
         :param priority: :math:`|\delta|`, one for each row or one for all.
-        :param storage: needed for rows of several axes.
+        :param storage: the storage; needed for indices of several axes.
         """
         plain = isinstance(index, torch.Tensor) and index.ndim == 1 and isinstance(priority, torch.Tensor)
         if not plain or priority.shape != index.shape or self._max_priority_within_buffer or not len(index):
@@ -180,9 +194,9 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
             self.set(rows, values)
 
     def set(self, rows: NDArray[np.int64], priorities: NDArray[Any]) -> None:
-        r"""Sets the priorities of rows that are there.
+        r"""Sets the priorities of existing rows.
 
-        :param rows: at least one.
+        :param rows: the indices, at least one.
         :param priorities: :math:`|\delta|`, one for each row.
         """
         values = priorities.astype(np.float64)
@@ -192,15 +206,16 @@ class PrioritizedSampler(host.PrioritizedSampler):  # type: ignore[misc]
         self._leaves.set(rows, (values + self._eps) ** self._alpha)
 
     def state_dict(self) -> dict[str, Any]:
-        """Priorities and parameters."""
+        """Returns the priorities and parameters."""
         names = ("_alpha", "_beta", "_eps", "_max_priority")
         leaves = self._leaves.tree[np.arange(self._max_capacity)]
         return {name: getattr(self, name) for name in names} | {"leaves": torch.from_numpy(leaves)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """What :meth:`state_dict` gave.
+        """Restores the priorities and parameters.
 
-        :raises ValueError: of a sampler of another size.
+        :param state_dict: the return value of :meth:`state_dict`.
+        :raises ValueError: it is the state of a sampler of another size.
         """
         leaves = state_dict["leaves"].numpy()
         if len(leaves) != self._max_capacity:

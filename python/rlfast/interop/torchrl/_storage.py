@@ -1,4 +1,4 @@
-"""A TorchRL storage whose rows live in rlfast's engine."""
+"""A TorchRL storage on rlfast's engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.interop.torchrl._convert import array_of, arrays_of, tensors_of
 
 _AT_ONCE = 64
-"""Rows written in one call, for which the engine sets room aside as if no two of them shared an observation."""
+"""The number of rows written in one call. The engine reserves memory as if no two of them shared an observation."""
 _ENDS = ("done", "terminated", "truncated")
 
 
@@ -33,10 +33,14 @@ def _nested(keys: list[Any], source: Any) -> dict[str, Any]:
 
 
 class Layout:
-    """Which part of a row of the engine each entry of a TensorDict is; the first TensorDict decides."""
+    """The mapping between the entries of TensorDicts and the columns of the engine, fixed by the first TensorDict."""
 
     def __init__(self, keys: list[tuple[str, ...]], reward: str | None) -> None:
-        """:param keys: of all leaves. :param reward: the dtype of a reward of one number, or None."""
+        """Makes the mapping.
+
+        :param keys: the keys of all leaves.
+        :param reward: the dtype of the reward, if it is a single number; else None.
+        """
         self.keys, self.reward = keys, np.dtype(reward) if reward else None
         following = {key[1:] for key in keys if key[0] == "next"}
         root = {key for key in keys if key[0] != "next"}
@@ -49,7 +53,10 @@ class Layout:
 
     @classmethod
     def of(cls, tensordict: Any) -> Layout:
-        """:raises ValueError: there is nothing to store."""
+        """Makes the mapping for the entries of a TensorDict.
+
+        :raises ValueError: the TensorDict has no entries.
+        """
         leaves = tensordict.keys(include_nested=True, leaves_only=True)
         keys = sorted((key,) if isinstance(key, str) else tuple(key) for key in leaves)
         if not keys:
@@ -60,9 +67,9 @@ class Layout:
         return cls(keys, str(reward.dtype).removeprefix("torch."))
 
     def rows(self, tensordict: Any) -> Batch:
-        """The fields of the engine's rows.
+        """Converts a TensorDict to the fields of the engine's rows.
 
-        :raises ValueError: ``done`` is not what ``terminated`` and ``truncated`` say.
+        :raises ValueError: ``done`` is not ``terminated`` or ``truncated``.
         """
         following = tensordict.get("next", None)
         shape = tuple(tensordict.batch_size)
@@ -84,9 +91,10 @@ class Layout:
         return Batch(fields)
 
     def tensordict(self, fields: dict[str, Any], /, **more: torch.Tensor) -> TensorDict:
-        """The reverse, of rows that the engine gave.
+        """Converts the fields of the engine's rows to a TensorDict.
 
-        :param more: further entries.
+        :param fields: the fields.
+        :param more: further entries of the TensorDict.
         """
         shape = torch.Size(fields["rew"].shape)
         root: dict[str, Any] = tensors_of(fields["obs"]) if self.observed else {}
@@ -112,7 +120,7 @@ class Layout:
 
 
 def _trusted(entries: dict[str, Any], shape: torch.Size) -> TensorDict:
-    """A TensorDict of tensors that are known to fit, without TensorDict looking at each."""
+    """Makes a TensorDict of entries with valid shapes, without the checks of its constructor."""
     for key, value in entries.items():
         if isinstance(value, dict):
             entries[key] = _trusted(value, shape)
@@ -128,23 +136,22 @@ def _merge(group: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 class Storage(host.LazyStackStorage):  # type: ignore[misc]
-    """A storage of TensorDicts in rlfast's engine, for writers that go round (TorchRL's default).
+    """A storage of TensorDicts in rlfast's engine, for round-robin writers (TorchRL's default).
 
-    What a TensorDict has at its root and under ``"next"``, except rewards and ends, is an observation, and is kept once
-    where the next row repeats it; Atari stacks are kept frame by frame. Nothing is lost by that. ``"index"`` is not
-    stored: it is the row's own. Where observations are stacks of 1 KiB and more, those of a sample and of its
-    ``"next"`` are two views of one block: copy before changing one in place.
+    The entries that a TensorDict has both at its root and under ``"next"``, except rewards and flags, are the
+    observation. An observation that the next row repeats is stored once, and Atari stacks are stored frame by frame,
+    without loss of information. ``"index"`` is not stored, because it is the index of the row. If observations are
+    stacks of 1 KiB or more, those of a sample and of its ``"next"`` are views of the same memory: copy one before
+    changing it in place.
 
-    :param max_size: rows at most.
+    :param max_size: the capacity in rows.
     :param storage: ``"ram"``, or a folder for memory-mapped files.
-
-    :raises ValueError: a row that is not the next one in turn.
     """
 
     def __init__(self, max_size: int, *, storage: str = "ram") -> None:
         super().__init__(max_size)
         self.where = storage
-        self._written = 0  # rows, and those that would have come before them had every turn begun at place 0
+        self._written = 0  # rows written, raised at restarts so that its remainder by max_size is the cursor
         self._forget()
 
     def _forget(self) -> None:
@@ -153,22 +160,29 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         self._turn()
 
     def _turn(self) -> None:
-        """Other rows are there now: no generation of those before comes again."""
+        """Begins a new generation after all rows were replaced, so that no earlier number is used again."""
         cursor = self.buffer.last_index[0] + 1 if len(self.buffer) else 0
         full = len(self.buffer) == self.max_size
         self._written = (-(-self._written // self.max_size) + full) * self.max_size + int(cursor) % self.max_size
 
     def generations(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A number for what stands at each place, which never comes again once another row is there.
+        """Returns a number for each row, which changes when the row is overwritten and is never used again.
 
-        :param index: ``[B]``; places that hold a row.
+        :param index: the indices of existing rows, ``[B]``.
+        :return: int64 ``[B]``.
         """
         turns, cursor = divmod(self._written, self.max_size)
         generations: NDArray[np.int64] = turns - (index >= cursor)
         return generations
 
     def set(self, cursor: Any, data: Any, *, set_cursor: bool = True) -> None:
-        """Appends rows at ``cursor``, which is where they come next."""
+        """Appends rows.
+
+        :param cursor: the indices of the rows, which must be the next ones in round-robin order.
+        :param data: a TensorDict or a list of TensorDicts.
+        :param set_cursor: must be True.
+        :raises ValueError: the rows are not the next ones.
+        """
         single = isinstance(cursor, int) or (isinstance(cursor, torch.Tensor) and cursor.ndim == 0)
         if isinstance(data, list):
             data = torch.stack(data)
@@ -192,10 +206,11 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         self._bump_mutation_revision()
 
     def get(self, index: Any, /, **more: torch.Tensor) -> TensorDict:
-        """The rows at ``index``, fresh, as they were given.
+        """Returns copies of rows.
 
-        :param more: further entries.
-        :raises RuntimeError: nothing is stored.
+        :param index: the indices of the rows.
+        :param more: further entries of the TensorDict.
+        :raises RuntimeError: the storage is empty.
         """
         if self.layout is None:
             raise RuntimeError("cannot get rows of an empty storage")
@@ -211,7 +226,7 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         return len(self.buffer)
 
     def contains(self, item: Any) -> Any:
-        """Whether rows are there."""
+        """Whether rows with these indices exist."""
         if isinstance(item, torch.Tensor):
             return (item >= 0) & (item < len(self))
         return 0 <= item < len(self)
@@ -221,20 +236,24 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
         self._turn()
 
     def state_dict(self) -> dict[str, Any]:
-        """A snapshot, without pickles."""
+        """Returns a snapshot of the rows: the contents of the files that :meth:`dumps` writes."""
         with tempfile.TemporaryDirectory() as folder:
             self.dumps(folder)
             return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """What :meth:`state_dict` gave."""
+        """Restores a snapshot.
+
+        :param state_dict: the return value of :meth:`state_dict`.
+        :raises ValueError: it is of a storage of another size.
+        """
         with tempfile.TemporaryDirectory() as folder:
             for name, content in state_dict.items():
                 Path(folder, name).write_bytes(content)
             self.loads(folder)
 
     def dumps(self, path: Any) -> None:
-        """Writes a snapshot into a folder."""
+        """Writes a snapshot of the rows into a folder."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         head = self.layout and {"keys": self.layout.keys, "reward": self.layout.reward and self.layout.reward.name}
@@ -243,9 +262,9 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
             self.buffer.save(folder / "rows")
 
     def loads(self, path: Any) -> None:
-        """What :meth:`dumps` wrote.
+        """Restores the rows from a folder that :meth:`dumps` wrote.
 
-        :raises ValueError: a storage of another size.
+        :raises ValueError: it is of a storage of another size.
         """
         folder = Path(path)
         head = json.loads((folder / "layout.json").read_text())
