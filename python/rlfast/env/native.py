@@ -1,4 +1,4 @@
-"""Environments written in Rust, stepped together without the interpreter."""
+"""Vector environments written in Rust, which step without the Python interpreter."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from rlfast.env.backends.base import Tree
     from rlfast.env.vector.arguments import Ids, VectorStep
 
-    Told = NDArray[np.float64] | None
-    """Infos, one row for each environment; None where there are none."""
-    Events = tuple[NDArray[np.int64], NDArray[Any] | None, Told] | None
-    """Rows that were reset, and, if within the step that ended their episodes, what all observed before that, and the
-    final infos of these rows."""
-    Answer = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Told, Events]
+    InfoRows = NDArray[np.float64] | None
+    """The infos as numbers, one row for each environment; None for environments without infos."""
+    Events = tuple[NDArray[np.int64], NDArray[Any] | None, InfoRows] | None
+    """The rows in which an environment was reset. If it was reset within the step that ended its episode (SAME_STEP),
+    also the observations of all rows before the resets, and the final infos of these rows; otherwise two Nones."""
+    StepOutput = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], InfoRows, Events]
 
 
 def ids() -> list[str]:
-    """The ids of the environments that there are in Rust.
+    """Returns the ids of the environments that are available in Rust.
 
     >>> "CartPole-v1" in ids()
     True
@@ -46,7 +46,9 @@ def ids() -> list[str]:
 
 
 def is_native(id: str) -> bool:
-    """Whether there is a :class:`NativeVectorEnv` of this id.
+    """Whether an environment is available in Rust, so that :class:`NativeVectorEnv` can be made of it.
+
+    :param id: the environment's id.
 
     >>> is_native("CartPole-v1"), is_native("Humanoid-v5")
     (True, False)
@@ -55,20 +57,21 @@ def is_native(id: str) -> bool:
 
 
 class NativeVectorEnv(BaseVectorEnv):
-    """``num_envs`` environments in Rust, which reset and step as Gymnasium's of the same id do: with the same seed and
-    actions, episodes are the same. Every environment has a random stream of its own, so nothing depends on the number
-    of threads, which share the work only where that pays.
+    """A vector environment whose environments are written in Rust and behave like Gymnasium's of the same id.
 
-    :param id: as in Gymnasium's registry, one of :func:`ids`, or a registration of one. Where a script has registered a
-        class of its own under the id, the environments are Gymnasium's none the less; :func:`rlfast.make_vec` asks.
-    :param num_envs: how many.
+    With the same seed and the same actions, episodes are the same as Gymnasium's. Each environment has its own random
+    stream, so results do not depend on the number of threads. Threads share the work only if that is faster.
+
+    :param id: one of :func:`ids`, or its registration. If a script has registered a class of its own under the id, this
+        class is ignored and the environments are still Gymnasium's; :func:`rlfast.make_vec` respects it.
+    :param num_envs: the number of environments.
     :param autoreset_mode: a :class:`gymnasium.vector.AutoresetMode` or its name; None for Tianshou's protocol, see
         :class:`BaseVectorEnv`. Default: NEXT_STEP.
-    :param max_episode_steps: steps after which episodes are truncated. None (default): as many as the id is registered
-        with; -1: never.
-    :param kwargs: what Gymnasium's environment of this id takes, apart from ``render_mode``.
-    :raises ValueError: there is no such environment, or an argument has a value that it cannot have.
-    :raises TypeError: the environment takes no such argument.
+    :param max_episode_steps: the number of steps after which episodes are truncated; None (default) for the limit in
+        the registration, -1 for no limit.
+    :param kwargs: the arguments of Gymnasium's environment of this id, except ``render_mode``.
+    :raises ValueError: there is no such environment in Rust, or an argument has an invalid value.
+    :raises TypeError: the environment does not accept one of the arguments.
 
     >>> envs = NativeVectorEnv("CartPole-v1", 64)
     >>> obs, info = envs.reset(seed=0)
@@ -95,11 +98,11 @@ class NativeVectorEnv(BaseVectorEnv):
             id, num_envs, autoreset_mode=mode or AutoresetMode.DISABLED, max_episode_steps=max_episode_steps, **kwargs
         )
         self._attach(backend, autoreset_mode=mode)
-        # A subclass that overrides one of these sees every step.
+        # exchange() skips these methods, unless a subclass overrides one of them.
         self._is_own = all(
             getattr(type(self), name) is getattr(NativeVectorEnv, name) for name in ("send", "recv", "_take")
         )
-        self._whole_step: Callable[[Any], Answer] | None = None  # steps all at once, while nothing stands in the way
+        self._whole_step: Callable[[Any], StepOutput] | None = None  # set while step() may call it directly
         self._allow_whole_steps()
 
     def _allow_whole_steps(self) -> None:
@@ -114,14 +117,14 @@ class NativeVectorEnv(BaseVectorEnv):
             answer = self._whole_step(action)
         except SchemaMismatch:
             answer = self._whole_step(self._backend.as_actions(action, self._all))
-        obs, rew, terminated, truncated, told, events = answer
-        if told is None and (events is None or events[1] is None):
+        obs, rew, terminated, truncated, infos, events = answer
+        if infos is None and (events is None or events[1] is None):
             self._last_obs = self._backend.as_observations(obs)
             return self._last_obs, rew, terminated, truncated, {}
         return gymnasium_protocol.step_result(self, self._backend.rows(self._all, answer))
 
     def send(self, actions: Any, id: Ids | None = None) -> None:
-        """As :meth:`BaseVectorEnv.send`; the step is over when it returns."""
+        """As :meth:`BaseVectorEnv.send`; the step is complete when this method returns."""
         ids = self._idle(id)
         self._backend.send(actions, ids)
         self._mark_stepping(ids)
@@ -146,7 +149,7 @@ class NativeVectorEnv(BaseVectorEnv):
 
 
 class NativeBackend(Backend):
-    """Runs environments in Rust; for the parameters see :class:`NativeVectorEnv`."""
+    """A backend for environments written in Rust; for the parameters see :class:`NativeVectorEnv`."""
 
     placement = "native"
 
@@ -184,19 +187,19 @@ class NativeBackend(Backend):
     def reset(
         self, ids: NDArray[np.int64], seeds: Sequence[int | None], options: dict[str, Any] | None
     ) -> tuple[Tree, Info]:
-        """As :meth:`Backend.reset`. Environments that never had a seed draw one from NumPy's global generator.
+        """As :meth:`Backend.reset`. An environment that never had a seed draws one from NumPy's global generator.
 
-        :param options: for these starts alone, the numbers that Gymnasium's environment takes: ``low`` and ``high``, or
-            Pendulum's ``x_init`` and ``y_init``. Only those of classic control take any.
-            Others are ignored, as Gymnasium's environments do, with a warning.
-        :raises ValueError: options between which nothing can be drawn; nothing was reset.
+        :param options: the bounds of the first state's distribution, for this reset only: ``low`` and ``high``, or
+            ``x_init`` and ``y_init`` of Pendulum. Only the classic control environments have such options. Unknown
+            options are ignored with a warning; Gymnasium's environments ignore them, too.
+        :raises ValueError: a bound is not a number, or the bounds are invalid; no environment was reset.
         """
-        obs, told = self.envs.reset(ids, self._seeds(ids, seeds), self._numbers(options) if options else None)
+        obs, infos = self.envs.reset(ids, self._seeds(ids, seeds), self._numbers(options) if options else None)
         self._never_seeded[ids] = False
-        return self.as_observations(obs), self._info(told, len(ids))
+        return self.as_observations(obs), self._info(infos, len(ids))
 
     def _numbers(self, options: dict[str, Any]) -> list[float]:
-        """Values of all options there are."""
+        """Returns the values of all options that the environments have, with defaults for those not given."""
         known = self.envs.reset_options
         if others := options.keys() - {name for name, _ in known}:
             takes = f"no options but {' and '.join(name for name, _ in known)}" if known else "no options"
@@ -218,11 +221,11 @@ class NativeBackend(Backend):
         ]
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
-        """As :meth:`Backend.send`: steps at once."""
+        """As :meth:`Backend.send`; the step is complete when this method returns."""
         self._answers.append(self.exchange(actions, ids))
 
     def exchange(self, actions: Tree, ids: NDArray[np.int64]) -> Rows:
-        """Steps ``ids``: what they answer."""
+        """Steps the environments ``ids`` and returns their results."""
         some = None if self._are_all(ids) else ids
         try:
             answer = self.envs.step(actions, some)
@@ -231,7 +234,7 @@ class NativeBackend(Backend):
         return self.rows(ids, answer)
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
-        """As :meth:`Backend.recv`: everything is there."""
+        """As :meth:`Backend.recv`; all results are available, so it never waits."""
         rows = self._answers[0]
         for other in self._answers[1:]:
             rows = joined(rows, other)
@@ -239,38 +242,43 @@ class NativeBackend(Backend):
         return rows
 
     def as_actions(self, actions: Any, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """The array that :class:`NativeEnvs` takes."""
+        """Converts actions into the array that :class:`NativeEnvs` accepts."""
         array = self._convert(actions, ids)
-        with np.errstate(over="ignore"):  # to infinity, which the environments refuse
+        with np.errstate(over="ignore"):  # overflow gives infinity, for which the environments raise an error
             return np.ascontiguousarray(array, dtype=self.single_action_space.dtype)
 
     def as_observations(self, obs: NDArray[Any]) -> Tree:
-        """What :class:`NativeEnvs` gives, nested as the space is."""
+        """Converts the observations of :class:`NativeEnvs` into the nesting of the observation space."""
         return tuple(obs.T) if self._is_tuple else obs
 
-    def rows(self, ids: NDArray[np.int64], answer: Answer) -> Rows:
-        """What came of a step of ``ids``."""
-        obs, rew, terminated, truncated, told, events = answer
+    def rows(self, ids: NDArray[np.int64], answer: StepOutput) -> Rows:
+        """Converts the output of a step of the environments ``ids`` into rows."""
+        obs, rew, terminated, truncated, infos, events = answer
         shown = obs_next = self.as_observations(obs)
         valid = final_info = None
         if events is not None:
-            at, final_obs, final_told = events
+            at, final_obs, final_infos = events
             if final_obs is None:
                 valid = np.ones(len(ids), dtype=bool)
                 valid[at] = False
             else:
                 obs_next = self.as_observations(final_obs)
-                final_info = self._info(final_told, len(ids), at)
-        info = self._info(told, len(ids))
+                final_info = self._info(final_infos, len(ids), at)
+        info = self._info(infos, len(ids))
         return Rows(ids, shown, obs_next, rew, terminated, truncated, info, final_info, valid)
 
-    def _info(self, told: Told, rows: int, at: NDArray[np.int64] | None = None) -> Info:
-        """The infos of ``rows`` environments, of which the rows ``at`` have any (None: all)."""
-        if told is None:
+    def _info(self, numbers: InfoRows, rows: int, at: NDArray[np.int64] | None = None) -> Info:
+        """Converts infos from numbers.
+
+        :param numbers: the infos, one row for each entry of ``at``.
+        :param rows: the number of environments.
+        :param at: the rows that have an info; None for all.
+        """
+        if numbers is None:
             return self._nothing if rows == self.num_envs else Info(rows)
         columns: dict[str, Any] = {}
         for name, dtype, shape, place in self._fields:
-            values = told[:, place].reshape(-1, *shape)
+            values = numbers[:, place].reshape(-1, *shape)
             if at is None:
                 columns[name] = values.astype(dtype)
             else:
@@ -279,7 +287,7 @@ class NativeBackend(Backend):
         return Info(rows, columns=columns)
 
     def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
-        """As :meth:`Backend.get_attr`: what the environments have in common."""
+        """As :meth:`Backend.get_attr`; only spaces, metadata, render mode and spec are available."""
         known = {
             "action_space": self.single_action_space,
             "metadata": self.metadata,
@@ -292,11 +300,17 @@ class NativeBackend(Backend):
         return [known[name]] * len(ids)
 
     def set_attr(self, name: str, values: Sequence[Any], ids: NDArray[np.int64]) -> None:  # noqa: ARG002
-        """Raises AttributeError: there is none to set."""
+        """Raises an error, because native environments have no attributes that can be set.
+
+        :raises AttributeError: always.
+        """
         raise AttributeError(f"native environments have no attribute {name!r} to set")
 
     def render(self, ids: NDArray[np.int64], **kwargs: Any) -> list[Any]:
-        """Raises NotImplementedError: there is nothing to see."""
+        """Raises an error, because native environments cannot render.
+
+        :raises NotImplementedError: always.
+        """
         raise NotImplementedError("native environments draw nothing: use gymnasium.make(id, render_mode=...)")
 
     def close(self) -> None:
@@ -310,7 +324,8 @@ class NativeBackend(Backend):
     def set_state(self, states: Sequence[bytes], ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.set_state`.
 
-        :raises ValueError: an environment made like these cannot be in such a state; nothing has changed.
+        :raises ValueError: a state does not belong to such an environment, or the number of states is not the number of
+            environments; nothing has changed.
         """
         if len(states) != len(ids):
             raise ValueError(f"got the states of {len(states)} environments for {len(ids)}")
@@ -326,7 +341,7 @@ class NativeBackend(Backend):
 
 
 def _space(described: tuple[Any, ...]) -> gym.Space[Any]:
-    """The space that :class:`NativeEnvs` describes."""
+    """Makes the Gymnasium space from the description that :class:`NativeEnvs` gives."""
     kind, *rest = described
     if kind == "discrete":
         n, start = rest
@@ -342,7 +357,7 @@ def _space(described: tuple[Any, ...]) -> gym.Space[Any]:
 
 
 def _fields(described: list[tuple[str, str, list[int]]]) -> list[tuple[str, np.dtype[Any], list[int], slice]]:
-    """Name, dtype and shape of each entry of an info, and where it stands among the numbers."""
+    """Returns the name, dtype and shape of each entry of an info, and its slice of the row of numbers."""
     fields, start = [], 0
     for name, dtype, shape in described:
         stop = start + int(np.prod(shape, dtype=int))

@@ -1,4 +1,4 @@
-"""Games of several agents who take turns, as PettingZoo has them."""
+"""PettingZoo's environments, in which several agents act in turn, as single environments."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 class PettingZooEnv(gym.Env[Any, Any]):
-    """A game of PettingZoo (AEC) as one environment: whoever's turn it is acts.
+    """Presents a PettingZoo environment (AEC) as one Gymnasium environment; each step is one agent's turn.
 
-    An observation is a dict of ``agent_id``, whose turn it is; ``obs``, what that agent sees; and, where actions are
-    discrete, ``mask``, ``(n,)`` bools of those that are legal. The reward is a vector, one entry for each of
-    ``agents``: what the step gave to each. It runs in vector environments of all kinds, in Tianshou's protocol.
+    An observation is a dict with ``agent_id``, the agent whose turn it is; ``obs``, the observation of this agent; and,
+    for discrete actions, ``mask``, bools ``(n,)`` that are True for legal actions. The reward is a float64 vector with
+    one entry for each of ``agents``. All vector environments in Tianshou's protocol can run it.
 
-    ``observation_space`` and ``action_space`` are those of each agent, as PettingZoo has them.
+    ``observation_space`` and ``action_space`` are the spaces of a single agent.
 
-    :param env: all its agents have the same spaces.
-    :raises ValueError: they have not.
+    :param env: a PettingZoo environment (AEC) whose agents all have the same spaces.
+    :raises ValueError: the agents have different spaces.
 
     >>> from pettingzoo.classic import tictactoe_v3                      # doctest: +SKIP
     >>> env = PettingZooEnv(tictactoe_v3.env())                          # doctest: +SKIP
@@ -31,20 +31,20 @@ class PettingZooEnv(gym.Env[Any, Any]):
     """
 
     shows_its_space = False
-    """Observations are no elements of ``observation_space``: worker processes send them pickled."""
+    """Observations are dicts, not elements of ``observation_space``, so worker processes send them pickled."""
 
     def __init__(self, env: Any) -> None:
         self.env = env
         self.agents: list[str] = list(env.possible_agents)
         self.agent_idx = {agent: i for i, agent in enumerate(self.agents)}
-        self.observation_space = self._same("observation_space")
-        self.action_space = self._same("action_space")
+        self.observation_space = self._common_space("observation_space")
+        self.action_space = self._common_space("action_space")
         self.metadata = dict(env.metadata)
         self.render_mode = getattr(env, "render_mode", None)
         self.rewards: NDArray[np.float64] = np.zeros(len(self.agents))
         self.reset()
 
-    def _same(self, name: str) -> gym.Space[Any]:
+    def _common_space(self, name: str) -> gym.Space[Any]:
         spaces = {agent: getattr(self.env, name)(agent) for agent in self.agents}
         first: gym.Space[Any] = spaces[self.agents[0]]
         for agent, space in spaces.items():
@@ -58,44 +58,50 @@ class PettingZooEnv(gym.Env[Any, Any]):
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts a new game.
 
-        :return: the observation of whoever begins, and the info of the same agent.
+        :param seed: the seed; None to continue with the present random state.
+        :param options: given to the environment's ``reset``.
+        :return: the observation and the info of the agent that acts first.
         """
         self.env.reset(seed=seed, options=options)
         self.rewards = np.zeros(len(self.agents))
-        obs, *_, info = self._now()
+        obs, *_, info = self._turn()
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, NDArray[np.float64], bool, bool, dict[str, Any]]:
-        """Acts for whoever's turn it is, ``agent_id`` of the last observation.
+        """Makes the turn of the agent named by ``agent_id`` of the last observation.
 
-        :param action: of ``action_space``; the game is over for an agent that is terminated or truncated.
-        :return: what the next agent sees and whether the game is over for it, and the rewards ``(agents,)`` of all.
+        :param action: an element of ``action_space``.
+        :return: ``(obs, rewards, terminated, truncated, info)``, where ``rewards`` has the rewards ``(agents,)`` of all
+            agents, and the other values belong to the agent that acts next.
         """
         self.env.step(action)
         self.rewards = np.zeros(len(self.agents))
-        for agent, reward in self.env.rewards.items():  # agents that have left the game get nothing
+        for agent, reward in self.env.rewards.items():  # agents that have left the game are missing
             self.rewards[self.agent_idx[agent]] = reward
-        obs, terminated, truncated, info = self._now()
+        obs, terminated, truncated, info = self._turn()
         return obs, self.rewards, terminated, truncated, info
 
-    def _now(self) -> tuple[dict[str, Any], bool, bool, dict[str, Any]]:
-        seen, _, terminated, truncated, info = self.env.last()
+    def _turn(self) -> tuple[dict[str, Any], bool, bool, dict[str, Any]]:
+        agent_obs, _, terminated, truncated, info = self.env.last()
         agent = self.env.agent_selection
-        obs = {"agent_id": agent, "obs": seen}
-        if isinstance(seen, dict) and "action_mask" in seen:
-            obs |= {"obs": seen["observation"], "mask": np.asarray(seen["action_mask"]) == 1}
+        obs = {"agent_id": agent, "obs": agent_obs}
+        if isinstance(agent_obs, dict) and "action_mask" in agent_obs:
+            obs |= {"obs": agent_obs["observation"], "mask": np.asarray(agent_obs["action_mask"]) == 1}
         elif isinstance(self.action_space, gym.spaces.Discrete):
             obs["mask"] = np.ones(int(self.action_space.n), dtype=bool)
         return obs, bool(terminated), bool(truncated), dict(info)
 
     def seed(self, seed: int | None = None) -> None:
-        """Starts a new game with this seed."""
+        """Starts a new game with a seed.
+
+        :param seed: the seed; None to continue with the present random state.
+        """
         self.reset(seed=seed)
 
     def render(self) -> Any:
-        """What the game shows."""
+        """Renders the game; returns what PettingZoo's ``render`` returns."""
         return self.env.render()
 
     def close(self) -> None:
-        """Releases the game."""
+        """Closes the game."""
         self.env.close()

@@ -1,4 +1,4 @@
-"""Environments in actors of Ray, on this machine or on others; Ray is imported when the first one is made."""
+"""Environments in Ray actors, on this machine or on others. Ray is imported when the first one is made."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _ray() -> Any:
 
 
 class _Actor:
-    """Lives in the actor: an environment, asked by name."""
+    """The Ray actor, which holds an environment and calls methods of its worker by name."""
 
     def __init__(self, env_fn: Callable[[], gym.Env[Any, Any]], registered: bytes) -> None:
         register(registered)
@@ -40,7 +40,7 @@ class _Actor:
 
 
 class RayEnvWorker(EnvWorker):
-    """One environment in an actor of Ray.
+    """A worker whose environment runs in a Ray actor.
 
     :param env_fn: makes the environment, in the actor.
     :raises ImportError: Ray is not installed.
@@ -56,29 +56,41 @@ class RayEnvWorker(EnvWorker):
             self._ray.kill(self._actor)
             raise
 
-    def _ask(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _call_actor(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return self._ray.get(self._actor.do.remote(name, *args, **kwargs))
 
     def get_env_attr(self, key: str) -> Any:
-        """The environment's attribute ``key``, looked up through its wrappers."""
-        return self._ask("get_env_attr", key)
+        """As :meth:`EnvWorker.get_env_attr`."""
+        return self._call_actor("get_env_attr", key)
 
     def set_env_attr(self, key: str, value: Any) -> None:
-        """Sets attribute ``key`` of the innermost environment."""
-        self._ask("set_env_attr", key, value)
+        """As :meth:`EnvWorker.set_env_attr`."""
+        self._call_actor("set_env_attr", key, value)
 
     def set_wrapper_attr(self, key: str, value: Any) -> None:
-        """Sets attribute ``key`` of the outermost wrapper that has it."""
-        self._ask("set_wrapper_attr", key, value)
+        """Sets an attribute of the outermost wrapper that has it, otherwise of the environment.
+
+        :param key: the attribute's name.
+        :param value: its new value.
+        """
+        self._call_actor("set_wrapper_attr", key, value)
 
     def call_env(self, key: str, *args: Any, **kwargs: Any) -> Any:
-        """What the environment's method ``key`` gives, or the attribute where it is none."""
-        return self._ask("call_env", key, *args, **kwargs)
+        """Calls a method of the environment, or reads an attribute.
+
+        :param key: the name of the method or attribute.
+        :param args: the method's arguments.
+        :param kwargs: the method's keyword arguments.
+        :return: what the method returned, or the attribute's value.
+        """
+        return self._call_actor("call_env", key, *args, **kwargs)
 
     def send(self, action: Any, **kwargs: Any) -> None:
-        """Begins a step with ``action``, or, when it is None, a reset with ``kwargs``.
+        """Starts a step, or a reset if ``action`` is None.
 
-        :raises RuntimeError: the previous answer has not been received.
+        :param action: the action; None for a reset.
+        :param kwargs: the arguments of a reset.
+        :raises RuntimeError: the previous result has not been received.
         """
         if self._answer is not None:
             raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
@@ -90,9 +102,10 @@ class RayEnvWorker(EnvWorker):
             self._answer = self._actor.do.remote("step", action)
 
     def recv(self) -> StepResult | ResetResult:
-        """The answer to the last ``send``.
+        """Waits for the result of the last :meth:`send` and returns it.
 
-        :raises RuntimeError: nothing was sent.
+        :return: ``(obs, rew, terminated, truncated, info)`` after a step, ``(obs, info)`` after a reset.
+        :raises RuntimeError: no step or reset was sent.
         """
         answer, self._answer = self._answer, None
         if answer is None:
@@ -102,30 +115,42 @@ class RayEnvWorker(EnvWorker):
 
     @staticmethod
     def wait(workers: Sequence[EnvWorker], wait_num: int, timeout: float | None = None) -> Sequence[EnvWorker]:
-        """Those of ``workers`` that have answered: ``wait_num`` or more, or what is there after ``timeout`` seconds."""
-        asked = {worker._answer: worker for worker in workers if isinstance(worker, RayEnvWorker)}  # noqa: SLF001
-        ready, _ = _ray().wait(list(asked), num_returns=min(wait_num, len(asked)), timeout=timeout)
-        return [asked[answer] for answer in ready]
+        """Waits until workers have answered.
+
+        :param workers: the workers to wait for.
+        :param wait_num: the number of workers to wait for.
+        :param timeout: seconds after which fewer workers are returned; None waits without a limit.
+        :return: the workers that have answered.
+        """
+        by_answer = {worker._answer: worker for worker in workers if isinstance(worker, RayEnvWorker)}  # noqa: SLF001
+        ready, _ = _ray().wait(list(by_answer), num_returns=min(wait_num, len(by_answer)), timeout=timeout)
+        return [by_answer[answer] for answer in ready]
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
-        """Seeds the action space and the environment: by its own ``seed`` where it has one, else by a reset."""
+        """Seeds the action space and the environment.
+
+        The environment is seeded by its own method ``seed``; one without such a method is reset with the seed.
+
+        :param seed: the seed; None for fresh entropy.
+        :return: what the method ``seed`` returned; after a reset, the seed in a list.
+        """
         super().seed(seed)
-        told: list[int | None] | None = self._ask("seed", seed)
-        return told
+        returned: list[int | None] | None = self._call_actor("seed", seed)
+        return returned
 
     def render(self, **kwargs: Any) -> Any:
-        """Renders the environment."""
-        return self._ask("render", **kwargs)
+        """As :meth:`EnvWorker.render`."""
+        return self._call_actor("render", **kwargs)
 
     def close_env(self) -> None:
-        """Closes the environment, and ends the actor, whatever state it is in."""
+        """Closes the environment and kills the actor, in any state."""
         with suppress(Exception):
             self._ray.get(self._actor.do.remote("close"), timeout=1.0)
         self._ray.kill(self._actor)
 
 
 class RayVectorEnv(BaseVectorEnv):
-    """Environments in actors of Ray; where Ray does not run yet, it is started on this machine.
+    """A vector environment whose environments run in Ray actors. If Ray does not run yet, it is started locally.
 
     :param env_fns: one callable per environment; ``env_fns[i]()`` makes the i-th, in its actor.
     :param wait_num: see :class:`BaseVectorEnv`.
@@ -133,6 +158,8 @@ class RayVectorEnv(BaseVectorEnv):
     :param autoreset_mode: see :class:`BaseVectorEnv`.
     :param observation_mode: see :class:`BaseVectorEnv`.
     :raises ImportError: Ray is not installed.
+    :raises ValueError: see :class:`BaseVectorEnv`.
+    :raises RuntimeError: see :class:`BaseVectorEnv`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Environments in worker processes that share memory with their parent."""
+"""A backend whose environments run in worker processes that share memory with the parent process."""
 
 from rlfast.env.process.pool import ProcessBackend
 

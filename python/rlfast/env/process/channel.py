@@ -1,4 +1,4 @@
-"""Messages between a parent and a worker that are not part of a step: construction, attributes, rendering."""
+"""Messages between a parent and a worker, for everything except steps: construction, attributes and rendering."""
 
 from __future__ import annotations
 
@@ -12,43 +12,47 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _HEAD = struct.Struct("<QI")
-_SLICE = 0.05
+_POLL = 0.05  # seconds of waiting between two calls of ``look``
 _FDS = 8
-_PRIVATE = getattr(socket, "MSG_CMSG_CLOEXEC", 0)  # files are not for an environment's own child processes
+_PRIVATE = getattr(socket, "MSG_CMSG_CLOEXEC", 0)  # child processes of an environment must not inherit the files
 
 
 class Closed(ConnectionError):
-    """The other side has ended, or a message was interrupted half-way."""
+    """The other end of the channel is closed, or an earlier message was sent only in part."""
 
 
 class Channel:
-    """One end of a stream of messages, bytes with some open files. Ctrl-C leaves no half-read message behind.
+    """One end of a stream of messages. A message is bytes and open files.
 
-    :param end: a connected socket, which this end owns.
+    If Ctrl-C interrupts :meth:`receive`, no part of a message is lost.
+
+    :param end: a connected socket, which this object owns.
     """
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
         self._arrived, self._files = bytearray(), list[int]()
-        self._torn = False
-        end.settimeout(_SLICE)
+        self._incomplete = False
+        end.settimeout(_POLL)
 
     @classmethod
     def pair(cls) -> tuple[Channel, socket.socket]:
-        """A channel, and the socket for its other end."""
+        """Makes a channel, and returns it with the socket for its other end."""
         ours, theirs = socket.socketpair()
         return cls(ours), theirs
 
     def send(self, message: bytes, files: Sequence[int] = (), look: Callable[[], None] | None = None) -> None:
         """Sends a message.
 
-        :param look: called every twentieth of a second of waiting; what it raises ends the wait.
-        :raises Closed: the other side has ended.
+        :param message: the bytes.
+        :param files: descriptors of open files.
+        :param look: called every 50 ms while waiting; an exception that it raises ends the wait.
+        :raises Closed: the other end is closed, or an earlier message was sent only in part.
         """
-        if self._torn:
+        if self._incomplete:
             raise Closed("an earlier message was interrupted half-way")
         rest = memoryview(_HEAD.pack(len(message), len(files)) + message)
-        self._torn = True
+        self._incomplete = True
         while rest:
             try:
                 sent = socket.send_fds(self.socket, [rest], files) if files else self.socket.send(rest)
@@ -59,15 +63,16 @@ class Channel:
             except OSError as error:
                 raise Closed("the other side of the channel has ended") from error
             rest, files = rest[sent:], ()
-        self._torn = False
+        self._incomplete = False
 
     def receive(self, look: Callable[[], None] | None = None, timeout: float | None = None) -> tuple[bytes, list[int]]:
-        """The next message, and the files that came with it, which are the caller's to close.
+        """Waits for the next message.
 
-        :param look: as in :meth:`send`.
-        :param timeout: seconds to wait; None waits for ever.
-        :raises TimeoutError: it did not come in time.
-        :raises Closed: the other side has ended.
+        :param look: as for :meth:`send`.
+        :param timeout: in seconds; None waits without a limit.
+        :return: the bytes, and the descriptors of the files sent with them, which the caller must close.
+        :raises TimeoutError: no message arrived in time.
+        :raises Closed: the other end is closed.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -94,7 +99,7 @@ class Channel:
             self._files += received
 
     def waiting(self) -> bool:
-        """Whether a message, or its beginning, is there."""
+        """Whether a message, or a part of one, has arrived."""
         return bool(self._arrived) or bool(select.select([self.socket], [], [], 0)[0])
 
     def close(self) -> None:

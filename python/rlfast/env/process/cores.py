@@ -1,4 +1,4 @@
-"""How many cores this process may keep busy, which may be fewer than the machine has, or a part of one."""
+"""The number of cores that this process may use, which may be less than the number of cores of the machine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def cores(own_groups: Path = _OWN_GROUPS, groups: Path = _GROUPS) -> int:
-    """Whole cores by the affinity of this process and by the quotas of its control groups (Linux), at least 1.
+    """Returns the number of cores, at least 1, that this process's affinity and control groups (Linux) allow.
 
-    :param own_groups: the file that says to which control groups this process belongs.
-    :param groups: where control groups of version 2, and below it those of version 1, are mounted.
+    :param own_groups: the file that lists the control groups of this process.
+    :param groups: the folder where control groups of version 2 are mounted; those of version 1 are mounted in it.
     """
     try:
         allowed = len(os.sched_getaffinity(0))
@@ -24,24 +24,24 @@ def cores(own_groups: Path = _OWN_GROUPS, groups: Path = _GROUPS) -> int:
 
 
 def _quotas(own_groups: Path, groups: Path) -> Iterator[float]:
-    """Cores by the quotas of each group from this process's own up to the root: the smallest one holds."""
+    """Yields the quota, in cores, of this process's group and of each group above it; the smallest one applies."""
     try:
         lines = own_groups.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
         root = groups / "cpu" if controllers else groups
-        own = root / path.strip("/")  # in a container this may name a group outside, which is not there
+        own = root / path.strip("/")  # in a container, this may be a group that is not visible
         for group in (own, *own.parents):
             if group.is_relative_to(root):
                 yield from _quota(group, version=1 if controllers else 2)
 
 
 def _quota(group: Path, version: int) -> Iterator[float]:
-    """The quota of one group, if it has one."""
+    """Yields the quota of one group in cores, if it has one."""
     try:
         if version == 2:
             quota, period = (group / "cpu.max").read_text(encoding="ascii").split()
@@ -49,5 +49,5 @@ def _quota(group: Path, version: int) -> Iterator[float]:
             quota, period = ((group / f"cpu.cfs_{name}_us").read_text(encoding="ascii") for name in ("quota", "period"))
         if quota.strip() not in ("max", "-1"):
             yield int(quota) / int(period)
-    except (OSError, ValueError, ZeroDivisionError):  # none, or in a form that is not known yet
+    except (OSError, ValueError, ZeroDivisionError):  # no quota, or an unknown format
         return

@@ -1,4 +1,4 @@
-"""A process that forks workers: it has imported what they need, so one starts in milliseconds."""
+"""The fork server: a process that forks workers. It has imported rlfast, so a worker starts in milliseconds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _NUMBER = struct.Struct("<i")
-_LOOK = 1.0  # seconds between looks at the parent: its end of the socket may live on in a process that it forked
+_LOOK = 1.0  # seconds between checks for the parent, whose end of the socket may be open in a process that it forked
 
 
 class Server:
-    """Forks what ``parent`` asks for, and tells it how that ended."""
+    """Forks workers for the process ``parent``, and reports their exit statuses to it."""
 
     def __init__(self, channel: Channel, parent: int) -> None:
         self.channel, self.parent = channel, parent
-        self.children: dict[int, int] = {}  # the pipe to which each one's exit status goes
+        self.children: dict[int, int] = {}  # process id to the pipe for its exit status
         self.woken, waker = os.pipe()
         for end in (self.woken, waker):
             os.set_blocking(end, False)
@@ -37,7 +37,10 @@ class Server:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def run(self) -> None:
-        """Until the parent hangs up or ends."""
+        """Serves requests until the parent closes the channel or ends.
+
+        :raises Closed: the parent has closed the channel or ended.
+        """
         requests = self.channel.socket.fileno()
         while os.getppid() == self.parent:
             ready, _, _ = select.select([requests, self.woken], [], [], _LOOK)
@@ -50,22 +53,30 @@ class Server:
         raise Closed("the parent has ended")
 
     def reap(self) -> None:
-        """Takes away those that have ended, and tells."""
+        """Reaps worker processes that have ended, and reports their exit statuses."""
         for pid in list(self.children):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                self.tell(self.children[pid], os.waitstatus_to_exitcode(status))
+                self.report(self.children[pid], os.waitstatus_to_exitcode(status))
                 os.close(self.children.pop(pid))
 
-    def tell(self, status_pipe: int, number: int) -> None:
-        """Writes a number to somebody who may have lost interest."""
+    def report(self, status_pipe: int, number: int) -> None:
+        """Writes a number to a pipe; a pipe without a reader is ignored."""
         with suppress(BrokenPipeError):
             os.write(status_pipe, _NUMBER.pack(number))
 
     def fork(
         self, end: int, status_pipe: int, call: str, path: Sequence[str], folder: str, environ: Mapping[str, str]
     ) -> None:
-        """Forks a process that runs ``call``, in this place."""
+        """Forks a process that runs a function.
+
+        :param end: descriptor of the process's end of its channel.
+        :param status_pipe: descriptor of the pipe to which its process id and later its exit status are written.
+        :param call: the function, as ``"module:name"``.
+        :param path: its ``sys.path``.
+        :param folder: its working directory.
+        :param environ: its environment variables.
+        """
         pid = os.fork()
         if pid == 0:
             with leaving():
@@ -82,16 +93,20 @@ class Server:
                 getattr(import_module(module), function)(end, self.parent)
         os.close(end)
         self.children[pid] = status_pipe
-        self.tell(status_pipe, pid)
+        self.report(status_pipe, pid)
 
 
 def main(descriptor: int, parent: int) -> None:
-    """Serves ``parent`` through an open socket."""
+    """Runs the fork server of the process ``parent``.
+
+    :param descriptor: the open socket to the parent.
+    :param parent: the parent's process id.
+    """
     with leaving():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork.*")  # NumPy's threads do without
+        warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork.*")  # NumPy's threads are idle
         server = Server(Channel(socket.socket(fileno=descriptor)), parent)
         with suppress(Closed):
             server.run()
-        for pid in server.children:  # their parent is gone, or does not want them any more
+        for pid in server.children:  # the parent has ended or has closed the channel
             os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""How a worker comes into being, and how it is watched and ended: spawned, forked, forked by a server, or a thread."""
+"""Starts, watches and ends workers: spawned processes, forked ones, ones forked by the fork server, and threads."""
 
 from __future__ import annotations
 
@@ -27,23 +27,26 @@ METHODS = ("forkserver", "spawn", "fork", "thread")
 
 
 class Child(ABC):
-    """A worker as its parent sees it."""
+    """A worker process or thread, seen from its parent."""
 
     pid: int | None
 
     @abstractmethod
     def poll(self) -> int | None:
-        """None while it runs; then its exit status, or minus the signal that ended it. Takes its zombie away."""
+        """Returns None while the worker runs; then its exit status, or minus the number of the signal that killed it.
+
+        This also reaps the ended process.
+        """
 
     @abstractmethod
     def kill(self) -> None:
-        """Ends it, whatever it is doing."""
+        """Kills the worker, whatever it is doing."""
 
-    def release(self) -> None:  # noqa: B027 - most hold nothing
-        """Closes what is held for it; it was ended, and nobody asks about it any more."""
+    def release(self) -> None:  # noqa: B027 - optional: most subclasses hold no resources
+        """Releases the resources held for a worker that was killed; no method is called after this."""
 
     def join(self, timeout: float) -> bool:
-        """Waits for its end; whether that came."""
+        """Waits up to ``timeout`` seconds for the end of the worker; returns whether it has ended."""
         deadline = time.monotonic() + timeout
         pause = 0.0005
         while self.poll() is None:
@@ -55,10 +58,10 @@ class Child(ABC):
 
 
 class Spawned(Child):
-    """A fresh interpreter, which imports nothing of the running script: it needs no ``__main__`` guard.
+    """A worker in a new interpreter. It does not import the running script, which thus needs no ``__main__`` guard.
 
     :param end: the worker's end of the channel.
-    :param call: what it runs, for example ``rlfast.env.process.worker:main``.
+    :param call: the function that it runs, for example ``rlfast.env.process.worker:main``.
     """
 
     def __init__(self, end: socket.socket, call: str) -> None:
@@ -67,8 +70,8 @@ class Spawned(Child):
             f"import sys; sys.path[:] = {sys.path!r}\n"
             f"from {module} import {function}; {function}({end.fileno()}, {os.getpid()})"
         )
-        # A session of its own: Ctrl-C in the terminal is for the parent alone.
-        self.process = subprocess.Popen(  # noqa: S603 - this interpreter, and words of ours
+        # In a new session, the worker does not receive Ctrl-C from the terminal.
+        self.process = subprocess.Popen(  # noqa: S603 - the interpreter and the code are not user input
             [sys.executable, "-c", code],
             pass_fds=[end.fileno()],
             stdin=subprocess.DEVNULL,
@@ -84,9 +87,9 @@ class Spawned(Child):
 
 
 class Forked(Child):
-    """A copy of this process, with everything that it holds and none of its threads.
+    """A worker forked from this process: it has a copy of all objects, but none of the other threads.
 
-    :param run: what the copy does.
+    :param run: the function that the worker runs.
     """
 
     def __init__(self, run: Callable[[], None]) -> None:
@@ -96,7 +99,7 @@ class Forked(Child):
             with suppress(Exception):
                 stream.flush()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: who asks for fork by name knows of them
+            warnings.simplefilter("ignore", DeprecationWarning)  # about threads: fork is used only on request
             self.pid = os.fork()
         if self.pid == 0:
             from rlfast.env.process.worker import leaving, prepare
@@ -119,10 +122,11 @@ class Forked(Child):
 
 
 class Served(Child):
-    """Forked by a server process that has imported what workers need, and has no threads of this process.
+    """A worker forked by the fork server, which has imported rlfast and has none of this process's threads.
 
     :param end: the worker's end of the channel.
-    :param call: what it runs, as for :class:`Spawned`.
+    :param call: the function that it runs, as for :class:`Spawned`.
+    :raises Closed: the fork server has ended.
     """
 
     def __init__(self, end: socket.socket, call: str) -> None:
@@ -139,7 +143,7 @@ class Served(Child):
             raise Closed("the process that forks workers has ended")
 
     def _read(self) -> int | None:
-        """A number from the server; None when it has gone."""
+        """Reads a number from the fork server; None if the server has ended."""
         data = os.read(self._status_pipe, 4)
         return struct.unpack("<i", data)[0] if data else None
 
@@ -149,7 +153,7 @@ class Served(Child):
                 status = self._read()
             except BlockingIOError:
                 return None
-            if status is None:  # with the server, its children's statuses are lost
+            if status is None:  # the server has ended, so nobody knows the exit status
                 with suppress(ProcessLookupError):
                     os.kill(self.pid or 0, 0)
                     return None
@@ -164,13 +168,13 @@ class Served(Child):
                 os.kill(self.pid or 0, signal.SIGKILL)
 
     def release(self) -> None:
-        if self._status is None:  # a busy machine: the server has not answered yet
+        if self._status is None:  # the server has not reported it yet
             self._status = -int(signal.SIGKILL)
             os.close(self._status_pipe)
 
 
 class Server:
-    """The process that forks workers; one for this process, started when it is first needed."""
+    """The fork server of this process, which is started when the first worker needs it."""
 
     _current: Server | None = None
     _lock = threading.RLock()
@@ -183,7 +187,7 @@ class Server:
 
     @classmethod
     def running(cls) -> Server:
-        """The server of this process; a forked child gets one of its own."""
+        """Returns the server of this process, and starts it if needed; a forked child gets a server of its own."""
         with cls._lock:
             server = cls._current
             if server is None or server.owner != os.getpid() or server.child.poll() is not None:
@@ -192,17 +196,17 @@ class Server:
             return server
 
     def fork(self, end: int, status_pipe: int, call: str) -> None:
-        """Asks for a worker, where this process is and with its environment variables.
+        """Requests a worker with the working directory and the environment variables of this process.
 
         :param end: the worker's end of its channel.
-        :param call: what it runs.
-        :param status_pipe: a pipe; the server writes the worker's number to it, and its exit status when it has ended.
+        :param status_pipe: a pipe to which the server writes the worker's process id, and later its exit status.
+        :param call: the function that the worker runs.
         """
         with Server._lock:
             self.channel.send(pickle.dumps((call, sys.path, str(Path.cwd()), dict(os.environ))), [end, status_pipe])
 
     def stop(self) -> None:
-        """Ends the server, and with it what it has forked."""
+        """Ends the server and all workers that it has forked."""
         if self.owner == os.getpid():
             self.channel.close()
             if not self.child.join(1.0):
@@ -220,7 +224,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class Threaded(Child):
-    """A thread: for Python without a global lock. What kills it kills the whole process, and nobody can kill it."""
+    """A worker in a thread, for Python without a global interpreter lock.
+
+    A crash in the thread ends this process, and the thread cannot be killed.
+
+    :param run: the function that the worker runs.
+    """
 
     pid = None
 
@@ -232,21 +241,22 @@ class Threaded(Child):
         return None if self.thread.is_alive() else 0
 
     def kill(self) -> None:
-        """Nothing can."""
+        """Does nothing, because a thread cannot be killed."""
 
 
 def has_gil() -> bool:
-    """Whether one thread at a time runs Python here."""
+    """Whether Python's global interpreter lock is enabled in this process."""
     return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 
 def method_of(context: Any, *, isolated: bool = True) -> str:
-    """The start method that ``context`` names.
+    """Returns the start method of workers.
 
-    :param context: a name, a :mod:`multiprocessing` context, or None: ``thread``, where Python has no global lock and
-        workers need not be ``isolated``; else ``forkserver``, where the system can fork, or ``spawn``.
-    :param isolated: whether it must be possible to end a worker, whatever it is doing.
-    :raises ValueError: it is unknown here.
+    :param context: the name of a start method, a :mod:`multiprocessing` context, or None. None means ``"thread"`` if
+        Python runs without its global interpreter lock and workers need not be ``isolated``; otherwise
+        ``"forkserver"`` if the system can fork, and ``"spawn"`` if not.
+    :param isolated: whether it must be possible to kill a worker that hangs.
+    :raises ValueError: the start method is unknown or not available on this system.
     """
     if context is None:
         if not (isolated or has_gil()):
@@ -260,7 +270,12 @@ def method_of(context: Any, *, isolated: bool = True) -> str:
 
 
 def doorbell_by_pipe(doorbell: str | None) -> bool:
-    """Whether bells are pipes."""
+    """Whether workers are woken through pipes instead of futexes.
+
+    :param doorbell: ``"futex"``, ``"pipe"``, or None for the environment variable ``RLFAST_DOORBELL`` or the system's
+        default.
+    :raises ValueError: the name is unknown, or futexes are not available on this system.
+    """
     name = doorbell or os.environ.get("RLFAST_DOORBELL") or ("futex" if sys.platform == "linux" else "pipe")
     if name not in {"futex", "pipe"} or (name == "futex" and sys.platform != "linux"):
         raise ValueError(f'doorbell must be "futex" (Linux alone), "pipe" or None, got {name!r}')

@@ -1,4 +1,4 @@
-"""Where the elements of a space lie in shared memory: an array for each leaf, one row an environment."""
+"""The layout of a space's elements in shared memory: one array per leaf, with one row per environment."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from rlfast.env.spaces import Space
 
 Spill: TypeAlias = dict[int, Any]
-"""Leaf number to value, of the leaves that have no fixed layout or do not fit theirs; they travel pickled."""
+"""The values of leaves that have no fixed layout or do not fit it, by leaf number; they are sent pickled."""
 WHOLE = -1
-"""In the place of a leaf's number: the value is all there is."""
+"""The key of a :data:`Spill` whose value is the whole element instead of one leaf."""
 Views: TypeAlias = "Sequence[NDArray[Any] | None]"
-"""An array ``(N, ...)`` for each leaf; None for one without a layout."""
+"""An array ``(N, ...)`` for each leaf; None for a leaf without a fixed layout."""
 
 
 class MisfitError(ValueError):
@@ -32,38 +32,42 @@ class MisfitError(ValueError):
 
 
 class Node(ABC):
-    """A space, or a part of one."""
+    """The layout of a space, or of a part of a nested space."""
 
     @abstractmethod
     def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:
         """Writes an element of the space into row ``row``.
 
-        :raises MisfitError: it is none, in shape, dtype or nesting.
+        :param views: the arrays of the leaves.
+        :param row: the row.
+        :param value: the element.
+        :param spill: receives the values of leaves without a fixed layout.
+        :raises MisfitError: the shape, dtype or nesting of ``value`` is not that of the space.
         """
 
     @abstractmethod
     def get(self, views: Views, row: int, spill: Spill) -> Any:
-        """The element in row ``row``, which later writes do not change."""
+        """Returns a copy of the element in row ``row``; leaves in ``spill`` are taken from there."""
 
     @abstractmethod
     def split(self, tree: Tree) -> Iterator[Any]:
-        """The leaves of a tree of many elements."""
+        """Yields the leaves of a nested batch of elements."""
 
     @abstractmethod
     def join(self, leaves: Iterator[Any]) -> Tree:
-        """The reverse of :meth:`split`."""
+        """Reverses :meth:`split`: nests the leaves."""
 
     @abstractmethod
     def leaves(self) -> Iterator[Leaf]:
-        """The leaves, in the order of :meth:`split`."""
+        """Yields the layouts of the leaves, in the order of :meth:`split`."""
 
 
 class Leaf(Node):
-    """A part that is not nested.
+    """The layout of a space that is not nested.
 
-    :param number: which of the leaves it is.
-    :param path: where it stands, for messages: ``"['camera']['left']"``.
-    :param space: likewise; kept as text, for workers need not know its class.
+    :param number: the number of this leaf.
+    :param path: where the leaf is in the whole space, for error messages: ``"['camera']['left']"``.
+    :param space: the space, for error messages; stored as text, because workers may not be able to import its class.
     """
 
     def __init__(self, number: int, path: str, space: Space) -> None:
@@ -80,7 +84,7 @@ class Leaf(Node):
 
 
 class Array(Leaf):
-    """Arrays or numbers of one shape and dtype."""
+    """The layout of arrays or numbers of one shape and dtype."""
 
     def __init__(self, number: int, path: str, space: gym.Space[Any]) -> None:
         super().__init__(number, path, space)
@@ -93,7 +97,10 @@ class Array(Leaf):
         views[self.number][row] = value  # type: ignore[index]
 
     def _fitted(self, value: Any) -> NDArray[Any]:
-        """``value`` with the space's dtype."""
+        """Converts ``value`` to the dtype of the space.
+
+        :raises MisfitError: its shape differs, or the conversion would change its numbers.
+        """
         try:
             array = np.asarray(value)
         except ValueError:
@@ -114,7 +121,7 @@ class Array(Leaf):
 
 
 class Shapeless(Leaf):
-    """Values without a fixed layout: text, sequences, graphs, and spaces that nobody here knows."""
+    """The layout of values that are sent pickled: those of ``Text``, ``Sequence``, ``Graph`` and unknown spaces."""
 
     def put(self, views: Views, row: int, value: Any, spill: Spill) -> None:  # noqa: ARG002
         spill[self.number] = value
@@ -124,7 +131,11 @@ class Shapeless(Leaf):
 
 
 class Nested(Node):
-    """A ``Dict`` or ``Tuple`` space."""
+    """The layout of a ``Dict`` or ``Tuple`` space.
+
+    :param parts: the layouts of the parts, by key or index.
+    :param whole: ``dict`` or ``tuple``.
+    """
 
     def __init__(self, parts: dict[Any, Node], whole: type[dict[Any, Any] | tuple[Any, ...]]) -> None:
         self.parts, self.whole = parts, whole
@@ -166,7 +177,7 @@ class Nested(Node):
 
 
 def layout(space: Space) -> Node:
-    """How elements of ``space`` are laid out; those of spaces without a shape, and of None, are not.
+    """Makes the layout of a space's elements; leaves without a shape, and None for no space, have no fixed layout.
 
     >>> node = layout(gym.spaces.Dict({"speed": gym.spaces.Box(0, 9, (2,)), "word": gym.spaces.Text(9)}))
     >>> [type(leaf).__name__ for leaf in node.leaves()]

@@ -1,4 +1,4 @@
-"""Functions and classes on their way to a process that has not run this script."""
+"""Pickles functions and classes for a process that has not run this script."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ _lock = threading.Lock()
 
 
 def by_value(fns: Sequence[Callable[[], Any]]) -> bytes:
-    """The functions, pickled so that a process that has not run this script can call them.
+    """Pickles functions so that a process that has not run this script can call them.
 
-    :raises TypeError: one holds what cannot be pickled.
+    :param fns: the functions.
+    :raises TypeError: a function refers to an object that cannot be pickled.
     """
     try:
         return dumps(list(fns), {str(getattr(fn, "__module__", None)) for fn in fns})
     except Exception as error:
         raise TypeError(
-            f"environment functions cannot be sent to other processes ({error}): let them make all they need, "
+            f"environment functions cannot be sent to other processes ({error}): create such objects inside them, "
             'or use context="fork", which copies this process'
         ) from error
 
 
 def dumps(thing: Any, modules: Iterable[str]) -> bytes:
-    """``thing`` pickled, with the contents of those of ``modules`` that another process could not import."""
+    """Pickles ``thing``; contents of those ``modules`` that another process could not import are included."""
     import cloudpickle
 
     with _lock:
@@ -43,9 +44,9 @@ def dumps(thing: Any, modules: Iterable[str]) -> bytes:
 
 
 def importable(name: str) -> bool:
-    """Whether another process with the same path would import this process's module ``name``, or needs not to.
+    """Whether another process with the same ``sys.path`` would import the same module ``name``.
 
-    True of ``__main__``, of which cloudpickle sends by value what it meets.
+    True for ``__main__`` as well, because cloudpickle includes its contents by itself.
     """
     if name == "__main__":
         return True
