@@ -1,4 +1,4 @@
-"""Where environments are quickest: in this process, or in worker processes."""
+"""Decides whether environments run faster in this process or in worker processes."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 PROBE = "rlfast.env.process.placement:main"
-_BUDGET = 0.02  # seconds of stepping
-_PATIENCE = 10.0  # seconds beyond which a constructor counts as one that hangs
-_STEP = 60e-6  # seconds that a step of the whole pool costs beside the environments: two wake-ups and some calls
-_ENV = 3e-6  # seconds that an environment costs a worker beside its own step
+_BUDGET = 0.02  # seconds that a measurement of steps takes
+_PATIENCE = 10.0  # seconds after which a constructor is considered to hang
+_STEP = 60e-6  # overhead of a step of all workers, in seconds: two wake-ups and some calls
+_ENV = 3e-6  # overhead of a step of one environment in a worker, in seconds
 _BYTE = 0.1e-9  # seconds to copy a byte
-_GAIN = 0.9  # processes must take at most this part of the time
-_TRIAL = 0.02  # seconds that a step in this process may take for processes to be tried before they are chosen
+_GAIN = 0.9  # worker processes are chosen if they take at most this fraction of the time in this process
+_TRIAL = 0.02  # if a step of all environments in this process takes fewer seconds, worker processes are measured, too
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a throwaway process has found out about one environment.
+    """The result of measuring one environment in a temporary process.
 
-    :param step: seconds of a step, the smallest of several batches; None where there was none.
-    :param size: bytes of an observation.
-    :param failure: why it could not be measured.
+    :param step: the duration of a step in seconds, the minimum over several batches; None if the measurement failed.
+    :param size: the size of an observation in bytes.
+    :param failure: why the measurement failed; None if it did not.
     """
 
     step: float | None
@@ -50,10 +50,10 @@ class Measurement:
 
 
 def measure(env_fn: Callable[[], gym.Env[Any, Any]]) -> Measurement:
-    """Makes one environment in a process of its own, and steps it for some 20 ms with sampled actions.
+    """Makes an environment in a temporary process, and steps it for about 20 ms with sampled actions.
 
-    :param env_fn: makes the environment. What it does to its process, this one is spared.
-    :raises TypeError: it cannot be sent to another process.
+    :param env_fn: makes the environment. If it crashes or hangs, this process is not affected.
+    :raises TypeError: the function cannot be sent to another process.
     """
     channel, end = Channel.pair()
     with end:
@@ -75,10 +75,10 @@ def measure(env_fn: Callable[[], gym.Env[Any, Any]]) -> Measurement:
 
 
 def main(descriptor: int, parent: int) -> None:
-    """The other side of :func:`measure`, as a process of its own.
+    """The entry point of the temporary process that :func:`measure` starts.
 
     :param descriptor: the open socket to the parent.
-    :param parent: process to end with.
+    :param parent: the parent's process id; this process ends when the parent ends.
     """
     with leaving():
         prepare(parent)
@@ -86,7 +86,7 @@ def main(descriptor: int, parent: int) -> None:
 
 
 def probe(channel: Channel) -> None:
-    """Measures what the parent sends."""
+    """Receives an environment function from the parent, and sends the measurement back."""
     try:
         functions, registered = pickle.loads(channel.receive()[0])  # noqa: S301
         register(registered)
@@ -122,10 +122,10 @@ def _bytes(obs: Any) -> int:
 
 @dataclass(frozen=True)
 class Choice:
-    """Where environments shall run, and why.
+    """A decision where environments run.
 
     :param placement: ``"in-process"`` or ``"process"``.
-    :param reason: in one line.
+    :param reason: the reason, in one line.
     """
 
     placement: str
@@ -135,15 +135,16 @@ class Choice:
 def choose(
     env_fns: Sequence[Callable[[], gym.Env[Any, Any]]], num_workers: int | None = None, context: Any = None
 ) -> Choice:
-    """Measures the first environment, and says where all of them take the least time.
+    """Measures the first environment, and decides where a step of all environments takes the least time.
 
-    Where worker processes promise a gain, but a step is short, they are tried: what it costs to wake a process differs
-    a hundredfold between machines. Without a clear gain the environments stay in this process. One that cannot be
-    measured goes into a process, where it harms nobody; one that cannot be sent to any stays.
+    If worker processes are expected to be faster, but a step is short, they are started and measured as well, because
+    the cost of waking a process differs a hundredfold between machines. Without a clear gain, the environments run in
+    this process. Environments that cannot be measured run in worker processes, where they cannot crash this process.
+    Environments that cannot be sent to another process run in this one.
 
     :param env_fns: one callable per environment.
-    :param num_workers: how many processes there would be; None: one for each core.
-    :param context: how they would be started.
+    :param num_workers: the number of worker processes; None for one per core.
+    :param context: how workers are started.
     """
     count = len(env_fns)
     workers = min(count, num_workers or cores(), cores())
@@ -172,8 +173,9 @@ def choose(
 
 
 def tried(env_fns: Sequence[Callable[[], gym.Env[Any, Any]]], num_workers: int | None, context: Any) -> float:
-    """Seconds of a step of all environments in worker processes that are thrown away: the median of some 20 ms, or 9.
+    """Measures a step of all environments in temporary worker processes.
 
+    :return: the median duration in seconds, over at least 9 steps and at least 20 ms.
     :raises Exception: an environment failed.
     """
     backend = ProcessBackend(

@@ -1,4 +1,4 @@
-"""Environments in worker processes, behind the seam that vector environments are made on."""
+"""The backend whose environments run in worker processes."""
 
 from __future__ import annotations
 
@@ -46,48 +46,49 @@ if TYPE_CHECKING:
 
     Ids = NDArray[np.int64]
 
-_SLICE = 0.05  # seconds of waiting between looks at the workers
-_GRACE = 1.0  # seconds that environments have for closing
-_LEND = 64 << 10  # observations of at least so many bytes are lent instead of copied
-_BANKS, _BANK_BYTES = 8, 64 << 20  # how often such observations are held at once, and the memory that may take
-_SPINS = 500  # turns of a wait before it sleeps, where every worker has a core and the parent one too
-_OWN_METHODS = ("reset", "step", "close", "_setattr", "_check_spaces")  # nobody may call behind the pool's back
+_SLICE = 0.05  # seconds of waiting between two checks whether the workers are alive
+_GRACE = 1.0  # seconds that environments have to close
+_LEND = 64 << 10  # a bank of observations of at least this many bytes is lent instead of copied
+_BANKS, _BANK_BYTES = 8, 64 << 20  # the largest number of banks to lend, and the largest size of all of them in bytes
+_SPINS = 500  # turns of a busy wait before it sleeps, if the parent and every worker have a core of their own
+_OWN_METHODS = ("reset", "step", "close", "_setattr", "_check_spaces")  # call() must not bypass the backend's own
 
 _log = logging.getLogger(__name__)
 
 
 class ProcessBackend(RecoveringBackend):
-    """Runs environments in worker processes that share memory with this one.
+    """A backend that runs environments in worker processes, which share memory with this process.
 
-    A step costs no pickling and no pipe: actions, observations, rewards and flags are written where the other side
-    reads them, and a worker is woken once for all of its environments. What has no fixed layout travels pickled:
-    non-empty infos, the parts of spaces that are ``Text``, ``Sequence``, ``Graph`` or of Python objects, all elements
-    of environments that declare no space or whose spaces differ in shape or dtype, and what does not fit its space.
+    A step needs no pickling and no pipe: actions, observations, rewards and flags are written to the shared memory, and
+    each worker is woken once for all of its environments. Data without a fixed layout is pickled: non-empty infos;
+    elements of ``Text``, ``Sequence`` and ``Graph`` spaces and Python objects; all elements of environments that
+    declare no space or whose spaces differ in shape or dtype; and values that do not fit their space.
 
-    Large observations are lent: the arrays lie in the shared memory, and are not written again while somebody holds
-    them. (A process forked from this one does not count as somebody.)
+    Large observations are lent: the returned arrays are views of the shared memory, which is not overwritten while
+    this process holds one of them. (References in a process forked from this one do not count.)
 
-    :param env_fns: one callable per environment. They are pickled by value (lambdas and notebooks work), except for
-        ``context="fork"`` and ``"thread"``.
-    :param num_workers: how many processes share them; None: one for each core that this process may use, and never
-        more than environments. Each has a contiguous run of environments. Results do not depend on it.
-    :param autoreset_mode: who resets an environment whose episode ended.
-    :param context: ``"forkserver"`` (default where the system can fork), ``"spawn"``, ``"fork"``, ``"thread"``, or a
-        :mod:`multiprocessing` context. None of them needs a ``__main__`` guard. Where Python runs
-        without its global lock (a free-threaded build with ``PYTHON_GIL=0``, since importing rlfast takes the lock
-        back), threads are the default, unless workers may have to be ended: with a ``step_timeout`` or
-        ``on_error="restart"``.
-    :param step_timeout: seconds that a step or reset may take before its worker is ended; None: any. A constructor
-        has a minute more.
-    :param on_error: ``"raise"``: a failure is raised by :meth:`recv`. ``"restart"``: the environment is built anew,
-        and its row says ``truncated`` and is no ``valid`` transition. A worker that died takes all of its environments
-        with it, also those whose step had been answered, unless that had ended the episode. An environment that fails
-        while it is built anew raises in either case.
-    :param doorbell: ``"futex"``, ``"pipe"``, or None: whichever the system has.
-    :param strict: whether observations that do not fit their space are errors; if not, they are taken as they are.
-    :raises ValueError: no environment, or an argument out of range.
+    :param env_fns: one callable per environment. They are pickled by value, so that lambdas and notebooks work, except
+        for ``context="fork"`` and ``"thread"``.
+    :param num_workers: the number of worker processes; None for one per core that this process may use. There are never
+        more than environments. Each worker has consecutive environments. Results do not depend on this number.
+    :param autoreset_mode: when an environment is reset after the end of an episode.
+    :param context: how workers are started: ``"forkserver"`` (default if the system can fork), ``"spawn"``, ``"fork"``,
+        ``"thread"``, or a :mod:`multiprocessing` context. None of them needs a ``__main__`` guard. If Python runs
+        without its global interpreter lock (a free-threaded build with ``PYTHON_GIL=0``, as importing rlfast otherwise
+        turns the lock on again), the default is ``"thread"``, unless workers may have to be killed, with a
+        ``step_timeout`` or ``on_error="restart"``.
+    :param step_timeout: the number of seconds that a step or reset may take before its worker is killed; None for no
+        limit. A constructor has a minute more.
+    :param on_error: with ``"raise"``, :meth:`recv` raises the failure of an environment. With ``"restart"``, the
+        environment is rebuilt, and its row is ``truncated`` and not a ``valid`` transition. If a worker dies, the
+        episodes of all of its environments are lost, unless a result that has not been received yet ended the episode.
+        An environment that fails again while it is rebuilt raises in either case.
+    :param doorbell: how processes wake one another: ``"futex"``, ``"pipe"``, or None for the one that the system
+        supports.
+    :param strict: whether an observation that does not fit its space is an error; if not, it is returned unchanged.
+    :raises ValueError: there is no environment, or an argument is out of range.
     :raises TypeError: an environment function cannot be pickled.
-    :raises EnvFailure: a constructor failed.
+    :raises EnvFailure: the constructor of an environment failed.
     """
 
     def __init__(
@@ -123,12 +124,12 @@ class ProcessBackend(RecoveringBackend):
         self._workers = WorkerGroup(env_fns, starts, self._method)
         self._end = weakref.finalize(self, WorkerGroup.end, self._workers, _GRACE)
         try:
-            self._plan = self._hire(starts, strict=strict)
+            self._plan = self._start_workers(starts, strict=strict)
             self._places = Places(self._plan)
             self._slab = _core.Slab(starts, self._places.size, banks=self._plan.banks, pipes=pipes, spins=self._spins)
             self._workers.slab = self._slab
             for worker in range(workers):
-                self._workers.admit(worker, self._plan, [False] * len(self._workers.own(worker)), self._spins)
+                self._workers.connect(worker, self._plan, [False] * len(self._workers.own(worker)), self._spins)
         except BaseException:
             self._end()
             raise
@@ -142,22 +143,22 @@ class ProcessBackend(RecoveringBackend):
         self._worker_of = np.repeat(np.arange(workers), np.diff(starts))
         self._all = np.arange(count)
         self._are_all = IsAllEnvs(self._all)
-        self._spilled: dict[int, dict[int, Any]] = {}  # parts of the newest actions that went pickled
-        self._steps = 0  # how many are stepping, and which
+        self._spilled: dict[int, dict[int, Any]] = {}  # parts of the last actions that were sent pickled
+        self._steps = 0  # the number of environments that are stepping
         self._stepping = np.zeros(count, dtype=bool)
-        self._over = np.ones(count, dtype=bool)  # between episodes
+        self._over = np.ones(count, dtype=bool)  # no episode is running
         self._bank_of = np.zeros(count, dtype=np.uint8)
         self._lease: Any = None
         self._asked_at = 0.0
-        self._begun: tuple[list[int], list[int | None], dict[str, Any] | None] | None = None  # a reset, by arguments
-        self._resets: dict[int, dict[str, Any]] = {}  # arguments of the resets that are being waited for
+        self._begun: tuple[list[int], list[int | None], dict[str, Any] | None] | None = None  # of begin_reset()
+        self._resets: dict[int, dict[str, Any]] = {}  # arguments of the resets that are pending
         self._seeds: dict[int, int] = {}
-        self._attributes: dict[int, dict[tuple[str, str], Any]] = {}  # what set_attr set, for environments built anew
+        self._attributes: dict[int, dict[tuple[str, str], Any]] = {}  # values of set_attr()
 
     takes_anything = True
 
-    def _hire(self, starts: list[int], *, strict: bool) -> Plan:
-        """Starts the workers and learns the spaces from them."""
+    def _start_workers(self, starts: list[int], *, strict: bool) -> Plan:
+        """Starts the workers, receives the spaces from them, and determines the layout of the shared memory."""
         group = self._workers
         for worker in range(len(group)):
             group.start(worker)
@@ -181,28 +182,27 @@ class ProcessBackend(RecoveringBackend):
     def send(self, actions: Tree, ids: Ids) -> None:
         """As :meth:`Backend.send`.
 
-        :raises RuntimeError: one of the environments is stepping, or was lost with its worker; none has been stepped.
-        :raises ValueError: actions of another number or shape.
-        :raises TypeError: actions of another kind.
+        :raises RuntimeError: one of the environments is stepping, or its worker has ended; none has been stepped.
+        :raises ValueError: the number of actions is not the number of environments.
         """
         self._check_usable()
         if self._steps:
             self._check_idle(ids)
         if self._dead and (gone := [env for env in ids.tolist() if self._worker_of[env] in self._dead]):
             raise RuntimeError(f"environments {gone} were lost with their worker: call reset() for them")
-        every = self._are_all(ids)
-        self._put_actions(actions, ids, every)
+        is_all = self._are_all(ids)
+        self._put_actions(actions, ids, is_all)
         if self.step_timeout is not None:
             self._asked_at = time.monotonic()
-        if self._owed:
-            ids, every = self._pay(ids), False
+        if self._lost_idle:
+            ids, is_all = self._report_lost(ids), False
         bank, lease = 0, None
         if self._plan.banks > 1:
-            lease = self._slab.lend() if every else None
+            lease = self._slab.lend() if is_all else None
             bank = 0 if lease is None else lease.bank
             self._bank_of[ids] = bank
             self._lease = lease or self._lease
-        self._ask(None if every else ids, STEP, bank)
+        self._ask(None if is_all else ids, STEP, bank)
         self._mark_stepping(ids)
 
     def _mark_stepping(self, ids: Ids) -> None:
@@ -212,17 +212,17 @@ class ProcessBackend(RecoveringBackend):
         else:
             self._stepping[ids] = True
 
-    def _pay(self, ids: Ids) -> Ids:
-        """Resets those of ``ids`` that were lost while idle, which answers their step; the others."""
-        owed = np.array([env for env in ids.tolist() if env in self._owed], dtype=np.int64)
-        self._interrupted.update((env, self._owed.pop(env)) for env in owed.tolist())
-        self._bank_of[owed] = 0
-        self._ask(owed, REPLACE, 0)
-        self._mark_stepping(owed)
-        return ids[~np.isin(ids, owed)]
+    def _report_lost(self, ids: Ids) -> Ids:
+        """Resets those of ``ids`` that were lost while idle, as the result of their step; returns the others."""
+        lost = np.array([env for env in ids.tolist() if env in self._lost_idle], dtype=np.int64)
+        self._interrupted.update((env, self._lost_idle.pop(env)) for env in lost.tolist())
+        self._bank_of[lost] = 0
+        self._ask(lost, REPLACE, 0)
+        self._mark_stepping(lost)
+        return ids[~np.isin(ids, lost)]
 
-    def _put_actions(self, actions: Tree, ids: Ids, every: bool) -> None:
-        """Writes actions to where the workers read them; what does not fit there goes pickled."""
+    def _put_actions(self, actions: Tree, ids: Ids, is_all: bool) -> None:
+        """Writes actions to the shared memory, and sends actions that do not fit there pickled."""
         spilled: dict[int, dict[int, Any]] = {}
         fitting = []
         for number, leaf, values in self._parts(actions):
@@ -240,14 +240,17 @@ class ProcessBackend(RecoveringBackend):
             spilled.update((env, {}) for env in ids.tolist() if env in self._spilled and env not in spilled)
         for number, array in fitting:
             view = self._views.actions[number]
-            view[... if every else ids] = array  # type: ignore[index]
+            view[... if is_all else ids] = array  # type: ignore[index]
         if spilled:
             self._spilled = {env: parts for env, parts in {**self._spilled, **spilled}.items() if parts}
             for worker, own in self._by_worker(spilled):
-                self._tell(worker, "actions", own)
+                self._send_message(worker, "actions", own)
 
     def _parts(self, actions: Tree) -> Iterable[tuple[int, Leaf | None, Any]]:
-        """Number and values of each leaf, or of the whole where that is nested otherwise than the space."""
+        """Returns the number, layout and values of each leaf.
+
+        Actions whose nesting is not that of the space are one part, with the number :data:`WHOLE`.
+        """
         if isinstance(actions, np.ndarray) and not self._is_leaf:
             return [(WHOLE, None, actions)]
         values = self._places.action.split(actions)
@@ -256,7 +259,7 @@ class ProcessBackend(RecoveringBackend):
     def _ask(self, ids: Ids | None, kind: int, bank: int) -> None:
         try:
             self._slab.ask(ids, kind, bank)
-        except RuntimeError:  # what a call that Ctrl-C ended has left
+        except RuntimeError:  # results of a call that Ctrl-C interrupted
             stale = self._all if ids is None else ids
             self._wait_for(stale)
             self._slab.take(stale[np.isin(stale, self._slab.answered())])
@@ -265,8 +268,8 @@ class ProcessBackend(RecoveringBackend):
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:
         """As :meth:`Backend.recv`, in ascending order of environments.
 
-        :raises EnvFailure: an environment failed, and ``on_error`` is ``"raise"`` or it failed again.
-        :raises RuntimeError: nothing is stepping, or fewer than ``min_ready``.
+        :raises EnvFailure: an environment failed, and ``on_error`` is ``"raise"`` or it failed again when rebuilt.
+        :raises RuntimeError: fewer than ``min_ready`` environments are stepping.
         """
         self._check_usable()
         if not 1 <= min_ready <= self._steps:
@@ -282,7 +285,7 @@ class ProcessBackend(RecoveringBackend):
                 return rows
 
     def _answered(self, min_ready: int, deadline: float | None) -> tuple[Ids | None, bool]:
-        """Waits for a moment: who has answered (None: all), and whether these are enough."""
+        """Waits briefly; returns the environments that have answered (None for all) and whether these are enough."""
         slab, count = self._slab, self.num_envs
         if min_ready == count and deadline is None and not self._interrupted and not self._cut:
             return None, slab.wait(count, self._slice) == count
@@ -297,11 +300,11 @@ class ProcessBackend(RecoveringBackend):
         return ids, False
 
     def _rows(self, ids: Ids | None) -> Rows | None:
-        """Takes answers (None: of all); None when one of them was a failure that has been dealt with."""
+        """Returns the rows of ``ids`` (None for all), or None after one of them failed and has been handled."""
         own = self._all if ids is None else ids
         numbers = self._slab.gather(ids)
         if numbers[3] & FAILED:
-            self._deal_with(int(own[(self._notes[own] & FAILED) != 0][0]))
+            self._handle_failure(int(own[(self._notes[own] & FAILED) != 0][0]))
             return None
         spread = self._lease is not None and ids is not None
         banks, lease = (self._bank_of[own], None) if spread else (None, self._lease)
@@ -320,7 +323,7 @@ class ProcessBackend(RecoveringBackend):
         return rows
 
     def is_ready(self) -> bool:
-        """Whether :meth:`recv` of one answer would not have to wait."""
+        """Whether :meth:`recv` of one result would return without waiting."""
         self._look()
         return len(self._slab.answered()) > 0
 
@@ -329,9 +332,9 @@ class ProcessBackend(RecoveringBackend):
     def reset(
         self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any
     ) -> tuple[Tree, Info]:
-        """As :meth:`Backend.reset`. Environments that were lost with their worker are built anew.
+        """As :meth:`Backend.reset`. Environments whose worker has ended are rebuilt in a new worker.
 
-        :raises EnvFailure: a reset, or a constructor, failed.
+        :raises EnvFailure: a reset or a constructor failed.
         """
         self._check_usable()
         begun, self._begun = self._begun, None
@@ -367,16 +370,16 @@ class ProcessBackend(RecoveringBackend):
             raise
 
     def _revive_dead(self, ids: Ids) -> None:
-        """Starts workers in the place of those of ``ids`` that have ended."""
+        """Replaces the workers of ``ids`` that have ended by new ones."""
         for worker in sorted({int(self._worker_of[env]) for env in ids} & self._dead):
             self._revive(worker)
 
     def _drop_reset(self, ids: Ids) -> None:
-        """Waits for a reset that was begun, and forgets what came of it."""
+        """Waits for a reset that :meth:`begin_reset` started, and discards its results."""
         try:
             self._first(ids)
         except EnvFailure:
-            _log.warning("a reset that nobody waited for failed", exc_info=True)
+            _log.warning("a reset that was begun, and whose results were not requested, failed", exc_info=True)
         finally:
             self._resets.clear()
 
@@ -400,7 +403,7 @@ class ProcessBackend(RecoveringBackend):
         for env, seed in zip(ids.tolist(), seeds, strict=True):
             self._call(env, "seed", seed)
             self._over[env] = False
-            self._owed.pop(env, None)
+            self._lost_idle.pop(env, None)
             if seed is not None:
                 self._seeds[env] = seed
 
@@ -408,12 +411,12 @@ class ProcessBackend(RecoveringBackend):
         if self.step_timeout is not None:
             self._asked_at = time.monotonic()
         for worker, own in self._by_worker({env: self._resets[env] for env in ids.tolist() if self._resets.get(env)}):
-            self._tell(worker, "reset", own)
+            self._send_message(worker, "reset", own)
         self._bank_of[ids] = 0
         self._ask(ids, kind, 0)
 
     def _first(self, ids: Ids) -> tuple[Tree, Info]:
-        """Waits for resets and takes their answers."""
+        """Waits for resets, and returns the first observations and infos."""
         again: set[int] = set()
         while True:
             self._wait_for(ids)
@@ -435,11 +438,11 @@ class ProcessBackend(RecoveringBackend):
         self._slab.take(ids)
         self._over[ids] = False
         for env in ids.tolist():
-            self._owed.pop(env, None)
+            self._lost_idle.pop(env, None)
         return obs, Info(len(ids), {k: extra["info"] for k, extra in extras.items() if "info" in extra})
 
     def _wait_for(self, ids: Ids) -> None:
-        """Until none of ``ids`` owes an answer."""
+        """Waits until all of ``ids`` have answered."""
         while True:
             asked = self._slab.asked()
             owing = int(np.isin(ids, asked).sum())
@@ -462,7 +465,7 @@ class ProcessBackend(RecoveringBackend):
     ) -> list[Any]:
         """As :meth:`Backend.call`.
 
-        :raises ValueError: the method is one that steps or resets, of which the pool must know.
+        :raises ValueError: the method must be called through the backend, for example ``step`` or ``reset``.
         """
         if name in _OWN_METHODS:
             raise ValueError(f"Trying to call function `{name}` with `call`, use `{name}` directly instead.")
@@ -470,11 +473,11 @@ class ProcessBackend(RecoveringBackend):
         return [self._call(env, "call", name, args, kwargs, deadline=deadline) for env in ids.tolist()]
 
     def set_attr(self, name: str, values: Sequence[Any], ids: Ids) -> None:
-        """As :meth:`Backend.set_attr`; environments that are built anew get it again."""
+        """As :meth:`Backend.set_attr`; the value is set again in environments that are rebuilt."""
         self._set("set_attr", name, values, ids)
 
     def set_wrapper_attr(self, name: str, values: Sequence[Any], ids: Ids) -> None:
-        """As :meth:`Backend.set_wrapper_attr`; environments that are built anew get it again."""
+        """As :meth:`Backend.set_wrapper_attr`; the value is set again in environments that are rebuilt."""
         self._set("set_wrapper_attr", name, values, ids)
 
     def _set(self, how: str, name: str, values: Sequence[Any], ids: Ids) -> None:
@@ -498,7 +501,7 @@ class ProcessBackend(RecoveringBackend):
         for env, state in zip(ids.tolist(), states, strict=True):
             self._call_state(env, "set_state", state["state"])
             self._over[env] = state["over"]
-            self._owed.pop(env, None)
+            self._lost_idle.pop(env, None)
 
     def _call_state(self, env: int, method: str, *arguments: Any) -> Any:
         try:
@@ -509,7 +512,7 @@ class ProcessBackend(RecoveringBackend):
             raise
 
     def close(self) -> None:
-        """Ends the workers within two seconds, whatever they are doing. Arrays that were lent stay."""
+        """Ends the workers within two seconds, whatever they are doing. Arrays that were lent remain valid."""
         self._end()
         if self._workers.owner == os.getpid():
             for name in ("_slab", "_views", "_records", "_answers", "_lease", "_notes"):
@@ -532,9 +535,9 @@ class ProcessBackend(RecoveringBackend):
             workers.setdefault(int(self._worker_of[env]), {})[env] = value
         return list(workers.items())
 
-    def _tell(self, worker: int, kind: str, content: Any) -> None:
+    def _send_message(self, worker: int, kind: str, content: Any) -> None:
         try:
-            self._workers.tell(worker, kind, content)
+            self._workers.send(worker, kind, content)
         except Closed:
             self._lose(worker)
 

@@ -1,4 +1,4 @@
-"""What both sides of the shared memory agree upon."""
+"""The protocol between the parent and its workers: constants, the layout of the shared memory, and records in it."""
 
 from __future__ import annotations
 
@@ -19,47 +19,50 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# What an environment is asked, or a worker says that it does.
+# The kinds of requests, which are also the phases that a worker reports.
 STEP, RESET, REPLACE, METHOD = 1, 2, 3, 4
-"""``REPLACE`` is a reset in the place of a step: it answers as if the episode had ended there."""
+"""``REPLACE`` requests a reset in the place of a step, of an environment that has been rebuilt."""
 PHASES = {STEP: "step", RESET: "reset", REPLACE: "reset", METHOD: "a method"}
 
-# Bits of an answer's note.
-EXTRA = 1  # a record of what has no place in the arrays
-FAILED = 2  # the record is of an exception
-ONLY_RESET = 4  # NEXT_STEP: no transition
-AGAIN = 8  # SAME_STEP: the episode ended and another has begun
+# Flags of a result.
+EXTRA = 1  # the result has a record, with data that has no place in the arrays
+FAILED = 2  # the record holds an exception
+ONLY_RESET = 4  # NEXT_STEP: the environment was only reset, so the result is not a transition
+AGAIN = 8  # SAME_STEP: an episode ended and the environment was reset
 
-MAIL, STOP = -1, -2  # in the place of an environment's number
+MAIL, STOP = -1, -2  # in the place of an environment's number: read the channel, end the worker
 
 EXTRA_BYTES = 2048
-"""Space of an environment's record in the shared memory; larger ones go through a file."""
-_FILE_BYTES = 1 << 36  # where the next environment's records begin in that file, which has holes
+"""The size of an environment's record in the shared memory; larger records go through a file."""
+_FILE_BYTES = 1 << 36  # the distance between the environments' records in that file, which is sparse
 _ALIGN = 64
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which rows lie where. Equal arguments give the same plan in every process."""
+    """The parameters that determine the layout of the shared memory, in every process in the same way."""
 
     obs: Node
     action: Node
     starts: list[int]
-    """Worker ``w`` owns the environments ``starts[w] .. starts[w + 1]``."""
+    """Worker ``w`` owns the environments from ``starts[w]`` to ``starts[w + 1] - 1``."""
     mode: AutoresetMode
     banks: int
-    """How many times observations are there."""
+    """The number of banks; each bank has room for one observation of every environment."""
     strict: bool
-    """Whether observations that do not fit their layout are errors; if not, they travel pickled."""
+    """Whether an observation that does not fit the layout is an error; if not, it is sent pickled."""
 
     @property
     def envs(self) -> int:
-        """How many environments there are."""
+        """The number of environments."""
         return self.starts[-1]
 
 
 class Places:
-    """The arrays of a plan: actions, final observations, records, and each bank of observations."""
+    """The offsets of all arrays in the shared memory: actions, final observations, records and banks of observations.
+
+    :param plan: the parameters of the layout.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.obs, self.action = plan.obs, plan.action
@@ -82,12 +85,12 @@ class Places:
         return offset, dtype, shape
 
     def views(self, slab: Any) -> Views:
-        """The arrays over a slab's memory."""
+        """Makes the arrays over the memory of a slab."""
         return Views(self, slab)
 
 
 class Views:
-    """Arrays over shared memory."""
+    """NumPy arrays over the shared memory."""
 
     def __init__(self, places: Places, slab: Any) -> None:
         self._places, self._slab = places, slab
@@ -101,22 +104,23 @@ class Views:
         return [place and self._slab.view(*place, lease) for place in places]
 
     def lent(self, lease: Any) -> list[NDArray[Any] | None]:
-        """Arrays over a lent bank, which keep it lent."""
+        """Returns arrays over a lent bank; the bank is not overwritten while one of them exists."""
         return self._arrays(self._places._banks[lease.bank], lease)  # noqa: SLF001
 
 
 class Records:
-    """What answers say beyond numbers: infos, exceptions, values without a layout.
+    """Records of results, with data that has no place in the arrays: infos, exceptions and values without a layout.
 
-    :param views: of the slab.
-    :param files: for a worker's first environment and the file of its larger records.
+    :param views: the arrays over the shared memory.
+    :param files: a function that returns, for an environment, the number of its worker's first environment and the file
+        for records that are too large for the shared memory.
     """
 
     def __init__(self, views: Views, files: Callable[[int], tuple[int, int]]) -> None:
         self._views, self._files = views, files
 
     def write(self, env: int, data: bytes) -> None:
-        """Leaves ``data`` for the other side."""
+        """Writes the record of environment ``env``."""
         if len(data) <= EXTRA_BYTES:
             start = env * EXTRA_BYTES
             self._views.records[start : start + len(data)] = data
@@ -129,7 +133,10 @@ class Records:
         self._views.sizes[env] = len(data)
 
     def read(self, env: int) -> Any:
-        """What the other side left."""
+        """Reads and unpickles the record of environment ``env``.
+
+        :raises EOFError: the file is shorter than the record.
+        """
         size = int(self._views.sizes[env])
         if size <= EXTRA_BYTES:
             start = env * EXTRA_BYTES
@@ -145,7 +152,7 @@ class Records:
 
 
 def unnamed_file() -> int:
-    """An open file that nothing in the file system names."""
+    """Opens a temporary file that has no name in the file system, and returns its descriptor."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("rlfast-records")
     file, path = tempfile.mkstemp()
@@ -154,7 +161,7 @@ def unnamed_file() -> int:
 
 
 def dumps(value: Any) -> bytes:
-    """``value`` pickled, for the parent: it has the classes of its script. What pickle cannot do, by value."""
+    """Pickles a value for the parent, which can import the script's classes; falls back to cloudpickle."""
     try:
         return pickle.dumps(value, protocol=5)
     except Exception:
@@ -162,7 +169,7 @@ def dumps(value: Any) -> bytes:
 
 
 def cloudpickled(value: Any) -> bytes:
-    """``value`` pickled, for a worker: what belongs to the script goes by value, as the worker has not run it."""
+    """Pickles a value for a worker; the script's functions and classes are included, as workers do not run it."""
     import cloudpickle
 
     return bytes(cloudpickle.dumps(value, protocol=5))

@@ -1,4 +1,4 @@
-"""What a pool does when an environment fails or a worker ends: it tells, or builds anew and goes on."""
+"""How a pool handles failures of environments and workers: it raises an error, or rebuilds environments and goes on."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _log = logging.getLogger(__name__)
 
 
 class RecoveringBackend(Backend):
-    """The part of :class:`~rlfast.env.process.ProcessBackend` that deals with failures."""
+    """Handles failures of environments and workers for :class:`~rlfast.env.process.ProcessBackend`."""
 
     step_timeout: float | None
     on_error: str
     restarts: int
-    """How many environments have been built anew."""
+    """The number of environments that have been rebuilt."""
     _method: str
     _spins: int
     _plan: Plan
@@ -54,25 +54,25 @@ class RecoveringBackend(Backend):
 
     def __init__(self) -> None:
         self.restarts = 0
-        self._dead: set[int] = set()  # workers
-        self._interrupted: dict[int, str] = {}  # environments built anew within their step, and why
-        self._owed: dict[int, str] = {}  # ... while nobody waited for them: the next step tells
-        self._cut: set[int] = set()  # environments that stay gone, whose last answer has not been taken
+        self._dead: set[int] = set()  # workers that have ended and have not been replaced
+        self._interrupted: dict[int, str] = {}  # environments that were rebuilt during a step, and why
+        self._lost_idle: dict[int, str] = {}  # environments that were rebuilt while idle; their next step reports it
+        self._cut: set[int] = set()  # lost environments whose last result has not been received
 
     @abstractmethod
     def _call(self, env: int, method: str, *arguments: Any) -> Any:
-        """What a method of a worker returns for one of its environments."""
+        """Calls a method of the worker of environment ``env`` and returns its result."""
 
     @abstractmethod
     def _ask_reset(self, ids: Ids, kind: int = RESET) -> None:
-        """Asks environments for a reset, with the arguments that are kept for them."""
+        """Requests resets of environments, with the arguments in ``_resets``."""
 
     @property
     def _constructor_limit(self) -> float | None:
         return None if self.step_timeout is None else self.step_timeout + _CONSTRUCTOR
 
     def _look(self) -> None:
-        """Deals with workers that have ended or hang while something is asked of them."""
+        """Handles workers that have ended or hang while a request is pending."""
         for worker in np.unique(self._worker_of[self._slab.asked()]).tolist():
             self._check(worker)
 
@@ -88,7 +88,13 @@ class RecoveringBackend(Backend):
                 self._lose(worker, "a method" if calling else None, hangs=True)
 
     def _lose(self, worker: int, method: str | None = None, *, hangs: bool = False) -> None:
-        """A worker has ended, or is ended here because it hangs: raises that, or builds its environments anew."""
+        """Handles a worker that has ended, or kills one that hangs; raises an error or rebuilds its environments.
+
+        :param worker: the worker.
+        :param method: the method that was called in the worker; None during a step or reset.
+        :param hangs: whether the worker exceeded the ``step_timeout``.
+        :raises WorkerDied: ``on_error`` is ``"raise"``, a method was called, or the environment failed again.
+        """
         slab, group = self._slab, self._workers
         env, phase, _ = slab.running(worker)
         asked = slab.asked()
@@ -100,11 +106,11 @@ class RecoveringBackend(Backend):
             why = f"its worker {why}"
         idle = env < 0
         env = int(pending[0]) if idle and len(pending) else self._plan.starts[worker] if idle else env
-        doing = method or PHASES.get(phase, "step")
+        phase_name = method or PHASES.get(phase, "step")
         action = None
-        if doing == "step":
+        if phase_name == "step":
             action = self._action_of(env)
-        shown = f"step(action={action!r})" if doing == "step" else f"{doing}()"
+        shown = f"step(action={action!r})" if phase_name == "step" else f"{phase_name}()"
         text = f"environment {env} {why}" if hangs else f"environment {env} failed: {why}"
         text += " before it began " if idle else " in "
         group.remove(worker)
@@ -118,7 +124,7 @@ class RecoveringBackend(Backend):
             signal=name,
             timeout=self.step_timeout if hangs else None,
             env_id=env,
-            phase=doing,
+            phase=phase_name,
             action=action,
             lost=tuple(lost.tolist()),
         )
@@ -126,8 +132,8 @@ class RecoveringBackend(Backend):
         again = env in self._interrupted
         try:
             if self.on_error == "raise" or again or method or self._method == "thread":
-                raise failure  # noqa: TRY301 - what follows it is the same in both cases
-            _log.warning("%s; building environments %s anew", failure, own.tolist())
+                raise failure  # noqa: TRY301 - the cleanup below is the same as for other exceptions
+            _log.warning("%s; rebuilding environments %s", failure, own.tolist())
             self._revive(worker, answered)
         except BaseException:
             self._drop(lost)
@@ -138,10 +144,10 @@ class RecoveringBackend(Backend):
         else:
             self._go_on(own, pending, answered, str(failure))
         finally:
-            del failure  # else it and this frame would hold one another, and the memory
+            del failure  # breaks the reference cycle between the exception and this frame, which holds large arrays
 
-    def _deal_with(self, env: int) -> None:
-        """An answer says that ``env`` raised."""
+    def _handle_failure(self, env: int) -> None:
+        """Handles a result that holds an exception: raises it, or rebuilds the environment."""
         error = self._records.read(env)
         action = self._action_of(env)
         again = env in self._interrupted
@@ -151,9 +157,9 @@ class RecoveringBackend(Backend):
         self._interrupted.pop(env, None)
         try:
             if self.on_error == "raise" or again:
-                raise failed(error, env, phase, **where)  # noqa: TRY301 - what follows it is the same in both cases
+                raise failed(error, env, phase, **where)  # noqa: TRY301 - the cleanup is the same
             why = str(failed(error, env, phase, **where))
-            _log.warning("%s; building it anew", why)
+            _log.warning("%s; rebuilding it", why)
             self._rebuild(env)
         except BaseException:
             self._drop(np.array([env]))
@@ -161,18 +167,18 @@ class RecoveringBackend(Backend):
         self._interrupt([env], why)
 
     def _action_of(self, env: int) -> Any:
-        """The action of its last step."""
+        """Returns the action of the last step of environment ``env``."""
         spilled = self._spilled.get(env, {})
         return spilled[WHOLE] if WHOLE in spilled else self._places.action.get(self._views.actions, env, spilled)
 
     def _drop(self, lost: Ids) -> None:
-        """These will not answer, and are in no episode."""
+        """Marks environments as lost: they will not answer, and no episode is running."""
         self._steps -= int(np.count_nonzero(self._stepping[lost]))
         self._stepping[lost] = False
         self._over[lost] = True
 
     def _rebuild(self, env: int) -> None:
-        """Puts a new environment in the place of one that raised."""
+        """Replaces an environment that raised by a new one."""
         self._call(env, "rebuild")
         self._restore(env)
 
@@ -182,9 +188,10 @@ class RecoveringBackend(Backend):
             self._call(env, how, name, value)
 
     def _revive(self, worker: int, answered: Ids | tuple[()] = ()) -> None:
-        """Starts a worker in the place of one that has ended.
+        """Replaces a worker that has ended by a new one.
 
-        :param answered: environments whose last answer is still to be taken; it will say that the episode is over.
+        :param worker: the worker.
+        :param answered: environments whose last result has not been received; its row ends the episode.
         """
         group = self._workers
         own = group.own(worker)
@@ -193,31 +200,36 @@ class RecoveringBackend(Backend):
         between = self._over.copy()
         between[list(answered)] = True
         over = [self.autoreset_mode is AutoresetMode.NEXT_STEP and bool(between[env]) for env in own]
-        group.admit(worker, self._plan, over, self._spins)
+        group.connect(worker, self._plan, over, self._spins)
         self._dead.discard(worker)
         for env in own:
             self._restore(env)
 
     def _go_on(self, own: Ids, pending: Ids, answered: Ids, why: str) -> None:
-        """What becomes of the environments of a worker that has been started anew.
+        """Continues with the environments of a worker that has been replaced.
 
-        An answer that ended its episode counts. The episodes of the others cannot go on, whoever had answered.
+        A result that ended an episode is kept. All other episodes are lost, even if their step was complete.
+
+        :param own: the environments of the worker.
+        :param pending: those that have not answered.
+        :param answered: those that have answered a step, and whose result has not been received.
+        :param why: the message of the failure.
         """
         resetting = [env for env in pending.tolist() if env in self._resets]
         stepping = [env for env in pending.tolist() if env not in self._resets]
         broken = answered
-        if self.autoreset_mode is not AutoresetMode.SAME_STEP:  # there, what followed an end is lost as well
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:  # with SAME_STEP, the new episode is lost as well
             _, terminated, truncated, _ = self._slab.gather(answered)
             broken = answered[~(terminated | truncated)]
         self._slab.take(broken)
         self._interrupt(stepping + broken.tolist(), why)
         idle = set(own.tolist()) - set(pending.tolist()) - set(answered.tolist())
-        self._owed.update((env, why) for env in idle if not self._over[env])
+        self._lost_idle.update((env, why) for env in idle if not self._over[env])
         if resetting:
             self._ask_reset(np.array(resetting))
 
     def _interrupt(self, envs: list[int], why: str) -> None:
-        """Resets environments that have been built anew; that is the answer to the step they were in."""
+        """Resets environments that have been rebuilt; the reset is the result of the step that failed."""
         if envs:
             for env in envs:
                 if env in self._seeds:
@@ -229,7 +241,7 @@ class RecoveringBackend(Backend):
                 self._resets.pop(env, None)
 
     def _mark(self, rows: Rows) -> None:
-        """Says of rows that their environment has been built anew."""
+        """Marks the rows of environments that have been rebuilt or lost."""
         infos = rows.info.dicts()
         for k, env in enumerate(rows.env_id.tolist()):
             why = self._interrupted.pop(env, None)

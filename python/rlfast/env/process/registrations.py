@@ -1,4 +1,4 @@
-"""Gymnasium's registrations on their way to a worker, which has a registry of its own."""
+"""Sends Gymnasium's registrations from the parent to a worker, which has a registry of its own."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def registrations() -> bytes:
-    """All registrations of this process, so that an id means the same in a worker.
+    """Pickles all registrations of this process, so that an id refers to the same environment in a worker.
 
-    Each of those that hold more than plain data is pickled by itself, with the classes that a worker could not import:
-    one that cannot be pickled does not keep the others away.
+    A registration that holds more than plain data is pickled separately, with the classes that a worker could not
+    import, so that one that cannot be pickled does not affect the others.
     """
     plain, others = {}, {}
     known: dict[str, bool] = {}
@@ -51,9 +51,11 @@ def _is_data(value: Any) -> bool:
 
 
 def _unknown_classes(spec: EnvSpec, known: dict[str, bool]) -> dict[tuple[str, str], bytes]:
-    """What the registration names by ``"module:name"`` and a worker could not import, pickled.
+    """Pickles the classes that a registration names as ``"module:name"`` and that a worker could not import.
 
-    :param known: whether a worker can import a module, as far as it was asked for already.
+    :param spec: the registration.
+    :param known: a cache: for module names, whether a worker can import the module.
+    :return: the pickled classes, by module and name.
     """
     named = (spec.entry_point, spec.vector_entry_point, *(wrapper.entry_point for wrapper in spec.additional_wrappers))
     classes = {}
@@ -69,7 +71,10 @@ def _unknown_classes(spec: EnvSpec, known: dict[str, bool]) -> dict[tuple[str, s
 
 
 def register(registered: bytes) -> None:
-    """Makes the registrations of the parent, as :func:`registrations` gave them, those of this process."""
+    """Replaces the registrations of this process by those of the parent.
+
+    :param registered: what :func:`registrations` returned in the parent; empty to change nothing.
+    """
     if not registered:
         return
     plain, others = pickle.loads(registered)  # noqa: S301
@@ -88,7 +93,7 @@ def register(registered: bytes) -> None:
 
 
 def _unsent(name: str, why: str) -> EnvSpec:
-    """A registration that says, when it is used, why it is none."""
+    """Makes a registration that raises an error when it is used, which explains why it could not be sent."""
 
     def fail(**_: Any) -> Any:
         raise gym.error.Error(
@@ -100,7 +105,7 @@ def _unsent(name: str, why: str) -> EnvSpec:
 
 
 def _module(name: str) -> ModuleType:
-    """The module, or an empty one in the place of one that only the parent can have."""
+    """Imports a module; if it cannot be imported here, makes an empty module of this name."""
     try:
         return import_module(name)
     except ImportError:
@@ -108,10 +113,10 @@ def _module(name: str) -> ModuleType:
 
 
 class Registry(dict[str, EnvSpec]):
-    """The registrations of a worker. Importing a module leaves those of the parent as they are.
+    """The registrations of a worker. Importing a module does not overwrite registrations that the parent sent.
 
-    In the parent, the module registered its environments when it was imported there, and the script may have registered
-    some of them anew since then.
+    In the parent, the module has registered its environments at import, and the script may have replaced some of these
+    registrations since then.
 
     :param specs: the registrations of the parent.
     """

@@ -1,4 +1,4 @@
-"""An exception on its way from a worker to the parent."""
+"""Sends an exception from a worker to the parent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rlfast.env.process.protocol import dumps
 
 @dataclass(frozen=True)
 class RemoteError:
-    """What can be said of an exception anywhere: its text, and itself where it survives pickling.
+    """An exception in a form that can always be pickled: its text, and the exception itself if it can be pickled.
 
-    :param summary: ``"ValueError: no"``.
-    :param text: with its traceback.
-    :param pickled: the exception; empty where it cannot be pickled.
+    :param summary: the class and the message, for example ``"ValueError: no"``.
+    :param text: the exception with its traceback, as text.
+    :param pickled: the pickled exception; empty if it cannot be pickled.
     """
 
     summary: str
@@ -25,21 +25,24 @@ class RemoteError:
 
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
-        """In the worker, where it was caught."""
+        """Makes an instance from an exception; the worker that caught the exception calls this."""
         pickled = b""
-        with suppress(Exception):  # an exception may hold anything
+        with suppress(Exception):  # exceptions may have attributes that cannot be pickled
             pickled = dumps(error)
             pickle.loads(pickled)  # noqa: S301
         summary = "".join(traceback.format_exception_only(error)).strip()
         return cls(summary, "".join(traceback.format_exception(error)), pickled)
 
     def exception(self) -> BaseException | None:
-        """In the parent: the exception, with the traceback that it had as a note."""
+        """Returns the exception, with its traceback as a note; the parent calls this.
+
+        :return: the exception; None if it could not be pickled or unpickled.
+        """
         if not self.pickled:
             return None
         try:
             error = pickle.loads(self.pickled)  # noqa: S301
-        except Exception:  # it holds what exists in the worker alone
+        except Exception:  # it refers to objects that exist only in the worker
             return None
         if not isinstance(error, BaseException):
             return None

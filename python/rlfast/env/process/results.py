@@ -1,4 +1,4 @@
-"""StepResults in the shared memory, turned into rows."""
+"""Reads the results of steps from the shared memory and converts them into rows."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 
 
 class StepResults:
-    """Reads what workers have written.
+    """Reads the results of steps that workers have written to the shared memory.
 
-    :param notes: the column of notes.
+    :param places: the layout of the shared memory.
+    :param views: the arrays over it.
+    :param records: the records in it.
+    :param notes: the flags of the results, ``(N,)`` uint8.
     :param strict: as for :class:`~rlfast.env.process.protocol.Plan`.
     """
 
@@ -33,20 +36,22 @@ class StepResults:
         self, places: Places, views: Views, records: Records, notes: NDArray[np.uint8], *, strict: bool
     ) -> None:
         self.node, self.views, self.records, self.notes = places.obs, views, records, notes
-        self._has_warned = False  # of observations that do not fit
+        self._has_warned = False  # about observations that do not fit the space
         self._is_plain = not strict and isinstance(places.obs, Shapeless) and places.obs.space == str(None)
 
     def extras(self, ids: Ids) -> Extras:
-        """Row to what its answer says beyond the arrays."""
+        """Reads the records of the environments ``ids``; the result maps row numbers to records."""
         noted = np.flatnonzero(self.notes[ids] & EXTRA).tolist()
         return {k: self.records.read(int(ids[k])) for k in noted}
 
     def rows(self, ids: Ids, numbers: tuple[Any, ...], banks: NDArray[np.uint8] | None, lease: Any) -> Rows:
-        """The answers of ``ids``.
+        """Converts the results of the environments ``ids`` into rows.
 
-        :param numbers: their rewards, flags, and the bits of their notes together.
-        :param banks: where the observations of each are; None: in bank 0.
-        :param lease: of the bank in which the observations of all environments, which ``ids`` are, can stay.
+        :param ids: the environments.
+        :param numbers: their rewards, ``terminated``, ``truncated``, and the union of the flags of all results.
+        :param banks: the bank of each environment's observation; None for bank 0.
+        :param lease: the lease of the bank that holds the observations of all environments, which are not copied then;
+            None to copy them.
         """
         rew, terminated, truncated, noted = numbers
         extras = self.extras(ids) if noted & EXTRA else {}
@@ -65,7 +70,7 @@ class StepResults:
         return rows
 
     def obs(self, ids: Ids, extras: Extras, banks: NDArray[np.uint8] | None = None, lease: Any = None) -> Tree:
-        """The observations in the answers of ``ids``: lent, or copied."""
+        """Returns the observations of the environments ``ids``, as views of a lent bank or as copies."""
         if lease is not None:
             arrays = self.views.lent(lease)
         elif banks is not None:
@@ -85,7 +90,7 @@ class StepResults:
         return self.node.join(iter(leaves))
 
     def _of_misfits(self, ids: Ids, extras: Extras, arrays: list[NDArray[Any] | None]) -> Tree:
-        """The observations where some do not fit the layout."""
+        """Returns the observations if some of them do not fit the layout, and warns once."""
         rows = []
         for k in range(len(ids)):
             spill = extras.get(k, {}).get("obs", {})
@@ -95,7 +100,7 @@ class StepResults:
             k, why = next((k, extra["misfit"]) for k, extra in extras.items() if "misfit" in extra)
             warnings.warn(
                 f"environment {ids[k]} shows what is not in its observation space: {why}. Such observations are taken "
-                "as they are; they travel pickled, which is slower",
+                "as they are; they are sent pickled, which is slower",
                 stacklevel=7,
             )
         return nested.collate(rows)
@@ -110,7 +115,7 @@ class StepResults:
         return arrays
 
     def _finals(self, obs: Tree, ids: Ids, again: Ids, extras: Extras) -> Tree:
-        """The observations with the final ones in the rows ``again``."""
+        """Returns a copy of the observations in which the rows ``again`` have the final observations."""
 
         def replaced(number: int, array: NDArray[Any]) -> NDArray[Any]:
             array = array.copy()
@@ -126,7 +131,7 @@ class StepResults:
 
 
 def _vector_rewards(rew: NDArray[Any], extras: Extras) -> NDArray[Any]:
-    """Rewards of environments that reward several agents."""
+    """Returns rewards ``(K, agents)`` for environments with one reward per agent."""
     size = max(len(extra["reward"]) for extra in extras.values() if "reward" in extra)
     out = np.repeat(rew[:, None], size, axis=1)
     for k, extra in extras.items():

@@ -1,4 +1,4 @@
-"""The loop of a worker: makes its environments, then does what the shared memory and the channel ask."""
+"""The main loop of a worker: it makes its environments, and then serves requests of the parent."""
 
 from __future__ import annotations
 
@@ -48,13 +48,16 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """Some of the environments.
+    """A worker with its environments, which serves requests of the parent.
 
-    :param desk: this worker's place at the shared memory.
-    :param first: number of the first environment.
+    :param channel: the channel to the parent.
+    :param desk: this worker's endpoint of the shared memory.
+    :param plan: the layout of the shared memory.
+    :param records: the descriptor of the file for large records.
+    :param first: the number of the first environment.
     :param envs: the environments.
-    :param env_fns: make them anew.
-    :param over: which of them are between episodes (NEXT_STEP).
+    :param env_fns: the functions that make them, used to rebuild an environment.
+    :param over: whether the next step of each environment only resets it (NEXT_STEP).
     """
 
     def __init__(
@@ -74,11 +77,11 @@ class Worker:
         self.obs, self.action = places.obs, places.action
         self.views = places.views(desk.slab)
         self.records = Records(self.views, lambda _env: (first, records))
-        self.requests: dict[int, dict[str, Any]] = {}  # arguments of resets that have some
-        self.spilled: dict[int, dict[int, Any]] = {}  # parts of actions without a layout
+        self.requests: dict[int, dict[str, Any]] = {}  # arguments of pending resets
+        self.spilled: dict[int, dict[int, Any]] = {}  # parts of actions that the parent has sent pickled
 
     def run(self) -> None:
-        """Until the parent says stop."""
+        """Serves requests until the parent stops the worker."""
         next_task = self.desk.next
         while True:
             task = next_task()
@@ -100,7 +103,7 @@ class Worker:
                 return
 
     def step(self, env: int, bank: int) -> None:
-        """StepResults a step."""
+        """Steps an environment and writes the result."""
         local = env - self.first
         if self.over[local]:
             self.over[local] = False
@@ -125,7 +128,7 @@ class Worker:
         return self.answer(env, bank, obs, info, reward, terminated, truncated)
 
     def reset(self, env: int, bank: int) -> None:
-        """StepResults a reset."""
+        """Resets an environment and writes the result."""
         request = self.requests.pop(env, {})
         self.over[env - self.first] = False
         if request.get("seed") is not None:
@@ -134,7 +137,7 @@ class Worker:
         self.answer(env, bank, obs, info)
 
     def begin(self, env: int, **request: Any) -> tuple[Any, dict[str, Any]]:
-        """The first observation and info of a new episode."""
+        """Starts a new episode; returns its first observation and info."""
         return reset_result(self.envs[env - self.first].reset(**request))
 
     def answer(
@@ -149,7 +152,7 @@ class Worker:
         note: int = 0,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        """Writes an answer to the shared memory."""
+        """Writes a result to the shared memory and notifies the parent."""
         spill: dict[int, Any] = {}
         try:
             self.obs.put(self.views.banks[bank], env, obs, spill)
@@ -171,15 +174,18 @@ class Worker:
         self.desk.answer(env, float(reward), bool(terminated), bool(truncated), note)
 
     def fail(self, env: int, error: BaseException) -> None:
-        """StepResults with an exception."""
+        """Writes an exception as the result."""
         self.over[env - self.first] = False
         self.records.write(env, pickle.dumps(RemoteError.of(error)))
         self.desk.answer(env, 0.0, False, False, EXTRA | FAILED)
 
-    # -- what comes through the channel ------------------------------------------------------------------------------
+    # -- messages of the channel -------------------------------------------------------------------------------------
 
     def mail(self) -> None:
-        """Reads a message, if there is one: the parent may have been interrupted before it sent it, or say so twice."""
+        """Reads and handles a message, if there is one.
+
+        There may be none, because the parent announces a message twice and may be interrupted before it sends it.
+        """
         if not self.channel.waiting():
             return
         message, _ = self.channel.receive()
@@ -199,11 +205,11 @@ class Worker:
             self.channel.send(reply)
 
     def do_get_attr(self, local: int, name: str) -> Any:
-        """The environment's attribute, looked up through its wrappers."""
+        """Returns the environment's attribute, looked up through its wrappers."""
         return attribute(self.envs[local], name)
 
     def do_call(self, local: int, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """What the method gives, or the attribute where it is none."""
+        """Calls the method and returns its result; returns the attribute if it is not callable."""
         found = self.do_get_attr(local, name)
         return found(*args, **kwargs) if callable(found) else found
 
@@ -216,41 +222,43 @@ class Worker:
         set_attribute(self.envs[local], name, value, innermost=False)
 
     def do_seed(self, local: int, seed: int | None) -> None:
-        """Seeds the environment, by its own method where it has one."""
+        """Seeds the environment by its own method ``seed``, or by a reset if it has none."""
         self.over[local] = False
         seed_env(self.envs[local], seed)
 
     def do_render(self, local: int, kwargs: dict[str, Any]) -> Any:
-        """What the environment's ``render`` gives."""
+        """Returns what the environment's ``render`` returns."""
         return self.envs[local].render(**kwargs)
 
     def do_get_state(self, local: int) -> dict[str, Any]:
-        """What decides the environment's future."""
+        """Returns the complete state of the environment."""
         return {"env": capture(self.envs[local]), "ended": bool(self.over[local])}
 
     def do_set_state(self, local: int, state: dict[str, Any]) -> None:
-        """Puts that back."""
+        """Restores a state that :meth:`do_get_state` returned."""
         restore(self.envs[local], state["env"])
         self.over[local] = state["ended"]
 
     def do_rebuild(self, local: int) -> None:
-        """Puts a new environment in the place of one that failed."""
-        with suppress(Exception):  # it is broken already
+        """Replaces an environment that failed by a new one."""
+        with suppress(Exception):  # the environment has failed before, so close() may fail as well
             self.envs[local].close()
         self.envs[local] = self.env_fns[local]()
 
     def close(self) -> None:
-        """Closes all environments, even when one of them fails to."""
+        """Closes all environments, even if closing one of them fails."""
         for env in self.envs:
             with suppress(Exception):
                 env.close()
 
 
 def work(channel: Channel, env_fns: Sequence[EnvFn] | None, desk: Callable[[int], Any] | None = None) -> None:
-    """A worker from its beginning to its end, in a process or a thread.
+    """Runs a worker until it ends, in a process or a thread.
 
-    :param env_fns: the functions; None where they come through the channel.
-    :param desk: gives a worker's place at the shared memory, where that is in this process already.
+    :param channel: the channel to the parent.
+    :param env_fns: the functions that make the environments; None if the parent sends them through the channel.
+    :param desk: for a thread, a function that returns the worker's endpoint of the shared memory; None for a process,
+        which maps the shared memory itself.
     """
     envs: list[gym.Env[Any, Any]] = []
     try:
@@ -288,7 +296,7 @@ def work(channel: Channel, env_fns: Sequence[EnvFn] | None, desk: Callable[[int]
 
 
 def _described(envs: Sequence[gym.Env[Any, Any]]) -> dict[str, Any]:
-    """What the parent must know of the environments."""
+    """Describes the environments for the parent: spaces, metadata, spec and render mode."""
     first = envs[0]
     return {
         "observation_spaces": _declared(envs, "observation_space"),
@@ -301,7 +309,7 @@ def _described(envs: Sequence[gym.Env[Any, Any]]) -> dict[str, Any]:
 
 
 def _declared(envs: Sequence[gym.Env[Any, Any]], name: str) -> list[Any]:
-    """The spaces of environments; the very same object where they are equal, so that it is pickled once."""
+    """Returns the spaces of environments; equal spaces are represented by one object, which is pickled only once."""
     spaces: list[Any] = []
     for env in envs:
         space = _picklable(declared(partial(attribute, env), name))
@@ -312,7 +320,7 @@ def _declared(envs: Sequence[gym.Env[Any, Any]], name: str) -> list[Any]:
 def _are_equal(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
-    except Exception:  # the user's own comparison
+    except Exception:  # a user-defined comparison may raise anything
         return False
 
 
@@ -324,10 +332,10 @@ def _picklable(value: Any) -> Any:
 
 
 def main(descriptor: int, parent: int) -> None:
-    """Of a process that was started as a worker.
+    """The entry point of a worker process.
 
     :param descriptor: the open socket to the parent.
-    :param parent: process to end with.
+    :param parent: the parent's process id; this process ends when the parent ends.
     """
     with leaving():
         prepare(parent)
@@ -335,9 +343,11 @@ def main(descriptor: int, parent: int) -> None:
 
 
 def prepare(parent: int) -> None:
-    """Makes this process one that lives and dies with ``parent``, which answers for Ctrl-C."""
+    """Makes this process end when process ``parent`` ends, and ignore Ctrl-C, which the parent handles."""
     everything = signal.valid_signals()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, everything)  # threads inherit it: signals are for the main thread
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, everything
+    )  # the thread inherits the mask: only the main one gets signals
     _core.end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -347,7 +357,7 @@ def prepare(parent: int) -> None:
 
 @contextmanager
 def leaving() -> Iterator[None]:
-    """Ends the process after the block, without the exit handlers that it may have inherited."""
+    """Ends the process after the ``with`` block, without running exit handlers that it inherited from its parent."""
     status = 1
     try:
         yield

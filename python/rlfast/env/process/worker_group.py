@@ -1,4 +1,4 @@
-"""The workers of a pool: started, described, spoken to, watched and ended."""
+"""The workers of a pool: starts them, sends them messages, calls their methods, watches them and ends them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 
 _MAIN = "rlfast.env.process.worker:main"
-_TOLD = 10.0  # seconds within which the system tells how a process ended, on a busy machine, too
+_REAP = 10.0  # seconds to wait for the exit status of a worker whose channel is closed, on a busy machine
 
 
 class WorkerGroup:
-    """Workers, each with a channel and a file for large records.
+    """All workers of a pool, each with a channel and a file for large records.
 
-    :param starts: worker ``w`` makes the environments ``starts[w] .. starts[w + 1]``.
-    :param method: how they are started.
+    :param env_fns: one callable per environment.
+    :param starts: worker ``w`` makes the environments from ``starts[w]`` to ``starts[w + 1] - 1``.
+    :param method: the start method.
     """
 
     def __init__(self, env_fns: Sequence[EnvFn], starts: Sequence[int], method: str) -> None:
@@ -49,13 +50,13 @@ class WorkerGroup:
         return len(self.children)
 
     def own(self, worker: int) -> range:
-        """The environments of a worker."""
+        """Returns the numbers of a worker's environments."""
         return range(self.starts[worker], self.starts[worker + 1])
 
     # -- beginning ---------------------------------------------------------------------------------------------------
 
     def start(self, worker: int) -> None:
-        """Starts a worker, which begins to make its environments."""
+        """Starts a worker; it makes its environments after this method has returned."""
         fns = [self.env_fns[env] for env in self.own(worker)]
         packed = registered = b""
         if self.method in {"spawn", "forkserver"}:
@@ -77,14 +78,16 @@ class WorkerGroup:
         channel.send(pickle.dumps((self.starts[worker], packed, registered)), look=lambda: self._alive(worker))
 
     def _desk(self, worker: int) -> Any:
-        """A thread's place at the slab, which is made after the thread."""
+        """Returns the slab's endpoint of a worker thread, which starts before the slab is made."""
         return self.slab.desk(worker, spins=0)
 
     def described(self, worker: int, limit: float | None) -> dict[str, Any]:
-        """Waits until a worker has made its environments, and gives what it says about them.
+        """Waits until a worker has made its environments, and returns its description of them.
 
-        :param limit: seconds that one constructor may take; None: any.
-        :raises EnvFailure: a constructor raised, hung, or ended the process.
+        :param worker: the worker.
+        :param limit: the number of seconds that one constructor may take; None for no limit.
+        :return: a dict of spaces, metadata, spec and render mode.
+        :raises EnvFailure: a constructor raised, took too long, or ended the process.
         """
         channel, making = self.channel(worker), self.starts[worker]
         while True:
@@ -107,8 +110,8 @@ class WorkerGroup:
             else:
                 return dict(content)
 
-    def admit(self, worker: int, plan: Any, over: Sequence[bool], spins: int) -> None:
-        """Gives a worker, which has made its environments, its place at the slab."""
+    def connect(self, worker: int, plan: Any, over: Sequence[bool], spins: int) -> None:
+        """Connects a worker, which has made its environments, to the shared memory."""
         files = [*([] if self.method == "thread" else self.slab.files(worker)), self.files[worker]]
         message = pickle.dumps((plan, worker, list(over), spins))
         self.channel(worker).send(message, files, lambda: self._alive(worker))
@@ -116,17 +119,20 @@ class WorkerGroup:
     # -- in between --------------------------------------------------------------------------------------------------
 
     def channel(self, worker: int) -> Channel:
-        """The way to a worker.
+        """Returns the channel of a worker.
 
-        :raises Closed: there is no such worker any more.
+        :raises Closed: the worker has been removed.
         """
         channel = self.channels[worker]
         if channel is None:
             raise Closed("the worker has ended")
         return channel
 
-    def tell(self, worker: int, kind: str, content: Any, look: Callable[[], None] | None = None) -> None:
-        """Sends a message, which the worker reads before it does anything that it is asked afterwards."""
+    def send(self, worker: int, kind: str, content: Any, look: Callable[[], None] | None = None) -> None:
+        """Sends a message; the worker reads it before it serves any later request.
+
+        :raises Closed: the worker has ended.
+        """
 
         def remind() -> None:
             (look or (lambda: self._alive(worker)))()
@@ -136,18 +142,19 @@ class WorkerGroup:
         self.slab.mail(worker)
 
     def call(self, worker: int, env: int, method: str, arguments: Sequence[Any], look: Callable[[], None]) -> Any:
-        """What a method of a worker returns for one of its environments.
+        """Calls a method of a worker for one of its environments, and returns its result.
 
-        :param look: called now and then; what it raises ends the wait.
-        :raises EnvFailure: it raised.
+        :param look: called every 50 ms while waiting; an exception that it raises ends the wait.
+        :raises EnvFailure: the method raised an exception.
+        :raises Closed: the worker has ended.
         """
         self._calls += 1
         number = self._calls
-        self.tell(worker, "call", (number, method, env, list(arguments)), look)
+        self.send(worker, "call", (number, method, env, list(arguments)), look)
         while True:
             message, _ = self.channel(worker).receive(look)
             answered, fine, value = pickle.loads(message)  # noqa: S301
-            if answered == number:  # an older one was for a call that Ctrl-C ended
+            if answered == number:  # others answer calls that Ctrl-C interrupted
                 break
         if not fine:
             raise failed(value, env, str(arguments[0]) if method == "call" else method)
@@ -161,10 +168,10 @@ class WorkerGroup:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def cause(self, worker: int) -> tuple[str, int | None, str | None]:
-        """How a worker that has ended did: in words, its exit status, and its signal's name."""
+        """Returns how a worker has ended: a description, its exit status, and the name of the signal that killed it."""
         child = self.children[worker]
         if child is not None:
-            child.join(_TOLD)  # the channel tells a moment earlier than the system
+            child.join(_REAP)  # the channel closes before the exit status is known
         status = None if child is None else child.poll()
         if status is None:
             return "hung up", None, None
@@ -176,11 +183,11 @@ class WorkerGroup:
             name = signal.Signals(-status).name
         except ValueError:
             name = f"signal {-status}"
-        hint = " (by somebody, or by the system for want of memory)" if name == "SIGKILL" else ""
+        hint = " (by a user, or by the system because memory ran out)" if name == "SIGKILL" else ""
         return f"was killed by {name}{hint}", status, name
 
     def remove(self, worker: int) -> None:
-        """Ends a worker at once."""
+        """Kills a worker and releases its resources."""
         child, self.children[worker] = self.children[worker], None
         if child is not None:
             child.kill()
@@ -191,8 +198,8 @@ class WorkerGroup:
             channel.close()
 
     def end(self, grace: float) -> None:
-        """Ends all workers: asks them to close their environments, and kills those that take longer than ``grace``."""
-        if self.owner != os.getpid():  # a forked child: they are not its workers
+        """Ends all workers. Those that do not close their environments within ``grace`` seconds are killed."""
+        if self.owner != os.getpid():  # this is a forked child, which does not own the workers
             return
         deadline = time.monotonic() + grace
         for worker in range(len(self)):
@@ -211,11 +218,11 @@ class WorkerGroup:
 
 
 def failed(error: RemoteError, env: int, phase: str, **more: Any) -> EnvFailure:
-    """What the parent raises for an exception in a worker."""
-    doing = {"constructor": "its constructor"}.get(phase, f"{phase}()")
+    """Makes the failure that the parent raises for an exception in a worker."""
+    during = {"constructor": "its constructor"}.get(phase, f"{phase}()")
     if "action" in more:
-        doing = f"step(action={more['action']!r})"
-    text = f"environment {env} failed in {doing}: {error.summary}"
+        during = f"step(action={more['action']!r})"
+    text = f"environment {env} failed in {during}: {error.summary}"
     failure = EnvFailure.by(error.exception(), text, env_id=env, phase=phase, traceback=error.text, **more)
     if failure.__cause__ is None:
         failure.add_note(f"in the worker:\n{error.text}")
