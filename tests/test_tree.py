@@ -1,6 +1,8 @@
 """Directions in the tree that no compiler checks; those between Python layers are import-linter's (`make lint`)."""
 
+import ast
 import tomllib
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,66 @@ def test_the_check_would_see_python() -> None:
 
 def test_the_core_stands_on_no_other_crate_of_ours() -> None:
     assert {c for c in reachable("rlfast-core") if c.startswith("rlfast")} == set()
+
+
+def imported(folder: Path, package: str) -> dict[str, set[str]]:
+    """The modules of a package that each of its modules imports anywhere: for type checkers and in functions, too."""
+    files = [path for path in (folder / package).rglob("*.py") if "_bench" not in path.parts]
+    names = {path: ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__") for path in files}
+    modules = set(names.values())
+    imports: dict[str, set[str]] = {}
+    for path, module in names.items():
+        here = imports[module] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                here.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                above = module.split(".")[: -node.level + (path.name == "__init__.py") or None] if node.level else []
+                source = ".".join([*above, *([node.module] if node.module else [])])
+                both = {alias.name: f"{source}.{alias.name}" for alias in node.names}
+                here.update(both[name] if both[name] in modules else source for name in both)
+        here &= modules - {module, package}  # the root names its packages for type checkers, and is above all
+    del imports[package]
+    return imports
+
+
+def circle(imports: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other in a circle; none if there is no circle."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    imports = imported(ROOT / "python", "rlfast")
+    assert len(imports) > 100
+    assert "rlfast.data.buffer.io.snapshot" in imports["rlfast.data.buffer.base"]  # in a function
+    assert circle(imports) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import package.inner.a",
+        "from package.inner import a",
+        "from package.inner.a import name",
+        "from . import a",
+        "from .a import name",
+        "from ..inner.a import name",
+        "if TYPE_CHECKING:\n    from package.inner.a import name",
+        "def function():\n    from package.inner.a import name",
+        "from package.inner import face",  # the package hands on what is in the other module
+    ],
+)
+def test_a_circle_would_be_seen(tmp_path: Path, line: str) -> None:
+    inner = tmp_path / "package" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (inner / "__init__.py").write_text("from package.inner.a import name as face" if "face" in line else "")
+    (inner / "a.py").write_text("from package.inner.b import other")
+    (inner / "b.py").write_text("")
+    assert circle(imported(tmp_path, "package")) == []
+    (inner / "b.py").write_text(line)
+    assert set(circle(imported(tmp_path, "package"))) >= {"package.inner.a", "package.inner.b"}

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rlfast import data
 from rlfast.data.batch.batch import wrap
+from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import Added, Index, Store
 from rlfast.data.buffer.tianshou_view import Meta
 from rlfast.interop._hosts import missing
@@ -92,8 +93,7 @@ class _Hosted:
 
     if TYPE_CHECKING:
         _store: Store
-        _base: int
-        _ring: int | None
+        _rows: RowRange
         maxsize: int
         __len__: Any
 
@@ -114,7 +114,7 @@ class _Hosted:
         added: Added = super().add(ours(batch), buffer_ids)  # type: ignore[misc]
         unchecked = _UNCHECKED.get(self._store)
         if unchecked is not None:
-            unchecked.append(added[0] + self._base)
+            unchecked.append(added[0] + self._rows.base)
             if len(unchecked) > _MANY:
                 del _UNCHECKED[self._store]
         return added
@@ -153,8 +153,8 @@ class _Hosted:
         stack_num, buffer.stack_num = buffer.stack_num, 1
         rows = buffer.sample_indices(0)
         buffer.stack_num = stack_num
-        rings = np.full(len(rows), self._ring or 0, np.int64)
-        return self._store.add(ours(buffer._meta[rows]).__dict__, rings)[0] - self._base
+        rings = np.full(len(rows), self._rows.ring or 0, np.int64)
+        return self._store.add(ours(buffer._meta[rows]).__dict__, rings)[0] - self._rows.base
 
     def reset(self, keep_statistics: bool = False) -> None:
         """Deletes all rows, as Tianshou's ``reset`` does."""

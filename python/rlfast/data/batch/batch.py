@@ -298,6 +298,13 @@ def wrap(fields: dict[str, Any]) -> Batch:
     return batch
 
 
+def wrap_nested(value: Any) -> Any:
+    """A ``Batch`` of nested dicts; anything else as it is."""
+    if not isinstance(value, dict):
+        return value
+    return wrap({key: wrap_nested(inner) if isinstance(inner, dict) else inner for key, inner in value.items()})
+
+
 #: The value of a nested field that a row assignment does not give.
 _NOTHING = Batch()
 

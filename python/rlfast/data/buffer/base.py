@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Sequence as AbstractSequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from rlfast.data.batch.batch import Batch, wrap
+from rlfast._core import SchemaMismatch
+from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.config import Config, draw_seed, ignore_unknown
+from rlfast.data.buffer.relabelling import Hindsight
 from rlfast.data.buffer.samplers import Prioritized, Uniform
-from rlfast.data.buffer.store.episodes import Episodes
-from rlfast.data.buffer.store.output_arrays import Out, check_weight, fill_weight, fillable
-from rlfast.data.buffer.store.store import Index
-from rlfast.data.buffer.store.writing import Writing
+from rlfast.data.buffer.store import episodes, output_arrays, priorities, reading, writing
+from rlfast.data.buffer.store.priorities import when_prioritized
+from rlfast.data.buffer.store.row_range import RowRange
+from rlfast.data.buffer.store.store import Added, Index, Store
 from rlfast.data.buffer.tianshou_view import TianshouView
-from rlfast.data.buffer.units import NStep, Sequence, Unit
+from rlfast.data.buffer.units import NStep, Sequence, Transition, Unit
 from rlfast.utils.checks import count_of
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer.relabelling import Hindsight
+    from rlfast._core import SegmentTree
 
 TBuffer = TypeVar("TBuffer", bound="ReplayBuffer")
 IndexLike = int | slice | list[int] | NDArray[Any]
 PathType: TypeAlias = str | PathLike[str]
-_STACKED = frozenset({"obs", "obs_next", "info", "policy"})
+_FIRST = np.zeros(1, np.int64)
+_DERIVED = frozenset({"_core", "_config", "_rows", "_quick_add", "_quick_sample", "append", "_whole", "_base"})
+"""Attributes that follow from the store and the ring. They are not pickled; the last two are in older pickles."""
 
 
 class MalformedBufferError(RuntimeError):
     """A buffer's rows are not as they must be."""
 
 
-class ReplayBuffer(Writing, Episodes, TianshouView):
+class ReplayBuffer(TianshouView):
     """A ring of transitions, of any nested shape and dtype.
 
     The first row decides the columns. ``obs_next`` is stored only where it is not the next row's ``obs``, so by default
@@ -93,6 +98,11 @@ class ReplayBuffer(Writing, Episodes, TianshouView):
     """
 
     _none_is_all: ClassVar[bool] = False  # what sample_indices(None) means: Tianshou's managers answer as for 0
+    _is_manager: ClassVar[bool] = False
+    _sampler_kind: ClassVar[type] = object  # what a file of this class must hold
+    _quick_class: ClassVar[bool] = True  # no subclass has its own way of drawing or reading rows
+    _plain_append: ClassVar[bool] = True  # nor of adding them
+    options: dict[str, Any]
 
     def __init__(
         self,
@@ -124,7 +134,170 @@ class ReplayBuffer(Writing, Episodes, TianshouView):
         cls._quick_class = keeps("sample_indices", "__getitem__", "get")
         cls._plain_append = keeps("add", "append")
 
-    # -- which rows --------------------------------------------------------------------------------------------------
+    # -- making ------------------------------------------------------------------------------------------------------
+    def _setup(
+        self,
+        capacities: list[int],
+        config: Config,
+        seed: int,
+        storage: str = "ram",
+        buffers: AbstractSequence[Any] = (),
+    ) -> None:
+        """Makes the storage; ``buffers``, one for each ring of a manager, become parts of it."""
+        assert self._is_manager or not buffers
+        self._attach(Store(capacities, config, seed, storage), 0)
+        self.options = self._options()
+
+    def _options(self) -> dict[str, Any]:
+        """Constructor arguments."""
+        return self._config.options()
+
+    def _attach(self, store: Store, ring: int | None) -> None:
+        """Takes a ring of a store, or (None) all of them, as this buffer's rows."""
+        self._rows = RowRange(store, ring)
+        self._store, self._config, self._core = store, store.config, store.core
+        self.__dict__["maxsize"] = self._rows.maxsize
+        self._quick_add = len(store.capacities) == 1
+        self._quick_sample = (
+            self._quick_class
+            and self._rows.whole
+            and isinstance(store.config.unit, Transition)
+            and store.config.relabel is None
+        )
+        self.__dict__.pop("append", None)
+        if self._quick_add and self._plain_append and not self._config.save_only_last_obs:
+            self.__dict__["append"] = self._core.append  # without what the class's way there costs
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {key: value for key, value in self.__dict__.items() if key not in _DERIVED}
+        return state | {"_ring": self._rows.ring, "_stack_num": self._rows.stack_num}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({key: value for key, value in state.items() if key not in _DERIVED})
+        ring, stack_num = (self.__dict__.pop(key) for key in ("_ring", "_stack_num"))
+        self._attach(self._store, ring)
+        self._rows.stack_num = stack_num
+
+    # -- attributes --------------------------------------------------------------------------------------------------
+    def __getattr__(self, key: str) -> Any:
+        if "_store" not in self.__dict__:
+            raise AttributeError(key)  # before __init__ or unpickling is through
+        try:
+            return self._store.column(key, self._rows.span)
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute or stored field {key!r}") from None
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        assert key not in self._reserved_keys, f"key '{key}' is reserved and cannot be assigned"
+        if key == "maxsize" and value != self.__dict__.get(key, value):
+            raise AttributeError("maxsize is fixed: make a buffer of another size, and update it with this one")
+        object.__setattr__(self, key, value)
+
+    def __repr__(self) -> str:
+        return type(self).__name__ + repr(self._meta)[len(type(self._meta).__name__) :]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take in memory or on disk, without object leaves; of all rings of a manager's storage."""
+        return self._core.nbytes()
+
+    @property
+    def stack_num(self) -> int:
+        """Frames in a sampled ``obs``; may be changed at any time."""
+        return self._rows.stack_num
+
+    @stack_num.setter
+    def stack_num(self, value: int) -> None:
+        assert value > 0, "stack_num should be greater than 0"
+        self._rows.stack_num = int(value)
+        if self._rows.whole:
+            self._core.stack_num = int(value)
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+    def add(self, batch: Batch | Mapping[str, Any], buffer_ids: NDArray[Any] | list[int] | None = None) -> Added:
+        """Appends a row.
+
+        :param batch: ``obs``, ``act``, ``rew``, ``terminated``, ``truncated`` and what else there is; any nested shape.
+        :param buffer_ids: when given, every field has a leading axis of length 1.
+        :return: ``(index, episode_return, episode_length, episode_start)``, arrays of length 1; return and length are 0
+            while the episode goes on.
+        :raises KeyError: a field that every row needs is missing.
+        :raises TypeError: a dtype that would lose information.
+        :raises ValueError: another shape than the first row's. Whatever is raised, the buffer is as it was.
+        """
+        store = self._store
+        if store.quick and self._quick_add:
+            try:
+                return store.core.add(batch.__dict__, None if buffer_ids is None else _FIRST)
+            except (SchemaMismatch, AttributeError):
+                pass
+        return writing.add_row(self._rows, batch, batched=buffer_ids is not None)
+
+    def append(
+        self,
+        *,
+        obs: Any,
+        act: Any,
+        rew: Any,
+        terminated: Any,
+        truncated: Any,
+        obs_next: Any = None,
+    ) -> int:
+        """Appends a row by keywords, without a ``Batch``: the quickest way in (of a buffer with one ring).
+
+        :return: its index.
+        :raises KeyError: as :meth:`add`, as are the other errors.
+        """
+        row = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
+        return int(self.add(row if obs_next is None else row | {"obs_next": obs_next})[0][0])
+
+    def close_episodes(self, buffer_ids: NDArray[Any] | list[int] | None = None) -> None:
+        """Ends running episodes where their environment is reset within one: cut off by time at their newest row.
+
+        What is over already, or was never begun, stays as it is.
+
+        :param buffer_ids: of which buffers; default all.
+        """
+        episodes.close(self._rows, self._rings_of(buffer_ids))
+
+    def _rings_of(self, buffer_ids: NDArray[Any] | list[int] | None) -> list[int]:
+        if buffer_ids is not None and any(buffer_id != 0 for buffer_id in buffer_ids):
+            raise IndexError(f"this buffer has one ring, of buffer id 0, got {list(buffer_ids)}")
+        return [self._rows.ring or 0]
+
+    def update(self, buffer: ReplayBuffer) -> Index:
+        """Appends all rows of another buffer, oldest first, as they are stored.
+
+        :param buffer: where they come from; it keeps them.
+        :return: their indices here; none if there are no rows, or no room for any.
+        """
+        return writing.append_all(self._rows, buffer._rows) if len(buffer) else np.array([], np.int64)
+
+    def set_batch(self, batch: Batch) -> None:
+        """Installs a whole storage; which rows are live, and their priorities, stay as they are.
+
+        Columns of another dtype or shape than the stored ones can be read, but not be added to.
+
+        :param batch: ``maxsize`` rows of reserved keys.
+        :raises AssertionError: another length, or other keys.
+        """
+        fits = len(batch) == self.maxsize and set(batch.keys()).issubset(self._reserved_keys)
+        assert fits, (
+            f"a storage of {self.maxsize} rows with keys among {', '.join(self._reserved_keys)} is wanted, "
+            f"got {len(batch)} rows of {', '.join(batch.keys())}"
+        )
+        if not self._rows.whole:
+            raise NotImplementedError("set_batch on the manager: this buffer's rows are part of its storage")
+        self._store.install(dict(batch.items()))
+
+    def reset(self, keep_statistics: bool = False) -> None:
+        """Forgets all rows, and their priorities.
+
+        :param keep_statistics: go on counting return and length of the running episode.
+        """
+        self._store.reset(self._rows.only_ring, keep_statistics)
+
+    # -- drawing and reading -----------------------------------------------------------------------------------------
     def sample_indices(self, batch_size: int | None) -> Index:
         """Rows drawn by the sampler.
 
@@ -135,15 +308,9 @@ class ReplayBuffer(Writing, Episodes, TianshouView):
         """
         if batch_size is None:
             batch_size = 0 if self._none_is_all or not len(self) else len(self)
-        if batch_size < 0:
-            return np.array([], np.int64)
-        ring = self._only_ring
-        rows = self._core.draw(batch_size, ring) if batch_size else self._core.chronological(ring)
-        if self._config.relabel is not None and len(rows):
-            rows = self._config.relabel.choose(self._store, rows)
-        return self._outside(rows)
+        return reading.draw(self._rows, batch_size) if batch_size >= 0 else np.array([], np.int64)
 
-    def sample(self, batch_size: int | None, out: Out | None = None) -> tuple[Batch, Index]:
+    def sample(self, batch_size: int | None, out: output_arrays.Out | None = None) -> tuple[Batch, Index]:
         """Draws rows and reads them.
 
         :param batch_size: as for :meth:`sample_indices`.
@@ -154,7 +321,8 @@ class ReplayBuffer(Writing, Episodes, TianshouView):
             batch, or an array that does not fit; ``out`` with a unit or a ``__getitem__`` that makes rows of its own.
         """
         if out is not None:
-            return self._sample_into(batch_size, out)
+            self._refuse_out()
+            return output_arrays.sample_into(self._rows, lambda: self.sample_indices(batch_size), out)
         if batch_size and batch_size > 0 and self._quick_sample and self._store.plain:
             sampled: tuple[Batch, Index] = self._core.sample(batch_size)
             return sampled
@@ -164,30 +332,24 @@ class ReplayBuffer(Writing, Episodes, TianshouView):
             return self[indices], indices
         batch = unit.expand(self, indices)
         if self._core.prioritized:
-            batch.weight = self._weights(self._rows(indices))  # of the row that was drawn
+            batch.weight = priorities.weights(self._rows, self._rows.resolve(indices))  # of the row that was drawn
         return batch, indices
 
-    def _sample_into(self, batch_size: int | None, out: Out) -> tuple[Batch, Index]:
+    def _refuse_out(self) -> None:
+        """Raises where rows are made by others than the engine."""
         unit = self._config.unit
         if isinstance(unit, NStep | Sequence) or type(self).__getitem__ is not ReplayBuffer.__getitem__:
             maker = type(unit).__name__ if isinstance(unit, NStep | Sequence) else f"{type(self).__name__}.__getitem__"
             raise ValueError(f"{maker} makes the rows of this buffer's batches itself: sample without out")
-        given = fillable(self._store, out)
-        indices = self.sample_indices(batch_size)
-        check_weight(given, indices.shape)
-        fields = self._read(self._rows(indices), None, None, given)
-        fill_weight(fields, given)
-        return wrap(fields), indices
 
-    # -- reading -----------------------------------------------------------------------------------------------------
     def __getitem__(self, index: IndexLike) -> Batch:
-        """Fresh arrays of rows: one (int), or many (list, array, mask, slice over the live rows)."""
-        if self._straight(index):
-            try:
-                return wrap(self._read(index, None, None))
-            except IndexError:
-                pass
-        return wrap(self._read(self._rows(index), None, None))
+        """Fresh arrays of rows.
+
+        :param index: one row (int), or many (list, array, mask, slice over the live rows).
+        :return: a batch whose fields have the shape of the index in front.
+        :raises IndexError: out of range, or no index at all.
+        """
+        return reading.batch(self._rows, index)
 
     def get(
         self,
@@ -206,45 +368,65 @@ class ReplayBuffer(Writing, Episodes, TianshouView):
         :raises KeyError: there is no such field and no default.
         :raises ValueError: ``stack_num`` below 1.
         """
-        store = self._store
-        rebuilt = key == "obs_next" and self._config.ignore_obs_next  # from the rows that follow
-        if not (store.schema if rebuilt else store.has(key)):
-            if default_value is not None:
-                return default_value
-            raise KeyError(f"{key}: there is no such field, but {', '.join(store.names()) or 'nothing at all'}")
-        depth = self._stack_num if stack_num is None else count_of("stack_num", stack_num)
-        if depth < 1:
-            raise ValueError(f"stack_num must be at least 1, got {depth}")
-        if self._straight(index):
-            try:
-                return self._field(index, key, depth)
-            except IndexError:
-                pass
-        return self._field(self._rows(index), key, depth)
+        return reading.field(self._rows, index, key, default_value, stack_num)
 
-    def _field(self, rows: Index, key: str, depth: int) -> Any:
-        if depth > 1 and key not in _STACKED:
-            rows, depth = self._store.frames(rows, depth), 1
-        value = self._read(rows, [key], depth).get(key)
-        return Batch() if value is None else value
+    # -- episodes ----------------------------------------------------------------------------------------------------
+    def prev(self, index: int | list[int] | NDArray[Any]) -> Any:
+        """The row before each, in its episode; an episode's oldest row is its own.
 
-    def _read(
-        self, rows: Index, keys: list[str] | None, stack_num: int | None, out: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        if not self._store.schema and rows.size == 0:
-            return _nothing()
-        fields = self._store.take(rows, keys, self._stack_num if stack_num is None else stack_num, out)
-        if self._config.relabel is not None:
-            self._config.relabel.apply(self._store, rows, fields)
-        if self._core.prioritized and keys is None:
-            fields["weight"] = self._weights(rows)
-        return fields
+        :param index: one row or many; where no row is yet, the index modulo the rows of its ring.
+        :return: int64, of the shape of ``index``.
+        """
+        return episodes.prev(self._rows, index)
 
-    # -- rows as a whole ----------------------------------------------------------------------------------------------
+    def next(self, index: int | list[int] | NDArray[Any]) -> Any:
+        """The row after each, in its episode; an episode's newest row is its own.
+
+        :param index: one row or many; where no row is yet, the index modulo the rows of its ring.
+        :return: int64, of the shape of ``index``.
+        """
+        return episodes.next_(self._rows, index)
+
+    def rows_until(self, last: int, length: int) -> Index:
+        """The ``length`` rows that end with ``last``, oldest first; no more than its ring has.
+
+        :param last: the newest of them, such as the index :meth:`add` gave for the end of an episode.
+        """
+        return episodes.rows_until(self._rows, last, length)
+
+    def unfinished_index(self) -> Index:
+        """The newest row of each ring whose episode is running."""
+        return episodes.unfinished(self._rows)
+
+    def nstep(
+        self, indices: Index, n_step: int, gamma: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
+        r"""N-step returns without their bootstrap: the target is ``reward_sum + discount * q(buffer[last].obs_next)``.
+
+        Sutton 1988, *Learning to Predict by the Methods of Temporal Differences*.
+
+        :param indices: rows :math:`t`, ``[B]``.
+        :param n_step: rows at most, >= 1.
+        :param gamma: discount factor.
+        :return: :math:`\sum_{k<m} \gamma^k r_{t+k}` over the :math:`m \le n` rows that exist inside the episode,
+            ``[B]`` (or ``[B, agents]``); :math:`\gamma^m`, or 0 if the last row is terminal; the last row's index.
+        :raises ValueError: ``n_step`` below 1.
+        """
+        return episodes.nstep(self._rows, indices, n_step, gamma)
+
+    def window(self, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
+        """Rows around each: up to ``before`` ahead of it in its episode, then ``length`` from it on.
+
+        :param indices: rows, ``[B]``.
+        :return: rows and a mask, ``[B, before + length]``; where it is False the nearest row of the episode is
+            repeated.
+        """
+        return episodes.window(self._rows, indices, before, length)
+
     @property
     def subbuffer_edges(self) -> NDArray[np.int64]:
         """Where the rings within the storage begin, and where the last ends: ``[0, maxsize]`` for a single buffer."""
-        return np.array(getattr(self, "_extend_offset", (0, self.maxsize)), np.int64)
+        return np.array([0, self.maxsize])
 
     def get_buffer_indices(self, start: int, stop: int) -> NDArray[np.int64]:
         """The rows from ``start`` up to ``stop``, which may be smaller: then they go over the edge of their ring.
@@ -259,17 +441,64 @@ class ReplayBuffer(Writing, Episodes, TianshouView):
         >>> VectorReplayBuffer(10, 2).get_buffer_indices(8, 7).tolist()
         [8, 9, 5, 6]
         """
-        edges = self.subbuffer_edges
-        if not (0 <= start < edges[-1] and 0 < stop <= edges[-1]):
-            raise ValueError(f"rows {start} to {stop} are not in a storage of {edges[-1]} rows")
-        ring = int(np.searchsorted(edges, start, side="right")) - 1
-        first, end = int(edges[ring]), int(edges[ring + 1])
-        if not first < stop <= end:
-            raise ValueError(f"rows {start} to {stop} are in different buffers, whose edges are {edges.tolist()}")
-        if start <= stop:
-            return np.arange(start, stop)
-        return np.concatenate([np.arange(start, end), np.arange(first, stop)])
+        return episodes.between(self.subbuffer_edges, start, stop)
 
+    # -- priorities: each name is an AttributeError where rows are drawn uniformly -----------------------------------
+    @property
+    def weight(self) -> SegmentTree:
+        """The sum tree over priorities to the power of alpha."""
+        self._need_priorities("weight")
+        return self._core.tree
+
+    @property
+    def stale_updates(self) -> int:
+        """Priority updates refused so far because their rows had been overwritten since they were sampled."""
+        self._need_priorities("stale_updates")
+        return self._core.stale_updates
+
+    @when_prioritized
+    def init_weight(self, index: int | Index) -> None:
+        """Gives rows the largest priority so far, as new rows have it.
+
+        :param index: one row or many.
+        """
+        priorities.reset(self._rows, index)
+
+    @when_prioritized
+    def get_weight(self, index: int | Index) -> float | NDArray[np.float64]:
+        r"""Importance weights :math:`(P(i) / \min_k P(k))^{-\beta}` over live rows :math:`k`, not normalised by batch.
+
+        Schaul et al. 2016, arXiv:1511.05952, section 3.4.
+
+        :param index: one row or many.
+        :return: float64, of the shape of ``index``.
+        """
+        weights = priorities.weights(self._rows, self._rows.resolve(index), normalize=False)
+        return float(weights) if weights.ndim == 0 else weights
+
+    @when_prioritized
+    def update_weight(self, index: int | Index, new_weight: ArrayLike) -> None:
+        r"""Sets priorities: the leaf becomes :math:`(|\delta| + \epsilon)^\alpha`, with :math:`\epsilon` of float32.
+
+        Rows that were overwritten since ``index`` was sampled keep the priority of what they hold now.
+
+        :param index: rows, best the array that ``sample`` gave.
+        :param new_weight: TD errors :math:`\delta`, an array or tensor with one for each row, or one for all; of a
+            repeated row the last counts.
+        :raises ValueError: NaN or infinity, or another number of values than rows; nothing is changed then.
+        """
+        priorities.update(self._rows, index, new_weight)
+
+    @when_prioritized
+    def set_beta(self, beta: float) -> None:
+        """Sets the exponent of the importance weights, for this buffer with all its children.
+
+        :param beta: >= 0.
+        :raises ValueError: beta is negative or NaN.
+        """
+        priorities.set_beta(self._rows, beta)
+
+    # -- missing values ----------------------------------------------------------------------------------------------
     def isnull(self) -> Batch:
         """Where values of the rows are missing, in the order of time; see :meth:`rlfast.data.Batch.isnull`."""
         rows: Batch = self[:]
@@ -294,14 +523,6 @@ class ReplayBuffer(Writing, Episodes, TianshouView):
         setattr(self._meta, key, columns[key])
 
     # -- files -------------------------------------------------------------------------------------------------------
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("_core", "append")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__dict__["_core"] = self._store.core
-        self._bind()
-
     def save(self, path: PathType, *, allow_pickle: bool = False) -> None:
         """Writes a snapshot: rows, priorities, running episodes and random streams; see :meth:`load`.
 
@@ -331,9 +552,10 @@ class ReplayBuffer(Writing, Episodes, TianshouView):
         """
         from rlfast.data.buffer.io import snapshot
 
-        return snapshot.load(
+        buffer: Self = snapshot.load(
             cls, ReplayBuffer, path, allow_pickle=allow_pickle, storage=storage, compute_reward_fn=compute_reward_fn
         )
+        return buffer
 
     def save_hdf5(self, path: PathType, compression: str | None = None) -> None:
         """Writes Tianshou's HDF5 layout, which Tianshou 1.0 can load.
@@ -387,11 +609,7 @@ class ReplayBuffer(Writing, Episodes, TianshouView):
         """
         from rlfast.data.buffer.io import minari
 
-        if hasattr(cls, "_adopt"):
-            raise TypeError(f"a dataset goes into a buffer of one ring, not into a {cls.__name__}")
-        dataset = minari.opened(dataset)
-        buffer = cls(int(dataset.total_steps) if size is None else size, **options)
-        minari.fill(buffer, dataset)
+        buffer: Self = minari.load(cls, dataset, size, options)
         return buffer
 
     def to_minari(self, dataset_id: str, **metadata: Any) -> Any:
@@ -414,29 +632,18 @@ class ReplayBuffer(Writing, Episodes, TianshouView):
     def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
         """A full buffer of the given columns, as of seven HDF5 data sets.
 
+        :param obs: the column of observations, one entry for each row, as are the others.
+        :param act: actions.
+        :param rew: rewards.
+        :param terminated: where episodes end in a terminal state.
+        :param truncated: where they are cut off.
         :param done: ignored; it follows from ``terminated`` and ``truncated``.
+        :param obs_next: next observations.
+        :return: a buffer of as many rows, all of them live.
         :raises AssertionError: lengths differ.
         """
-        columns = {
-            "obs": obs,
-            "act": act,
-            "rew": rew,
-            "terminated": terminated,
-            "truncated": truncated,
-            "obs_next": obs_next,
-        }
-        size = len(obs)
-        same = all(len(column) == size for column in (*columns.values(), done))
-        assert same, "Lengths of all hdf5 datasets need to be equal."
-        buffer = cls(size)
-        if size:
-            arrays = {key: column[:] for key, column in columns.items()}
-            buffer._store.replace(arrays, [size], [0])
+        from rlfast.data.buffer.io import hdf5
+
+        columns = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
+        buffer: Self = hdf5.from_columns(cls, columns | {"obs_next": obs_next}, done)
         return buffer
-
-
-def _nothing() -> dict[str, Any]:
-    """A batch of no rows of a buffer that has no columns yet."""
-    flag = np.zeros(0, np.bool_)
-    empty: dict[str, Any] = {key: Batch() for key in ("obs", "act", "obs_next", "info", "policy")}
-    return empty | {"rew": np.zeros(0), "terminated": flag, "truncated": flag.copy(), "done": flag.copy()}

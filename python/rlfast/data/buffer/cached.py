@@ -13,6 +13,7 @@ from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.config import draw_seed
 from rlfast.data.buffer.manager import ReplayBufferManager
+from rlfast.data.buffer.store import writing
 from rlfast.data.buffer.store.store import Added, Index
 from rlfast.utils.checks import check_copyable, count_of
 
@@ -89,7 +90,7 @@ class CachedReplayBuffer(ReplayBufferManager):
 
     def _add_one_by_one(self, batch: Batch, ids: Index) -> Added:
         """Several rows of one cache: an episode moves without the rows that follow it."""
-        self._store.check(self._kept(batch, batched=True), ids + 1)  # all rows or none
+        self._store.check(writing.stored_fields(self._config, batch, batched=True), ids + 1)  # all rows or none
         answers = [self.add(batch[place : place + 1], ids[place : place + 1]) for place in range(len(ids))]
         index, episode_return, length, start = (np.concatenate(parts) for parts in zip(*answers, strict=True))
         return index, episode_return, length, start

@@ -16,6 +16,7 @@ from rlfast.data.buffer.config import Config, draw_seed
 from rlfast.data.buffer.hindsight import HERReplayBuffer
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, spelt_out
 from rlfast.data.buffer.samplers import Prioritized
+from rlfast.data.buffer.store import writing
 from rlfast.data.buffer.store.store import Added, Index
 from rlfast.utils.checks import check_copyable
 
@@ -33,6 +34,7 @@ class ReplayBufferManager(ReplayBuffer):
 
     buffers: NDArray[np.object_]
     _none_is_all = True
+    _is_manager = True
 
     def __init__(
         self, buffer_list: AbstractSequence[ReplayBuffer], *, seed: int | None = None, storage: str = "ram"
@@ -82,6 +84,11 @@ class ReplayBufferManager(ReplayBuffer):
         return PrioritizedReplayBuffer if isinstance(config.sampler, Prioritized) else ReplayBuffer
 
     @property
+    def subbuffer_edges(self) -> NDArray[np.int64]:
+        """Where the rings within the storage begin, and where the last ends."""
+        return np.array(self._extend_offset)
+
+    @property
     def _lengths(self) -> Index:
         return self._core.sizes()
 
@@ -101,7 +108,7 @@ class ReplayBufferManager(ReplayBuffer):
                 return store.core.add(batch.__dict__, rings)
             except (SchemaMismatch, AttributeError, TypeError, IndexError):
                 pass
-        return self._add(batch, self._ring_numbers(rings), batched=True)
+        return writing.add(self._rows, batch, self._ring_numbers(rings), batched=True)
 
     def _ring_numbers(self, buffer_ids: NDArray[Any] | list[int]) -> Index:
         """Ids as the engine wants them; those below 0 count from the end."""

@@ -16,9 +16,11 @@ from rlfast.data.buffer.units import count_at_least
 from rlfast.utils.checks import check_number
 
 if TYPE_CHECKING:
-    from rlfast.data.buffer.store.store import Store
+    from rlfast._core import Replay
 
 Index = NDArray[np.int64]
+Take = Callable[[Index, list[str], int], dict[str, Any]]
+"""Reads fields of rows: the rows, names of fields, and frames in a stack."""
 _GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 
 
@@ -49,30 +51,42 @@ class Hindsight:
         if not self.future_k >= 1:
             raise ValueError(f"future_k must be at least 1, got {self.future_k}")
 
-    def choose(self, store: Store, rows: Index) -> Index:
-        """The same rows, remembering a goal where one was drawn."""
-        relabel, goal = store.core.hindsight(rows, self.future_k, self.horizon)
+    def choose(self, core: Replay, rows: Index) -> Index:
+        """Draws goals for rows.
+
+        :param core: the engine that has the rows.
+        :param rows: ``[B]``.
+        :return: the same rows, remembering a goal where one was drawn.
+        """
+        relabel, goal = core.hindsight(rows, self.future_k, self.horizon)
         return carry(rows, np.where(relabel, goal, -1))
 
-    def apply(self, store: Store, rows: Index, fields: dict[str, Any]) -> None:
-        """Writes the goals that ``rows`` remember, and their rewards, into the arrays of a batch."""
+    def apply(self, rows: Index, fields: dict[str, Any], take: Take) -> None:
+        """Writes the goals that ``rows`` remember, and their rewards, into the arrays of a batch.
+
+        :param rows: of any shape.
+        :param fields: the arrays; changed in place.
+        :param take: reads further rows.
+        :raises TypeError: observations that are no dicts with goals.
+        :raises ValueError: ``compute_reward_fn`` gives another number of rewards than rows.
+        """
         goals = carried(rows)
         if goals is None:
             return
         chosen = goals >= 0
         if not chosen.any():
             return
-        desired = self._goal_obs(store, goals[chosen]).achieved_goal
+        desired = self._goal_obs(take, goals[chosen]).achieved_goal
         for key in ("obs", "obs_next"):
             if key in fields:
                 column = fields[key].desired_goal
                 stacked = column.ndim - rows.ndim > desired.ndim - 1
                 column[chosen] = desired[:, None] if stacked else desired
         if "rew" in fields:
-            fields["rew"][chosen] = self._reward(store, rows[chosen], desired)
+            fields["rew"][chosen] = self._reward(take, rows[chosen], desired)
 
-    def _reward(self, store: Store, rows: Index, desired: NDArray[Any]) -> NDArray[np.float64]:
-        reward = np.asarray(self.compute_reward_fn(self._goal_obs(store, rows).achieved_goal, desired), np.float64)
+    def _reward(self, take: Take, rows: Index, desired: NDArray[Any]) -> NDArray[np.float64]:
+        reward = np.asarray(self.compute_reward_fn(self._goal_obs(take, rows).achieved_goal, desired), np.float64)
         if reward.shape != rows.shape:
             raise ValueError(
                 f"compute_reward_fn must return rewards of shape {rows.shape}, one for each goal, got {reward.shape}"
@@ -80,9 +94,9 @@ class Hindsight:
         return reward
 
     @staticmethod
-    def _goal_obs(store: Store, rows: Index) -> Batch:
+    def _goal_obs(take: Take, rows: Index) -> Batch:
         """The newest frame of ``obs_next``: what was achieved by the action of each row."""
-        obs = store.take(rows, ["obs_next"], 1).get("obs_next")
+        obs = take(rows, ["obs_next"], 1).get("obs_next")
         if not isinstance(obs, Batch) or any(key not in obs for key in _GOAL_KEYS):
             raise TypeError(f"hindsight needs dict observations with the keys {', '.join(_GOAL_KEYS)}, got {obs!r}")
         return obs

@@ -8,15 +8,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rlfast._core import Replay
 from rlfast.data.batch.batch import Batch, parse, wrap
-from rlfast.data.buffer.samplers import Prioritized
-from rlfast.data.buffer.store.priorities import Priorities
-from rlfast.data.buffer.store.store import Index
+from rlfast.data.buffer.config import Config
+from rlfast.data.buffer.store import episodes, priorities
+from rlfast.data.buffer.store.row_range import RowRange
+from rlfast.data.buffer.store.store import Index, Store
 from rlfast.utils.checks import count_of
 
 
-class TianshouView(Priorities):
-    """Whole columns by name (``buffer.obs``), and the names that start with an underscore."""
+class TianshouView:
+    """The state of a buffer beside its rows, under Tianshou's names.
+
+    What counts the rows of one ring is, for a manager, that of its first ring, or of all where that has a meaning.
+    """
 
     _reserved_keys: ClassVar[tuple[str, ...]] = (
         "obs",
@@ -31,22 +36,14 @@ class TianshouView(Priorities):
     )
     _input_keys: ClassVar[tuple[str, ...]] = tuple(key for key in _reserved_keys if key != "done")
 
-    def __getattr__(self, key: str) -> Any:
-        if "_store" not in self.__dict__:
-            raise AttributeError(key)  # before __init__ or unpickling is through
-        try:
-            return self._store.column(key, self._span())
-        except KeyError:
-            raise AttributeError(f"{type(self).__name__!r} has no attribute or stored field {key!r}") from None
+    _store: Store
+    _core: Replay
+    _config: Config
+    _rows: RowRange
+    maxsize: int
 
-    def __setattr__(self, key: str, value: Any) -> None:
-        assert key not in self._reserved_keys, f"key '{key}' is reserved and cannot be assigned"
-        if key == "maxsize" and value != self.__dict__.get(key, value):
-            raise AttributeError("maxsize is fixed: make a buffer of another size, and update it with this one")
-        object.__setattr__(self, key, value)
-
-    def __repr__(self) -> str:
-        return type(self).__name__ + repr(self._meta)[len(type(self._meta).__name__) :]
+    def __len__(self) -> int:
+        return len(self._rows)
 
     @property
     def _meta(self) -> Any:
@@ -60,26 +57,9 @@ class TianshouView(Priorities):
             self._assign_column(key, columns[key])
 
     def _assign_column(self, key: str, value: Any) -> None:
-        if not self._whole:
+        if not self._rows.whole:
             raise NotImplementedError(f"assign {key} through the manager's _meta: these rows are part of its storage")
         self._store.assign(key, value)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the rows take in memory or on disk, without object leaves; of all rings of a manager's storage."""
-        return self._core.nbytes()
-
-    @property
-    def stack_num(self) -> int:
-        """Frames in a sampled ``obs``; may be changed at any time."""
-        return self._stack_num
-
-    @stack_num.setter
-    def stack_num(self, value: int) -> None:
-        assert value > 0, "stack_num should be greater than 0"
-        self._stack_num = int(value)
-        if self._whole:
-            self._core.stack_num = int(value)
 
     @property
     def _save_obs_next(self) -> bool:
@@ -115,7 +95,7 @@ class TianshouView(Priorities):
 
     @property
     def _index(self) -> int:
-        return int(self._core.cursors()[self._ring or 0])
+        return int(self._core.cursors()[self._rows.ring or 0])
 
     @_index.setter
     def _index(self, value: int) -> None:
@@ -132,21 +112,15 @@ class TianshouView(Priorities):
             self._store.resize(ring, size if size == capacity else index, index)
 
     def _one_ring(self, name: str) -> tuple[int, int]:
-        if self._ring is None and len(self._store.capacities) > 1:
+        if self._rows.ring is None and len(self._store.capacities) > 1:
             raise AttributeError(f"{name} of a manager cannot be assigned to: assign to that of each of its buffers")
-        ring = self._ring or 0
+        ring = self._rows.ring or 0
         return ring, self._store.capacities[ring]
 
     @property
     def last_index(self) -> Index:
         """Newest row of each ring; where there is none, the ring's first. Read-only: it follows from the rows."""
-        rings = slice(None) if self._ring is None else slice(self._ring, self._ring + 1)
-        offsets = np.array(self._core.offsets[rings], np.int64)
-        capacities = np.maximum(self._core.capacities[rings], 1)
-        last = offsets + (self._core.cursors()[rings] - 1) % capacities
-        rows: Index = np.where(self._core.sizes()[rings] > 0, last, offsets) - self._base
-        rows.flags.writeable = False
-        return rows
+        return episodes.last_index(self._rows)
 
     @last_index.setter
     def last_index(self, value: Any) -> None:
@@ -159,7 +133,7 @@ class TianshouView(Priorities):
 
     @_ep_rew.setter
     def _ep_rew(self, value: float | NDArray[np.float64]) -> None:
-        self._core.set_running(self._ring or 0, value, *self._running[1:])
+        self._core.set_running(self._rows.ring or 0, value, *self._running[1:])
 
     @property
     def _ep_len(self) -> int:
@@ -168,28 +142,31 @@ class TianshouView(Priorities):
     @_ep_len.setter
     def _ep_len(self, value: int) -> None:
         total, _, start = self._running
-        self._core.set_running(self._ring or 0, total, count_of("_ep_len", value), start)
+        self._core.set_running(self._rows.ring or 0, total, count_of("_ep_len", value), start)
 
     @property
     def _ep_idx(self) -> int:
-        return self._running[2] - self._base
+        return self._running[2] - self._rows.base
 
     @_ep_idx.setter
     def _ep_idx(self, value: int) -> None:
         start = count_of("_ep_idx", value)
         if not 0 <= start < max(self.maxsize, 1):
             raise ValueError(f"_ep_idx must be one of the {self.maxsize} rows, got {start}")
-        self._core.set_running(self._ring or 0, *self._running[:2], start + self._base)
+        self._core.set_running(self._rows.ring or 0, *self._running[:2], start + self._rows.base)
 
     @property
     def _running(self) -> tuple[float | NDArray[np.float64], int, int]:
-        return self._core.running(self._ring or 0)
+        return self._core.running(self._rows.ring or 0)
+
+    def _need_priorities(self, name: str) -> None:
+        if not self._core.prioritized:
+            raise priorities.missing(self, name)
 
     @property
     def _alpha(self) -> float:
         self._need_priorities("_alpha")
-        assert isinstance(self._config.sampler, Prioritized)
-        return self._config.sampler.alpha
+        return priorities.exponent(self._rows)
 
     @property
     def _beta(self) -> float:
@@ -198,7 +175,8 @@ class TianshouView(Priorities):
 
     @_beta.setter
     def _beta(self, value: float) -> None:
-        self.set_beta(value)
+        self._need_priorities("_beta")
+        priorities.set_beta(self._rows, value)
 
     @property
     def _weight_norm(self) -> bool:
@@ -238,7 +216,7 @@ class Meta(Batch):
         return {key: self._column(key) for key in self.keys()}
 
     def _column(self, key: str) -> Any:
-        return self._buffer._store.column(key, self._buffer._span())
+        return self._buffer._store.column(key, self._buffer._rows.span)
 
     def keys(self) -> KeysView[str]:
         """The names of the columns."""
@@ -269,7 +247,8 @@ class Meta(Batch):
         if not isinstance(value, Batch):
             raise ValueError(f"rows of a buffer are set to a Batch or a dict, got {type(value).__name__}")
         buffer = self._buffer
-        rows = np.arange(buffer._base, buffer._base + buffer.maxsize)[index]
+        base = buffer._rows.base
+        rows = np.arange(base, base + buffer.maxsize)[index]
         buffer._store.write_rows(rows, dict(value.items()))
 
     def update(self, batch: Any = None, **kwargs: Any) -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch
 from rlfast.utils.checks import check_number, count_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from rlfast.data.buffer.base import ReplayBuffer
 
 
 def count_at_least(part: Any, name: str, least: int) -> None:
@@ -26,6 +22,23 @@ def count_at_least(part: Any, name: str, least: int) -> None:
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
     object.__setattr__(part, name, value)  # the part is frozen
+
+
+class Readable(Protocol):
+    """What a unit needs of a buffer."""
+
+    def __getitem__(self, index: NDArray[np.int64]) -> Batch:
+        """Rows as fresh arrays."""
+
+    def nstep(
+        self, indices: NDArray[np.int64], n_step: int, gamma: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Sums of rewards, discounts, and last rows."""
+
+    def window(
+        self, indices: NDArray[np.int64], before: int, length: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Rows around each, and which of them exist."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +64,8 @@ class NStep:
     r"""The transition over the next ``n_step`` rows of the episode, or as many as exist.
 
     ``rew`` is :math:`\sum_{k<m} \gamma^k r_{t+k}`; ``obs_next``, ``terminated``, ``truncated`` and ``done`` are those
-    of row
-    :math:`t+m-1`; ``discount`` is :math:`\gamma^m`, or 0 if that row is terminal; ``last_index`` is where it stands. So
-        a
-    one-step target ``rew + discount * q(obs_next)`` is the n-step target. Sutton 1988, *Learning to Predict by the
+    of row :math:`t+m-1`; ``discount`` is :math:`\gamma^m`, or 0 if that row is terminal; ``last_index`` is its index.
+    So a one-step target ``rew + discount * q(obs_next)`` is the n-step target. Sutton 1988, *Learning to Predict by the
     Methods of Temporal Differences*.
 
     :param n_step: rows at most, >= 1.
@@ -70,7 +81,7 @@ class NStep:
         if not 0.0 <= self.gamma <= 1.0:
             raise ValueError(f"gamma must be in [0, 1], got {self.gamma}")
 
-    def expand(self, buffer: ReplayBuffer, indices: NDArray[np.int64]) -> Batch:
+    def expand(self, buffer: Readable, indices: NDArray[np.int64]) -> Batch:
         """The n-step transitions that start at ``indices``."""
         batch = buffer[indices]
         batch.rew, batch.discount, batch.last_index = buffer.nstep(indices, self.n_step, self.gamma)
@@ -101,7 +112,7 @@ class Sequence:
         count_at_least(self, "length", 1)
         count_at_least(self, "burn_in", 0)
 
-    def expand(self, buffer: ReplayBuffer, indices: NDArray[np.int64]) -> Batch:
+    def expand(self, buffer: Readable, indices: NDArray[np.int64]) -> Batch:
         """The sequences around ``indices``."""
         rows, mask = buffer.window(indices, self.burn_in, self.length)
         batch = buffer[rows]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlfast.data.batch.batch import Batch, wrap
-from rlfast.data.buffer.store.columns import wrap_nested
+from rlfast.data.batch.batch import Batch, wrap, wrap_nested
 from rlfast.data.collect import state as collector_state
 from rlfast.data.collect.checks import CollectOptions, Tally, positive
 from rlfast.data.collect.hook_calls import HookCalls

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlfast.data import row_trees
-from rlfast.data.batch.batch import Batch, parse
-from rlfast.data.buffer.store.columns import wrap_nested
+from rlfast.data.batch.batch import Batch, parse, wrap_nested
 from rlfast.env.info import Info
 
 if TYPE_CHECKING:

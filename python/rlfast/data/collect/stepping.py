@@ -10,8 +10,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from rlfast.data import row_trees
-from rlfast.data.batch.batch import Batch, wrap
-from rlfast.data.buffer.store.columns import wrap_nested
+from rlfast.data.batch.batch import Batch, wrap, wrap_nested
 from rlfast.data.collect.base import BaseCollector
 from rlfast.data.collect.checks import row_capacities
 from rlfast.data.collect.infos import LatestInfos, of_transitions

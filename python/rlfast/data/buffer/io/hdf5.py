@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from rlfast.data.buffer.tianshou_view import TianshouView
 
     PathType = str | PathLike[str]
-
-B = TypeVar("B", bound="TianshouView")
 
 
 class _Record:
@@ -103,7 +101,8 @@ def _attributes(buffer: TianshouView) -> dict[str, Any]:
         extras.pop("weight", None)  # Tianshou's children have no tree of their own
         records[place] = kind(**_common(child), _meta=_nested(Meta(child).__dict__), **_ring(child), **extras)
     state |= {"buffers": records, "buffer_num": len(records), "last_index": buffer.last_index}
-    state |= {"_offset": buffer._offset, "_extend_offset": buffer._extend_offset, "_lengths": buffer._lengths}
+    edges = np.append(buffer._core.offsets, buffer._core.total)
+    state |= {"_offset": edges[:-1], "_extend_offset": edges, "_lengths": buffer._core.sizes()}
     if "cached_buffers" in vars(buffer):
         state |= {"main_buffer": records[0], "cached_buffers": records[1:], "cached_buffer_num": len(records) - 1}
     return state | (_kind(buffer)[1] if buffer._core.prioritized else {})
@@ -121,14 +120,14 @@ def _last(buffer: TianshouView) -> dict[str, Any]:
 
 def _common(buffer: TianshouView) -> dict[str, Any]:
     config = buffer._config
-    options: dict[str, Any] = {"stack_num": buffer.stack_num, "ignore_obs_next": config.ignore_obs_next}
+    options: dict[str, Any] = {"stack_num": buffer._rows.stack_num, "ignore_obs_next": config.ignore_obs_next}
     options |= {"save_only_last_obs": config.save_only_last_obs, "sample_avail": config.sample_avail}
     if isinstance(config.sampler, Prioritized):
         options |= {"alpha": config.sampler.alpha, "beta": buffer._beta}
     return {
         "options": options,
         "maxsize": buffer.maxsize,
-        "stack_num": buffer.stack_num,
+        "stack_num": buffer._rows.stack_num,
         "_indices": np.arange(buffer.maxsize),
         "_save_obs_next": not config.ignore_obs_next,
         "_save_only_last_obs": config.save_only_last_obs,
@@ -157,7 +156,7 @@ def _kind(buffer: TianshouView) -> tuple[type[_Record], dict[str, Any]]:
         return _Hindsight, extras | {"_original_meta": _Fields()}
     if not buffer._core.prioritized:
         return _Plain, {}
-    leaves = np.asarray(buffer.weight[np.arange(buffer._core.total)])
+    leaves = np.asarray(buffer._core.tree[np.arange(buffer._core.total)])
     live = leaves[leaves > 0]
     least = float(live.min() ** (1 / buffer._alpha)) if len(live) else 1.0
     extras = {"_alpha": buffer._alpha, "_beta": buffer._beta, "_weight_norm": buffer._weight_norm}
@@ -190,7 +189,7 @@ def load(cls: type[Any], path: PathType, *, allow_pickle: bool, seed: int, stora
         config = _config(state, rings[0])
         meta = state["_meta"]
         capacities = [count_of("maxsize", ring["maxsize"]) for ring in rings]
-        fits = hasattr(cls, "_adopt") == ("buffers" in state) and isinstance(config.sampler, cls._sampler_kind)
+        fits = cls._is_manager == ("buffers" in state) and isinstance(config.sampler, cls._sampler_kind)
     if not fits:
         raise ValueError(f"{path} does not hold a {cls.__name__}: it has {len(rings)} rings and {config}")
     buffer: Any = object.__new__(cls)
@@ -248,3 +247,15 @@ def _fill(buffer: TianshouView, meta: Batch, rings: list[dict[str, Any]], state:
         rows = buffer._store.live()
         core.tree[rows] = np.asarray(tree["_value"], np.float64)[rows + int(tree["_bound"])]
         core.max_priority = float(state["_max_prio"])
+
+
+def from_columns(cls: type[Any], columns: dict[str, Any], done: Any) -> Any:
+    """See :meth:`ReplayBuffer.from_data`."""
+    size = len(columns["obs"])
+    same = all(len(column) == size for column in (*columns.values(), done))
+    assert same, "Lengths of all hdf5 datasets need to be equal."
+    buffer = cls(size)
+    if size:
+        arrays = {key: column[:] for key, column in columns.items()}
+        buffer._store.replace(arrays, [size], [0])
+    return buffer

@@ -33,12 +33,18 @@ def require_minari() -> Any:
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
-def opened(dataset: Any) -> Any:
-    """The dataset, loaded when it is an id."""
-    return require_minari().load_dataset(dataset) if isinstance(dataset, str) else dataset
+def load(cls: type[Any], dataset: Any, size: int | None, options: dict[str, Any]) -> Any:
+    """See :meth:`ReplayBuffer.from_minari`."""
+    if cls._is_manager:
+        raise TypeError(f"a dataset goes into a buffer of one ring, not into a {cls.__name__}")
+    if isinstance(dataset, str):
+        dataset = require_minari().load_dataset(dataset)
+    buffer = cls(int(dataset.total_steps) if size is None else size, **options)
+    _fill(buffer, dataset)
+    return buffer
 
 
-def fill(buffer: TianshouView, dataset: Any) -> None:
+def _fill(buffer: Any, dataset: Any) -> None:
     """Appends all episodes of a dataset to a buffer of one ring; one without an end counts as cut off by time."""
     for episode in dataset.iterate_episodes():
         fields = _fields(episode)
@@ -103,7 +109,7 @@ def _leaves(tree: Any) -> list[Any]:
 def save(buffer: TianshouView, dataset_id: str, metadata: dict[str, Any]) -> Any:
     """See :meth:`ReplayBuffer.to_minari`."""
     minari = require_minari()
-    rings = [buffer._ring] if buffer._ring is not None else range(len(buffer._core.capacities))
+    rings = [buffer._rows.ring] if buffer._rows.ring is not None else range(len(buffer._core.capacities))
     episodes = [episode for ring in rings for episode in _episodes(buffer, ring)]
     if not episodes:
         raise ValueError("an empty buffer makes no dataset")

@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     PathType = str | PathLike[str]
 
-B = TypeVar("B", bound="TianshouView")
 _FORMAT = 1
 _OBJECT = np.dtype(object)
 _SAMPLERS = {kind.__name__: kind for kind in (Uniform, Prioritized)}
@@ -39,7 +38,7 @@ _FLAGS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
 
 def save(buffer: TianshouView, path: PathType, *, allow_pickle: bool) -> None:
     """See :meth:`ReplayBuffer.save`."""
-    if not buffer._whole:
+    if not buffer._rows.whole:
         raise ValueError("this buffer is part of a manager: save the manager")
     store = buffer._store
     if store.objects and not allow_pickle:
@@ -65,15 +64,15 @@ def _head(buffer: TianshouView) -> dict[str, Any]:
         "sampler": [type(config.sampler).__name__, asdict(config.sampler)],
         "unit": [type(config.unit).__name__, asdict(config.unit)],
         "relabel": relabel and {"horizon": relabel.horizon, "future_k": relabel.future_k},
-        "now": {"stack_num": buffer.stack_num, "beta": core.beta, "weight_norm": core.weight_norm},
+        "now": {"stack_num": buffer._rows.stack_num, "beta": core.beta, "weight_norm": core.weight_norm},
         "groups": sorted(schema.groups),
         "objects": [[path, column.shape] for path, column in schema.objects.items()],
     }
 
 
 def load(
-    cls: type[B], root: type[Any], path: PathType, *, allow_pickle: bool, storage: str, compute_reward_fn: Any
-) -> B:
+    cls: type[Any], root: type[Any], path: PathType, *, allow_pickle: bool, storage: str, compute_reward_fn: Any
+) -> Any:
     """See :meth:`ReplayBuffer.load`."""
     with _named(path):
         capacities, extra = Replay.read_header(os.fspath(path))
@@ -87,11 +86,11 @@ def load(
         function = compute_reward_fn or pickled.get("compute_reward_fn") or _missing
         config = _config(head, function)
         children = [object.__new__(_find(root, name, path)) for name in head["children"]]
-        if len(children) != (len(capacities) if hasattr(kind, "_adopt") else 0):
+        if len(children) != (len(capacities) if kind._is_manager else 0):
             raise ValueError(f"{path} is damaged: {len(children)} buffers for {len(capacities)} rings")
     if config.relabel is not None and function is _missing:
         raise TypeError(f"{path} holds a relabelling buffer without its reward function: pass compute_reward_fn")
-    buffer = object.__new__(kind)
+    buffer: Any = object.__new__(kind)
     with _named(path):
         buffer._setup(capacities, config, 0, storage, children)
         _fill(buffer, head, pickled, path)
@@ -141,7 +140,7 @@ def _config(head: dict[str, Any], function: Any) -> Config:
     )
 
 
-def _fill(buffer: TianshouView, head: dict[str, Any], pickled: dict[str, Any], path: PathType) -> None:
+def _fill(buffer: Any, head: dict[str, Any], pickled: dict[str, Any], path: PathType) -> None:
     store, core = buffer._store, buffer._core
     core.open(os.fspath(path))
     objects = {tuple(p): Column(_OBJECT, tuple(shape)) for p, shape in head["objects"]}
@@ -157,13 +156,13 @@ def _name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _family(cls: type[B]) -> Iterator[type[B]]:
+def _family(cls: type[Any]) -> Iterator[type[Any]]:
     yield cls
     for child in cls.__subclasses__():
         yield from _family(child)
 
 
-def _find(cls: type[B], name: str, path: PathType) -> type[B]:
+def _find(cls: type[Any], name: str, path: PathType) -> type[Any]:
     """The class of that name among ``cls`` and its subclasses; a file cannot name any other."""
     for kind in _family(cls):
         if _name(kind) == name:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,35 +12,115 @@ from numpy.typing import NDArray
 
 from rlfast._core import Replay
 from rlfast.data._leaves import FLAGS
-from rlfast.data.batch.batch import wrap
+from rlfast.data.batch.batch import Batch, wrap_nested
+from rlfast.data.buffer.config import Config
+from rlfast.data.buffer.samplers import Prioritized
 from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, fit, flatten, nest, plain, spell
 
 _LOADED = frozenset({"obs", "obs_next", "terminated", "truncated"})
 """Columns that the engine keeps in its own form: they change through ``load`` alone."""
 
 
-def wrap_nested(value: Any) -> Any:
-    """A ``Batch`` of nested dicts; anything else as it is."""
-    if not isinstance(value, dict):
-        return value
-    return wrap({key: wrap_nested(inner) if isinstance(inner, dict) else inner for key, inner in value.items()})
+class Columns:
+    """Columns of three kinds, addressed alike by row, as arrays over the whole storage.
 
+    Numbers live in the engine, object leaves in NumPy object columns beside it. A column that the user assigned through
+    ``buffer._meta`` hides the stored one until rows are written: then it takes its place, if it can.
 
-class WholeColumns:
-    """Columns as arrays over the whole storage; the part of :class:`Store` that ``buffer._meta`` speaks to."""
+    :param capacities: rows of each ring.
+    :param config: what kind of buffer the rows are for.
+    :param seed: of the engine's random streams.
+    :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
+    :ivar last: of object leaves of ``obs`` under ``ignore_obs_next``: what rows that end an episode led to.
+    :ivar plain: the engine alone answers everything.
+    :ivar quick: and takes rows as they are given.
+    """
 
-    core: Replay
-    schema: Schema
-    objects: Leaves
-    assigned: dict[str, Leaves]
-    _lent: weakref.WeakValueDictionary[Path, NDArray[Any]]
+    def __init__(self, capacities: list[int], config: Config, seed: int, storage: str) -> None:
+        self.config = config
+        self.schema = Schema()
+        self.objects: Leaves = {}
+        self.last: dict[Path, dict[int, Any]] = {}
+        self.assigned: dict[str, Leaves] = {}
+        self.core = self._engine(capacities, seed, storage)
+        self._count()
+        self._lent: weakref.WeakValueDictionary[Path, NDArray[Any]] = weakref.WeakValueDictionary()
+
+    def _engine(self, capacities: list[int], seed: int, storage: str) -> Replay:
+        sampler = self.config.sampler
+        priorities: dict[str, Any] = {}
+        if isinstance(sampler, Prioritized):
+            priorities = {"alpha": sampler.alpha, "beta": sampler.beta, "weight_norm": sampler.weight_norm}
+        return Replay(
+            capacities,
+            batch=Batch,
+            save_obs_next=not self.config.ignore_obs_next,
+            stack_num=self.config.stack_num,
+            sample_avail=self.config.sample_avail,
+            seed=seed,
+            storage=None if storage == "ram" else storage,
+            **priorities,
+        )
+
+    @cached_property
+    def capacities(self) -> list[int]:
+        """Rows of each ring."""
+        return self.core.capacities
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """First row of each ring."""
+        return self.core.offsets
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {key: value for key, value in self.__dict__.items() if key not in ("core", "_lent", "_careful")}
+        return state | {"capacities": self.capacities, "snapshot": self.core.dump()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        capacities, snapshot = state.pop("capacities"), state.pop("snapshot")
+        self.__dict__.update(state, _lent=weakref.WeakValueDictionary())
+        self.core = self._engine(capacities, 0, "ram")  # the snapshot brings its own random streams
+        self.core.restore(snapshot)
+        self.adopt(self.schema, self.objects)
 
     def define(self, added: Schema) -> None:
         """Lays out new columns, empty."""
-        raise NotImplementedError
+        if added:
+            numbers = [(path, column.dtype, column.shape) for path, column in added.numbers.items()]
+            self.core.define(numbers, list(added.objects))
+        for path, column in added.objects.items():
+            self.objects[path] = np.full((self.core.total, *column.shape), None, object)
+        self.schema.extend(added)
+        self._count()
+
+    def adopt(self, schema: Schema, objects: Leaves) -> None:
+        """Takes over what a restored engine's columns are, and the object columns beside it."""
+        self.schema = schema
+        self.objects = {path: objects[path] for path in schema.objects}
+        self.core.define([], list(schema.objects))
+        self._count()
 
     def _count(self) -> None:
-        raise NotImplementedError
+        """Notes what the columns have become."""
+        self.plain = not self.objects and not self.assigned
+        self.quick = self.plain and not self.config.save_only_last_obs
+
+    def names(self) -> list[str]:
+        """Names of the stored columns, ``done`` last."""
+        names = self.schema.names()
+        return [*names, "done"] if names else names
+
+    def has(self, key: str) -> bool:
+        """Whether ``key`` is among the names."""
+        schema = self.schema
+        if key == "done":
+            return bool(schema)
+        return any(path[0] == key for paths in (schema.numbers, schema.objects, schema.groups) for path in paths)
+
+    def span(self, ring: int) -> slice:
+        """Where a ring's rows stand."""
+        offset = self.offsets[ring]
+        return slice(offset, offset + self.capacities[ring])
 
     def column(self, key: str, rows: slice | None) -> Any:
         """A field over the whole storage (or over ``rows`` of it): an array, or a ``Batch`` of arrays.

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data.batch.batch import Batch
-
-if TYPE_CHECKING:
-    from rlfast.data.buffer.store.store import Store
+from rlfast.data.batch.batch import Batch, wrap
+from rlfast.data.buffer.store import reading
+from rlfast.data.buffer.store.row_range import RowRange
+from rlfast.data.buffer.store.store import Index, Store
 
 Out = Mapping[str, Any] | Batch
+
+
+def sample_into(rows: RowRange, draw: Callable[[], Index], out: Out) -> tuple[Batch, Index]:
+    """Draws rows and reads them into arrays of the user's.
+
+    :param draw: gives the indices.
+    :param out: arrays by top-level name; see :meth:`rlfast.data.ReplayBuffer.sample`.
+    :raises ValueError: an array that does not fit, or a name that has none.
+    """
+    given = fillable(rows.store, out)
+    indices = draw()
+    check_weight(given, indices.shape)
+    fields = reading.fields(rows, rows.resolve(indices), out=given)
+    fill_weight(fields, given)
+    return wrap(fields), indices
 
 
 def fillable(store: Store, out: Out) -> dict[str, NDArray[Any]]:
@@ -23,7 +38,7 @@ def fillable(store: Store, out: Out) -> dict[str, NDArray[Any]]:
     :raises ValueError: a name that has no array of numbers, or arrays that overlap.
     """
     if not store.schema:
-        return {}  # nothing to draw either, which is for others to say
+        return {}  # there is no row to draw either: drawing raises
     names = {path[0] for path in store.schema.numbers if len(path) == 1 and path[0] not in store.assigned}
     names |= {"done"} | ({"obs_next"} if "obs" in names else set()) | ({"weight"} if store.core.prioritized else set())
     given: dict[str, NDArray[Any]] = {}

@@ -1,16 +1,14 @@
-"""Which rows of the storage a buffer owns, and how they are named from outside."""
+"""Which rows of a store a buffer owns, and how they are named from outside."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rlfast import _core
 from rlfast._core import carried, carry
 from rlfast.data.buffer.store.store import Index, Store
-from rlfast.data.buffer.units import Transition
 from rlfast.utils.checks import check_copyable
 
 if TYPE_CHECKING:
@@ -18,90 +16,50 @@ if TYPE_CHECKING:
     from rlfast.data.buffer.config import Config
 
 
-class Rows:
+class RowRange:
     """One ring of a store, or all of them.
 
-    A manager's children share its store: rows are *global* inside and count from the child's own first row outside.
+    The buffers under a manager share its store. Inside, a row has its number in the whole store; outside, a buffer
+    counts from its own first row.
 
+    :param store: where the rows are.
+    :param ring: which ring of it; None is all of them.
     :ivar maxsize: rows at most.
+    :ivar whole: whether these are all rows of the store.
+    :ivar only_ring: what the engine is told to look at: None is all of the store.
+    :ivar base: number in the store of the first row.
+    :ivar stack_num: frames in a stack that is read.
     """
 
-    _sampler_kind: ClassVar[type] = object  # what a file of this class must hold
-    _quick_class: ClassVar[bool] = True  # no subclass has its own way of drawing or reading rows
-    _plain_append: ClassVar[bool] = True  # nor of adding them
-    _store: Store
-    _core: Replay
-    _config: Config
-    _ring: int | None
-    _base: int
-    _whole: bool
-    maxsize: int
-    options: dict[str, Any]
-
-    def _setup(
-        self,
-        capacities: list[int],
-        config: Config,
-        seed: int,
-        storage: str = "ram",
-        buffers: Sequence[Any] = (),
-    ) -> None:
-        """Makes the storage; ``buffers``, one for each ring of a manager, become parts of it."""
-        assert not buffers
-        self._attach(Store(capacities, config, seed, storage), 0)
-        self.options = self._options()
-
-    def _options(self) -> dict[str, Any]:
-        """Constructor arguments."""
-        return self._config.options()
-
-    def _attach(self, store: Store, ring: int | None) -> None:
-        """Takes a ring of a store, or (None) all of them, as this buffer's rows."""
-        rings = len(store.capacities)
-        self._store, self._config, self._core, self._ring = store, store.config, store.core, ring
-        self._whole = ring is None or rings == 1
-        self._base = 0 if ring is None else store.offsets[ring]
-        self.__dict__["maxsize"] = store.core.total if ring is None else store.capacities[ring]
-        self._stack_num = store.config.stack_num
-        self._quick_add = rings == 1
-        self._quick_sample = (
-            self._quick_class
-            and self._whole
-            and isinstance(store.config.unit, Transition)
-            and store.config.relabel is None
-        )
-        self._bind()
-
-    def _bind(self) -> None:
-        """Puts the engine's ``append`` on the buffer itself: what the class's way there costs, shows."""
-        self.__dict__.pop("append", None)
-        if self._quick_add and self._plain_append and not self._config.save_only_last_obs:
-            self.__dict__["append"] = self._core.append
-
-    @property
-    def _only_ring(self) -> int | None:
-        """What the engine is told to look at: all of the store, or this ring alone."""
-        return None if self._whole else self._ring
+    def __init__(self, store: Store, ring: int | None) -> None:
+        self.store: Store = store
+        self.core: Replay = store.core
+        self.config: Config = store.config
+        self.ring = ring
+        self.whole = ring is None or len(store.capacities) == 1
+        self.only_ring = None if self.whole else ring
+        self.base = 0 if ring is None else store.offsets[ring]
+        self.maxsize = store.core.total if ring is None else store.capacities[ring]
+        self.stack_num = store.config.stack_num
 
     def __len__(self) -> int:
-        return len(self._core) if self._whole else int(self._core.sizes()[self._ring])
+        return len(self.core) if self.whole else int(self.core.sizes()[self.ring])
 
-    def _span(self) -> slice | None:
-        return None if self._whole else slice(self._base, self._base + self.maxsize)
+    @property
+    def span(self) -> slice | None:
+        """Where the rows stand in whole columns of the store; None is everywhere."""
+        return None if self.whole else slice(self.base, self.base + self.maxsize)
 
-    def _straight(self, index: Any) -> TypeGuard[Index]:
-        """Whether the engine takes ``index`` as it is; after an IndexError it is the turn of :meth:`_rows`."""
-        return type(index) is np.ndarray and index.dtype == np.int64 and self._whole
+    def resolve(self, index: Any) -> Index:
+        """Rows of the store for whatever may stand between brackets.
 
-    def _rows(self, index: Any) -> Index:
-        """Global rows of whatever may stand between brackets.
-
+        :param index: an integer, a list, an array, a mask, or a slice over the live rows.
         :raises IndexError: out of range, or no index at all.
         """
         if isinstance(index, slice):
             if index == slice(None):
-                return self._core.chronological(self._only_ring)
-            rows: Index = np.sort(self._store.live(self._only_ring))[index]
+                return self.core.chronological(self.only_ring)
+            rows: Index = np.sort(self.store.live(self.only_ring))[index]
             return rows
         rows = index if isinstance(index, np.ndarray) else np.asarray(index)
         check_copyable(rows)
@@ -118,11 +76,26 @@ class Rows:
             rows = np.where(rows < 0, rows + size, rows)
             if rows.max() >= size or rows.min() < 0:
                 raise IndexError(f"index {index} is out of range for a buffer of {size} rows")
-        return shift(rows, self._base)
+        return shift(rows, self.base)
 
-    def _outside(self, rows: Index) -> Index:
-        """Global rows as they are named from outside."""
-        return shift(rows, -self._base)
+    def resolve_live(self, index: Any) -> Index:
+        """As :meth:`resolve`; where no row is yet, the index modulo the rows of its ring."""
+        rows = self.resolve(index)
+        size = len(self)
+        if size in (0, self.maxsize):
+            return rows
+        offsets, sizes = np.asarray(self.core.offsets), self.core.sizes()
+        ring = np.searchsorted(offsets, rows, "right") - 1
+        local = rows - offsets[ring]
+        if (local < sizes[ring]).all():
+            return rows
+        if self.ring is not None:  # -1 is the last row that there is
+            local = np.where(local < size, local, np.asarray(index) % size)
+        return np.asarray(offsets[ring] + local % np.maximum(sizes[ring], 1))
+
+    def outside(self, rows: Index) -> Index:
+        """Rows of the store as they are named from outside."""
+        return shift(rows, -self.base)
 
 
 def shift(rows: Index, by: int) -> Index:

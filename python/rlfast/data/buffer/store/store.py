@@ -10,39 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import Replay
-from rlfast.data.batch.batch import Batch, wrap
+from rlfast.data.batch.batch import wrap
 from rlfast.data.batch.values import object_array
-from rlfast.data.buffer.config import Config
-from rlfast.data.buffer.samplers import Prioritized
-from rlfast.data.buffer.store.columns import WholeColumns
+from rlfast.data.buffer.store.columns import Columns
 from rlfast.data.schema import Leaves, Oddities, Path, Schema, fit, flatten, nest
 
 Index = NDArray[np.int64]
 Added = tuple[Index, NDArray[np.float64], Index, Index]
-_STACKED = frozenset({"obs", "obs_next", "info", "policy"})
+STACKED = frozenset({"obs", "obs_next", "info", "policy"})
 
 
-class Store(WholeColumns):
-    """Columns of three kinds, addressed alike by global row.
+class Store(Columns):
+    """The rows of a buffer and of all its children: columns to which rows are added, and from which they are read."""
 
-    Numbers live in the engine, object leaves in NumPy object columns beside it. A column that the user assigned through
-    ``buffer._meta`` hides the stored one until rows are written: then it takes its place, if it can.
-
-    :ivar last: of object leaves of ``obs`` under ``ignore_obs_next``: what rows that end an episode led to.
-    :ivar plain: the engine alone answers everything.
-    :ivar quick: and takes rows as they are given.
-    """
-
-    def __init__(self, capacities: list[int], config: Config, seed: int, storage: str) -> None:
-        self.config = config
-        self.schema = Schema()
-        self.objects: Leaves = {}
-        self.last: dict[Path, dict[int, Any]] = {}
-        self.assigned: dict[str, Leaves] = {}
-        self.core = self._engine(capacities, seed, storage)
-        self._count()
-        self._lent: weakref.WeakValueDictionary[Path, NDArray[Any]] = weakref.WeakValueDictionary()
+    def _count(self) -> None:
+        super()._count()
+        self.core.on_mismatch(self._careful, always=not self.quick)
 
     @cached_property
     def _careful(self) -> Callable[[Mapping[str, Any]], int]:
@@ -56,43 +39,6 @@ class Store(WholeColumns):
             return int(store.add(row, None)[0][0])
 
         return append
-
-    def _engine(self, capacities: list[int], seed: int, storage: str) -> Replay:
-        sampler = self.config.sampler
-        priorities: dict[str, Any] = {}
-        if isinstance(sampler, Prioritized):
-            priorities = {"alpha": sampler.alpha, "beta": sampler.beta, "weight_norm": sampler.weight_norm}
-        return Replay(
-            capacities,
-            batch=Batch,
-            save_obs_next=not self.config.ignore_obs_next,
-            stack_num=self.config.stack_num,
-            sample_avail=self.config.sample_avail,
-            seed=seed,
-            storage=None if storage == "ram" else storage,
-            **priorities,
-        )
-
-    @cached_property
-    def capacities(self) -> list[int]:
-        """Rows of each ring."""
-        return self.core.capacities
-
-    @cached_property
-    def offsets(self) -> list[int]:
-        """First row of each ring."""
-        return self.core.offsets
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in ("core", "_lent", "_careful")}
-        return state | {"capacities": self.capacities, "snapshot": self.core.dump()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        capacities, snapshot = state.pop("capacities"), state.pop("snapshot")
-        self.__dict__.update(state, _lent=weakref.WeakValueDictionary())
-        self.core = self._engine(capacities, 0, "ram")  # the snapshot brings its own random streams
-        self.core.restore(snapshot)
-        self.adopt(self.schema, self.objects)
 
     # -- writing -----------------------------------------------------------------------------------------------------
     def add(self, fields: Mapping[str, Any], rings: Index | None) -> Added:
@@ -168,28 +114,6 @@ class Store(WholeColumns):
             if capacities[ring] == 0:
                 raise ValueError("a buffer of size 0 takes no rows: make it larger")
 
-    def define(self, added: Schema) -> None:
-        """Lays out new columns, empty."""
-        if added:
-            numbers = [(path, column.dtype, column.shape) for path, column in added.numbers.items()]
-            self.core.define(numbers, list(added.objects))
-        for path, column in added.objects.items():
-            self.objects[path] = np.full((self.core.total, *column.shape), None, object)
-        self.schema.extend(added)
-        self._count()
-
-    def adopt(self, schema: Schema, objects: Leaves) -> None:
-        """Takes over what a restored engine's columns are, and the object columns beside it."""
-        self.schema = schema
-        self.objects = {path: objects[path] for path in schema.objects}
-        self.core.define([], list(schema.objects))
-        self._count()
-
-    def _count(self) -> None:
-        self.plain = not self.objects and not self.assigned
-        self.quick = self.plain and not self.config.save_only_last_obs
-        self.core.on_mismatch(self._careful, always=not self.quick)
-
     def replace(
         self,
         fields: Mapping[str, Any],
@@ -246,24 +170,7 @@ class Store(WholeColumns):
         for path, kept in self.last.items():
             self.last[path] = {row: value for row, value in kept.items() if not span.start <= row < span.stop}
 
-    def span(self, ring: int) -> slice:
-        """Where a ring's rows stand."""
-        offset = self.offsets[ring]
-        return slice(offset, offset + self.capacities[ring])
-
     # -- reading -----------------------------------------------------------------------------------------------------
-    def names(self) -> list[str]:
-        """Names of the stored columns, ``done`` last."""
-        names = self.schema.names()
-        return [*names, "done"] if names else names
-
-    def has(self, key: str) -> bool:
-        """Whether ``key`` is among the names."""
-        schema = self.schema
-        if key == "done":
-            return bool(schema)
-        return any(path[0] == key for paths in (schema.numbers, schema.objects, schema.groups) for path in paths)
-
     def take(
         self,
         rows: Index,
@@ -316,7 +223,7 @@ class Store(WholeColumns):
         return following
 
     def _gather(self, path: Path, column: NDArray[Any], rows: Index, depth: int) -> Any:
-        if depth == 1 or path[0] not in _STACKED:
+        if depth == 1 or path[0] not in STACKED:
             taken = column[rows]
             alone = column.dtype == object and column.ndim == 1 and rows.ndim == 0  # not an array of an object's parts
             return taken if alone else np.asarray(taken, column.dtype)

@@ -1,0 +1,97 @@
+"""Rows drawn and read: what a buffer hands out for an index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rlfast.data.batch.batch import Batch, wrap
+from rlfast.data.buffer.store import priorities
+from rlfast.data.buffer.store.row_range import RowRange
+from rlfast.data.buffer.store.store import STACKED, Index
+from rlfast.utils.checks import count_of
+
+
+def draw(rows: RowRange, batch_size: int) -> Index:
+    """Indices drawn by the sampler.
+
+    :param batch_size: how many; 0 gives all rows, oldest first.
+    """
+    core, relabel = rows.core, rows.config.relabel
+    drawn = core.draw(batch_size, rows.only_ring) if batch_size else core.chronological(rows.only_ring)
+    if relabel is not None and len(drawn):
+        drawn = relabel.choose(core, drawn)
+    return rows.outside(drawn)
+
+
+def batch(rows: RowRange, index: Any) -> Batch:
+    """All fields of rows as a fresh batch.
+
+    :raises IndexError: out of range, or no index at all.
+    """
+    if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole:
+        try:
+            return wrap(fields(rows, index))
+        except IndexError:
+            pass
+    return wrap(fields(rows, rows.resolve(index)))
+
+
+def fields(
+    rows: RowRange,
+    here: Index,
+    keys: list[str] | None = None,
+    stack_num: int | None = None,
+    out: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Fields of rows of the store, with goals, and with importance weights where all fields are asked for.
+
+    :param here: rows of the store, of any shape.
+    :param keys: top-level names; None is all.
+    :param stack_num: frames in a stack; None as the buffer has it.
+    :param out: arrays to be filled.
+    """
+    store = rows.store
+    if not store.schema and here.size == 0:
+        return _no_rows()
+    found = store.take(here, keys, rows.stack_num if stack_num is None else stack_num, out)
+    if rows.config.relabel is not None:
+        rows.config.relabel.apply(here, found, store.take)
+    if keys is None and rows.core.prioritized:
+        found["weight"] = priorities.weights(rows, here)
+    return found
+
+
+def field(rows: RowRange, index: Any, key: str, default_value: Any, stack_num: int | None) -> Any:
+    """One field of rows, stacked; see :meth:`rlfast.data.ReplayBuffer.get`."""
+    store = rows.store
+    rebuilt = key == "obs_next" and rows.config.ignore_obs_next  # from the rows that follow
+    if not (store.schema if rebuilt else store.has(key)):
+        if default_value is not None:
+            return default_value
+        raise KeyError(f"{key}: there is no such field, but {', '.join(store.names()) or 'nothing at all'}")
+    depth = rows.stack_num if stack_num is None else count_of("stack_num", stack_num)
+    if depth < 1:
+        raise ValueError(f"stack_num must be at least 1, got {depth}")
+    if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole:
+        try:
+            return _stacked(rows, index, key, depth)
+        except IndexError:
+            pass
+    return _stacked(rows, rows.resolve(index), key, depth)
+
+
+def _stacked(rows: RowRange, here: Index, key: str, depth: int) -> Any:
+    if depth > 1 and key not in STACKED:
+        here, depth = rows.store.frames(here, depth), 1
+    value = fields(rows, here, [key], depth).get(key)
+    return Batch() if value is None else value
+
+
+def _no_rows() -> dict[str, Any]:
+    """The fields of no rows of a buffer that has no columns yet."""
+    flag = np.zeros(0, np.bool_)
+    empty: dict[str, Any] = {key: Batch() for key in ("obs", "act", "obs_next", "info", "policy")}
+    return empty | {"rew": np.zeros(0), "terminated": flag, "truncated": flag.copy(), "done": flag.copy()}
