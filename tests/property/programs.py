@@ -167,7 +167,7 @@ def random_config(random: Random, *, objects: bool) -> Config:
         agents=random.choice((0, 0, 0, 2)),
         n_step=random.randint(1, 6),
         gamma=random.choice((0.5, 0.9, 1.0)),
-        on_disk=random.random() < 0.2,
+        on_disk=random.random() < 0.35,
         save_only_last_obs=random.random() < 0.2,
         unit=random.choice(UNITS),
         length=random.randint(1, 5),
