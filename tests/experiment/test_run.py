@@ -294,9 +294,12 @@ def test_a_run_killed_before_its_first_checkpoint_begins_anew(tiny, run_dir, tmp
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("metrics.csv", r"metrics.csv has 0 rows of the \d+ that were written into it: it goes on without the others"),
+        (
+            "metrics.csv",
+            r"metrics.csv has 0 rows of the \d+ that were written into it: logging continues without the others",
+        ),
         ("metrics.jsonl", r"metrics.jsonl has 0 rows of the \d+ that were written into it"),
-        ("events", r"events.* in .*: shorter than what was written, or gone; it goes on without that"),
+        ("events", r"events.* in .*: shorter than what was written, or gone; logging continues without that"),
     ],
 )
 @pytest.mark.parametrize("gone", [False, True])

@@ -96,7 +96,7 @@ def test_the_states_of_optimizers_schedulers_and_generators():
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ({"a": [1, object()]}, r"a\[1\] is a object, which is no plain data"),
+        ({"a": [1, object()]}, r"a\[1\] is a object, which is not plain data"),
         ({"x": {"y": np.array([None])}}, "x.y is a ndarray"),
         ([namedtuple("Pair", "a b")(1, 2)], "is a Pair"),  # noqa: PYI024
         ({1, 2}, "the value is a set"),

@@ -71,7 +71,7 @@ class Oddities:
 
 
 def spell(path: Path) -> str:
-    """The path as it is written in Python: ``obs.agent.position``."""
+    """Returns a path as it is written in Python, such as ``obs.agent.position``."""
     return ".".join(path)
 
 

@@ -171,23 +171,25 @@ class _PlainUnpickler(_PythonUnpickler):
 
 def _array(cls: Any, shape: Any, _code: Any) -> NDArray[Any]:
     if cls is not np.ndarray or shape != (0,):
-        raise pickle.UnpicklingError(f"an array of class {cls!r} that starts with shape {shape}")
+        raise pickle.UnpicklingError(f"the pickle has an array of class {cls!r} with the initial shape {shape}")
     return np.empty(0, dtype="b")  # shape, dtype and values follow as its state
 
 
 def _set_array(array: NDArray[Any], state: Any) -> None:
     _, shape, dtype, fortran, content = state
     if not isinstance(dtype, np.dtype) or dtype.itemsize == 0 or not all(type(n) is int and n >= 0 for n in shape):
-        raise pickle.UnpicklingError(f"an array of shape {shape} and dtype {dtype}")
+        raise pickle.UnpicklingError(f"the pickle has an invalid array, of shape {shape} and dtype {dtype}")
     wanted = math.prod(shape) * (1 if dtype.hasobject else dtype.itemsize)
     if type(content) is not (list if dtype.hasobject else bytes) or len(content) != wanted:
-        raise pickle.UnpicklingError(f"an array of shape {shape} and dtype {dtype}, but not of as many values")
+        raise pickle.UnpicklingError(
+            f"the pickle has an array of shape {shape} and dtype {dtype}, but not as many values"
+        )
     array.__setstate__((1, tuple(shape), dtype, bool(fortran), content))  # type: ignore[arg-type]
 
 
 def _dtype(code: Any, _align: Any = False, _copy: Any = True) -> np.dtype[Any]:
     if not re.fullmatch(r"[?a-zA-Z]\d*", code):
-        raise pickle.UnpicklingError(f"a dtype {code!r}")
+        raise pickle.UnpicklingError(f"the pickle has an invalid dtype {code!r}")
     fresh: np.dtype[Any] = np.dtype(code, copy=True)  # a copy, because its state is set next and NumPy shares dtypes
     return fresh
 
@@ -200,13 +202,13 @@ def _set_dtype(dtype: np.dtype[Any], state: Any) -> None:
         known = np.dtype(f"{dtype.kind}8[{int(number)}{unit.decode('ascii')}]")
     wanted: Any = known.__reduce__()
     if state[1] not in ("<", ">", "|", "=") or list(state[2:8]) != list(wanted[2][2:8]):
-        raise pickle.UnpicklingError(f"a dtype {dtype} with the state {state}")
+        raise pickle.UnpicklingError(f"the pickle has a dtype {dtype} with the invalid state {state}")
     dtype.__setstate__((wanted[2][0], state[1], *wanted[2][2:]))  # type: ignore[attr-defined]
 
 
 def _scalar(dtype: Any, data: Any) -> Any:
     if not isinstance(dtype, np.dtype) or len(data) != dtype.itemsize:
-        raise pickle.UnpicklingError(f"a value of dtype {dtype} in {len(data)} bytes")
+        raise pickle.UnpicklingError(f"the pickle has a value of dtype {dtype} in {len(data)} bytes")
     return np.frombuffer(data, dtype)[0]
 
 
@@ -224,19 +226,19 @@ def _ordered_dict(items: Any = ()) -> collections.OrderedDict[Any, Any]:
 
 def _checked_list(items: Any) -> list[Any]:
     if not isinstance(items, list):  # another iterable, such as a range, could be of any length
-        raise pickle.UnpicklingError(f"a container made of {type(items).__name__}")
+        raise pickle.UnpicklingError(f"the pickle makes a container from a {type(items).__name__}, not from a list")
     return items
 
 
 def _bytes(text: str, encoding: str) -> bytes:
     if encoding != "latin1":
-        raise pickle.UnpicklingError(f"bytes encoded as {encoding}")
+        raise pickle.UnpicklingError(f"the pickle has bytes in the encoding {encoding}, not latin1")
     return text.encode("latin1")
 
 
 def _bytearray(content: bytes = b"") -> bytearray:
     if not isinstance(content, bytes):  # bytearray(number) would allocate that many bytes
-        raise pickle.UnpicklingError(f"a bytearray made of {type(content).__name__}")
+        raise pickle.UnpicklingError(f"the pickle makes a bytearray from a {type(content).__name__}, not from bytes")
     return bytearray(content)
 
 

@@ -35,7 +35,10 @@ class BaseNoise(SeededMixin, ABC):
         return {"random": self.random_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what :meth:`state_dict` returned."""
+        """Restores a state.
+
+        :param state: the return value of :meth:`state_dict`.
+        """
         self.set_random_state(state["random"])
 
 

@@ -3,6 +3,8 @@
 Each is a ``torch.distributions.Distribution``. None checks its arguments, because that takes longer than the arithmetic
 and synchronizes with the device. ``dist[index]`` is the distribution of the rows at an index.
 
+The methods are those of ``torch.distributions.Distribution``. ``sample`` and ``rsample`` also take a CPU ``generator``.
+
 Letters in shapes: B batch, D action dimensions, A actions.
 """
 

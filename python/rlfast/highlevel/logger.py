@@ -41,7 +41,7 @@ class LoggerFactory(ToStringMixin, ABC):
 
         :raises NotImplementedError: the factory does not define it.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say of which class its loggers are")
+        raise NotImplementedError(f"{type(self).__name__} does not define the class of its loggers")
 
 
 class LoggerFactoryDefault(LoggerFactory):
@@ -138,4 +138,4 @@ class LoggerFactoryDefault(LoggerFactory):
 
 def _check_type(logger_type: str) -> None:
     if logger_type not in ("tensorboard", "wandb"):
-        raise ValueError(f'logger_type is {logger_type!r}, and there are "tensorboard" and "wandb"')
+        raise ValueError(f'logger_type must be "tensorboard" or "wandb", got {logger_type!r}')

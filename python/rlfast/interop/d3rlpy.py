@@ -167,7 +167,12 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
 
     # -- writing -----------------------------------------------------------------------------------------------------
     def append(self, observation: Any, action: Any, reward: Any) -> None:
-        """Adds a step to the running episode."""
+        """Adds a step to the running episode.
+
+        :param observation: the observation that the action was chosen for; a tuple of arrays if it has several parts.
+        :param action: the action.
+        :param reward: the reward.
+        """
         shown = self._preprocessor.process_observation(observation)
         step = self._step(shown, self._preprocessor.process_action(action), self._preprocessor.process_reward(reward))
         if self._pending is not None:
@@ -189,7 +194,10 @@ class ReplayBuffer(host.ReplayBuffer):  # type: ignore[misc]
         self._pending = None
 
     def append_episode(self, episode: Any) -> None:
-        """Adds a whole episode."""
+        """Adds a complete episode, after the running one was ended as truncated.
+
+        :param episode: the episode.
+        """
         self.clip_episode(terminated=False)
         observations, several = episode.observations, isinstance(episode.observations, list | tuple)
         for i in range(episode.size()):

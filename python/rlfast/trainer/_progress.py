@@ -156,7 +156,7 @@ def _check_test(test: dict[str, Any]) -> None:
     for name in ("returns", "lens"):
         column = test[name]
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind not in "iuf":
-            raise ValueError(f"{name} of the last test are no numbers")
+            raise ValueError(f"{name} of the last test must be a one-dimensional array of numbers")
     for name in test.keys() - {"returns", "lens"}:
         _check_number(name, test[name], 0.0)
 

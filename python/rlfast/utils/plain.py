@@ -104,7 +104,7 @@ def _tagged(value: Any, arrays: dict[str, NDArray[Any]], path: str) -> dict[str,
         if value.dtype == torch.bfloat16:
             return {_TAG: "bfloat16", "name": _store(value.detach().cpu().view(torch.int16).numpy(), arrays)}
         return {_TAG: "tensor", "name": _store(value.detach().cpu().numpy(), arrays)}
-    raise TypeError(f"{path.lstrip('.') or 'the value'} is a {type(value).__qualname__}, which is no plain data")
+    raise TypeError(f"{path.lstrip('.') or 'the value'} is a {type(value).__qualname__}, which is not plain data")
 
 
 def _store(array: NDArray[Any], arrays: dict[str, NDArray[Any]]) -> str:

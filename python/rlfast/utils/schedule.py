@@ -1,4 +1,4 @@
-"""Numbers that change in the course of training: functions of the step."""
+"""Schedules: numbers that are functions of the training step."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -6,11 +6,11 @@ from math import isfinite
 
 
 class Linear:
-    """From one number to another along a line, and there it stays.
+    """Linear interpolation from one number to another, and constant after that.
 
-    :param start: at step 0.
-    :param end: from step ``steps`` on.
-    :param steps: how long it takes, 0 or more.
+    :param start: the number at step 0.
+    :param end: the number from step ``steps`` on.
+    :param steps: the duration in steps, 0 or more.
     :raises ValueError: a number is not finite, or ``steps`` is negative.
 
     >>> epsilon = Linear(1.0, 0.5, 1000)
@@ -32,12 +32,12 @@ class Linear:
 
 
 class Exponential:
-    """A number that is multiplied by the same factor in every so many steps, down or up to a bound.
+    """Exponential decay or growth, up to a bound.
 
-    :param start: at step 0, not 0.
-    :param factor: above 0.
-    :param steps: after which it has been multiplied once. Default: 1.
-    :param end: the bound, of the sign of ``start``; None for none. Default: None.
+    :param start: the number at step 0; not 0.
+    :param factor: the factor by which it changes in ``steps`` steps, above 0.
+    :param steps: see ``factor``. Default: 1.
+    :param end: the bound, which has the sign of ``start``; None for none. Default: None.
     :raises ValueError: a number is not finite or out of its range.
 
     >>> rate = Exponential(1.0, 0.5, steps=100, end=0.1)
@@ -68,10 +68,10 @@ class Exponential:
 
 
 class Piecewise:
-    """Along lines from point to point; before the first and after the last it stays.
+    """Linear interpolation between points; constant before the first and after the last point.
 
-    :param points: pairs of a step and the number there, one or more, in the order of steps.
-    :raises ValueError: there is no point, a number is not finite, or steps do not grow.
+    :param points: one or more pairs of step and number, in ascending order of steps.
+    :raises ValueError: there is no point, a number is not finite, or the steps are not ascending.
 
     >>> clip = Piecewise([(0, 0.2), (100, 0.1), (300, 0.0)])
     >>> clip(-5), clip(50), clip(200), clip(1000)

@@ -50,7 +50,8 @@ def stream_of(state: Any) -> np.random.Generator:
     """
     name = state.get("bit_generator") if isinstance(state, dict) else None
     if name not in _BIT_GENERATORS:
-        raise ValueError(f"the state of a random stream names one of {', '.join(_BIT_GENERATORS)}, got {name!r}")
+        known = ", ".join(_BIT_GENERATORS)
+        raise ValueError(f"the state of a random generator must be that of one of {known}, got {name!r}")
     bits = getattr(np.random, name)()
     try:
         if name == "MT19937":
@@ -59,14 +60,17 @@ def stream_of(state: Any) -> np.random.Generator:
             _check_places(state["buffer"], 4, state["buffer_pos"])
         bits.state = state
     except (KeyError, TypeError, OverflowError, IndexError) as error:
-        raise ValueError(f"damaged state of a random stream: {error!r}") from error
+        raise ValueError(f"damaged state of a random generator: {error!r}") from error
     return np.random.Generator(bits)
 
 
 def _check_places(words: Any, number: int, place: Any) -> None:
     """Check an array index that NumPy uses without a check of its bounds."""
     if np.shape(words) != (number,) or not 0 <= place <= number:
-        raise ValueError(f"a random stream of {number} words cannot go on at place {place} of {np.shape(words)}")
+        raise ValueError(
+            f"the state of a random generator must have {number} words and a position among them, got shape "
+            f"{np.shape(words)} and position {place}"
+        )
 
 
 class SeededMixin:
@@ -97,7 +101,11 @@ class SeededMixin:
         return None if self._rng is None else dict(self._rng.bit_generator.state)
 
     def set_random_state(self, state: dict[str, Any] | None) -> None:
-        """Restore what :meth:`random_state` returned."""
+        """Restore the state of the random generator.
+
+        :param state: the return value of :meth:`random_state`.
+        :raises ValueError: the state is damaged.
+        """
         self._rng = None if state is None else stream_of(state)
 
 

@@ -104,7 +104,7 @@ def _check_bounds(name: str, value: Any, bounds: tuple[Any, ...], none: str) -> 
             case Lt(lt=high):
                 fits, words = value < high, f"be below {high}"
             case _:
-                raise NotImplementedError(f"{name} is annotated with {bound!r}, which is no bound that is known here")
+                raise NotImplementedError(f"{name} is annotated with {bound!r}, which is not a supported bound")
         if not fits:
             raise ValueError(f"{name} must {words}{none}, got {value}")
 
@@ -125,7 +125,9 @@ def validate_arguments(function: F) -> F:
     ValueError: gamma must be a finite number, got nan
     """
     if function.__code__.co_flags & __future__.annotations.compiler_flag:
-        raise TypeError(f"the annotations of {function.__qualname__} are texts: leave `annotations` out of __future__")
+        raise TypeError(
+            f"the annotations of {function.__qualname__} are strings: remove `from __future__ import annotations`"
+        )
     hints = {name: hint for name, hint in function.__annotations__.items() if "Annotated[" in str(hint)}
     signature = inspect.signature(function)
 

@@ -84,7 +84,7 @@ def test_strings_of_numpy_become_plain():
 @pytest.mark.parametrize("shapes", [[(2, 3), (2, 4)], [(1, 3), (1, 4), (1, 3)], [(2,), (2, 2)]], ids=str)
 def test_arrays_of_one_length_but_different_shapes_are_refused(shapes):
     for kind in (list, tuple):
-        with pytest.raises(TypeError, match="NumPy makes no array of these"):
+        with pytest.raises(TypeError, match="NumPy cannot make an array of these"):
             Batch(a=kind(np.zeros(shape) for shape in shapes))
     batch = Batch(b=1)
     with pytest.raises(TypeError):

@@ -117,5 +117,5 @@ def test_finalize_closes():
 
 def test_what_cannot_be_read_back(tmp_path):
     assert LazyLogger.restore_logged_data(str(tmp_path)) == {}
-    with pytest.raises(NotImplementedError, match="reads nothing back"):
+    with pytest.raises(NotImplementedError, match="cannot read its logs"):
         Recording.restore_logged_data(str(tmp_path))

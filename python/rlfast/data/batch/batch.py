@@ -198,7 +198,11 @@ class Batch(ValueTransforms):
     # -- many batches --------------------------------------------------------------------------------------------------
 
     def cat_(self, batches: Batch | dict[str, Any] | Sequence[Batch | dict[str, Any]]) -> None:
-        """Appends the rows of one or more batches, as :meth:`cat` does, in place."""
+        """Appends the rows of batches, in place; see :meth:`cat`.
+
+        :param batches: a batch or dict, or a sequence of them.
+        :raises ValueError: as from :meth:`cat`.
+        """
         self.__dict__.update(cat(batches, Batch, head=self))
 
     @staticmethod
@@ -223,7 +227,12 @@ class Batch(ValueTransforms):
         return batch  # type: ignore[return-value]
 
     def stack_(self, batches: Sequence[Batch | dict[str, Any]], axis: int = 0) -> None:
-        """Stacks this batch, unless it is empty, and others, as :meth:`stack` does, in place."""
+        """Stacks this batch, unless it is empty, and others, in place; see :meth:`stack`.
+
+        :param batches: batches or dicts.
+        :param axis: the position of the new axis.
+        :raises ValueError: as from :meth:`stack`.
+        """
         self.__dict__.update(stack(batches, Batch, axis, head=self))
 
     @staticmethod

@@ -51,6 +51,7 @@ def dist_to_atleast_2d(dist: TDistribution) -> TDistribution:
 def get_len_of_dist(dist: Distribution) -> int:
     """Returns the number of rows: the first length of ``dist.batch_shape``.
 
+    :param dist: a torch distribution.
     :raises TypeError: ``dist.batch_shape`` is empty.
     """
     if not dist.batch_shape:
@@ -100,5 +101,5 @@ def _with_parameters(dist: Any, change: Callable[[torch.Tensor], torch.Tensor], 
         parameters = {name: change(getattr(dist, name)) for name in dist.arg_constraints}
         return type(dist)(**parameters, validate_args=False)
     raise NotImplementedError(
-        f"the rows of a {type(dist).__name__} are not known; give its class a __getitem__, or keep its parameters"
+        f"cannot index the rows of a {type(dist).__name__}: give its class a __getitem__, or store its parameters"
     )

@@ -44,7 +44,7 @@ class Fields(Settling):
             return cls._stacked(batch_dict)
         warnings.warn(
             f"a Batch is made of a dict, a Batch, or a list or array of them; this {type(batch_dict).__name__} has no "
-            "names, so nothing of it is kept",
+            "field names, so it is ignored",
             stacklevel=3,
         )
         return {}
@@ -88,7 +88,11 @@ class Fields(Settling):
         return self.__dict__.items()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Returns the value of a field, or ``default`` if there is no such field."""
+        """Returns the value of a field.
+
+        :param key: the name.
+        :param default: the return value if there is no such field.
+        """
         return self.__dict__.get(key, default)
 
     def pop(self, key: str, *default: Any) -> Any:

@@ -55,7 +55,7 @@ def as_array(value: Any) -> Any:
         array = _array(value)
     except ValueError as error:
         raise TypeError(
-            f"NumPy makes no array of these entries: {error}; pad them, or put each into an array of objects"
+            f"NumPy cannot make an array of these entries: {error}; pad them, or put each into an array of objects"
         ) from error
     if is_numeric(array):
         return array
@@ -101,9 +101,15 @@ def _is_container(value: Any) -> bool:
 
 
 def to_tensor(value: Any, dtype: torch.dtype | None, device: torch.device | str | int) -> torch.Tensor:
-    """A tensor of an array, number or tensor. It shares memory with a writable array when dtype and device allow it.
+    """Converts an array, a number or a tensor to a tensor.
 
-    :raises TypeError: the value is neither number nor array of numbers.
+    The result shares the memory of a writable array if neither dtype nor device changes.
+
+    :param value: the value.
+    :param dtype: the dtype of the result; None keeps that of the value.
+    :param device: the device of the result.
+    :return: the tensor.
+    :raises TypeError: the value is neither a number nor an array of numbers.
     """
     import torch
 
@@ -111,7 +117,7 @@ def to_tensor(value: Any, dtype: torch.dtype | None, device: torch.device | str 
         return value.to(device=device, dtype=dtype)
     if not is_numeric(array := np.asanyarray(value)):
         raise TypeError(f"cannot make a tensor of {value!r}; wanted numbers or arrays of numbers")
-    # A tensor cannot be read-only, nor have negative strides; and a write must not reach an array that forbids it.
+    # Tensors cannot be read-only or have negative strides, and writes to one must not change a read-only array.
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = array.copy()
     return torch.from_numpy(array).to(device=device, dtype=dtype)

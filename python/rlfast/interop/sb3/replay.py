@@ -43,7 +43,7 @@ class Column(Generic[V]):
     def __set__(self, buffer: ReplayBuffer, value: Any) -> None:
         if not self.writable:
             raise AttributeError(
-                "observations are stored once, as the row's and as the row's before: give them to add() or extend()"
+                "observations cannot be assigned, because each is stored once for two rows: use add() or extend()"
             )
         self.__get__(buffer, type(buffer))[...] = value  # type: ignore[index]
 

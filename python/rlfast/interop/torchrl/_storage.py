@@ -253,7 +253,10 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
             self.loads(folder)
 
     def dumps(self, path: Any) -> None:
-        """Writes a snapshot of the rows into a folder."""
+        """Writes a snapshot of the rows into a folder.
+
+        :param path: the folder, which is created.
+        """
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         head = self.layout and {"keys": self.layout.keys, "reward": self.layout.reward and self.layout.reward.name}
@@ -264,6 +267,7 @@ class Storage(host.LazyStackStorage):  # type: ignore[misc]
     def loads(self, path: Any) -> None:
         """Restores the rows from a folder that :meth:`dumps` wrote.
 
+        :param path: the folder.
         :raises ValueError: it is of a storage of another size.
         """
         folder = Path(path)

@@ -209,7 +209,7 @@ class BaseLogger(ABC):
         given: Any = state  # the state of a user's logger may be of any type
         for name in _LAST if isinstance(given, dict) else ():
             if type(given.get(name, 0)) is not int:
-                raise ValueError(f"{name} of a log cannot be {given[name]!r:.50}")
+                raise ValueError(f"{name} in the state of a logger must be an integer, got {given[name]!r:.50}")
 
     def close(self) -> None:  # noqa: B027 (few have something to release)
         """Writes buffered entries, and closes files."""
@@ -226,7 +226,7 @@ class BaseLogger(ABC):
         :return: arrays by name, nested at the slashes in the names.
         :raises NotImplementedError: logs of this kind cannot be read.
         """
-        raise NotImplementedError(f"this logger reads nothing back; look at the files in {log_path} yourself")
+        raise NotImplementedError(f"this logger cannot read its logs, which are in {log_path}")
 
 
 class LazyLogger(BaseLogger):
@@ -271,22 +271,22 @@ class LoggerGroup(BaseLogger):
             logger.write(step_type, step, data)
 
     def log_train_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Passes on to all."""
+        """Logs the statistics of a training collect by all loggers; see :meth:`BaseLogger.log_train_data`."""
         for logger in self.loggers:
             logger.log_train_data(log_data, step)
 
     def log_test_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Passes on to all."""
+        """Logs the statistics of a test by all loggers; see :meth:`BaseLogger.log_test_data`."""
         for logger in self.loggers:
             logger.log_test_data(log_data, step)
 
     def log_update_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Passes on to all."""
+        """Logs the statistics of updates by all loggers; see :meth:`BaseLogger.log_update_data`."""
         for logger in self.loggers:
             logger.log_update_data(log_data, step)
 
     def log_info_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Passes on to all."""
+        """Logs totals and timing by all loggers; see :meth:`BaseLogger.log_info_data`."""
         for logger in self.loggers:
             logger.log_info_data(log_data, step)
 

@@ -89,7 +89,7 @@ class _RowLogger(BaseLogger):
                 int(saved[-1][f"save/{key}"]) for key in ("epoch", "env_step", "gradient_step")
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise self._damaged(f"its last saving makes no sense: {error!r}") from error
+            raise self._damaged(f"the row of the last checkpoint is not valid: {error!r}") from error
         self.last_save_step = self.last_log_info_step = epoch
         self.last_log_train_step = self.last_log_test_step = env_step
         self.last_log_update_step = gradient_step
@@ -113,8 +113,8 @@ class _RowLogger(BaseLogger):
             held = sum(1 for _ in self.rows())
             if held < state["rows"]:
                 warnings.warn(
-                    f"{self.path} has {held} rows of the {state['rows']} that were written into it: it goes on "
-                    "without the others",
+                    f"{self.path} has {held} rows of the {state['rows']} that were written into it: logging "
+                    "continues without the others",
                     LogWarning,
                     stacklevel=2,
                 )
@@ -145,7 +145,7 @@ class _RowLogger(BaseLogger):
             raise self._damaged(error) from error
 
     def _damaged(self, why: object) -> ValueError:
-        return ValueError(f"{self.path} is damaged: {why}; move it away to go on without what it holds")
+        return ValueError(f"{self.path} is damaged: {why}; move it away to continue with a new file")
 
     @abstractmethod
     def rows(self) -> Iterable[dict[str, Any]]:
@@ -235,7 +235,7 @@ class JSONLLogger(_RowLogger):
         except (ValueError, RecursionError) as error:
             raise self._damaged(error) from error
         if not all(isinstance(row, dict) and "scope" in row and "step" in row for row in rows):
-            raise self._damaged("a line is no row of a log")
+            raise self._damaged("a line is not a row of a log")
         return rows
 
     def _append(self, row: dict[str, Any]) -> None:

@@ -103,7 +103,9 @@ class TensorboardLogger(BaseLogger):
         if short:
             where = f"{', '.join(sorted(short))} in {self.writer.log_dir}"
             warnings.warn(
-                f"{where}: shorter than what was written, or gone; it goes on without that", LogWarning, stacklevel=2
+                f"{where}: shorter than what was written, or gone; logging continues without that",
+                LogWarning,
+                stacklevel=2,
             )
         for path, size in sizes.items():
             if path.name in files:

@@ -26,7 +26,7 @@ class Actor(BaseActor):
 
     >>> from rlfast.utils.net.common import Net
     >>> probs, state = Actor(Net(4, hidden_sizes=[8]), 2)(torch.zeros(3, 4))
-    >>> probs.sum(1).tolist()
+    >>> probs.sum(1).round(decimals=4).tolist()
     [1.0, 1.0, 1.0]
     """
 
