@@ -1,8 +1,8 @@
-//! The numbers that observations, actions and infos are made of.
+//! The types of the numbers in observations, actions and infos.
 
 use crate::State;
 
-/// A type of number, as NumPy names it.
+/// A type of numbers, by NumPy's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DType {
     /// `f32`.
@@ -20,7 +20,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// NumPy's name of it.
+    /// Returns NumPy's name of the type.
     pub fn name(self) -> &'static str {
         match self {
             Self::Float32 => "float32",
@@ -37,11 +37,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that is one of the [`DType`]s.
+/// A Rust type that corresponds to a [`DType`].
 pub trait Element:
     sealed::Sealed + State + Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static
 {
-    /// Which it is.
+    /// The corresponding type.
     const DTYPE: DType;
 }
 

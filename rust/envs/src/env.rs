@@ -1,4 +1,4 @@
-//! What an environment is.
+//! The interface of environments.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use crate::{DType, Element, LoadError, OptionsError, ResetOption, Space};
 #[cfg(doc)]
 use crate::{Episode, State};
 
-/// What a step led to, beside the observation.
+/// The result of a step, without the observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
     /// Reward of the step.
     pub reward: f64,
-    /// The episode is over: no reward can follow.
+    /// Whether the episode reached a terminal state, after which there are no rewards.
     pub terminated: bool,
-    /// The episode was cut short for a reason outside the task, such as a time limit.
+    /// Whether the episode was ended for a reason outside the task, such as a time limit.
     pub truncated: bool,
 }
 
@@ -24,10 +24,10 @@ pub enum StepError {
     /// There is no running episode.
     #[error("step needs a running episode: call reset first, and after each episode")]
     NeedsReset,
-    /// The action lies outside the action space.
+    /// The action is outside the action space.
     #[error("action {got} is not among the {wanted}")]
     Action {
-        /// What was given.
+        /// The action that was given.
         got: String,
         /// The action space.
         wanted: String,
@@ -35,7 +35,7 @@ pub enum StepError {
 }
 
 impl StepError {
-    /// That `action` is not one of `space`.
+    /// Makes the error for an `action` that is outside of `space`.
     #[cold]
     pub fn action(action: &[impl fmt::Debug], space: &Space) -> Self {
         Self::Action { got: format!("{action:?}"), wanted: space.to_string() }
@@ -47,74 +47,76 @@ impl StepError {
 pub struct InfoField {
     /// Key in the `info` dictionary.
     pub name: &'static str,
-    /// What its numbers become there; each must be exact as an `f64` as well.
+    /// The type of its numbers there; each value must be representable as an `f64`.
     pub dtype: DType,
-    /// Empty for one number.
+    /// The shape of the array; empty for one number.
     pub shape: Vec<usize>,
 }
 
 impl InfoField {
-    /// An entry of one `T`.
+    /// Makes an entry of one `T`.
     pub fn scalar<T: Element>(name: &'static str) -> Self {
         Self { name, dtype: T::DTYPE, shape: Vec::new() }
     }
 
-    /// An entry of `length` `T`s.
+    /// Makes an entry that is a vector of `length` `T`s.
     pub fn vector<T: Element>(name: &'static str, length: usize) -> Self {
         Self { name, dtype: T::DTYPE, shape: vec![length] }
     }
 
-    /// Numbers in the entry.
+    /// Returns the number of numbers in the entry.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether the entry has no number.
+    /// Returns whether the entry has no numbers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The most environments that [`Env::step_lanes`] steps: so few that what they need stays in the nearest cache.
+/// The largest number of environments that [`Env::step_lanes`] steps: few enough that their data fits in the L1 cache.
 pub const LANES: usize = 64;
 
-/// A task for one agent, stepped in turn with it.
+/// An environment for one agent.
 ///
-/// The same seed and actions give the same episodes, to the bit on one machine. Nothing is drawn from anywhere but the
-/// environment's own stream. Observations, actions and infos are flat rows in memory that the caller owns, so that many
-/// environments fill one batch without a copy; `step` and its kin allocate nothing.
+/// The same seed and actions give the same episodes, bit for bit on one machine: an environment draws random numbers only from
+/// its own stream. Observations, actions and infos are flat rows in memory of the caller, so that many environments fill one
+/// batch without a copy. Steps do not allocate memory.
 ///
-/// A caller asks [`check`](Env::check) before each [`step`](Env::step). The two are separate so that a vector of environments
-/// can refuse a bad action before any of them has moved.
+/// A caller calls [`check`](Env::check) before each [`step`](Env::step). The two are separate so that a vector of environments
+/// can reject an invalid action before any environment has been stepped.
 ///
-/// The folder `examples/rust_env` is a crate with an environment of one's own, from spaces to saved states; [`Episode`] and
-/// [`State`] do what all environments have in common.
+/// The folder `examples/rust_env` is a crate with a custom environment, from spaces to saved states. [`Episode`] and [`State`]
+/// implement what all environments have in common.
 pub trait Env: Send {
-    /// Element of an observation.
+    /// The type of an observation's elements.
     type Observation: Element;
-    /// Element of an action: `i64` for discrete ones.
+    /// The type of an action's elements: `i64` for discrete actions.
     type Action: Element;
 
-    /// What observations look like; its length is that of the slices given to `reset` and `step`.
+    /// Returns the observation space; its length is that of the slices given to `reset` and `step`.
     fn observation_space(&self) -> Space;
 
-    /// What actions look like; its length is that of the slices given to `check` and `step`.
+    /// Returns the action space; its length is that of the slices given to `check` and `step`.
     fn action_space(&self) -> Space;
 
-    /// What [`reset_with`](Env::reset_with) takes: nothing, unless overridden.
+    /// Returns the options of [`reset_with`](Env::reset_with); there are none by default.
     fn reset_options(&self) -> &'static [ResetOption] {
         &[]
     }
 
-    /// Begins an episode and writes its first observation. With a seed the random stream starts afresh from it, as
-    /// `reset(seed=...)` does in Gymnasium; without one it goes on, from seed 0 if there never was one. `options` are for this one
-    /// start alone: a value for each of [`reset_options`](Env::reset_options), or nothing for their defaults.
+    /// Starts an episode and writes its first observation.
+    ///
+    /// With a seed, the random stream restarts from it, as with `reset(seed=...)` in Gymnasium. Without a seed, the stream
+    /// continues; its initial seed is 0. `options` apply to this reset only: one value for each of
+    /// [`reset_options`](Env::reset_options), or none for their defaults.
     ///
     /// # Errors
-    /// If there can be no such start; nothing has changed then. Only the options decide, and their defaults are possible.
+    /// If the values of `options` are invalid; nothing has changed then. The defaults are always valid.
     ///
     /// # Panics
-    /// If `observation` has not the length of the observation space; so does `step`.
+    /// If the length of `observation` is not that of the observation space; `step` panics in this case, too.
     fn reset_with(
         &mut self,
         seed: Option<u64>,
@@ -122,26 +124,26 @@ pub trait Env: Send {
         observation: &mut [Self::Observation],
     ) -> Result<(), OptionsError>;
 
-    /// As [`reset_with`](Env::reset_with) without options.
+    /// Calls [`reset_with`](Env::reset_with) without options.
     ///
     /// # Panics
-    /// As that.
+    /// As [`reset_with`](Env::reset_with).
     fn reset(&mut self, seed: Option<u64>, observation: &mut [Self::Observation]) {
         self.reset_with(seed, &[], observation).expect("invariant: defaults are possible");
     }
 
-    /// Whether [`step`](Env::step) would take `action` now.
+    /// Checks whether [`step`](Env::step) may be called with `action` now.
     ///
     /// # Errors
-    /// If no episode is running, or the action is illegal. Real actions beyond their bounds are legal where the original
-    /// clips them; what is not finite never is.
+    /// If no episode is running, or the action is invalid. Real actions beyond their bounds are valid if Gymnasium's environment
+    /// clips them; NaN and infinity are always invalid.
     fn check(&self, action: &[Self::Action]) -> Result<(), StepError>;
 
-    /// Takes one step and writes the observation it led to, also where the episode ends: the final one. `action` must be one
-    /// that [`check`](Env::check) allows now; with another, the environment may panic or do anything that is safe.
+    /// Makes one step and writes the observation that it led to; at the end of an episode, this is the final observation.
+    /// [`check`](Env::check) must accept `action` now; otherwise the result is unspecified, and the environment may panic.
     fn step(&mut self, action: &[Self::Action], observation: &mut [Self::Observation]) -> Outcome;
 
-    /// Whether [`step_lanes`](Env::step_lanes) is quicker than one [`step`](Env::step) after the other.
+    /// Returns whether [`step_lanes`](Env::step_lanes) is faster than calling [`step`](Env::step) for each environment.
     fn has_lanes() -> bool
     where
         Self: Sized,
@@ -149,14 +151,16 @@ pub trait Env: Send {
         false
     }
 
-    /// Steps at most [`LANES`] environments, each as [`step`](Env::step) does, to the bit: worth overriding where one instruction
-    /// can work for several of them. `env` finds them in whatever holds them; `output` has a row for each. It is called where
-    /// wider registers may be used, which takes `#[inline(always)]`.
+    /// Steps at most [`LANES`] environments, with the same results as [`step`](Env::step), bit for bit. Environments override
+    /// this if one (SIMD) instruction can process several of them.
     ///
-    /// Some may be in no episode: they are reset next, and what is written for them counts for nothing.
+    /// `env` returns the environment in a holder; `output` has a row for each environment. Callers enable wider vector registers,
+    /// for which the implementation must be `#[inline(always)]`.
+    ///
+    /// Some of the environments may be in no episode. They are reset afterwards, and their rows are ignored.
     ///
     /// # Panics
-    /// Unless overridden.
+    /// Always, unless it is overridden.
     fn step_lanes<T>(
         _holders: &mut [T],
         _env: impl Fn(&mut T) -> &mut Self,
@@ -168,26 +172,27 @@ pub trait Env: Send {
         unimplemented!("these environments have no lanes")
     }
 
-    /// What the environment tells in `info` after each reset and step: nothing, unless overridden.
+    /// Returns the entries of `info` after each reset and step; there are none by default.
     fn info_fields(&self) -> Vec<InfoField> {
         Vec::new()
     }
 
-    /// Writes the values of [`info_fields`](Env::info_fields) as of the last reset or step, one field after the other.
+    /// Writes the values of [`info_fields`](Env::info_fields) after the last reset or step, one field after the other.
     ///
     /// # Panics
-    /// If `info` has not the length of all fields together.
+    /// If the length of `info` is not the sum of the lengths of all fields.
     fn info(&self, info: &mut [f64]) {
         assert!(info.is_empty(), "this environment has no infos");
     }
 
-    /// Appends to `to` all that changes in the life of the environment: what it simulates, its stream, whether an episode is
-    /// running. What it was built with is left out. [`State`] does the encoding.
+    /// Appends the state of the environment to `to`: the simulated state, the random stream, and whether an episode is running.
+    /// The arguments of its constructor are not included. [`State`] defines the encoding.
     fn save(&self, to: &mut Vec<u8>);
 
-    /// Continues from what [`save`](Env::save) wrote for an environment built alike, and takes it off the front of `from`.
+    /// Restores a state that [`save`](Env::save) wrote for an environment with the same constructor arguments, and removes it
+    /// from the front of `from`.
     ///
     /// # Errors
-    /// If `from` ends too early, or holds what no such environment could be in; nothing has changed then.
+    /// If `from` ends too early, or holds a state that is impossible for this environment; nothing has changed then.
     fn load(&mut self, from: &mut &[u8]) -> Result<(), LoadError>;
 }

@@ -1,4 +1,4 @@
-//! What every environment keeps beside its task.
+//! The state that all environments have in common.
 
 use rlfast_core::rng::numpy::Generator;
 
@@ -7,19 +7,21 @@ use crate::{Element, LoadError, Space, State, StepError};
 /// The random stream of an environment, and whether an episode is running.
 #[derive(Clone, Debug)]
 pub struct Episode {
-    /// Where everything random comes from: apart, as most steps draw nothing and the rest of an environment is short.
+    /// The random stream; in a box, because most steps do not use it and the rest of an environment is small.
     pub generator: Box<Generator>,
-    /// Whether there was a reset, and no end since.
+    /// Whether an episode is running: the environment was reset, and the episode has not ended.
     pub running: bool,
 }
 
 impl Episode {
-    /// No episode yet; the stream of seed 0.
+    /// Makes a state without a running episode, with the random stream of seed 0.
     pub fn new() -> Self {
         Self { generator: Box::new(Generator::new(0)), running: false }
     }
 
-    /// Begins an episode, with a seed on a fresh stream, and hands out the stream to draw the first state from.
+    /// Starts an episode. A seed restarts the random stream.
+    ///
+    /// Returns the stream, from which the first state is drawn.
     pub fn begin(&mut self, seed: Option<u64>) -> &mut Generator {
         if let Some(seed) = seed {
             *self.generator = Generator::new(seed.into());
@@ -28,10 +30,10 @@ impl Episode {
         &mut self.generator
     }
 
-    /// The answer of [`Env::check`](crate::Env::check) to an `action` that is `legal` or not.
+    /// Implements [`Env::check`](crate::Env::check) for an `action`, which is `legal` or not.
     ///
     /// # Errors
-    /// If no episode is running, or the action is illegal in `space`.
+    /// If no episode is running, or the action is not legal; the error names `space`.
     #[inline]
     pub fn check<A: Element>(&self, action: &[A], legal: bool, space: impl FnOnce() -> Space) -> Result<(), StepError> {
         match (self.running, legal) {

@@ -1,8 +1,8 @@
-//! What environments that step side by side have in common.
+//! Helpers for [`Env::step_lanes`](crate::Env::step_lanes).
 
 use crate::LANES;
 
-/// At most [`LANES`] flags, and none for the lanes that are left.
+/// Collects at most [`LANES`] flags in an array; the remaining entries are 0.
 #[inline(always)]
 pub fn padded(flags: impl Iterator<Item = u8>) -> [u8; LANES] {
     let mut all = [0; LANES];
@@ -10,7 +10,7 @@ pub fn padded(flags: impl Iterator<Item = u8>) -> [u8; LANES] {
     all
 }
 
-/// Where `flags` are 1, else 0. As a rule they are 0, and which are not cannot be foretold: so eight are looked at together.
+/// Returns the indices of the `flags` that are 1; the others are 0. Most flags are 0, so eight of them are tested at once.
 #[inline(always)]
 pub fn flagged(flags: [u8; LANES]) -> impl Iterator<Item = usize> {
     (0..LANES).step_by(8).flat_map(move |first| {

@@ -1,6 +1,6 @@
-//! Native reinforcement-learning environments, which reset and step as their Gymnasium originals do.
+//! Reinforcement-learning environments in Rust, which behave like Gymnasium's environments of the same names.
 //!
-//! An [`Env`] writes its observation into memory that the caller gives it, so that many of them can fill one batch without a copy.
+//! An [`Env`] writes its observation into memory of the caller, so that many environments fill one batch without a copy.
 //!
 //! ```
 //! use rlfast_envs::{Env as _, classic::CartPole, wrapper::TimeLimit};

@@ -1,15 +1,15 @@
-//! What a reset takes in `options`, beside the seed.
+//! The `options` of a reset.
 
-/// A number that a reset takes, by its name.
+/// A number that can be given to a reset by name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResetOption {
     /// Key in the `options` dictionary.
     pub name: &'static str,
-    /// Its value where it is not given.
+    /// Its value if it is not given.
     pub default: f64,
 }
 
-/// Numbers between which no first state can be drawn.
+/// The bounds of the first state's distribution are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("a first state is drawn between a lower and an upper bound, both finite{within}, got {low} and {high}")]
 pub struct OptionsError {
@@ -18,7 +18,7 @@ pub struct OptionsError {
     within: Within,
 }
 
-/// How far from zero bounds may lie.
+/// The largest absolute value that a bound may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Within(f64);
 
@@ -28,12 +28,12 @@ impl std::fmt::Display for Within {
     }
 }
 
-/// The options that name the bounds themselves.
+/// Makes the options `low` and `high` with these defaults.
 pub const fn low_and_high([low, high]: [f64; 2]) -> [ResetOption; 2] {
     [ResetOption { name: "low", default: low }, ResetOption { name: "high", default: high }]
 }
 
-/// `[low, high]`, if numbers no further from zero than `most` can be drawn from there.
+/// Returns `[low, high]` if they are finite, in order, and no further from zero than `most`.
 pub fn bounds(low: f64, high: f64, most: f64) -> Result<[f64; 2], OptionsError> {
     if (high - low).is_finite() && low <= high && low.abs().max(high.abs()) <= most {
         Ok([low, high])
@@ -42,10 +42,10 @@ pub fn bounds(low: f64, high: f64, most: f64) -> Result<[f64; 2], OptionsError> 
     }
 }
 
-/// The values of `options`, or their defaults where there are none.
+/// Returns the given values of `options`, or their defaults if none are given.
 ///
 /// # Panics
-/// If there is another number of values.
+/// If the number of given values is neither 0 nor the number of options.
 pub fn values<const N: usize>(given: &[f64], options: &[ResetOption; N]) -> [f64; N] {
     if given.is_empty() {
         return options.map(|option| option.default);
@@ -53,7 +53,7 @@ pub fn values<const N: usize>(given: &[f64], options: &[ResetOption; N]) -> [f64
     given.try_into().expect("a value for each option, or none")
 }
 
-/// The bounds that the values of [`low_and_high`] are, no further from zero than `most`.
+/// Returns the bounds that are given for the options of [`low_and_high`], if they are valid as in [`bounds`].
 pub fn bounds_of(given: &[f64], options: &[ResetOption; 2], most: f64) -> Result<[f64; 2], OptionsError> {
     let [low, high] = values(given, options);
     bounds(low, high, most)

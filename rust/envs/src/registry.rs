@@ -1,4 +1,4 @@
-//! Environments by the ids that Gymnasium registers them under, with the arguments that it takes.
+//! Makes environments by Gymnasium's ids and with Gymnasium's arguments.
 //!
 //! ```
 //! use rlfast_envs::registry::{self, Arguments, Limit};
@@ -31,7 +31,7 @@ pub enum RegistryError {
         /// All ids.
         known: String,
     },
-    /// It takes no such argument.
+    /// The environment does not accept this argument.
     #[error("{id} takes no argument {name}, only {known}")]
     Name {
         /// The environment.
@@ -41,7 +41,7 @@ pub enum RegistryError {
         /// The arguments it takes.
         known: String,
     },
-    /// An argument cannot have this value.
+    /// An argument has an invalid value.
     #[error("{name} must be {wanted}, got {got}")]
     Argument {
         /// The argument.
@@ -51,42 +51,42 @@ pub enum RegistryError {
         /// What it may be.
         wanted: String,
     },
-    /// There is no memory for so many.
+    /// There is not enough memory for this number of environments.
     #[error("{0} environments do not fit into memory: {1}")]
     Memory(usize, String),
-    /// The environment cannot be built with what was given.
+    /// The environment cannot be made with these arguments.
     #[error("{0}")]
     Refused(String),
 }
 
-/// A vector, if its environments could be made.
+/// A vector, or the reason why its environments cannot be made.
 pub type Made = Result<Box<dyn AnyVector>, RegistryError>;
 
-/// After how many steps episodes are truncated.
+/// The number of steps after which episodes are truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// As many as Gymnasium registers the environment with.
+    /// The limit in Gymnasium's registration of the environment.
     Registered,
-    /// Never.
+    /// Episodes are never truncated.
     None,
-    /// So many; at least 1.
+    /// This number of steps, at least 1.
     Steps(u64),
 }
 
-/// What stands under an id.
+/// An entry of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// As in Gymnasium's registry.
+    /// The id, as in Gymnasium's registry.
     pub id: &'static str,
-    /// Steps after which it truncates episodes, unless told otherwise.
+    /// The default number of steps after which episodes are truncated.
     pub max_episode_steps: Option<u64>,
     make: fn(&mut Arguments, &Build) -> Made,
 }
 
-/// Finds the environment that Gymnasium knows as `id`.
+/// Finds the environment with Gymnasium's id `id`.
 ///
 /// # Errors
-/// If there is none.
+/// If no environment has this id.
 pub fn find(id: &str) -> Result<&'static Entry, RegistryError> {
     table::ENTRIES.iter().find(|entry| entry.id == id).ok_or_else(|| {
         let known = entries().map(|entry| entry.id).collect::<Vec<_>>().join(", ");
@@ -94,16 +94,16 @@ pub fn find(id: &str) -> Result<&'static Entry, RegistryError> {
     })
 }
 
-/// All that there are.
+/// Returns all entries of the registry.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {
     table::ENTRIES.iter()
 }
 
 impl Entry {
-    /// `num_envs` of these environments, which wait for their first reset.
+    /// Makes `num_envs` of these environments; they must be reset first.
     ///
     /// # Errors
-    /// If an argument is unknown or has a value that it cannot have.
+    /// If an argument is unknown or has an invalid value, or there is not enough memory.
     ///
     /// # Panics
     /// If `num_envs` or the limit is 0.
@@ -119,7 +119,7 @@ impl Entry {
     }
 }
 
-/// What all kinds are built with.
+/// The parameters with which all environments are made.
 #[derive(Debug)]
 struct Build {
     num_envs: usize,
@@ -128,7 +128,7 @@ struct Build {
 }
 
 impl Build {
-    /// Copies of `env`, each under the time limit.
+    /// Makes copies of `env`, each with the time limit.
     fn vector<E>(&self, env: E) -> Made
     where
         E: Env<Observation: Erase, Action: Erase> + Clone + 'static,

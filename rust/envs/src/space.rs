@@ -1,60 +1,60 @@
-//! Sets of observations and actions.
+//! Observation and action spaces.
 
 use std::fmt;
 
 use crate::{DType, Element};
 
-/// A set of values, as in `gymnasium.spaces`. A value is a flat row of elements of one type; the space says how they nest.
+/// A set of values, as in `gymnasium.spaces`. A value is stored as a flat row of elements of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Space {
-    /// `n` integers from `start` on.
+    /// The integers from `start` to `start + n - 1`.
     Discrete {
-        /// How many there are.
+        /// The number of integers.
         n: i64,
-        /// The least.
+        /// The smallest integer.
         start: i64,
     },
-    /// Vectors of integers, element `i` from 0 to `counts[i]`, that excluded: Gymnasium's `nvec`.
+    /// Vectors of integers, with element `i` from 0 to `counts[i] - 1`.
     MultiDiscrete {
-        /// How many values each element has.
+        /// The number of values of each element: Gymnasium's `nvec`.
         counts: Vec<i64>,
     },
-    /// Arrays bounded element by element; bounds may be infinite.
+    /// Arrays with bounds for each element, which may be infinite.
     Box {
-        /// Least values, in C order.
+        /// The lower bounds, in C order.
         low: Vec<f64>,
-        /// Greatest values, in C order.
+        /// The upper bounds, in C order.
         high: Vec<f64>,
-        /// The arrays' shape.
+        /// The shape of the arrays.
         shape: Vec<usize>,
-        /// Type of the elements.
+        /// The type of the elements.
         dtype: DType,
     },
-    /// One value of each space, side by side.
+    /// Tuples of one value of each space.
     Tuple(Vec<Self>),
 }
 
 impl Space {
-    /// The integers from 0 to `n`, `n` excluded.
+    /// Makes the space of the integers from 0 to `n - 1`.
     pub fn discrete(n: i64) -> Self {
         Self::Discrete { n, start: 0 }
     }
 
-    /// Vectors of `T` between `low` and `high`, both included.
+    /// Makes the space of vectors of `T` between `low` and `high`, both included.
     ///
     /// # Panics
-    /// If there are not as many low bounds as high ones.
+    /// If `low` and `high` have different lengths.
     pub fn vector<T: Element>(low: &[f64], high: &[f64]) -> Self {
         assert_eq!(low.len(), high.len(), "each element has two bounds");
         Self::Box { low: low.to_vec(), high: high.to_vec(), shape: vec![high.len()], dtype: T::DTYPE }
     }
 
-    /// Vectors of `T` between `-high` and `high`.
+    /// Makes the space of vectors of `T` between `-high` and `high`.
     pub fn symmetric<T: Element>(high: &[f64]) -> Self {
         Self::vector::<T>(&high.iter().map(|bound| -bound).collect::<Vec<_>>(), high)
     }
 
-    /// Elements of one value.
+    /// Returns the number of elements of a value.
     pub fn len(&self) -> usize {
         match self {
             Self::Discrete { .. } => 1,
@@ -64,12 +64,12 @@ impl Space {
         }
     }
 
-    /// Whether a value has no element.
+    /// Returns whether a value has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether `value`, in C order, belongs to the space.
+    /// Returns whether `value`, in C order, is an element of the space.
     pub fn contains(&self, value: &[f64]) -> bool {
         let within = |value: f64, n: i64| value.fract() == 0.0 && (0.0..n as f64).contains(&value);
         match self {

@@ -1,20 +1,20 @@
-//! Saved states: values one after the other, little-endian.
+//! The encoding of saved states: a sequence of little-endian values.
 
 use rlfast_core::rng::numpy::Generator;
 
-/// Why a saved state cannot be continued from.
+/// Why a saved state cannot be restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// There are too few bytes.
+    /// The state has too few bytes.
     #[error("the saved state ends too early")]
     Short,
-    /// No environment like this one could be in that state.
+    /// The state is impossible for this environment.
     #[error("the saved state is not one of this environment: {0}")]
     Invalid(&'static str),
 }
 
-/// A value that can be part of a saved state. Tuples and arrays of such values are such values, which keeps
-/// [`Env::save`](crate::Env::save) and [`Env::load`](crate::Env::load) short:
+/// A value that can be part of a saved state. Tuples and arrays of such values are also such values, so that
+/// [`Env::save`](crate::Env::save) and [`Env::load`](crate::Env::load) can save and load several values at once:
 ///
 /// ```
 /// # use rlfast_envs::State;
@@ -28,10 +28,10 @@ pub trait State: Sized {
     /// Appends the value to `to`.
     fn save(&self, to: &mut Vec<u8>);
 
-    /// Takes a value off the front of `from`.
+    /// Reads a value and removes it from the front of `from`.
     ///
     /// # Errors
-    /// If `from` ends too early, or does not begin with such a value.
+    /// If `from` ends too early, or does not start with a valid value.
     fn load(from: &mut &[u8]) -> Result<Self, LoadError>;
 }
 

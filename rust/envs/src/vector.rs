@@ -1,8 +1,8 @@
-//! Many environments of one kind that step together, into memory that the caller gives.
+//! Vectors of environments of one type, which are stepped together and write to memory of the caller.
 //!
-//! [`Vector`] is generic over the environment, so that a step of a thousand of them is one loop without an indirect call;
-//! [`AnyVector`] hides the type from callers who choose it at run time. Where a step is worth it, threads share it in
-//! contiguous chunks; every environment draws from its own stream, so the result does not depend on their number.
+//! [`Vector`] is generic over the environment, so that a step of all environments is one loop without indirect calls;
+//! [`AnyVector`] hides the type from callers that choose it at run time. Long steps are divided among threads in contiguous
+//! chunks. Each environment has its own random stream, so the results do not depend on the number of threads.
 //!
 //! ```
 //! use rlfast_envs::vector::{Autoreset, Output, Vector};
@@ -38,20 +38,20 @@ use sharing::Sharing;
 /// Environments of type `E`, numbered from 0.
 pub struct Vector<E: Env> {
     envs: Vec<E>,
-    /// Whose episode ended, so that the next step resets them.
+    /// Whether the next step of each environment resets it, because its episode has ended.
     over: Vec<bool>,
     autoreset: Autoreset,
-    /// Elements of one observation, one action and one info.
+    /// The number of elements of one observation, one action and one info.
     sizes: (usize, usize, usize),
     events: Events<E::Observation>,
     sharing: Sharing,
 }
 
 impl<E: Env> Vector<E> {
-    /// `envs`, which wait for their first reset. They must be alike.
+    /// Makes a vector of `envs`, which must have the same spaces, options and info fields. They must be reset first.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `envs` is empty.
     pub fn new(envs: Vec<E>, autoreset: Autoreset) -> Self {
         let first = envs.first().expect("a vector has at least one environment");
         let info_elements = first.info_fields().iter().map(InfoField::len).sum();
@@ -60,47 +60,48 @@ impl<E: Env> Vector<E> {
         Self { envs, over, autoreset, sizes, events: Events::default(), sharing: Sharing::default() }
     }
 
-    /// Whether a step of `rows` environments takes long enough to let others work meanwhile, as far as steps before this tell.
+    /// Returns whether a step of `rows` environments, judging by earlier steps, is long enough to let other threads of the caller
+    /// run meanwhile.
     pub fn is_long(&self, rows: usize) -> bool {
         self.sharing.is_long(rows)
     }
 
-    /// How many there are.
+    /// Returns the number of environments.
     pub fn num_envs(&self) -> usize {
         self.envs.len()
     }
 
-    /// Who resets them.
+    /// Returns when environments are reset after the end of an episode.
     pub fn autoreset(&self) -> Autoreset {
         self.autoreset
     }
 
-    /// What each one's observations look like.
+    /// Returns the observation space of one environment.
     pub fn observation_space(&self) -> Space {
         self.envs[0].observation_space()
     }
 
-    /// What each one's actions look like.
+    /// Returns the action space of one environment.
     pub fn action_space(&self) -> Space {
         self.envs[0].action_space()
     }
 
-    /// What a reset takes beside the seed.
+    /// Returns the options of a reset.
     pub fn reset_options(&self) -> &'static [ResetOption] {
         self.envs[0].reset_options()
     }
 
-    /// What each one tells beside.
+    /// Returns the entries of one environment's info.
     pub fn info_fields(&self) -> Vec<InfoField> {
         self.envs[0].info_fields()
     }
 
-    /// Begins an episode in each of `ids` (None: all) and writes the first observations, one row each. A seed of None goes on
-    /// with the environment's stream; `options` are values of [`reset_options`](Self::reset_options) for all of them.
+    /// Starts an episode in each of `ids` (None: all) and writes the first observations, one row each. With the seed None, an
+    /// environment continues its random stream. `options` are values of [`reset_options`](Self::reset_options) for all of them.
     ///
     /// # Errors
-    /// If `ids` are not distinct numbers of environments, other slices are not as long as they must be, or no environment can
-    /// start with the `options`; nothing has changed then.
+    /// If `ids` are not distinct numbers of environments, a slice has the wrong length, or the `options` are invalid; nothing has
+    /// changed then.
     pub fn reset(
         &mut self,
         ids: Option<&[usize]>,
@@ -119,17 +120,17 @@ impl<E: Env> Vector<E> {
         }
         for (row, (&seed, obs)) in seeds.iter().zip(obs.chunks_exact_mut(elements)).enumerate() {
             let id = ids.map_or(row, |ids| ids[row]);
-            self.envs[id].reset_with(seed, options.unwrap_or_default(), obs)?; // the first refuses, or none does
+            self.envs[id].reset_with(seed, options.unwrap_or_default(), obs)?; // if it fails, it fails for the first environment
             self.over[id] = false;
         }
         Ok(())
     }
 
-    /// Steps each of `ids` (None: all) with its action and fills one row of `output` each. What is out of the ordinary is
-    /// told by [`events`](Self::events).
+    /// Steps each of `ids` (None: all) with its action and fills one row of `output` each. [`events`](Self::events) returns
+    /// which environments were reset.
     ///
     /// # Errors
-    /// As `reset`; and if an environment is in no episode or refuses its action. Nothing has changed then.
+    /// As `reset`, and if an environment is in no episode or its action is invalid. Nothing has changed then.
     pub fn step(
         &mut self,
         ids: Option<&[usize]>,
@@ -149,15 +150,15 @@ impl<E: Env> Vector<E> {
         Ok(())
     }
 
-    /// What happened in the last step beside the ordinary.
+    /// Returns the resets that happened in the last step.
     pub fn events(&self) -> &Events<E::Observation> {
         &self.events
     }
 
-    /// Writes each one's infos as of its last reset or step, those of one after the other, field after field.
+    /// Writes the infos after the last reset or step, one row for each of `ids` (None: all), field after field.
     ///
     /// # Errors
-    /// As `reset`.
+    /// If `ids` are not distinct numbers of environments, or `info` has the wrong length.
     pub fn info(&self, ids: Option<&[usize]>, info: &mut [f64]) -> Result<(), VectorError> {
         let rows = self.rows(ids)?;
         if info.len() != rows * self.sizes.2 {
@@ -169,7 +170,7 @@ impl<E: Env> Vector<E> {
         Ok(())
     }
 
-    /// All that decides what environment `id` will do, apart from what it was built with.
+    /// Returns the complete state of environment `id`, without the arguments of its constructor.
     ///
     /// # Errors
     /// If there is no such environment.
@@ -181,10 +182,10 @@ impl<E: Env> Vector<E> {
         Ok(state)
     }
 
-    /// Lets environment `id` continue from what [`save`](Self::save) gave for one built alike.
+    /// Restores in environment `id` a state that [`save`](Self::save) returned for one with the same constructor arguments.
     ///
     /// # Errors
-    /// If there is no such environment, or it cannot be in that state; nothing has changed then.
+    /// If there is no such environment, or the state is impossible for it; nothing has changed then.
     pub fn load(&mut self, id: usize, state: &[u8]) -> Result<(), VectorError> {
         self.rows(Some(&[id]))?;
         self.load_checked(id, state).map_err(|error| VectorError::Load { id, error })
@@ -204,7 +205,7 @@ impl<E: Env> Vector<E> {
         Ok(())
     }
 
-    /// The number of rows that `ids` ask for.
+    /// Checks `ids` and returns the number of rows.
     fn rows(&self, ids: Option<&[usize]>) -> Result<usize, VectorError> {
         let Some(ids) = ids else { return Ok(self.envs.len()) };
         if let Some(&id) = ids.iter().find(|&&id| id >= self.envs.len()) {
@@ -219,7 +220,7 @@ impl<E: Env> Vector<E> {
         Ok(ids.len())
     }
 
-    /// Whether each can take its action. One that will only be reset ignores it.
+    /// Checks the actions of `ids`. Environments that the step only resets ignore their actions.
     fn check(&self, ids: Option<&[usize]>, actions: &[E::Action]) -> Result<(), VectorError> {
         for (row, action) in actions.chunks_exact(self.sizes.1).enumerate() {
             let id = ids.map_or(row, |ids| ids[row]);

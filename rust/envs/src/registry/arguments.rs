@@ -1,11 +1,11 @@
-//! Named arguments whose types are known at run time only.
+//! Named arguments whose types are known only at run time.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::RegistryError;
 
-/// A value, as a caller gives it.
+/// The value of an argument, as the caller gave it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Argument {
     /// True or false.
@@ -16,7 +16,7 @@ pub enum Argument {
     Float(f64),
     /// A string.
     Text(String),
-    /// Several, in order.
+    /// A sequence of values.
     List(Vec<Self>),
     /// None.
     Missing,
@@ -47,12 +47,12 @@ macro_rules! arguments_from {
 
 arguments_from!(bool => Bool, i64 => Int, f64 => Float, String => Text, Vec<Argument> => List);
 
-/// A type that an environment asks for.
+/// A type that an argument of an environment can have.
 pub(super) trait FromArgument: Sized {
-    /// In words.
+    /// The description of the type in error messages.
     const WANTED: &'static str;
 
-    /// The value, if it is of this type.
+    /// Converts the value, if it is of this type.
     fn from_argument(argument: &Argument) -> Option<Self>;
 }
 
@@ -113,7 +113,7 @@ impl FromArgument for Option<Vec<String>> {
     }
 }
 
-/// The arguments of one environment; those that were asked for are remembered.
+/// The arguments of one environment, which records the names of the arguments that were read.
 #[derive(Clone, Debug, Default)]
 pub struct Arguments {
     given: BTreeMap<String, Argument>,
@@ -127,7 +127,7 @@ impl FromIterator<(String, Argument)> for Arguments {
 }
 
 impl Arguments {
-    /// The argument `name`, or `default` where it was not given.
+    /// Returns the argument `name`, or `default` if it was not given.
     pub(super) fn take<T: FromArgument>(&mut self, name: &'static str, default: T) -> Result<T, RegistryError> {
         self.known.push(name);
         match self.given.remove(name) {
@@ -140,7 +140,7 @@ impl Arguments {
         }
     }
 
-    /// Complains about arguments that nobody asked for. All take a `render_mode`, of None.
+    /// Returns an error for arguments that were not read. All environments accept the `render_mode` None.
     pub(super) fn finish(mut self, id: &str) -> Result<(), RegistryError> {
         if self.given.get("render_mode") == Some(&Argument::Missing) {
             self.given.remove("render_mode");

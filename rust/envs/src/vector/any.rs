@@ -1,20 +1,20 @@
-//! Vectors whose environments' type is known at run time only.
+//! Vectors whose type of environments is known only at run time.
 
 use super::{Autoreset, Erase, Output, Values, ValuesMut, Vector, VectorError};
 use crate::{DType, Element as _, Env, InfoField, ResetOption, Space};
 
-/// A [`Vector`] of some type of environments. Each method is that of [`Vector`]; values of another type than the
-/// environments' are an error.
+/// A [`Vector`] whose type of environments is hidden. Its methods are those of [`Vector`]; values whose type is not that of the
+/// environments are an error.
 #[expect(missing_docs, clippy::missing_errors_doc, reason = "they are those of `Vector`")]
 pub trait AnyVector: Send {
     fn num_envs(&self) -> usize;
     fn autoreset(&self) -> Autoreset;
     fn is_long(&self, rows: usize) -> bool;
     fn observation_space(&self) -> Space;
-    /// Type of an observation's elements.
+    /// Returns the type of an observation's elements.
     fn observation_dtype(&self) -> DType;
     fn action_space(&self) -> Space;
-    /// Type of an action's elements.
+    /// Returns the type of an action's elements.
     fn action_dtype(&self) -> DType;
     fn info_fields(&self) -> Vec<InfoField>;
     fn reset_options(&self) -> &'static [ResetOption];

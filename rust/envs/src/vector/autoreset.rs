@@ -1,13 +1,14 @@
-//! What follows an episode.
+//! Resets after the end of an episode.
 
-/// Who resets an environment whose episode ended, as `gymnasium.vector.AutoresetMode`.
+/// When an environment is reset after the end of an episode: `gymnasium.vector.AutoresetMode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Autoreset {
-    /// The caller; stepping it before is an error.
+    /// The caller resets it; a step before the reset is an error.
     Disabled,
-    /// The next step: it ignores the action, earns 0 and gives the first observation.
+    /// The next step resets it: this step ignores its action, has reward 0 and returns the first observation.
     NextStep,
-    /// The step that ended it: it gives the next episode's first observation; the final one is among the [`Events`].
+    /// The step that ended the episode resets it and returns the first observation of the next episode; the final observation
+    /// is in the [`Events`].
     ///
     /// [`Events`]: super::Events
     SameStep,

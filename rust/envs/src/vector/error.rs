@@ -1,34 +1,34 @@
-//! Why a vector of environments cannot do what it was asked.
+//! Errors of vectors of environments.
 
 use crate::{LoadError, OptionsError, StepError};
 
-/// Raised before anything has changed.
+/// Why a call failed. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum VectorError {
-    /// A number that no environment has.
+    /// There is no environment with this number.
     #[error("there is no environment {id}, the last is {last}")]
     Unknown {
-        /// What was given.
+        /// The number that was given.
         id: usize,
-        /// The greatest number.
+        /// The largest number of an environment.
         last: usize,
     },
-    /// A number that was given twice.
+    /// The number of an environment was given twice.
     #[error("environment {id} was named twice")]
     Twice {
-        /// That number.
+        /// The number.
         id: usize,
     },
-    /// Slices that are not as long as the environments asked want them.
+    /// The length of a slice does not fit the number of environments.
     #[error("seeds, actions and outputs must have {rows} rows, one for each environment asked")]
     Lengths {
-        /// Environments asked.
+        /// The number of environments in the call.
         rows: usize,
     },
-    /// Values of a type that is not the environments'.
+    /// The type of the values is not that of the environments.
     #[error("values are not of the environments' type")]
     Type,
-    /// Fewer or more values than a reset has options.
+    /// The number of values is not the number of options of a reset.
     #[error("a reset takes {wanted} options, got {got}")]
     OptionCount {
         /// What was given.
@@ -36,10 +36,10 @@ pub enum VectorError {
         /// How many there are.
         wanted: usize,
     },
-    /// Environments cannot start like that.
+    /// The options of a reset are invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// An environment cannot step.
+    /// An environment cannot be stepped.
     #[error("environment {id}: {error}")]
     Step {
         /// Its number.
@@ -47,7 +47,7 @@ pub enum VectorError {
         /// Its reason.
         error: StepError,
     },
-    /// An environment cannot continue from a saved state.
+    /// An environment cannot restore a saved state.
     #[error("environment {id}: {error}")]
     Load {
         /// Its number.

@@ -1,34 +1,34 @@
-//! What a step fills, and what it tells beside.
+//! The results of a step: the memory that it fills, and the resets that it made.
 
 use crate::Env;
 
-/// The memory that a step fills: one row for each environment that steps, `K` of them. `V` is `&mut [Observation]`, or
-/// [`ValuesMut`](super::ValuesMut) where the type is hidden.
+/// The memory that a step fills, with one row for each of the `K` environments that are stepped. `V` is `&mut [Observation]`, or
+/// [`ValuesMut`](super::ValuesMut) if the type is hidden.
 #[derive(Debug)]
 pub struct Output<'a, V> {
-    /// Observations, `K` times the elements of one.
+    /// Observations: `K` rows with the elements of one observation.
     pub obs: V,
-    /// Rewards, `K`.
+    /// `K` rewards.
     pub rew: &'a mut [f64],
-    /// 1 where an episode ended for good, else 0; `K`.
+    /// `K` flags: 1 where the episode terminated, otherwise 0.
     pub terminated: &'a mut [u8],
-    /// 1 where an episode was cut short, else 0; `K`.
+    /// `K` flags: 1 where the episode was truncated, otherwise 0.
     pub truncated: &'a mut [u8],
 }
 
 impl<O> Output<'_, &mut [O]> {
-    /// Whether all hold exactly `rows` rows, with observations of `elements`.
+    /// Returns whether all slices have exactly `rows` rows, with observations of `elements` elements.
     pub(super) fn holds(&self, rows: usize, elements: usize) -> bool {
         let columns = [self.rew.len(), self.terminated.len(), self.truncated.len()];
         self.obs.len() == rows * elements && columns == [rows; 3]
     }
 
-    /// The same, for a shorter time.
+    /// Borrows the same memory for a shorter time.
     pub fn again(&mut self) -> Output<'_, &mut [O]> {
         Output { obs: self.obs, rew: self.rew, terminated: self.terminated, truncated: self.truncated }
     }
 
-    /// The first `rows` rows, and the rest.
+    /// Splits the memory into the first `rows` rows and the rest.
     pub(super) fn split(self, rows: usize) -> (Self, Self) {
         let elements = self.obs.len() / self.rew.len();
         let (obs, later_obs) = self.obs.split_at_mut(rows * elements);
@@ -40,12 +40,12 @@ impl<O> Output<'_, &mut [O]> {
     }
 }
 
-/// What was out of the ordinary in a step; mostly nothing. Rows rise.
+/// The resets that a step made; most steps make none. Row numbers are in ascending order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Events<O> {
-    /// Rows in which an environment was only reset ([`NextStep`](super::Autoreset::NextStep)): they are no transitions.
+    /// Rows in which an environment was only reset ([`NextStep`](super::Autoreset::NextStep)), so that they are not transitions.
     pub resets: Vec<usize>,
-    /// Rows whose episode ended and which show the next one already ([`SameStep`](super::Autoreset::SameStep)).
+    /// Rows whose episode ended and whose observation is the first of the next ([`SameStep`](super::Autoreset::SameStep)).
     pub ended: Vec<usize>,
     /// The final observations of `ended`, one after the other.
     pub final_obs: Vec<O>,
@@ -67,7 +67,7 @@ impl<O> Events<O> {
         self.final_info.clear();
     }
 
-    /// Notes that the episode of `row` ended with `obs` and what `env` tells.
+    /// Stores that the episode of `row` ended with the observation `obs` and the info of `env`.
     pub(super) fn end(&mut self, row: usize, obs: &[O], env: &impl Env, info_elements: usize)
     where
         O: Copy,

@@ -1,4 +1,4 @@
-//! A contiguous share of a step: what one thread does at a time.
+//! A contiguous part of a step, which one thread runs.
 
 use rlfast_core::simd::{self, Kernel};
 
@@ -6,23 +6,23 @@ use super::{Autoreset, Events, Output};
 use crate::lanes::{flagged, padded};
 use crate::{Env, LANES, Outcome};
 
-/// Fewer environments are quicker stepped one after the other.
+/// The smallest number of environments for which [`Env::step_lanes`] is used; fewer are faster one after the other.
 const WORTH_LANES: usize = 8;
 
-/// Environments, and the rows that they write.
+/// A part of a step: environments, and the rows of output that they write.
 pub(super) struct Part<'a, E: Env> {
     pub envs: &'a mut [E],
-    /// Whose episode ended, so that the next step resets them.
+    /// Whether the next step of each environment resets it, because its episode has ended.
     pub over: &'a mut [bool],
-    /// Number of the first of these environments.
+    /// The number of the first of these environments.
     pub first_env: usize,
-    /// The environment of each row; None: one after the other.
+    /// The environment of each row; None if the rows are the environments in order.
     pub ids: Option<&'a [usize]>,
-    /// Number of the first row.
+    /// The number of the first row.
     pub first_row: usize,
     pub actions: &'a [E::Action],
     pub output: Output<'a, &'a mut [E::Observation]>,
-    /// Numbers in one environment's info.
+    /// The number of numbers in one environment's info.
     pub info_elements: usize,
 }
 
@@ -31,7 +31,7 @@ impl<E: Env> Part<'_, E> {
         self.output.rew.len()
     }
 
-    /// The first `rows` rows with their environments, and the rest. `ids` must rise.
+    /// Splits the part into the first `rows` rows with their environments, and the rest. `ids` must be in ascending order.
     pub fn split(self, rows: usize) -> (Self, Self) {
         let lanes = match self.ids {
             None => rows,
@@ -56,7 +56,7 @@ impl<E: Env> Part<'_, E> {
         (Self { envs, over, ids, actions, output, ..self }, later)
     }
 
-    /// Steps every row once. Its action was checked.
+    /// Steps every row once. The actions have been checked.
     pub fn run(self, autoreset: Autoreset, events: &mut Events<E::Observation>) {
         let mut rest = self;
         while E::has_lanes() && rest.ids.is_none() && rest.rows() >= WORTH_LANES {
@@ -70,7 +70,7 @@ impl<E: Env> Part<'_, E> {
         }
     }
 
-    /// Steps at most [`LANES`] rows side by side.
+    /// Steps at most [`LANES`] rows with [`Env::step_lanes`].
     fn run_lanes(self, autoreset: Autoreset, events: &mut Events<E::Observation>) {
         let Self { envs, over, first_row, actions, mut output, info_elements, .. } = self;
         simd::run(Lanes { envs: &mut *envs, actions, output: output.again() });
@@ -113,7 +113,7 @@ impl<E: Env> Part<'_, E> {
     }
 }
 
-/// Environments side by side.
+/// The environments of at most [`LANES`] consecutive rows.
 struct Lanes<'a, E: Env> {
     envs: &'a mut [E],
     actions: &'a [E::Action],
@@ -131,7 +131,7 @@ impl<E: Env> Kernel for Lanes<'_, E> {
 
 const ONLY_RESET: Outcome = Outcome { reward: 0.0, terminated: false, truncated: false };
 
-/// The columns of an output beside the observations.
+/// The columns of an output without the observations.
 struct Results<'a> {
     rew: &'a mut [f64],
     terminated: &'a mut [u8],
@@ -139,7 +139,7 @@ struct Results<'a> {
 }
 
 impl Results<'_> {
-    /// Writes what came of a step; whether it ended the episode.
+    /// Writes the result of a step; returns whether it ended the episode.
     #[inline]
     fn put(&mut self, row: usize, outcome: Outcome) -> bool {
         self.rew[row] = outcome.reward;
@@ -149,7 +149,7 @@ impl Results<'_> {
     }
 }
 
-/// What follows an episode that ended with the observation `obs`; whether the next step is to reset `env`.
+/// Handles the end of an episode, whose final observation is `obs`; returns whether the next step must reset `env`.
 fn end<E: Env>(
     autoreset: Autoreset,
     events: &mut Events<E::Observation>,

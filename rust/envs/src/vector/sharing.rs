@@ -1,4 +1,4 @@
-//! When threads share a step, and how.
+//! Decides whether several threads share a step, and distributes the work.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -23,7 +23,7 @@ const TIMED: u32 = 64;
 /// And after so many, the way that did not pay is tried again: what a thread costs changes with what else the machine does.
 const RETRY: u32 = 4096;
 
-/// Knows what a step costs.
+/// Measures the cost of steps, and decides by it whether threads share them.
 pub(super) struct Sharing {
     alone: Cost,
     /// Waking and waiting included.
@@ -51,7 +51,8 @@ impl Default for Sharing {
 struct Cost(f64);
 
 impl Cost {
-    /// Fast to believe in good news: a thread that was put to sleep makes a step seem long, and nothing makes it seem short.
+    /// Updates the estimate with a measurement. Lower values count at once and higher ones only in small increments, because an
+    /// interrupted thread makes a step seem longer, and nothing makes it seem shorter.
     fn learn(&mut self, start: Instant, rows: usize) {
         self.0 = (start.elapsed().as_nanos() as f64 / rows as f64).min(self.0 * 1.1);
     }
@@ -79,12 +80,12 @@ impl Sharing {
         }
     }
 
-    /// Whether the work on `rows` rows is worth another thread.
+    /// Returns whether the work on `rows` rows is long enough to use another thread.
     pub fn is_long(&self, rows: usize) -> bool {
         self.alone.0.is_finite() && self.alone.0 * rows as f64 >= WORTH_SHARING
     }
 
-    /// Whether this step is one of those that try a way.
+    /// Returns whether this step is used to measure the cost of one of the two ways.
     fn is_trial(&self) -> bool {
         self.steps % RETRY < 2 * TRIALS
     }
@@ -108,7 +109,7 @@ impl Sharing {
     }
 }
 
-/// Runs `part` in `chunks`.
+/// Splits `part` into `chunks`, which several threads run.
 fn share<E: Env>(mut rest: Part<'_, E>, chunks: usize, autoreset: Autoreset, events: &mut Events<E::Observation>) {
     let total = rest.rows();
     let mut parts = Vec::with_capacity(chunks);

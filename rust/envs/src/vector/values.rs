@@ -1,8 +1,8 @@
-//! Slices of numbers whose type is known at run time only.
+//! Slices of numbers whose type is known only at run time.
 
 use crate::Element;
 
-/// An element whose slices can hide their type and show it again.
+/// An element whose slices can be converted into [`Values`] and back.
 pub trait Erase: Element {
     /// Hides the type.
     fn hide(values: &[Self]) -> Values<'_>;
