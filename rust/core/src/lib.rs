@@ -1,5 +1,6 @@
 //! The engine under `rlfast`: replay storage, sampling and returns, with no Python in it.
 
+pub mod convert;
 pub mod error;
 pub mod memory;
 pub mod pool;

@@ -12,6 +12,7 @@ pub mod frames;
 pub mod gather;
 pub mod layout;
 mod pixels;
+pub mod plan;
 pub mod priorities;
 pub mod ring;
 pub mod rings;
@@ -21,13 +22,14 @@ mod slabs;
 pub mod snapshot;
 pub mod table;
 pub mod units;
+pub mod view;
 
 use crate::error::{Error, Result, value_error};
 use crate::memory::Storage;
-use crate::replay::gather::Reader;
+use crate::replay::gather::Gatherer;
 use crate::replay::layout::{Layout, Leaf};
 use crate::replay::priorities::Priorities;
-use crate::replay::ring::Running;
+use crate::replay::ring::RunningEpisode;
 use crate::replay::rings::Rings;
 use crate::replay::table::{Ending, Source, Table};
 use crate::replay::units::Units;
@@ -147,8 +149,8 @@ impl Replay {
     ///
     /// # Errors
     /// `Value` before any row was laid out.
-    pub fn reader(&self) -> Result<Reader<'_>> {
-        Ok(Reader::new(&self.rings, self.laid_out()?))
+    pub fn gatherer(&self) -> Result<Gatherer<'_>> {
+        Ok(Gatherer::new(&self.rings, self.laid_out()?))
     }
 
     /// Expands rows.
@@ -242,7 +244,7 @@ impl Replay {
             episode.done = true;
             table.set_byte(newest, layout::TRUNCATED, 1);
             table.set_byte(newest, layout::DONE, 1);
-            ring.running = Running { start: cursor, ..Running::default() };
+            ring.running = RunningEpisode { start: cursor, ..RunningEpisode::default() };
         }
         Ok(())
     }
@@ -263,7 +265,7 @@ impl Replay {
         for r in which {
             self.clear(r, 0);
             if !keep_statistics {
-                self.rings.ring_mut(r).running = Running::default();
+                self.rings.ring_mut(r).running = RunningEpisode::default();
             }
         }
         Ok(())
@@ -376,7 +378,7 @@ impl Replay {
             return Ok(());
         }
         self.clear(r, (cursor + capacity - rows.len()) % capacity);
-        self.rings.ring_mut(r).running = Running { start: cursor, ..Running::default() };
+        self.rings.ring_mut(r).running = RunningEpisode { start: cursor, ..RunningEpisode::default() };
         let table = self.table.as_mut().expect("invariant: laid out");
         for index in rows {
             table.reserve(&[r])?;
@@ -393,7 +395,7 @@ impl Replay {
     ///
     /// # Errors
     /// `Index` for a ring that is not there.
-    pub fn running(&self, r: usize) -> Result<&Running> {
+    pub fn running(&self, r: usize) -> Result<&RunningEpisode> {
         Ok(&self.ring(r)?.running)
     }
 
@@ -401,7 +403,7 @@ impl Replay {
     ///
     /// # Errors
     /// `Index` for a ring that is not there.
-    pub fn set_running(&mut self, r: usize, running: Running) -> Result<()> {
+    pub fn set_running(&mut self, r: usize, running: RunningEpisode) -> Result<()> {
         self.ring(r)?;
         self.rings.ring_mut(r).running = running;
         Ok(())
@@ -547,7 +549,7 @@ fn priority_bytes(total: usize) -> u128 {
 /// Adds a row to the running statistics, and reports and restarts them when it ended the episode.
 fn account(
     cursor: usize,
-    running: &mut Running,
+    running: &mut RunningEpisode,
     done: bool,
     agents: usize,
     reward: impl Fn(usize) -> f64,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use rlfast_core::memory::Storage;
-use rlfast_core::replay::gather::{Output, What};
+use rlfast_core::replay::gather::{Content, Output};
 use rlfast_core::replay::layout::Leaf;
 use rlfast_core::replay::table::Source;
 use rlfast_core::replay::{Added, Config, Replay};
@@ -25,7 +25,7 @@ struct Row {
     episode: u32,
 }
 
-/// What happens next.
+/// Content happens next.
 #[derive(Clone, Debug)]
 enum Step {
     Add { ring: usize, odd: bool, ending: u8 },
@@ -101,9 +101,9 @@ fn add(replay: &mut Replay, ring: usize, row: &Row) -> usize {
 }
 
 fn read(replay: &Replay, index: usize, leaf: usize) -> Vec<u8> {
-    let reader = replay.reader().unwrap();
-    let mut bytes = vec![0; reader.layout().output_bytes(What::Leaf(leaf), 1)];
-    let output = Output { what: What::Leaf(leaf), stack: 1, dst: bytes.as_mut_ptr() };
+    let reader = replay.gatherer().unwrap();
+    let mut bytes = vec![0; reader.layout().output_bytes(Content::Leaf(leaf), 1)];
+    let output = Output { content: Content::Leaf(leaf), stack: 1, dst: bytes.as_mut_ptr() };
     // SAFETY: room for one row, and the index names a slot.
     unsafe { reader.gather(&[index as i64], &[output]) };
     bytes

@@ -21,5 +21,5 @@ pub use bell::Doorbell;
 pub use bell::{Bell, Futex, Pipe};
 pub use handshake::Post;
 #[cfg(not(loom))]
-pub use slab::{Ask, Busy, Desk, Note, Running, Slab, Task};
+pub use slab::{Activity, Ask, Busy, Desk, Note, Slab, Task};
 pub use watch::die_with;

@@ -1,12 +1,14 @@
 //! The columns as Python names them.
 
-use numpy::npyffi::types::{NPY_TYPES, npy_intp};
+use numpy::npyffi::types::npy_intp;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
+use rlfast_core::convert::NumberType;
 use rlfast_core::replay::layout::{Leaf, MAX_DEPTH};
 
+use crate::array::number_type;
 use crate::items::Items;
 
 /// What `append` takes, in its order.
@@ -45,7 +47,7 @@ impl Kind {
 
 /// How a leaf is read from what is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum Role {
     /// As it is.
     Plain,
     /// As doubles.
@@ -65,11 +67,12 @@ pub struct Column {
     pub leaf: Leaf,
     /// Its dtype.
     pub descr: Py<PyArrayDescr>,
-    pub(crate) number: i32,
+    /// The type of its numbers; None if it does not hold plain numbers in this machine's order of bytes.
+    pub(crate) number: Option<NumberType>,
     /// The type of its scalars, if those hold the very bytes of the column in eight at most.
     pub(crate) scalar: Option<Py<PyType>>,
     pub(crate) dims: Vec<npy_intp>,
-    pub(crate) role: Use,
+    pub(crate) role: Role,
 }
 
 /// All columns.
@@ -85,20 +88,14 @@ pub struct Columns {
     pub(crate) may_lack_next: bool,
     /// Without `save_obs_next`: the keys of the columns that hold the `obs_next` of rows which end an episode.
     pub(crate) finals: Vec<Node>,
-    pub(crate) soft: Soft,
+    /// Whether `info` has no columns.
+    pub(crate) lacks_info: bool,
+    /// Whether `policy` has no columns.
+    pub(crate) lacks_policy: bool,
     /// Which of `root` each of [`KEYWORDS`] names.
     pub(crate) by_keyword: [Option<usize>; KEYWORDS.len()],
     /// A column that none of them names.
     pub(crate) beside_keywords: Option<String>,
-}
-
-/// Which of the usual nested keys have no columns.
-#[derive(Clone, Copy, Debug)]
-pub struct Soft {
-    /// `info`.
-    pub info: bool,
-    /// `policy`.
-    pub policy: bool,
 }
 
 impl Column {
@@ -111,15 +108,14 @@ impl Column {
             false => descr.getattr("descr")?.repr()?.extract()?,
         };
         let role = match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            ["rew"] => Use::Reward,
-            ["terminated"] => Use::Terminated,
-            ["truncated"] => Use::Truncated,
-            ["done"] => Use::Ignored,
-            _ => Use::Plain,
+            ["rew"] => Role::Reward,
+            ["terminated"] => Role::Terminated,
+            ["truncated"] => Role::Truncated,
+            ["done"] => Role::Ignored,
+            _ => Role::Plain,
         };
-        let number = descr.num();
-        let simple = number <= NPY_TYPES::NPY_DOUBLE as i32 && descr.is_native_byteorder() != Some(false);
-        let scalar = simple.then(|| descr.typeobj().unbind());
+        let number = number_type(descr.num()).filter(|_| descr.is_native_byteorder() != Some(false));
+        let scalar = number.map(|_| descr.typeobj().unbind());
         Ok(Self {
             dims: shape.iter().map(|&n| n as npy_intp).collect(),
             leaf: Leaf { path, dtype: name, itemsize: descr.itemsize(), shape },
@@ -153,11 +149,18 @@ impl Column {
 impl Columns {
     /// No columns; `batch` is the type of nested values, besides dict.
     pub fn new(batch: Py<PyType>, save_obs_next: bool) -> Self {
-        let soft = Soft { info: true, policy: true };
-        let by_keyword = [None; KEYWORDS.len()];
-        let (root, columns, finals) = (Vec::new(), Vec::new(), Vec::new());
-        let may_lack_next = false;
-        Self { root, columns, batch, save_obs_next, may_lack_next, finals, soft, by_keyword, beside_keywords: None }
+        Self {
+            root: Vec::new(),
+            columns: Vec::new(),
+            batch,
+            save_obs_next,
+            may_lack_next: false,
+            finals: Vec::new(),
+            lacks_info: true,
+            lacks_policy: true,
+            by_keyword: [None; KEYWORDS.len()],
+            beside_keywords: None,
+        }
     }
 
     /// These columns with others after them.
@@ -211,7 +214,7 @@ impl Columns {
     fn index_keys(&mut self, py: Python<'_>) -> PyResult<()> {
         let names = self.root.iter().map(|node| node.name.extract::<String>(py)).collect::<PyResult<Vec<_>>>()?;
         let place = |key: &str| names.iter().position(|name| name == key);
-        self.soft = Soft { info: place("info").is_none(), policy: place("policy").is_none() };
+        (self.lacks_info, self.lacks_policy) = (place("info").is_none(), place("policy").is_none());
         self.by_keyword = KEYWORDS.map(place);
         self.beside_keywords = names.into_iter().find(|name| name != "done" && !KEYWORDS.contains(&name.as_str()));
         Ok(())
@@ -219,7 +222,7 @@ impl Columns {
 
     /// Values in one reward, and whether it is one number and not one for each agent.
     pub fn agents(&self) -> (usize, bool) {
-        let reward = self.columns.iter().find(|column| column.role == Use::Reward);
+        let reward = self.columns.iter().find(|column| column.role == Role::Reward);
         reward.map_or((1, true), |reward| (reward.leaf.nbytes() / 8, reward.dims.is_empty()))
     }
 

@@ -1,10 +1,11 @@
 //! The Python module `rlfast._core`: the only crate that names pyo3, and no algorithm lives in it.
 
 mod array;
-mod casting;
+mod batch;
 mod columns;
 mod draws;
 mod error;
+mod gather;
 mod index;
 mod items;
 #[cfg(unix)]
@@ -13,9 +14,7 @@ mod replay;
 mod returns;
 mod rows;
 mod segment_tree;
-mod settle;
 mod shared;
-mod taking;
 mod threads;
 mod vector_env;
 
@@ -57,6 +56,6 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::threads::from_environment(module.py())?;
         module.add("OutOfRange", super::segment_tree::out_of_range_type(module.py())?)?;
-        module.add("Settling", super::settle::settling_type(module.py())?)
+        module.add("Settling", super::batch::base_type(module.py())?)
     }
 }

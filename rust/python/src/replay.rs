@@ -36,8 +36,8 @@ pub struct Replay {
 }
 
 /// A column as it is given: its path, dtype and shape.
-pub(crate) type Given<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Items<usize>);
-pub(crate) type Columned<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Vec<usize>);
+pub(crate) type ColumnSpec<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Items<usize>);
+pub(crate) type ColumnDescription<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Vec<usize>);
 
 impl Replay {
     pub(crate) fn columns_now(&self, py: Python<'_>) -> Arc<Columns> {
@@ -153,7 +153,12 @@ impl Replay {
     }
 
     #[pyo3(signature = (columns, foreign = Items(Vec::new())))]
-    fn define(&self, py: Python<'_>, columns: Items<Given<'_>>, foreign: Items<Bound<'_, PyTuple>>) -> PyResult<()> {
+    fn define(
+        &self,
+        py: Python<'_>,
+        columns: Items<ColumnSpec<'_>>,
+        foreign: Items<Bound<'_, PyTuple>>,
+    ) -> PyResult<()> {
         loop {
             let held = self.columns_now(py);
             let next = held.with(py, &columns.0, &foreign.0)?;
@@ -164,7 +169,7 @@ impl Replay {
         }
     }
 
-    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Columned<'py>>> {
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<ColumnDescription<'py>>> {
         let columns = self.columns_now(py);
         columns
             .shown()

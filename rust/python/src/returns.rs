@@ -5,7 +5,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
-use rlfast_core::returns::{self, Ends, Floats, Real, Rows, VTrace};
+use rlfast_core::returns::{self, BufferRows, Ends, Floats, Real, VTrace};
 use rlfast_core::vectors::product;
 
 use crate::array::{integers, unfilled};
@@ -219,7 +219,7 @@ pub fn episodic_returns<'py>(
     let flags = (terminated.as_slice()?, truncated.as_slice()?);
     let mut unfinished = integers(unfinished)?.0;
     unfinished.sort_unstable();
-    let rows = Rows { places: places.as_slice()?, unfinished: &unfinished };
+    let rows = BufferRows { places: places.as_slice()?, unfinished: &unfinished };
     away(roll_out.rewards.py(), rows.places.len(), || {
         returns::episodic(rewards, values, next_values, flags, rows, gamma, gae_lambda, returns_out, advantages_out);
     });

@@ -3,24 +3,24 @@
 use std::cell::Cell;
 
 use numpy::npyffi::objects::PyArrayObject;
-use numpy::npyffi::types::{NPY_TYPES, npy_intp};
+use numpy::npyffi::types::npy_intp;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+use rlfast_core::convert::{self, NumberType, as_doubles, as_single, as_singles, put_float, put_integer};
 use rlfast_core::replay::table::Source;
 
 use crate::array;
-use crate::casting::{cast, put_float, put_integer};
-use crate::columns::{Column, Columns, KEYWORDS, Kind, Node, Use};
+use crate::columns::{Column, Columns, KEYWORDS, Kind, Node, Role};
 use crate::error::mismatch;
 
 /// The columns of a step as hosts have it, in their order.
 pub const STEP: [&str; 6] = ["obs", "actions", "obs_next", "rewards", "dones", "timeouts"];
 
-/// Rows as the engine wants them, and what keeps their memory alive.
+/// Where the engine reads rows from, and what keeps that memory alive.
 #[derive(Default)]
-pub struct Rows {
+pub struct RowSources {
     /// For each column.
     pub sources: Vec<Source>,
     /// For each row.
@@ -35,16 +35,16 @@ pub struct Rows {
 }
 
 // SAFETY: the addresses are only followed inside the call that found them.
-unsafe impl Send for Rows {}
+unsafe impl Send for RowSources {}
 // SAFETY: as above.
-unsafe impl Sync for Rows {}
+unsafe impl Sync for RowSources {}
 
 thread_local! {
     /// Memory that one row after the other is found in.
-    static SCRATCH: Cell<Option<Box<Rows>>> = const { Cell::new(None) };
+    static SCRATCH: Cell<Option<Box<RowSources>>> = const { Cell::new(None) };
 }
 
-impl Rows {
+impl RowSources {
     /// Does `work` with rows whose memory was used before, and lets go of what they kept alive.
     pub fn with_scratch<R>(work: impl FnOnce(&mut Self) -> R) -> R {
         let mut rows = SCRATCH.take().unwrap_or_default();
@@ -88,7 +88,7 @@ impl Columns {
         py: Python<'_>,
         fields: &Bound<'_, PyDict>,
         rows: Option<usize>,
-        out: &mut Rows,
+        out: &mut RowSources,
     ) -> PyResult<()> {
         out.start(self.columns.len(), rows.unwrap_or(1));
         self.find_in(py, &self.root, fields, rows, out, true)?;
@@ -107,17 +107,33 @@ impl Columns {
         py: Python<'_>,
         value: &Bound<'_, PyAny>,
         rows: Option<usize>,
-        out: &mut Rows,
+        out: &mut RowSources,
     ) -> PyResult<()> {
-        match &self.finals[0].kind {
-            _ if value.is_none() => Ok(()),
+        let node = &self.finals[0];
+        if value.is_none()
+            || (matches!(node.kind, Kind::Group(_)) && self.dict_of(py, value)?.is_some_and(|inner| inner.is_empty()))
+        {
+            return Ok(());
+        }
+        self.find_at(py, node, value, rows, out)
+    }
+
+    /// Finds what stands at a key.
+    fn find_at(
+        &self,
+        py: Python<'_>,
+        node: &Node,
+        value: &Bound<'_, PyAny>,
+        rows: Option<usize>,
+        out: &mut RowSources,
+    ) -> PyResult<()> {
+        match &node.kind {
             Kind::Leaf(at) => self.read(py, *at, value, rows, out),
-            Kind::Group(nodes) => match self.dict_of(py, value)? {
-                Some(inner) if inner.is_empty() => Ok(()),
-                Some(inner) => self.find_in(py, nodes, &inner, rows, out, false),
-                None => mismatch!("obs_next is not nested"),
-            },
             Kind::Foreign => Ok(()),
+            Kind::Group(nodes) => match self.dict_of(py, value)? {
+                Some(inner) => self.find_in(py, nodes, &inner, rows, out, false),
+                None => mismatch!("{} is not nested", node.name),
+            },
         }
     }
 
@@ -127,14 +143,14 @@ impl Columns {
         nodes: &[Node],
         fields: &Bound<'_, PyDict>,
         rows: Option<usize>,
-        out: &mut Rows,
+        out: &mut RowSources,
         top: bool,
     ) -> PyResult<()> {
         let mut found = 0;
         for node in nodes {
             let Some(value) = fields.get_item(&node.name)? else {
                 match &node.kind {
-                    Kind::Leaf(at) if self.columns[*at].role == Use::Ignored => continue,
+                    Kind::Leaf(at) if self.columns[*at].role == Role::Ignored => continue,
                     kind if kind.is_foreign() => continue,
                     _ => return mismatch!("{} is missing", node.name),
                 }
@@ -143,19 +159,9 @@ impl Columns {
             if top && value.is_none() && self.may_lack_next && node.name.bind(py) == "obs_next" {
                 continue;
             }
-            match &node.kind {
-                Kind::Leaf(at) => {
-                    self.read(py, *at, &value, rows, out)?;
-                    // Another thread may take it out of the dict before it is copied.
-                    out.kept.push(value.unbind());
-                }
-                Kind::Foreign => {}
-                Kind::Group(nodes) => {
-                    let Some(inner) = self.dict_of(py, &value)? else {
-                        return mismatch!("{} is not nested", node.name);
-                    };
-                    self.find_in(py, nodes, &inner, rows, out, false)?;
-                }
+            self.find_at(py, node, &value, rows, out)?;
+            if matches!(node.kind, Kind::Leaf(_)) {
+                out.kept.push(value.unbind()); // another thread may take it out of the dict before it is copied
             }
         }
         if found == fields.len() || (top && found + self.unstored(py, fields)? == fields.len()) {
@@ -169,7 +175,7 @@ impl Columns {
     fn unstored(&self, py: Python<'_>, fields: &Bound<'_, PyDict>) -> PyResult<usize> {
         let mut count = 0;
         for (name, without) in
-            [(pyo3::intern!(py, "info"), self.soft.info), (pyo3::intern!(py, "policy"), self.soft.policy)]
+            [(pyo3::intern!(py, "info"), self.lacks_info), (pyo3::intern!(py, "policy"), self.lacks_policy)]
         {
             if without && let Some(value) = fields.get_item(name)? {
                 count += usize::from(self.dict_of(py, &value)?.is_some_and(|inner| inner.is_empty()));
@@ -214,10 +220,10 @@ impl Columns {
         at: usize,
         value: &Bound<'_, PyAny>,
         rows: Option<usize>,
-        out: &mut Rows,
+        out: &mut RowSources,
     ) -> PyResult<()> {
         let column = &self.columns[at];
-        if column.role == Use::Ignored {
+        if column.role == Role::Ignored {
             return Ok(());
         }
         if !array::is_array(py, value.as_ptr()) {
@@ -236,11 +242,11 @@ impl Columns {
         self.read_array(py, at, value, rows, out)
     }
 
-    fn place_cell(&self, at: usize, out: &mut Rows) {
+    fn place_cell(&self, at: usize, out: &mut RowSources) {
         let cell = out.cells[at];
         match self.columns[at].role {
-            Use::Terminated => out.terminated[0] = cell[0] != 0,
-            Use::Truncated => out.truncated[0] = cell[0] != 0,
+            Role::Terminated => out.terminated[0] = cell[0] != 0,
+            Role::Truncated => out.truncated[0] = cell[0] != 0,
             _ => out.sources[at] = Source { ptr: out.cells[at].as_ptr(), stride: 0 },
         }
     }
@@ -251,7 +257,7 @@ impl Columns {
         at: usize,
         value: &Bound<'_, PyAny>,
         rows: Option<usize>,
-        out: &mut Rows,
+        out: &mut RowSources,
     ) -> PyResult<()> {
         let column = &self.columns[at];
         // SAFETY: an array, alive through `value`.
@@ -269,12 +275,13 @@ impl Columns {
         let source = Source { ptr: array.data.cast(), stride: if outer.is_empty() { 0 } else { strides[0] } };
         let same_dtype = has_dtype(py, array, column);
         match column.role {
-            Use::Terminated if same_dtype => read_flags(source, &mut out.terminated),
-            Use::Truncated if same_dtype => read_flags(source, &mut out.truncated),
-            Use::Reward if !same_dtype => {
+            Role::Terminated if same_dtype => read_flags(source, &mut out.terminated),
+            Role::Truncated if same_dtype => read_flags(source, &mut out.truncated),
+            Role::Reward if !same_dtype => {
                 let width = column.dims.iter().product::<npy_intp>() as usize;
-                let values =
-                    native_number(array).and_then(|number| as_doubles(number, source, rows.unwrap_or(1), width));
+                let values = native_number(array)
+                    // SAFETY: the array has a row of the column's shape for each row, as was checked.
+                    .and_then(|number| unsafe { as_doubles(number, source, rows.unwrap_or(1), width) });
                 let Some(values) = values else {
                     return mismatch!("rew is not of a dtype that is read directly");
                 };
@@ -295,20 +302,20 @@ impl Columns {
         array: &PyArrayObject,
         source: Source,
         rows: Option<usize>,
-        out: &mut Rows,
+        out: &mut RowSources,
     ) -> PyResult<()> {
         let column = &self.columns[at];
         let width = column.dims.iter().product::<npy_intp>() as usize;
-        let number = native_number(array).filter(|_| column.scalar.is_some());
         // SAFETY: the array has a row of the column's shape for each row, as was checked before its dtype.
-        let values = number.and_then(|from| unsafe { cast(from, source, rows.unwrap_or(1), width, column.number) });
+        let cast = |(from, to)| unsafe { convert::cast(from, source, rows.unwrap_or(1), width, to) };
+        let values = native_number(array).zip(column.number).and_then(cast);
         let Some(values) = values else {
             return mismatch!("{} is of another dtype", column.leaf.path.join("."));
         };
         let source = Source { ptr: values.as_ptr(), stride: (width * column.leaf.itemsize) as isize };
         match column.role {
-            Use::Terminated => read_flags(source, &mut out.terminated),
-            Use::Truncated => read_flags(source, &mut out.truncated),
+            Role::Terminated => read_flags(source, &mut out.terminated),
+            Role::Truncated => read_flags(source, &mut out.truncated),
             _ => out.sources[at] = source,
         }
         out.cast.push(values);
@@ -320,20 +327,16 @@ impl Columns {
         &self,
         py: Python<'_>,
         values: [Option<&Bound<'_, PyAny>>; KEYWORDS.len()],
-        out: &mut Rows,
+        out: &mut RowSources,
     ) -> PyResult<()> {
         out.start(self.columns.len(), 1);
         if let Some(other) = &self.beside_keywords {
             return mismatch!("{other} is missing");
         }
         for ((value, name), node) in values.into_iter().zip(KEYWORDS).zip(self.by_keyword) {
-            match (node.map(|at| &self.root[at].kind), value) {
-                (Some(Kind::Leaf(at)), Some(value)) => self.read(py, *at, value, None, out)?,
-                (Some(Kind::Group(nodes)), Some(value)) => match self.dict_of(py, value)? {
-                    Some(inner) => self.find_in(py, nodes, &inner, None, out, false)?,
-                    None => return mismatch!("{name} is not nested"),
-                },
-                (Some(Kind::Foreign), _) => return mismatch!("{name} is kept outside the columns"),
+            match (node.map(|at| &self.root[at]), value) {
+                (Some(Node { kind: Kind::Foreign, .. }), _) => return mismatch!("{name} is kept outside the columns"),
+                (Some(node), Some(value)) => self.find_at(py, node, value, None, out)?,
                 (Some(_), None) => return mismatch!("{name} is missing"),
                 (None, Some(_)) if name != "obs_next" || self.save_obs_next => {
                     return mismatch!("{name} is not a column");
@@ -356,7 +359,7 @@ impl Columns {
         py: Python<'_>,
         values: [&Bound<'_, PyAny>; STEP.len()],
         rows: usize,
-        out: &mut Rows,
+        out: &mut RowSources,
     ) -> PyResult<()> {
         out.start(self.columns.len(), rows);
         if self.root.len() != STEP.len() {
@@ -366,12 +369,8 @@ impl Columns {
             match (&node.kind, name) {
                 (&Kind::Leaf(at), "rewards" | "dones" | "timeouts") => self.read_numbers(py, at, value, rows, out)?,
                 (&Kind::Leaf(at), "actions") => self.read_flat(py, at, value, rows, out)?,
-                (&Kind::Leaf(at), _) => self.read(py, at, value, Some(rows), out)?,
-                (Kind::Group(nodes), _) => match self.dict_of(py, value)? {
-                    Some(inner) => self.find_in(py, nodes, &inner, Some(rows), out, false)?,
-                    None => return mismatch!("{name} is not nested"),
-                },
                 (Kind::Foreign, _) => return mismatch!("{name} is kept outside the columns"),
+                _ => self.find_at(py, node, value, Some(rows), out)?,
             }
         }
         Ok(())
@@ -384,7 +383,7 @@ impl Columns {
         at: usize,
         value: &Bound<'_, PyAny>,
         rows: usize,
-        out: &mut Rows,
+        out: &mut RowSources,
     ) -> PyResult<()> {
         let column = &self.columns[at];
         if !array::is_array(py, value.as_ptr()) {
@@ -409,11 +408,11 @@ impl Columns {
         at: usize,
         value: &Bound<'_, PyAny>,
         rows: usize,
-        out: &mut Rows,
+        out: &mut RowSources,
     ) -> PyResult<()> {
         let column = &self.columns[at];
-        let single = column.number == NPY_TYPES::NPY_FLOAT as i32 && column.dims.is_empty();
-        let Some(values) = single.then(|| as_singles(py, value, rows)).flatten() else {
+        let single = column.number == Some(NumberType::F32) && column.dims.is_empty();
+        let Some(values) = single.then(|| singles(py, value, rows)).flatten() else {
             return mismatch!("{} is not read directly", column.leaf.path.join("."));
         };
         out.sources[at] = Source { ptr: values.as_ptr().cast(), stride: 4 };
@@ -432,15 +431,15 @@ fn has_dtype(py: Python<'_>, array: &PyArrayObject, column: &Column) -> bool {
     }
 }
 
-/// The number of an array's dtype; None where its bytes are not in this machine's order.
-fn native_number(array: &PyArrayObject) -> Option<i32> {
+/// The type of an array's numbers; None where its bytes are not in this machine's order.
+fn native_number(array: &PyArrayObject) -> Option<NumberType> {
     // SAFETY: an array always has a dtype.
     let (number, order) = unsafe { ((*array.descr).type_num, (*array.descr).byteorder as u8) };
-    matches!(order, b'=' | b'|').then_some(number)
+    if matches!(order, b'=' | b'|') { array::number_type(number) } else { None }
 }
 
 /// Numbers as float32, one for each row; None for what NumPy had better convert.
-fn as_singles(py: Python<'_>, value: &Bound<'_, PyAny>, rows: usize) -> Option<Vec<f32>> {
+fn singles(py: Python<'_>, value: &Bound<'_, PyAny>, rows: usize) -> Option<Vec<f32>> {
     if !array::is_array(py, value.as_ptr()) {
         return match value.cast_exact::<PyList>() {
             Ok(list) if list.len() == rows => list.iter().map(|item| single(&item)).collect(),
@@ -457,28 +456,9 @@ fn as_singles(py: Python<'_>, value: &Bound<'_, PyAny>, rows: usize) -> Option<V
         &[count] if count as usize == rows => strides[0],
         _ => return None,
     };
-    let number = native_number(array)?;
-    macro_rules! read {
-        ($type:ty, $to:expr) => {
-            (0..rows)
-                .map(|k| {
-                    // SAFETY: the array has an item for each row, `stride` bytes apart, or one for all.
-                    $to(unsafe { array.data.cast::<u8>().offset(stride * k as isize).cast::<$type>().read_unaligned() })
-                })
-                .collect()
-        };
-    }
-    if number == NPY_TYPES::NPY_FLOAT as i32 {
-        read!(f32, Some)
-    } else if number == NPY_TYPES::NPY_DOUBLE as i32 {
-        read!(f64, narrowed)
-    } else if number == NPY_TYPES::NPY_BOOL as i32 {
-        read!(u8, |flag| Some(f32::from(flag != 0)))
-    } else if number == NPY_TYPES::NPY_LONG as i32 && size_of::<std::ffi::c_long>() == 8 {
-        read!(i64, |number| Some(number as f32))
-    } else {
-        None
-    }
+    let source = Source { ptr: array.data.cast(), stride };
+    // SAFETY: the array has an item for each row, `stride` bytes apart, or one for all.
+    unsafe { as_singles(native_number(array)?, source, rows) }
 }
 
 /// Exactly a float, an int or a bool of Python's.
@@ -486,13 +466,7 @@ fn single(value: &Bound<'_, PyAny>) -> Option<f32> {
     let plain = value.is_exact_instance_of::<PyBool>()
         || value.is_exact_instance_of::<PyFloat>()
         || value.is_exact_instance_of::<PyInt>();
-    plain.then(|| value.extract::<f64>().ok().and_then(narrowed)).flatten()
-}
-
-/// None where a finite number is too large, which NumPy warns of.
-fn narrowed(number: f64) -> Option<f32> {
-    let single = number as f32;
-    (single.is_finite() || !number.is_finite()).then_some(single)
+    plain.then(|| value.extract::<f64>().ok().and_then(as_single)).flatten()
 }
 
 fn inner_contiguous(dims: &[npy_intp], strides: &[npy_intp], itemsize: usize) -> bool {
@@ -507,42 +481,14 @@ fn inner_contiguous(dims: &[npy_intp], strides: &[npy_intp], itemsize: usize) ->
 }
 
 fn read_flags(source: Source, out: &mut [bool]) {
-    for (k, flag) in out.iter_mut().enumerate() {
-        // SAFETY: the array has a bool for each row.
-        *flag = unsafe { source.ptr.offset(source.stride * k as isize).read() } != 0;
-    }
-}
-
-/// Rewards of the common dtypes as doubles.
-fn as_doubles(number: i32, source: Source, rows: usize, width: usize) -> Option<Vec<f64>> {
-    macro_rules! read {
-        ($type:ty) => {
-            (0..rows)
-                .flat_map(|k| (0..width).map(move |j| (k, j)))
-                .map(|(k, j)| {
-                    // SAFETY: the array has `width` contiguous items in each of its rows.
-                    let at = unsafe { source.ptr.offset(source.stride * k as isize).cast::<$type>().add(j) };
-                    // SAFETY: as above.
-                    unsafe { at.read_unaligned() as f64 }
-                })
-                .collect()
-        };
-    }
-    if number == NPY_TYPES::NPY_FLOAT as i32 {
-        Some(read!(f32))
-    } else if number == NPY_TYPES::NPY_LONG as i32 && size_of::<std::ffi::c_long>() == 8 {
-        Some(read!(i64))
-    } else if number == NPY_TYPES::NPY_INT as i32 {
-        Some(read!(i32))
-    } else {
-        None
-    }
+    // SAFETY: the array has a flag for each row.
+    unsafe { convert::read_flags(source, out) };
 }
 
 /// Writes a Python number to a cell as the column's dtype; false when it is none that fits exactly.
 fn scalar(column: &Column, value: &Bound<'_, PyAny>, cell: &mut [u8; 8]) -> bool {
     let object = value.as_ptr();
-    let number = column.number;
+    let Some(number) = column.number else { return false };
     if column.scalar.as_ref().is_some_and(|scalar| value.get_type_ptr().cast() == scalar.as_ptr()) {
         // SAFETY: exactly a scalar of this column, whose dtype has eight bytes at most.
         unsafe { array::scalar_into(object, column.leaf.itemsize, cell) };
@@ -550,9 +496,7 @@ fn scalar(column: &Column, value: &Bound<'_, PyAny>, cell: &mut [u8; 8]) -> bool
     }
     // SAFETY: a live object.
     let (is_float, is_int) = unsafe { (ffi::PyFloat_Check(object) != 0, ffi::PyLong_Check(object) != 0) };
-    if column.scalar.is_none() {
-        false
-    } else if is_float {
+    if is_float {
         value.extract().is_ok_and(|x| put_float(x, number, cell))
     } else {
         is_int && value.extract().is_ok_and(|x| put_integer(x, number, cell))

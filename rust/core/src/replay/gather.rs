@@ -17,9 +17,9 @@ const TILE: usize = 64;
 /// Bytes that are worth another thread.
 const PARALLEL: usize = 1 << 20;
 
-/// What one output array holds.
+/// Content one output array holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Content {
     /// A leaf as it was given.
     Leaf(usize),
     /// `obs_next` of the `obs` leaf with this number, taken from the next row's `obs` because it is not kept itself.
@@ -32,7 +32,7 @@ pub enum What {
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     /// Its content.
-    pub what: What,
+    pub content: Content,
     /// Rows that are stacked into one.
     pub stack: usize,
     /// The first byte; it has room for all rows.
@@ -46,7 +46,7 @@ unsafe impl Send for Output {}
 
 /// Reads rows of one table.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'a> {
+pub struct Gatherer<'a> {
     /// Which rows are where.
     rings: &'a Rings,
     /// Their bytes.
@@ -56,11 +56,11 @@ pub struct Reader<'a> {
 impl Layout {
     /// Bytes of one row of an output.
     #[must_use]
-    pub fn output_bytes(&self, what: What, stack: usize) -> usize {
-        match what {
-            What::Leaf(leaf) => self.nbytes[leaf] * stack,
-            What::ObsOfNext(leaf) => self.nbytes[leaf] * stack,
-            What::Block(twin) => {
+    pub fn output_bytes(&self, content: Content, stack: usize) -> usize {
+        match content {
+            Content::Leaf(leaf) => self.nbytes[leaf] * stack,
+            Content::ObsOfNext(leaf) => self.nbytes[leaf] * stack,
+            Content::Block(twin) => {
                 let leaf = self.obs[twin];
                 match self.places[leaf] {
                     Place::Frames { stack, .. } => self.nbytes[leaf] / stack * (stack + 1),
@@ -73,15 +73,15 @@ impl Layout {
 
 impl Layout {
     /// As [`Layout::pixels`], of what an output holds.
-    fn output_pixels(&self, what: What) -> Option<(usize, usize)> {
-        match what {
-            What::Leaf(leaf) | What::ObsOfNext(leaf) => self.pixels(leaf),
-            What::Block(twin) => self.pixels(self.obs[twin]),
+    fn output_pixels(&self, content: Content) -> Option<(usize, usize)> {
+        match content {
+            Content::Leaf(leaf) | Content::ObsOfNext(leaf) => self.pixels(leaf),
+            Content::Block(twin) => self.pixels(self.obs[twin]),
         }
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Gatherer<'a> {
     /// Reads the rows of `rings`, for which `table` was made.
     pub(super) fn new(rings: &'a Rings, table: &'a Table) -> Self {
         table.check_rings(rings);
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
     /// # Safety
     /// Every index names a slot; each `dst` has room for `index.len()` rows of [`Layout::output_bytes`].
     pub unsafe fn gather(&self, index: &[i64], outputs: &[Output]) {
-        let row: usize = outputs.iter().map(|o| self.table.layout.output_bytes(o.what, o.stack)).sum();
+        let row: usize = outputs.iter().map(|o| self.table.layout.output_bytes(o.content, o.stack)).sum();
         let bytes = row * index.len();
         if bytes < PARALLEL || index.len() < 2 {
             // SAFETY: as promised by the caller.
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
             let mut next = next.chunks(share);
             for output in outputs {
                 self.prefetch(next.next().unwrap_or_default(), reach);
-                let bytes = self.table.layout.output_bytes(output.what, output.stack);
+                let bytes = self.table.layout.output_bytes(output.content, output.stack);
                 let dst = output.dst.wrapping_add(first * bytes);
                 // SAFETY: as promised by the caller.
                 unsafe { self.leaf(rows, output, dst, bytes, &mut sources) }
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
     /// How far from the start of a row's record an output reads, at least.
     fn reach(&self, output: &Output) -> usize {
         let layout = &self.table.layout;
-        let What::Leaf(leaf) = output.what else { return layout.stride };
+        let Content::Leaf(leaf) = output.content else { return layout.stride };
         let end = |leaf: usize| match layout.places[leaf] {
             Place::Record { offset } => offset + layout.nbytes[leaf],
             _ => layout.obs_part.end,
@@ -162,17 +162,17 @@ impl<'a> Reader<'a> {
         let places = &self.table.layout.places;
         // SAFETY: rows are slots, so their addresses are inside the table; `dst` has room for them.
         unsafe {
-            match (output.what, output.stack) {
-                (What::Leaf(leaf), 1) if matches!(places[leaf], Place::Record { .. }) => {
+            match (output.content, output.stack) {
+                (Content::Leaf(leaf), 1) if matches!(places[leaf], Place::Record { .. }) => {
                     let Place::Record { offset } = places[leaf] else { unreachable!("invariant: just matched") };
                     let (base, stride) = (self.table.records.base().wrapping_add(offset), self.table.layout.stride);
                     copy_rows(rows, base, stride, dst, bytes);
                 }
-                (What::Leaf(leaf), 1) if matches!(places[leaf], Place::Column { .. }) => {
+                (Content::Leaf(leaf), 1) if matches!(places[leaf], Place::Column { .. }) => {
                     let Place::Column { column } = places[leaf] else { unreachable!("invariant: just matched") };
                     copy_rows(rows, self.table.columns[column].base(), bytes, dst, bytes);
                 }
-                (What::Leaf(leaf), 1) if let Some((base, stride, twin)) = self.plain_next(leaf) => {
+                (Content::Leaf(leaf), 1) if let Some((base, stride, twin)) = self.plain_next(leaf) => {
                     sources.clear();
                     let (links, apart) = (self.table.records.base().wrapping_add(LINK), self.table.layout.stride);
                     sources.extend(rows.iter().map(|&i| match links.add(i as usize * apart).read() {
@@ -182,12 +182,12 @@ impl<'a> Reader<'a> {
                     }));
                     copy_list(sources, dst, bytes);
                 }
-                (what, stack) => {
+                (content, stack) => {
                     sources.clear();
                     for &i in rows {
-                        self.sources(i as usize, what, stack, sources);
+                        self.sources(i as usize, content, stack, sources);
                     }
-                    match self.table.layout.output_pixels(what) {
+                    match self.table.layout.output_pixels(content) {
                         None => copy_list(sources, dst, bytes / (sources.len() / rows.len())),
                         Some((frames, pixel)) => {
                             let whole = bytes / stack;
@@ -213,22 +213,22 @@ impl<'a> Reader<'a> {
     }
 
     /// The addresses of the pieces of one output row; null for zeros.
-    fn sources(&self, index: usize, what: What, stack: usize, out: &mut Vec<*const u8>) {
+    fn sources(&self, index: usize, content: Content, stack: usize, out: &mut Vec<*const u8>) {
         let layout = &self.table.layout;
-        match (what, stack) {
-            (What::Leaf(leaf), 1) => match layout.places[leaf] {
+        match (content, stack) {
+            (Content::Leaf(leaf), 1) => match layout.places[leaf] {
                 Place::Next { twin } => self.next(index, twin, out),
                 _ => self.own(index, leaf, out),
             },
-            (What::Leaf(leaf), _) => match layout.places[leaf] {
+            (Content::Leaf(leaf), _) => match layout.places[leaf] {
                 Place::Next { twin } => self.next_stack(index, twin, stack, out),
                 _ => self.rings.stack(self.table, index, stack, |_, row, _| self.own(row, leaf, out)),
             },
-            (What::ObsOfNext(leaf), _) => {
+            (Content::ObsOfNext(leaf), _) => {
                 let next = self.rings.next(self.table, index);
                 self.rings.stack(self.table, next, stack, |_, row, _| self.own(row, leaf, out));
             }
-            (What::Block(twin), _) => {
+            (Content::Block(twin), _) => {
                 let leaf = layout.obs[twin];
                 if let Place::Frames { stack, .. } = layout.places[leaf] {
                     self.own(index, leaf, out);
@@ -307,8 +307,8 @@ impl<'a> Reader<'a> {
         index.iter().all(|&i| {
             obs.clear();
             next.clear();
-            self.sources(i as usize, What::Leaf(leaf), stack, &mut obs);
-            self.sources(i as usize, What::Leaf(self.table.layout.next[twin]), stack, &mut next);
+            self.sources(i as usize, Content::Leaf(leaf), stack, &mut obs);
+            self.sources(i as usize, Content::Leaf(self.table.layout.next[twin]), stack, &mut next);
             obs[1..] == next[..next.len() - 1]
         })
     }

@@ -19,7 +19,7 @@ pub struct Episode {
 
 /// The return and length of the running episode.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Running {
+pub struct RunningEpisode {
     /// Return so far, one value for each agent; empty means zero.
     pub episode_return: Vec<f64>,
     /// Steps so far.
@@ -46,7 +46,7 @@ pub struct Ring {
     /// Number of `episodes[0]`; rows carry these numbers, which wrap.
     pub(super) first_episode: u32,
     /// The running episode's statistics.
-    pub(super) running: Running,
+    pub(super) running: RunningEpisode,
 }
 
 /// What a snapshot says of a ring.
@@ -56,7 +56,7 @@ pub(super) struct Saved {
     pub len: u64,
     pub first_episode: u32,
     pub episodes: VecDeque<Episode>,
-    pub running: Running,
+    pub running: RunningEpisode,
 }
 
 impl Ring {
@@ -71,7 +71,7 @@ impl Ring {
             len: 0,
             episodes: VecDeque::new(),
             first_episode: 0,
-            running: Running::default(),
+            running: RunningEpisode::default(),
         }
     }
 

@@ -59,7 +59,7 @@ macro_rules! of_either {
 
 /// Which rows of a buffer a flat roll-out is made of.
 #[derive(Clone, Copy)]
-pub struct Rows<'a> {
+pub struct BufferRows<'a> {
     /// The place of each in the buffer.
     pub places: &'a [i64],
     /// Places of the newest rows of episodes that still run, in order.
@@ -75,9 +75,9 @@ pub struct Rows<'a> {
 /// If the lengths differ.
 ///
 /// ```
-/// use rlfast_core::returns::{Floats, Rows, episodic};
+/// use rlfast_core::returns::{Floats, BufferRows, episodic};
 /// let (never, [mut returns, mut advantages]) = ([false; 2], [[0.0; 2]; 2]);
-/// let rows = Rows { places: &[7, 3], unfinished: &[7] };
+/// let rows = BufferRows { places: &[7, 3], unfinished: &[7] };
 /// let (rewards, ones) = (Floats::F32(&[1.0, 1.0]), Floats::F64(&[1.0, 1.0]));
 /// episodic(rewards, Some(ones), Some(ones), (&never, &never), rows, 0.5, 1.0, &mut returns, &mut advantages);
 /// assert_eq!((returns, advantages), ([1.5, 1.5], [0.5, 0.5]));
@@ -88,7 +88,7 @@ pub fn episodic(
     values: Option<Floats<'_>>,
     next_values: Option<Floats<'_>>,
     (terminated, truncated): (&[bool], &[bool]),
-    rows: Rows<'_>,
+    rows: BufferRows<'_>,
     gamma: f64,
     gae_lambda: f64,
     returns: &mut [f64],
@@ -116,7 +116,7 @@ pub fn episodic(
 
 /// Flags the rows that are `unfinished`.
 struct FlagUnfinished<'a> {
-    rows: Rows<'a>,
+    rows: BufferRows<'a>,
     flags: &'a mut [bool],
 }
 
@@ -125,7 +125,7 @@ impl Kernel for FlagUnfinished<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { rows: Rows { places, unfinished }, flags } = self;
+        let Self { rows: BufferRows { places, unfinished }, flags } = self;
         let mut start = 0;
         while start < flags.len() {
             let (first, len) = (places[start], consecutive(&places[start..]));

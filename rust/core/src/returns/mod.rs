@@ -22,7 +22,7 @@ use std::ops::{Add, Mul, Sub};
 
 pub use bootstrapped::bootstrapped;
 pub use discounted::discounted;
-pub use episodic::{Floats, Rows, episodic};
+pub use episodic::{BufferRows, Floats, episodic};
 pub use gae::gae;
 pub use nstep::nstep;
 pub use vtrace::{VTrace, vtrace};

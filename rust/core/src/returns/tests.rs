@@ -202,7 +202,7 @@ proptest! {
         episodic(
             Floats::F64(&roll_out.rewards), with_values.then_some(Floats::F32(&narrow)),
             with_next.then_some(Floats::F64(&next_values)), (&roll_out.terminated, &roll_out.truncated),
-            Rows { places: &places, unfinished: &unfinished }, gamma, lambda, &mut returns, &mut advantages,
+            BufferRows { places: &places, unfinished: &unfinished }, gamma, lambda, &mut returns, &mut advantages,
         );
         prop_assert_eq!(&advantages, &want);
         let sums: Vec<f64> = (0..steps).map(|i| want[i] + values[i]).collect();

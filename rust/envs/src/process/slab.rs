@@ -59,7 +59,7 @@ pub enum Task {
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct Activity {
     /// Environment number, if one is at work (or was when the worker died).
     pub env: Option<usize>,
     /// What it does: the kind it was asked, or what [`Desk::enter`] said since.
@@ -358,11 +358,11 @@ impl Slab {
     }
 
     /// What a worker is at.
-    pub fn running(&self, worker: usize) -> Running {
+    pub fn running(&self, worker: usize) -> Activity {
         let env = self.desk_word(worker, CURRENT).load(Ordering::Acquire).checked_sub(1);
         let phase = self.desk_word(worker, PHASE).load(Ordering::Relaxed) as u8;
         let since = Duration::from_nanos(now().saturating_sub(self.started(worker).load(Ordering::Relaxed)));
-        Running { env: env.map(|env| env as usize), phase, since }
+        Activity { env: env.map(|env| env as usize), phase, since }
     }
 
     /// Makes the desk of a worker that has ended ready for another one. What its environments were asked is forgotten; answers

@@ -10,7 +10,7 @@ use rlfast_core::vectors::{copied, filled, product, sum};
 use super::{Replay, State, find};
 use crate::array::{integers, vector};
 use crate::error::IntoPython as _;
-use crate::index::{Memory, recall, remembering};
+use crate::index::{Provenance, recall, remembering};
 use crate::items::Items;
 
 type Returns<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>, Bound<'py, PyAny>);
@@ -64,7 +64,7 @@ impl Replay {
 
     #[pyo3(signature = (ring = None))]
     fn chronological<'py>(&self, py: Python<'py>, ring: Option<usize>) -> PyResult<Bound<'py, PyAny>> {
-        let rows = |state: &mut State| state.memory(state.engine().chronological(state.ring(ring)?)?);
+        let rows = |state: &mut State| state.provenance(state.engine().chronological(state.ring(ring)?)?);
         remembering(py, self.state.with(py, rows).python()?, None)
     }
 
@@ -118,7 +118,7 @@ impl Replay {
         if n_step == 0 {
             return Err(PyValueError::new_err("n_step must be at least 1, got 0"));
         }
-        let goals = recall(index)?.and_then(|memory| memory.goals);
+        let goals = recall(index)?.and_then(|found| found.goals);
         let (index, _) = integers(index)?;
         let add_up = |state: &mut State| {
             let engine = state.engine();
@@ -127,13 +127,13 @@ impl Replay {
             let mut sums = filled(0.0, product(&[index.len(), agents])?)?;
             let (mut discounts, mut last) = (filled(0.0, index.len())?, filled(0, index.len())?);
             engine.units()?.nstep(&index, n_step, gamma, &mut sums, &mut discounts, &mut last);
-            let memory = Memory { goals, ..state.memory(last)? };
-            Ok((sums, discounts, memory, agents, engine.scalar_reward()))
+            let provenance = Provenance { goals, ..state.provenance(last)? };
+            Ok((sums, discounts, provenance, agents, engine.scalar_reward()))
         };
-        let (sums, discounts, memory, agents, scalar) = self.state.over(py, index.len() * 32, add_up).python()?;
+        let (sums, discounts, provenance, agents, scalar) = self.state.over(py, index.len() * 32, add_up).python()?;
         let sums = vector(py, &sums)?;
         let sums = if scalar { sums.into_any() } else { sums.reshape([index.len(), agents])?.into_any() };
-        Ok((sums, vector(py, &discounts)?, remembering(py, memory, None)?))
+        Ok((sums, vector(py, &discounts)?, remembering(py, provenance, None)?))
     }
 
     fn follow<'py>(
@@ -189,13 +189,13 @@ impl Replay {
     }
 
     fn stamp<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let goals = recall(index)?.and_then(|memory| memory.goals);
+        let goals = recall(index)?.and_then(|found| found.goals);
         let (index, shape) = integers(index)?;
         let stamp = |state: &mut State| {
             state.engine().rings().check(&index)?;
-            Ok(Memory { goals, ..state.memory(index)? })
+            Ok(Provenance { goals, ..state.provenance(index)? })
         };
-        let memory = self.state.with(py, stamp).python()?;
-        remembering(py, memory, Some(shape))
+        let provenance = self.state.with(py, stamp).python()?;
+        remembering(py, provenance, Some(shape))
     }
 }

@@ -14,13 +14,13 @@ use rlfast_core::replay::Added;
 use rlfast_core::sums::pairwise;
 use rlfast_core::vectors::{collected, filled};
 
-use super::reading::Asked;
+use super::reading::Request;
 use super::{Replay, State};
 use crate::array::integers;
 use crate::columns::Columns;
 use crate::error::{IntoPython as _, mismatch};
 use crate::items::Items;
-use crate::rows::{Rows, STEP};
+use crate::rows::{RowSources, STEP};
 
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| STEP.map(str::to_owned).to_vec());
 
@@ -28,7 +28,7 @@ type Singles<'py> = Bound<'py, PyArray2<f32>>;
 
 impl State {
     /// A row of each ring; None if the columns are not `columns` any more.
-    fn record(&mut self, columns: &Arc<Columns>, rows: &Rows) -> Result<Option<bool>> {
+    fn record(&mut self, columns: &Arc<Columns>, rows: &RowSources) -> Result<Option<bool>> {
         if !self.has(columns) {
             return Ok(None);
         }
@@ -62,7 +62,7 @@ impl Replay {
     ) -> PyResult<bool> {
         let py = obs.py();
         let (columns, rings) = self.state.with(py, |state| (state.columns().clone(), state.engine().rings().len()));
-        Rows::with_scratch(|rows| {
+        RowSources::with_scratch(|rows| {
             columns.find_step(py, [obs, actions, obs_next, rewards, dones, timeouts], rings, rows)?;
             let recorded = self.state.with(py, |state| state.record(&columns, rows)).python()?;
             recorded.map_or_else(|| mismatch!("the columns have changed meanwhile"), Ok)
@@ -78,9 +78,8 @@ impl Replay {
     ) -> PyResult<Bound<'py, PyDict>> {
         let (index, shape) = integers(index)?;
         let keys = keys.as_ref().map_or(&KEYS[..], |keys| &keys.0);
-        let asked = Asked { keys: Some(keys), ..Asked::default() };
-        let filled = self.taken(py, &index, &shape, asked)?;
-        let fields = filled.nest(py, &self.batch)?;
+        let request = Request { keys: Some(keys), ..Request::default() };
+        let fields = self.gathered(py, &index, &shape, request)?.nest(py, &self.batch)?;
         if let Some(rewards) = fields.get_item(intern!(py, "rewards"))? {
             let rewards = rewards.cast_into::<PyArray1<f32>>()?;
             fields.set_item(intern!(py, "rewards"), rewards.reshape([index.len(), 1])?)?;

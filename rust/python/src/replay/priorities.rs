@@ -96,7 +96,7 @@ impl Replay {
     }
 
     fn update_priority(&self, py: Python<'_>, index: &Bound<'_, PyAny>, priority: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let generations = recall(index)?.and_then(|memory| memory.generations);
+        let generations = recall(index)?.and_then(|found| found.generations);
         let (index, _) = integers(index)?;
         let priority = doubles(priority)?;
         let update =

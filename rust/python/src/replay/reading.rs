@@ -7,39 +7,40 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rlfast_core::error::Result;
-use rlfast_core::memory::{Region, Storage};
 use rlfast_core::replay::check_stack;
-use rlfast_core::replay::gather::{Output, What};
 use rlfast_core::replay::layout::Layout;
+use rlfast_core::replay::plan::SharedPair;
+use rlfast_core::replay::view::ColumnView;
 use rlfast_core::vectors;
 
 use super::{Replay, State, find};
 use crate::array::{self, RegionKeeper, integers, vector};
+use crate::batch::with_fields;
 use crate::columns::Columns;
 use crate::error::IntoPython as _;
-use crate::index::{Memory, remembering};
+use crate::gather::{Gathered, KeyedPlan};
+use crate::index::{Provenance, remembering};
 use crate::items::Items;
-use crate::taking::{Filled, Pair, Plan, around};
 
-/// What is asked for of rows.
+/// What a caller wants of rows.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Asked<'a, 'py> {
+pub(crate) struct Request<'a, 'py> {
     /// The top-level keys; None is all.
     pub keys: Option<&'a [String]>,
-    /// How many rows are stacked into one; None is as the buffer has it.
+    /// How many rows are stacked into one; None is the buffer's own number.
     pub stack: Option<usize>,
     /// Arrays to be filled.
     pub out: Option<&'a Bound<'py, PyAny>>,
 }
 
-/// Which rows.
-enum Which<'a> {
+/// The rows that are gathered.
+enum Selection<'a> {
     Given(&'a [i64]),
-    /// So many as there is room for.
+    /// As many as there is room for.
     Drawn(&'a mut Vec<i64>),
 }
 
-impl Which<'_> {
+impl Selection<'_> {
     fn rows(&self) -> &[i64] {
         match self {
             Self::Given(rows) => rows,
@@ -48,7 +49,7 @@ impl Which<'_> {
     }
 
     /// Draws the rows, or checks those that were given.
-    fn settle(&mut self, state: &mut State) -> Result<()> {
+    fn resolve(&mut self, state: &mut State) -> Result<()> {
         match self {
             Self::Given(rows) => state.engine().rings().check(rows),
             Self::Drawn(rows) => state.options_mut().draw(rows, None),
@@ -57,75 +58,81 @@ impl Which<'_> {
 }
 
 /// What is known before there are arrays.
-struct Ready {
+struct Prepared {
     columns: Arc<Columns>,
-    plan: Arc<Plan>,
-    pairs: Vec<Pair>,
+    plan: Arc<KeyedPlan>,
+    pairs: Vec<SharedPair>,
     /// The count of writes at which rows were drawn, or the pairs found.
     at: Option<u64>,
 }
 
-enum Looked {
-    Ready(Ready),
+enum Preparation {
+    Prepared(Prepared),
     /// There is no plan for these columns yet.
     Unplanned(Arc<Columns>, usize, Box<Layout>),
 }
 
 impl Replay {
     /// The rows at `index`, whose shape is `shape`.
-    pub(crate) fn taken<'py>(
+    pub(crate) fn gathered<'py>(
         &self,
         py: Python<'py>,
         index: &[i64],
         shape: &[npy_intp],
-        asked: Asked<'_, 'py>,
-    ) -> PyResult<Filled<'py>> {
-        let (filled, ()) = self.filled(py, Which::Given(index), shape, asked, |_, _| Ok(()))?;
-        Ok(filled)
+        request: Request<'_, 'py>,
+    ) -> PyResult<Gathered<'py>> {
+        Ok(self.gathered_with(py, Selection::Given(index), shape, request, |_, _| Ok(()))?.0)
     }
 
     /// The rows in fresh arrays, and what else is to be known of them at the time at which they are copied.
-    fn filled<'py, T: Send>(
+    fn gathered_with<'py, T: Send>(
         &self,
         py: Python<'py>,
-        mut which: Which<'_>,
+        mut selection: Selection<'_>,
         shape: &[npy_intp],
-        asked: Asked<'_, 'py>,
+        request: Request<'_, 'py>,
         beside: impl Fn(&mut State, &[i64]) -> Result<T> + Sync,
-    ) -> PyResult<(Filled<'py>, T)> {
-        let mut share = asked.out.is_none() && shape.len() == 1;
+    ) -> PyResult<(Gathered<'py>, T)> {
+        let mut share = request.out.is_none() && shape.len() == 1;
         loop {
-            let ready = self.ready(py, &mut which, asked, share)?;
-            let count = which.rows().len();
-            let room = ready.plan.room(py, &ready.columns, count, shape, &ready.pairs, asked.out)?;
+            let prepared = self.prepare(py, &mut selection, request, share)?;
+            let count = selection.rows().len();
+            let allocated =
+                prepared.plan.allocate(py, &prepared.columns, count, shape, &prepared.pairs, request.out)?;
             let gather = |state: &mut State| {
-                let same = state.has(&ready.columns) && ready.at.is_none_or(|at| at == state.writes());
+                let same = state.has(&prepared.columns) && prepared.at.is_none_or(|at| at == state.writes());
                 if !same {
                     return Ok(None);
                 }
-                if ready.at.is_none() {
-                    which.settle(state)?;
+                if prepared.at.is_none() {
+                    selection.resolve(state)?;
                 }
                 // SAFETY: the index was checked or drawn, and each output was made with room for its rows.
-                unsafe { state.engine().reader()?.gather(which.rows(), &room.outputs) };
-                beside(state, which.rows()).map(Some)
+                unsafe { state.engine().gatherer()?.gather(selection.rows(), &allocated.outputs) };
+                beside(state, selection.rows()).map(Some)
             };
-            if let Some(beside) = self.state.over(py, room.bytes, gather).python()? {
-                return Ok((room.filled(ready.plan), beside));
+            if let Some(beside) = self.state.over(py, allocated.bytes, gather).python()? {
+                return Ok((allocated.gathered(prepared.plan), beside));
             }
             // Another thread wrote in between. Without shared blocks, nothing depends on what the rows are before they are copied.
             share = false;
         }
     }
 
-    /// The plan for what is asked; with `share`, and where it matters, also which rows there are and what can share blocks.
-    fn ready(&self, py: Python<'_>, which: &mut Which<'_>, asked: Asked<'_, '_>, share: bool) -> PyResult<Ready> {
+    /// The plan for a request; with `share`, and where it matters, also which rows there are and what can share blocks.
+    fn prepare(
+        &self,
+        py: Python<'_>,
+        selection: &mut Selection<'_>,
+        request: Request<'_, '_>,
+        share: bool,
+    ) -> PyResult<Prepared> {
         loop {
-            match self.state.with(py, |state| look(state, which, asked.keys, asked.stack, share)).python()? {
-                Looked::Ready(ready) => return Ok(ready),
-                Looked::Unplanned(columns, stack, layout) => {
-                    let plan = Arc::new(Plan::new(py, &columns, &layout, asked.keys, stack)?);
-                    let kept = (asked.keys.map(<[String]>::to_vec), stack, plan);
+            match self.state.with(py, |state| prepare(state, selection, request.keys, request.stack, share)).python()? {
+                Preparation::Prepared(prepared) => return Ok(prepared),
+                Preparation::Unplanned(columns, stack, layout) => {
+                    let plan = Arc::new(KeyedPlan::new(py, &columns, &layout, request.keys, stack)?);
+                    let kept = (request.keys.map(<[String]>::to_vec), stack, plan);
                     drop(self.state.with(py, |state| state.keep(&columns, kept)));
                 }
             }
@@ -133,36 +140,28 @@ impl Replay {
     }
 }
 
-fn look(
+fn prepare(
     state: &mut State,
-    which: &mut Which<'_>,
+    selection: &mut Selection<'_>,
     keys: Option<&[String]>,
     stack: Option<usize>,
     share: bool,
-) -> Result<Looked> {
+) -> Result<Preparation> {
     if state.engine().table().is_none() {
-        which.settle(state)?; // a draw says best that there is nothing
+        selection.resolve(state)?; // a draw says best that there is nothing
     }
     let stack = stack.unwrap_or(state.engine().config.stack_num);
     check_stack(stack)?;
     let columns = state.columns().clone();
     let Some(plan) = state.plan(keys, stack).cloned() else {
-        return Ok(Looked::Unplanned(columns, stack, Box::new(state.layout()?.clone())));
+        return Ok(Preparation::Unplanned(columns, stack, Box::new(state.layout()?.clone())));
     };
-    if !share || !plan.may_share() {
-        return Ok(Looked::Ready(Ready { columns, plan, pairs: Vec::new(), at: None }));
+    if !share || !plan.plan.may_share() {
+        return Ok(Preparation::Prepared(Prepared { columns, plan, pairs: Vec::new(), at: None }));
     }
-    which.settle(state)?;
-    let pairs = plan.pairs(state.engine().reader()?, which.rows());
-    Ok(Looked::Ready(Ready { columns, plan, pairs, at: Some(state.writes()) }))
-}
-
-/// A column: its memory, where it begins there, the bytes from one row to the next, and whether the rows are stored there.
-struct Place {
-    region: Arc<Region>,
-    offset: usize,
-    stride: usize,
-    stored: bool,
+    selection.resolve(state)?;
+    let pairs = plan.plan.shared_pairs(state.engine().gatherer()?, selection.rows());
+    Ok(Preparation::Prepared(Prepared { columns, plan, pairs, at: Some(state.writes()) }))
 }
 
 #[pymethods]
@@ -177,8 +176,8 @@ impl Replay {
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (index, shape) = integers(index)?;
-        let asked = Asked { keys: keys.as_ref().map(|keys| &keys.0[..]), stack: stack_num, out };
-        self.taken(py, &index, &shape, asked)?.nest(py, &self.batch)
+        let request = Request { keys: keys.as_ref().map(|keys| &keys.0[..]), stack: stack_num, out };
+        self.gathered(py, &index, &shape, request)?.nest(py, &self.batch)
     }
 
     #[pyo3(signature = (batch_size, out = None))]
@@ -189,16 +188,17 @@ impl Replay {
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let mut index = vectors::filled(0, batch_size).python()?;
-        let asked = Asked { out, ..Asked::default() };
+        let request = Request { out, ..Request::default() };
         let known = |state: &mut State, index: &[i64]| Ok((state.weights(index, None)?, state.generations(index)?));
         let shape = [batch_size as npy_intp];
-        let (filled, (weights, generations)) = self.filled(py, Which::Drawn(&mut index), &shape, asked, known)?;
-        let fields = filled.nest(py, &self.batch)?;
+        let (gathered, (weights, generations)) =
+            self.gathered_with(py, Selection::Drawn(&mut index), &shape, request, known)?;
+        let fields = gathered.nest(py, &self.batch)?;
         if let Some(weights) = weights {
             fields.set_item(pyo3::intern!(py, "weight"), vector(py, &weights)?)?;
         }
-        let memory = Memory { index, generations: Some(generations), goals: None };
-        Ok((around(&self.batch, fields)?, remembering(py, memory, None)?))
+        let provenance = Provenance { index, generations: Some(generations), goals: None };
+        Ok((with_fields(&self.batch, fields)?, remembering(py, provenance, None)?))
     }
 
     #[pyo3(signature = (batch_size, ring = None))]
@@ -207,27 +207,28 @@ impl Replay {
         let draw = |state: &mut State| {
             let ring = state.ring(ring)?;
             state.options_mut().draw(&mut index, ring)?;
-            state.memory(index)
+            state.provenance(index)
         };
-        let memory = self.state.over(py, batch_size.saturating_mul(32), draw).python()?;
-        remembering(py, memory, None)
+        let provenance = self.state.over(py, batch_size.saturating_mul(32), draw).python()?;
+        remembering(py, provenance, None)
     }
 
     fn view<'py>(&self, py: Python<'py>, path: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        let (columns, at, total, place) = loop {
+        let (columns, at, total, view) = loop {
             let columns = self.columns_now(py);
             let at = find(&columns, path)?;
             let look = |state: &mut State| {
-                state.engine().reader()?;
-                Ok(if state.has(&columns) { Some((state.engine().rings().total(), place(state, at)?)) } else { None })
+                let engine = state.engine();
+                engine.gatherer()?;
+                Ok(if state.has(&columns) { Some((engine.rings().total(), engine.column(at)?)) } else { None })
             };
             let bytes = columns.columns[at].leaf.nbytes().saturating_mul(self.__len__(py)); // what there is to copy, if it is not stored as such
-            if let Some((total, place)) = self.state.over(py, bytes, look).python()? {
-                break (columns, at, total, place);
+            if let Some((total, view)) = self.state.over(py, bytes, look).python()? {
+                break (columns, at, total, view);
             }
         };
         let column = &columns.columns[at];
-        let Place { region, offset, stride, stored } = place;
+        let ColumnView { region, offset, stride, stored } = view;
         let mut dims = vec![total as npy_intp];
         dims.extend(column.leaf.shape.iter().map(|&n| n as npy_intp));
         let mut strides = vec![column.leaf.itemsize as npy_intp; dims.len()];
@@ -255,24 +256,4 @@ impl Replay {
         py.import("numpy")?.call_method1("copyto", (column, values))?;
         Ok(())
     }
-}
-
-/// Where the column with this number is. One that is not stored as such is put together, in memory of its own: what live rows have
-/// of it, and zeros in the other rows, which take no memory.
-fn place(state: &State, leaf: usize) -> Result<Place> {
-    let engine = state.engine();
-    let table = engine.table().expect("invariant: columns are laid out");
-    if let Some((region, offset, stride)) = table.strided(leaf) {
-        return Ok(Place { region: region.clone(), offset, stride, stored: true });
-    }
-    let (reader, what) = (engine.reader()?, What::Leaf(leaf));
-    let stride = table.layout().output_bytes(what, 1);
-    let region = Region::sparse(vectors::product(&[stride, engine.rings().total()])?, &Storage::Ram)?;
-    for slots in engine.rings().stretches() {
-        let index = vectors::collected(slots.clone().map(|slot| slot as i64))?;
-        let output = [Output { what, stack: 1, dst: region.at(slots.start * stride) }];
-        // SAFETY: the index names slots of live rows, for which the fresh region has room from the first of them on.
-        unsafe { reader.gather(&index, &output) };
-    }
-    Ok(Place { region, offset: 0, stride, stored: false })
 }

@@ -10,24 +10,24 @@ use rlfast_core::segment_tree::SumTree;
 use rlfast_core::vectors;
 
 use crate::columns::Columns;
-use crate::index::Memory;
-use crate::taking::Plan;
+use crate::gather::KeyedPlan;
+use crate::index::Provenance;
 
 /// Plans that are kept; those that ask for few keys always ask for the same.
 const PLANS: usize = 8;
 
 /// A plan, with the keys (None: all) and the stack that it is for.
-type Kept = (Option<Vec<String>>, usize, Arc<Plan>);
+type KeptPlan = (Option<Vec<String>>, usize, Arc<KeyedPlan>);
 
-/// What takes the rows that `append` cannot, and whether it takes all.
-pub(crate) type Careful = (Arc<Py<PyAny>>, bool);
+/// The callable that adds the rows which `append` cannot, and whether it adds all.
+pub(crate) type Fallback = (Arc<Py<PyAny>>, bool);
 
 /// The engine, and the columns as Python names them.
 pub(crate) struct State {
     engine: Engine,
     columns: Arc<Columns>,
-    plans: Vec<Kept>,
-    careful: Option<Careful>,
+    plans: Vec<KeptPlan>,
+    fallback: Option<Fallback>,
     /// How often rows were changed.
     writes: u64,
 }
@@ -36,12 +36,12 @@ pub(crate) struct State {
 #[must_use]
 pub(crate) struct Dropped {
     _columns: Arc<Columns>,
-    _plans: Vec<Kept>,
+    _plans: Vec<KeptPlan>,
 }
 
 impl State {
     pub fn new(engine: Engine, columns: Columns) -> Self {
-        Self { engine, columns: Arc::new(columns), plans: Vec::new(), careful: None, writes: 0 }
+        Self { engine, columns: Arc::new(columns), plans: Vec::new(), fallback: None, writes: 0 }
     }
 
     /// The engine, to be looked at.
@@ -75,14 +75,14 @@ impl State {
         self.writes
     }
 
-    /// What takes the rows that `append` cannot.
-    pub fn careful(&self) -> Option<&Careful> {
-        self.careful.as_ref()
+    /// The callable that adds the rows which `append` cannot.
+    pub fn fallback(&self) -> Option<&Fallback> {
+        self.fallback.as_ref()
     }
 
     /// Sets it, and gives back what it was.
-    pub fn set_careful(&mut self, careful: Careful) -> Option<Careful> {
-        self.careful.replace(careful)
+    pub fn set_fallback(&mut self, fallback: Fallback) -> Option<Fallback> {
+        self.fallback.replace(fallback)
     }
 
     /// The tree of a prioritized buffer.
@@ -118,13 +118,13 @@ impl State {
     }
 
     /// The plan for some keys, if it is known.
-    pub fn plan(&self, keys: Option<&[String]>, stack: usize) -> Option<&Arc<Plan>> {
+    pub fn plan(&self, keys: Option<&[String]>, stack: usize) -> Option<&Arc<KeyedPlan>> {
         let plan = self.plans.iter().find(|plan| plan.1 == stack && plan.0.as_deref() == keys);
         plan.map(|plan| &plan.2)
     }
 
     /// Keeps a plan for `columns`; gives one back that is not kept any more.
-    pub fn keep(&mut self, columns: &Arc<Columns>, plan: Kept) -> Option<Kept> {
+    pub fn keep(&mut self, columns: &Arc<Columns>, plan: KeptPlan) -> Option<KeptPlan> {
         if !self.has(columns) {
             return Some(plan);
         }
@@ -135,7 +135,7 @@ impl State {
 
     /// The places of the columns.
     pub fn layout(&self) -> Result<&Layout> {
-        Ok(self.engine.reader()?.layout())
+        Ok(self.engine.gatherer()?.layout())
     }
 
     /// `ring`, if it is there.
@@ -150,13 +150,13 @@ impl State {
     /// The generation of each row.
     ///
     /// # Errors
-    /// `Room`; so does `memory`.
+    /// `Room`; so does `provenance`.
     pub fn generations(&self, index: &[i64]) -> Result<Vec<u64>> {
         vectors::collected(index.iter().map(|&i| self.engine.generation(i as usize)))
     }
 
     /// The rows, with the generation of each.
-    pub fn memory(&self, index: Vec<i64>) -> Result<Memory> {
-        Ok(Memory { generations: Some(self.generations(&index)?), index, goals: None })
+    pub fn provenance(&self, index: Vec<i64>) -> Result<Provenance> {
+        Ok(Provenance { generations: Some(self.generations(&index)?), index, goals: None })
     }
 }

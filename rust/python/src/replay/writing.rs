@@ -8,15 +8,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rlfast_core::error::{Error, Result};
 use rlfast_core::replay::Added;
-use rlfast_core::replay::ring::Running;
+use rlfast_core::replay::ring::RunningEpisode;
 use rlfast_core::vectors::{collected, product};
 
 use super::{Replay, State};
 use crate::array::{integers, unfilled, vector};
-use crate::columns::Columns;
+use crate::columns::{Columns, KEYWORDS};
 use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
 use crate::items::Items;
-use crate::rows::Rows;
+use crate::rows::RowSources;
 
 type AddedArrays<'py> =
     (Bound<'py, PyArray1<i64>>, Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
@@ -27,7 +27,7 @@ impl State {
         &mut self,
         columns: &Arc<Columns>,
         rings: &[usize],
-        rows: &Rows,
+        rows: &RowSources,
         added: &mut Added<'_>,
     ) -> Result<Option<()>> {
         if !self.has(columns) {
@@ -42,7 +42,7 @@ impl State {
     fn load(
         &mut self,
         columns: &Arc<Columns>,
-        rows: &Rows,
+        rows: &RowSources,
         known: Option<&[bool]>,
         sizes: &[usize],
         cursors: &[usize],
@@ -56,7 +56,7 @@ impl State {
     }
 
     /// A row of ring 0.
-    fn append(&mut self, columns: &Arc<Columns>, rows: &Rows) -> Result<Option<i64>> {
+    fn append(&mut self, columns: &Arc<Columns>, rows: &RowSources) -> Result<Option<i64>> {
         let (mut index, mut length, mut start) = ([0], [0], [0]);
         let mut one = [0.0];
         let mut many = Vec::new();
@@ -78,12 +78,12 @@ impl Replay {
         &self,
         py: Python<'_>,
         columns: &Arc<Columns>,
-        values: [Option<&Bound<'_, PyAny>>; 6],
+        values: [Option<&Bound<'_, PyAny>>; KEYWORDS.len()],
     ) -> PyResult<i64> {
         if columns.columns.is_empty() {
             return mismatch!("nothing is laid out yet");
         }
-        Rows::with_scratch(|rows| {
+        RowSources::with_scratch(|rows| {
             columns.find_named(py, values, rows)?;
             let index = self.state.with(py, |state| state.append(columns, rows)).python()?;
             index.map_or_else(changed, Ok)
@@ -95,7 +95,7 @@ impl Replay {
         py: Python<'py>,
         columns: &Arc<Columns>,
         rings: &[usize],
-        rows: &Rows,
+        rows: &RowSources,
     ) -> PyResult<AddedArrays<'py>> {
         let n = rings.len();
         let (agents, scalar) = columns.agents();
@@ -149,7 +149,7 @@ impl Replay {
         if columns.columns.is_empty() {
             return mismatch!("nothing is laid out yet");
         }
-        Rows::with_scratch(|rows| {
+        RowSources::with_scratch(|rows| {
             columns.find(py, fields, rings.as_ref().map(Vec::len), rows)?;
             self.add_rows(py, &columns, rings.as_deref().unwrap_or(&[0]), rows)
         })
@@ -169,7 +169,7 @@ impl Replay {
         let py = obs.py();
         let values = [Some(obs), Some(act), Some(rew), Some(terminated), Some(truncated), obs_next];
         let (columns, always) =
-            self.state.with(py, |state| (state.columns().clone(), state.careful().map(|(_, always)| *always)));
+            self.state.with(py, |state| (state.columns().clone(), state.fallback().map(|(_, always)| *always)));
         if always != Some(true) {
             match self.append_quickly(py, &columns, values) {
                 Ok(index) => return Ok(index.into_pyobject(py)?.into_any()),
@@ -177,20 +177,20 @@ impl Replay {
                 Err(error) => return Err(error),
             }
         }
-        let careful = self.state.with(py, |state| state.careful().map(|(careful, _)| careful.clone()));
-        let careful = careful.expect("invariant: once there, it stays");
+        let fallback = self.state.with(py, |state| state.fallback().map(|(fallback, _)| fallback.clone()));
+        let fallback = fallback.expect("invariant: once there, it stays");
         let row = PyDict::new(py);
-        for (name, value) in ["obs", "act", "rew", "terminated", "truncated", "obs_next"].iter().zip(values) {
+        for (name, value) in KEYWORDS.iter().zip(values) {
             if let Some(value) = value {
                 row.set_item(name, value)?;
             }
         }
-        careful.bind(py).call1((row,))
+        fallback.bind(py).call1((row,))
     }
 
     #[pyo3(signature = (careful, always = false))]
     fn on_mismatch(&self, py: Python<'_>, careful: Py<PyAny>, always: bool) {
-        drop(self.state.with(py, |state| state.set_careful((Arc::new(careful), always))));
+        drop(self.state.with(py, |state| state.set_fallback((Arc::new(careful), always))));
     }
 
     fn close_episode(&self, py: Python<'_>, ring: usize) -> PyResult<()> {
@@ -212,7 +212,7 @@ impl Replay {
         known: Option<Items<bool>>,
     ) -> PyResult<()> {
         let (columns, total) = self.state.with(py, |state| (state.columns().clone(), state.engine().rings().total()));
-        let mut rows = Rows::default();
+        let mut rows = RowSources::default();
         columns.find(py, fields, Some(total), &mut rows)?;
         let known = known.as_ref().map(|known| &known.0[..]);
         let load = |state: &mut State| state.load(&columns, &rows, known, &sizes.0, &cursors.0);
@@ -261,7 +261,7 @@ impl Replay {
             if start < offset || start - offset >= capacity.max(1) {
                 return Err(Error::Value(format!("an episode of ring {ring} cannot start at row {start}")));
             }
-            state.rows_mut().set_running(ring, Running { episode_return, length, start: start - offset })
+            state.rows_mut().set_running(ring, RunningEpisode { episode_return, length, start: start - offset })
         };
         self.state.with(py, set).python()
     }

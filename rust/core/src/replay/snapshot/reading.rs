@@ -9,7 +9,7 @@ use crate::error::{Error, Result, value_error};
 use crate::memory;
 use crate::replay::layout::{DONE, LINK, Layout, Leaf, Place, TERMINATED, TRUNCATED, link};
 use crate::replay::priorities::Priorities;
-use crate::replay::ring::{Episode, Ring, Running, Saved};
+use crate::replay::ring::{Episode, Ring, RunningEpisode, Saved};
 use crate::replay::rings::Rings;
 use crate::replay::table::Table;
 use crate::replay::{Config, Replay, check_stack};
@@ -109,7 +109,7 @@ fn read_rings(fields: &mut Fields, capacities: &[usize]) -> Result<Rings> {
         }
         let agents = fields.count(8)?;
         let episode_return = fields.doubles(agents)?;
-        let running = Running { episode_return, length: fields.u64()?, start: fields.u64()? as usize };
+        let running = RunningEpisode { episode_return, length: fields.u64()?, start: fields.u64()? as usize };
         let saved = Saved { head, cursor, len, first_episode, episodes, running };
         match rings[r].restored(saved) {
             Ok(ring) => *rings.ring_mut(r) = ring,

@@ -1,20 +1,86 @@
-//! The quick half of making a `Batch`: what a step of an environment is made of.
+//! How objects of `rlfast.data.Batch` are made without running Python code: the only module that makes them.
+//!
+//! A batch is an object of a Python class whose `__dict__` holds its fields. Here it is allocated and given its dict; `__init__` is
+//! called for keyword arguments alone, and that is [`init`].
 
 use std::os::raw::{c_int, c_void};
 
 use numpy::{Element, PyArrayDescr};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyTuple, PyType};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi, intern};
 
 use crate::array;
-use crate::taking::bare;
 
-/// The base of `rlfast.data.Batch`: an `__init__` that takes plain fields by name without running any Python code, and hands
+/// A key of a batch that is to be made.
+#[derive(Debug)]
+pub struct Field {
+    /// The key.
+    pub name: Py<PyString>,
+    /// What stands there.
+    pub value: Value,
+}
+
+/// What stands at a key of a batch that is to be made.
+#[derive(Debug)]
+pub enum Value {
+    /// The array with this number.
+    Array(usize),
+    /// A batch with these fields.
+    Batch(Vec<Field>),
+}
+
+/// The `arrays`, each of which is taken once, in a dict of `fields`; inner fields are batches of class `batch`.
+pub fn nested<'py>(
+    py: Python<'py>,
+    fields: &[Field],
+    arrays: &mut [Option<Bound<'py, PyAny>>],
+    batch: &Py<PyType>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for field in fields {
+        match &field.value {
+            Value::Array(at) => dict.set_item(&field.name, arrays[*at].take())?,
+            Value::Batch(inner) if inner.is_empty() => dict.set_item(&field.name, empty(py, batch)?)?,
+            Value::Batch(inner) => {
+                let fields = nested(py, inner, arrays, batch)?;
+                dict.set_item(&field.name, with_fields(batch, fields)?)?;
+            }
+        }
+    }
+    Ok(dict)
+}
+
+/// A new object of type `batch` without fields (its `__dict__` is made when somebody asks for it); `__init__` is not called.
+pub fn empty<'py>(py: Python<'py>, batch: &Py<PyType>) -> PyResult<Bound<'py, PyAny>> {
+    let kind = batch.as_ptr().cast::<ffi::PyTypeObject>();
+    // SAFETY: a heap type always has tp_alloc, which gives a new reference or sets an error.
+    unsafe {
+        let alloc: ffi::allocfunc = std::mem::transmute(ffi::PyType_GetSlot(kind, ffi::Py_tp_alloc));
+        Bound::from_owned_ptr_or_err(py, alloc(kind, 0))
+    }
+}
+
+/// A new object of type `batch` whose `__dict__` is `dict`; its `__init__` is not called.
+pub fn with_fields<'py>(batch: &Py<PyType>, dict: Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+    let py = dict.py();
+    let object = empty(py, batch)?;
+    set_fields(&object, &dict)?;
+    Ok(object)
+}
+
+/// Makes `fields` the `__dict__` of `batch`.
+fn set_fields(batch: &Bound<'_, PyAny>, fields: &Bound<'_, PyDict>) -> PyResult<()> {
+    // SAFETY: a live object that has a dict, as instances of Python subclasses do, and a live dict.
+    let set = unsafe { ffi::PyObject_GenericSetDict(batch.as_ptr(), fields.as_ptr(), std::ptr::null_mut()) };
+    if set < 0 { Err(PyErr::fetch(batch.py())) } else { Ok(()) }
+}
+
+/// The base of `rlfast.data.Batch`. Its `__init__` takes plain fields by name without running any Python code, and hands
 /// everything else to `_init`, which the subclass has.
 ///
 /// Made by hand, since a `#[pyclass]` would build the keywords once for `__new__` and once more for `__init__`.
-pub fn settling_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+pub fn base_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let mut slots = [
         ffi::PyType_Slot { slot: ffi::Py_tp_init, pfunc: init as *mut c_void },
         ffi::PyType_Slot { slot: 0, pfunc: std::ptr::null_mut() },
@@ -38,7 +104,7 @@ unsafe extern "C" fn init(this: *mut ffi::PyObject, args: *mut ffi::PyObject, kw
         let this = Borrowed::from_ptr(py, this);
         let args = Borrowed::from_ptr(py, args);
         let kwargs = Borrowed::from_ptr_or_opt(py, kwargs);
-        match settled(&this, &args, kwargs.as_deref()) {
+        match initialize(&this, &args, kwargs.as_deref()) {
             Ok(()) => 0,
             Err(error) => {
                 error.restore(py);
@@ -48,7 +114,7 @@ unsafe extern "C" fn init(this: *mut ffi::PyObject, args: *mut ffi::PyObject, kw
     }
 }
 
-fn settled(this: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>, kwargs: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+fn initialize(this: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>, kwargs: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let py = this.py();
     let args = args.cast::<PyTuple>()?;
     // A caller written in C may hold this dict, and would see it change and share it with the batch.
@@ -56,25 +122,22 @@ fn settled(this: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>, kwargs: Option<&Bou
         Some(kwargs) => kwargs.cast::<PyDict>()?.copy()?,
         None => PyDict::new(py),
     };
-    let special = |name| fields.contains(name);
-    if !args.is_empty() || special(intern!(py, "batch_dict"))? || special(intern!(py, "copy"))? {
+    if !args.is_empty() || fields.contains(intern!(py, "batch_dict"))? || fields.contains(intern!(py, "copy"))? {
         this.call_method(intern!(py, "_init"), args, Some(&fields))?;
         return Ok(());
     }
     let class = this.get_type();
-    if settle(&fields, class)?.is_some() {
+    if convert_plain(&fields, class)?.is_some() {
         this.call_method(intern!(py, "_init"), (), Some(&fields))?;
         return Ok(());
     }
-    // SAFETY: a live object that has a dict, as instances of Python subclasses do, and a live dict.
-    let set = unsafe { ffi::PyObject_GenericSetDict(this.as_ptr(), fields.as_ptr(), std::ptr::null_mut()) };
-    if set < 0 { Err(PyErr::fetch(py)) } else { Ok(()) }
+    set_fields(this, &fields)
 }
 
 /// Turns the plain values of `fields` into what a batch of class `batch` holds, in place: bool, int, float and NumPy
 /// scalars become arrays of no axes, an empty dict becomes an empty batch, and arrays of numbers stay. Gives the names of the fields that
 /// are none of these, or None.
-fn settle<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) -> PyResult<Option<Bound<'py, PyList>>> {
+fn convert_plain<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) -> PyResult<Option<Bound<'py, PyList>>> {
     let py = fields.py();
     let mut others = None;
     for (key, value) in fields.iter() {
@@ -97,7 +160,7 @@ fn settle<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) -> PyResu
             is_number(unsafe { array::fields(value.as_ptr()) }).then_some(value)
         } else {
             match value.cast_exact::<PyDict>() {
-                Ok(dict) if dict.is_empty() => Some(bare(py, batch.as_unbound())?),
+                Ok(dict) if dict.is_empty() => Some(empty(py, batch.as_unbound())?),
                 _ => None,
             }
         };

@@ -1,0 +1,329 @@
+//! Numbers of one type as those of another, where nothing is lost: integers and flags must come through exactly, a float may be
+//! rounded to a narrower one but stays finite.
+
+use crate::replay::table::Source;
+
+/// Numbers that are converted together.
+const BLOCK: usize = 64;
+
+/// The types of numbers that are converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberType {
+    /// A byte that is 0 or 1.
+    Bool,
+    /// A signed integer of 8 bits.
+    I8,
+    /// An unsigned integer of 8 bits.
+    U8,
+    /// A signed integer of 16 bits.
+    I16,
+    /// An unsigned integer of 16 bits.
+    U16,
+    /// A signed integer of 32 bits.
+    I32,
+    /// An unsigned integer of 32 bits.
+    U32,
+    /// A signed integer of 64 bits.
+    I64,
+    /// An unsigned integer of 64 bits.
+    U64,
+    /// A float of 32 bits.
+    F32,
+    /// A float of 64 bits.
+    F64,
+}
+
+/// A number on its way: every number of these types is one of these without loss.
+#[derive(Clone, Copy)]
+enum Wide {
+    Float(f64),
+    Integer(i64),
+}
+
+/// Evaluates an expression with the Rust type of a [`NumberType`].
+macro_rules! with_type {
+    ($number:expr, $type:ident => $body:expr) => {
+        match $number {
+            NumberType::Bool => with_type!(@ bool, $type, $body),
+            NumberType::I8 => with_type!(@ i8, $type, $body),
+            NumberType::U8 => with_type!(@ u8, $type, $body),
+            NumberType::I16 => with_type!(@ i16, $type, $body),
+            NumberType::U16 => with_type!(@ u16, $type, $body),
+            NumberType::I32 => with_type!(@ i32, $type, $body),
+            NumberType::U32 => with_type!(@ u32, $type, $body),
+            NumberType::I64 => with_type!(@ i64, $type, $body),
+            NumberType::U64 => with_type!(@ u64, $type, $body),
+            NumberType::F32 => with_type!(@ f32, $type, $body),
+            NumberType::F64 => with_type!(@ f64, $type, $body),
+        }
+    };
+    (@ $actual:ty, $type:ident, $body:expr) => {{
+        type $type = $actual;
+        $body
+    }};
+}
+
+/// A number of one of the types.
+trait Number: Copy {
+    /// Its bytes in memory.
+    type Stored: Copy;
+    /// From memory, which may hold anything, and whether nothing is lost; without branches, so that it can be done many at a time.
+    fn wide(stored: Self::Stored) -> (Wide, bool);
+    /// To memory, likewise.
+    fn narrow(wide: Wide) -> (Self::Stored, bool);
+}
+
+macro_rules! integer {
+    ($($type:ty),*) => {$(
+        impl Number for $type {
+            type Stored = Self;
+            #[inline(always)]
+            fn wide(stored: Self) -> (Wide, bool) {
+                (Wide::Integer(stored as i64), i64::try_from(stored).is_ok())
+            }
+            #[inline(always)]
+            fn narrow(wide: Wide) -> (Self, bool) {
+                match wide {
+                    Wide::Integer(x) => (x as Self, Self::try_from(x).is_ok()),
+                    // Casts saturate, so what is out of range does not come back the same, but for the bound itself.
+                    Wide::Float(x) => (x as Self, (x as Self) as f64 == x && x < Self::MAX as f64 + 1.0),
+                }
+            }
+        }
+    )*};
+}
+integer!(i8, u8, i16, u16, i32, u32, i64, u64);
+
+impl Number for bool {
+    type Stored = u8;
+    #[inline(always)]
+    fn wide(stored: u8) -> (Wide, bool) {
+        (Wide::Integer(i64::from(stored != 0)), true)
+    }
+    #[inline(always)]
+    fn narrow(wide: Wide) -> (u8, bool) {
+        let (flag, whole) = <u8 as Number>::narrow(wide);
+        (flag, whole && flag <= 1)
+    }
+}
+
+impl Number for f32 {
+    type Stored = Self;
+    #[inline(always)]
+    fn wide(stored: Self) -> (Wide, bool) {
+        (Wide::Float(f64::from(stored)), true)
+    }
+    #[inline(always)]
+    fn narrow(wide: Wide) -> (Self, bool) {
+        match wide {
+            Wide::Float(x) => (x as Self, (x as Self).is_finite() | !x.is_finite()),
+            Wide::Integer(x) => (x as Self, i128::from(x) == (x as Self) as i128),
+        }
+    }
+}
+
+impl Number for f64 {
+    type Stored = Self;
+    #[inline(always)]
+    fn wide(stored: Self) -> (Wide, bool) {
+        (Wide::Float(stored), true)
+    }
+    #[inline(always)]
+    fn narrow(wide: Wide) -> (Self, bool) {
+        match wide {
+            Wide::Float(x) => (x, true),
+            Wide::Integer(x) => (x as Self, i128::from(x) == (x as Self) as i128),
+        }
+    }
+}
+
+/// Rows of `width` numbers of type `from`, as those of type `to`, without gaps; None where something would be lost.
+///
+/// # Safety
+/// The source is readable for `rows` rows of `width` numbers.
+pub unsafe fn cast(from: NumberType, source: Source, rows: usize, width: usize, to: NumberType) -> Option<Vec<u8>> {
+    let start = |k: usize| source.ptr.wrapping_offset(source.stride * k as isize);
+    with_type!(from, From => with_type!(to, To => {
+        let size = size_of::<<To as Number>::Stored>();
+        let mut out = vec![0_u8; rows * width * size];
+        for (k, row) in out.chunks_exact_mut((width * size).max(1)).enumerate() {
+            let items = start(k).cast::<<From as Number>::Stored>();
+            for (b, block) in row.chunks_mut(BLOCK * size).enumerate() {
+                // SAFETY: the caller promises the row; the block has as many numbers of it as there is room for.
+                unsafe { convert::<From, To>(items.wrapping_add(b * BLOCK), block) }?;
+            }
+        }
+        Some(out)
+    }))
+}
+
+/// # Safety
+/// As many numbers as `to` has room for can be read from `from`.
+#[inline(always)]
+unsafe fn convert<From: Number, To: Number>(from: *const From::Stored, to: &mut [u8]) -> Option<()> {
+    let count = to.len() / size_of::<To::Stored>();
+    let target = to.as_mut_ptr().cast::<To::Stored>();
+    let mut whole = true;
+    for i in 0..count {
+        // SAFETY: the caller's promise; neither side need be aligned.
+        let (wide, fits) = From::wide(unsafe { from.add(i).read_unaligned() });
+        let (number, kept) = To::narrow(wide);
+        whole &= fits & kept;
+        // SAFETY: as above.
+        unsafe { target.add(i).write_unaligned(number) };
+    }
+    whole.then_some(())
+}
+
+/// Writes a float as a number of type `to`; false where something would be lost.
+#[inline]
+pub fn put_float(x: f64, to: NumberType, cell: &mut [u8; 8]) -> bool {
+    put(Wide::Float(x), to, cell)
+}
+
+/// Writes an integer or a flag as a number of type `to`; false where something would be lost.
+#[inline]
+pub fn put_integer(x: i64, to: NumberType, cell: &mut [u8; 8]) -> bool {
+    put(Wide::Integer(x), to, cell)
+}
+
+#[inline]
+fn put(wide: Wide, to: NumberType, cell: &mut [u8; 8]) -> bool {
+    with_type!(to, To => {
+        let (number, whole) = <To as Number>::narrow(wide);
+        if whole {
+            // SAFETY: no number here has more than the eight bytes of the cell.
+            unsafe { cell.as_mut_ptr().cast::<<To as Number>::Stored>().write_unaligned(number) };
+        }
+        whole
+    })
+}
+
+/// Reads `rows` rows of `width` numbers of a Rust type.
+///
+/// # Safety
+/// The source is readable for so many rows of so many numbers of this type; they need not be aligned.
+unsafe fn read<T: Copy>(source: Source, rows: usize, width: usize) -> impl Iterator<Item = T> {
+    (0..rows).flat_map(move |k| {
+        let row = source.ptr.wrapping_offset(source.stride * k as isize).cast::<T>();
+        // SAFETY: as promised by the caller.
+        (0..width).map(move |j| unsafe { row.add(j).read_unaligned() })
+    })
+}
+
+/// Numbers of the usual types of rewards as doubles, rounded where need be; None for other types.
+///
+/// # Safety
+/// As [`cast`].
+#[must_use]
+pub unsafe fn as_doubles(from: NumberType, source: Source, rows: usize, width: usize) -> Option<Vec<f64>> {
+    // SAFETY: as promised by the caller, each for its type.
+    unsafe {
+        match from {
+            NumberType::F32 => Some(read::<f32>(source, rows, width).map(f64::from).collect()),
+            NumberType::I64 => Some(read::<i64>(source, rows, width).map(|number| number as f64).collect()),
+            NumberType::I32 => Some(read::<i32>(source, rows, width).map(f64::from).collect()),
+            _ => None,
+        }
+    }
+}
+
+/// A number of a usual type for each row as a single; None for other types, and where a finite number is too large.
+///
+/// # Safety
+/// As [`cast`], for one number a row.
+#[must_use]
+pub unsafe fn as_singles(from: NumberType, source: Source, rows: usize) -> Option<Vec<f32>> {
+    // SAFETY: as promised by the caller, each for its type.
+    unsafe {
+        match from {
+            NumberType::F32 => Some(read::<f32>(source, rows, 1).collect()),
+            NumberType::F64 => read::<f64>(source, rows, 1).map(as_single).collect(),
+            NumberType::Bool => Some(read::<u8>(source, rows, 1).map(|flag| f32::from(flag != 0)).collect()),
+            NumberType::I64 => Some(read::<i64>(source, rows, 1).map(|number| number as f32).collect()),
+            _ => None,
+        }
+    }
+}
+
+/// A double as a single; None where a finite number is too large.
+#[must_use]
+pub fn as_single(number: f64) -> Option<f32> {
+    let single = number as f32;
+    (single.is_finite() || !number.is_finite()).then_some(single)
+}
+
+/// Reads a flag for each place of `out`.
+///
+/// # Safety
+/// The source is readable for one byte for each of them.
+pub unsafe fn read_flags(source: Source, out: &mut [bool]) {
+    for (k, flag) in out.iter_mut().enumerate() {
+        // SAFETY: as promised by the caller.
+        *flag = unsafe { source.ptr.offset(source.stride * k as isize).read() } != 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source<T>(numbers: &[T], width: usize) -> Source {
+        Source { ptr: numbers.as_ptr().cast(), stride: (size_of::<T>() * width) as isize }
+    }
+
+    fn bytes<T: Copy, const N: usize>(numbers: &[T], to_bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+        numbers.iter().flat_map(|&number| to_bytes(number)).collect()
+    }
+
+    #[test]
+    fn integers_come_through_exactly_or_not_at_all() {
+        let wide = [-128_i64, 0, 127];
+        // SAFETY: as many numbers as are read.
+        unsafe {
+            let narrow = cast(NumberType::I64, source(&wide, 3), 1, 3, NumberType::I8);
+            assert_eq!(narrow, Some(bytes(&[-128_i8, 0, 127], i8::to_ne_bytes)));
+            assert_eq!(cast(NumberType::I64, source(&[128_i64], 1), 1, 1, NumberType::I8), None);
+            assert_eq!(cast(NumberType::I64, source(&wide, 3), 1, 3, NumberType::U8), None);
+            assert_eq!(cast(NumberType::F64, source(&[1.5], 1), 1, 1, NumberType::I32), None);
+            assert_eq!(cast(NumberType::I64, source(&[(1_i64 << 53) + 1], 1), 1, 1, NumberType::F64), None);
+            assert_eq!(cast(NumberType::F64, source(&[2_f64.powi(63)], 1), 1, 1, NumberType::I64), None);
+        }
+    }
+
+    #[test]
+    fn floats_are_rounded_but_stay_finite() {
+        let numbers = [0.1, f64::INFINITY];
+        // SAFETY: as many numbers as are read.
+        unsafe {
+            let narrow = cast(NumberType::F64, source(&numbers, 2), 1, 2, NumberType::F32);
+            assert_eq!(narrow, Some(bytes(&[0.1_f32, f32::INFINITY], f32::to_ne_bytes)));
+            assert_eq!(cast(NumberType::F64, source(&[1e39], 1), 1, 1, NumberType::F32), None);
+            assert_eq!(as_singles(NumberType::F64, source(&[1.5, 1e39], 1), 2), None);
+        }
+        assert_eq!((as_single(1e39), as_single(f64::INFINITY)), (None, Some(f32::INFINITY)));
+    }
+
+    #[test]
+    fn flags_are_zero_or_one() {
+        let mut cell = [0; 8];
+        assert!(put_integer(1, NumberType::Bool, &mut cell) && cell[0] == 1);
+        assert!(!put_integer(2, NumberType::Bool, &mut cell) && !put_float(0.5, NumberType::Bool, &mut cell));
+        assert!(put_float(3.0, NumberType::U16, &mut cell) && cell[..2] == 3_u16.to_ne_bytes());
+    }
+
+    #[test]
+    fn rows_may_stand_apart() {
+        let numbers = [1_f32, 2.0, -1.0, 3.0, 4.0, -1.0];
+        let rows = Source { ptr: numbers.as_ptr().cast(), stride: 12 };
+        let mut flags = [false; 2];
+        // SAFETY: two rows of two numbers, twelve bytes apart; a byte of each.
+        unsafe {
+            assert_eq!(as_doubles(NumberType::F32, rows, 2, 2), Some(vec![1.0, 2.0, 3.0, 4.0]));
+            assert_eq!(as_singles(NumberType::F32, rows, 2), Some(vec![1.0, 3.0]));
+            assert_eq!(as_doubles(NumberType::U8, rows, 2, 2), None);
+            read_flags(Source { ptr: [0_u8, 9, 2].as_ptr(), stride: 2 }, &mut flags);
+        }
+        assert_eq!(flags, [false, true]);
+    }
+}

@@ -1,0 +1,177 @@
+//! Which arrays a gather fills, and which of them share memory.
+
+use crate::replay::gather::{Content, Gatherer};
+use crate::replay::layout::{Layout, Place};
+
+/// Keys of a transition, in the order of its fields. A transition always has them, empty if need be.
+pub const TRANSITION_KEYS: [&str; 9] =
+    ["obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy"];
+/// Keys whose rows are stacked.
+const STACKED_KEYS: [&str; 4] = ["obs", "obs_next", "info", "policy"];
+/// Frames of at least this many bytes are shared between obs and obs_next.
+const SHARED_FRAME: usize = 1024;
+
+/// One array that a gather fills.
+#[derive(Clone, Debug)]
+pub struct PlannedArray {
+    /// What it holds.
+    pub content: Content,
+    /// Rows that are stacked into one (1: no stacking).
+    pub stack: usize,
+    /// The leaf whose dtype it has.
+    pub leaf: usize,
+    /// Shape of one row, stack included.
+    pub shape: Vec<usize>,
+    /// Bytes of one row.
+    pub bytes: usize,
+    /// For obs and obs_next that may share a block: the number of their twin, and whether it is obs_next.
+    twin: Option<(usize, bool)>,
+}
+
+/// The arrays that a gather fills.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    arrays: Vec<PlannedArray>,
+}
+
+/// An obs array and an obs_next array, by their numbers in the plan, that are two views of one block.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedPair {
+    /// The number of the obs array.
+    pub obs: usize,
+    /// The number of the obs_next array.
+    pub next: usize,
+    /// What the block holds.
+    pub block: Content,
+    /// Bytes of one row of the block.
+    pub bytes: usize,
+}
+
+/// How many rows of a top-level key are stacked into one, where `stack` rows are wanted.
+#[must_use]
+pub fn stack_of(key: &str, stack: usize) -> usize {
+    if STACKED_KEYS.contains(&key) { stack } else { 1 }
+}
+
+impl Layout {
+    /// What holds the `obs_next` of an `obs` leaf where every row's `obs_next` is the next row's `obs` by the user's wish.
+    #[must_use]
+    pub fn next_content(&self, leaf: usize) -> Content {
+        self.next_leaf(leaf).map_or(Content::ObsOfNext(leaf), Content::Leaf)
+    }
+
+    /// The twin that an array of `content` is one half of, and whether it is the half of obs_next; None where a row of the array is no
+    /// frame, or too small a frame to be shared.
+    fn shared_twin(&self, content: Content, stack: usize) -> Option<(usize, bool)> {
+        let Content::Leaf(leaf) = content else { return None };
+        let (twin, is_next) = match self.place(leaf) {
+            Place::Next { twin } => (twin, true),
+            _ => (self.twin(leaf).filter(|_| self.linked())?, false),
+        };
+        let obs = self.obs(twin);
+        let bytes = self.leaves()[obs].nbytes();
+        let (framed, frame) = match self.place(obs) {
+            Place::Frames { pixel: Some(_), .. } => return None, // two windows of one block are not whole there
+            Place::Frames { stack, .. } => (true, bytes / stack),
+            _ => (false, bytes),
+        };
+        (frame >= SHARED_FRAME && framed == (stack == 1)).then_some((twin, is_next))
+    }
+}
+
+impl Plan {
+    /// Adds an array of `content` with the dtype and shape of `leaf`, and returns its number.
+    pub fn push(&mut self, layout: &Layout, content: Content, leaf: usize, stack: usize) -> usize {
+        let stacked = (stack > 1).then_some(stack);
+        self.arrays.push(PlannedArray {
+            content,
+            stack,
+            leaf,
+            shape: stacked.into_iter().chain(layout.leaves()[leaf].shape.iter().copied()).collect(),
+            bytes: layout.output_bytes(content, stack),
+            twin: layout.shared_twin(content, stack),
+        });
+        self.arrays.len() - 1
+    }
+
+    /// The arrays, by number.
+    #[must_use]
+    pub fn arrays(&self) -> &[PlannedArray] {
+        &self.arrays
+    }
+
+    /// Whether an obs and an obs_next might share a block.
+    #[must_use]
+    pub fn may_share(&self) -> bool {
+        self.arrays.iter().any(|array| array.twin.is_some())
+    }
+
+    /// The pairs that share blocks for the rows at `index`.
+    #[must_use]
+    pub fn shared_pairs(&self, gatherer: Gatherer<'_>, index: &[i64]) -> Vec<SharedPair> {
+        let mut pairs = Vec::new();
+        for (obs, array) in self.arrays.iter().enumerate() {
+            let Some((twin, false)) = array.twin else { continue };
+            let next = self.arrays.iter().position(|other| other.twin == Some((twin, true)));
+            if let Some(next) = next.filter(|_| !index.is_empty() && gatherer.shifts(index, twin, array.stack)) {
+                let block = Content::Block(twin);
+                let bytes = gatherer.layout().output_bytes(block, array.stack);
+                pairs.push(SharedPair { obs, next, block, bytes });
+            }
+        }
+        pairs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::layout::Leaf;
+
+    fn layout(obs: &[usize], save_obs_next: bool) -> Layout {
+        let leaf = |name: &str, dtype: &str, itemsize: usize, shape: &[usize]| Leaf {
+            path: vec![name.to_owned()],
+            dtype: dtype.to_owned(),
+            itemsize,
+            shape: shape.to_vec(),
+        };
+        let mut leaves = vec![leaf("obs", "|u1", 1, obs), leaf("rew", "<f8", 8, &[])];
+        for flag in ["terminated", "truncated", "done"] {
+            leaves.push(leaf(flag, "|b1", 1, &[]));
+        }
+        leaves.push(leaf("obs_next", "|u1", 1, obs));
+        Layout::new(leaves, save_obs_next).unwrap()
+    }
+
+    fn plan(layout: &Layout, stack: usize) -> Plan {
+        let mut plan = Plan::default();
+        for (leaf, name) in layout.leaves().iter().enumerate() {
+            plan.push(layout, Content::Leaf(leaf), leaf, stack_of(name.root(), stack));
+        }
+        plan
+    }
+
+    #[test]
+    fn a_stack_is_the_first_axis_of_obs_alone() {
+        let layout = layout(&[40, 40], true);
+        let plan = plan(&layout, 4);
+        assert_eq!((&plan.arrays()[0].shape[..], plan.arrays()[0].bytes), (&[4, 40, 40][..], 6400));
+        assert_eq!((&plan.arrays()[1].shape[..], plan.arrays()[1].bytes), (&[][..], 8));
+    }
+
+    #[test]
+    fn stacked_frames_of_some_size_may_share_a_block() {
+        assert!(plan(&layout(&[32, 32], true), 4).may_share());
+        assert!(!plan(&layout(&[32, 31], true), 4).may_share());
+        assert!(!plan(&layout(&[32, 32], true), 1).may_share());
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_arrays_in_their_order() {
+        let layout = layout(&[3], true);
+        let mut plan = Plan::default();
+        assert_eq!(plan.push(&layout, Content::Leaf(1), 1, 1), 0);
+        assert_eq!(plan.push(&layout, Content::Leaf(0), 0, 1), 1);
+        assert_eq!(plan.arrays()[1].leaf, 0);
+    }
+}
