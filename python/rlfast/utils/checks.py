@@ -50,7 +50,7 @@ def count_of(name: str, value: Any, *, rounded: Callable[[float], int] | None = 
 
 
 def bounded_count(name: str, value: Any, most: int) -> int:
-    """Give the integer that is meant, of things that are made one by one: a huge number would take days to fail.
+    """Return an integer that counts objects made one by one, with a bound: a huge number would take days to fail.
 
     :param name: of the argument.
     :param value: what was given for it.

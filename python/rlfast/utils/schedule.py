@@ -25,7 +25,7 @@ class Linear:
         self.start, self.end, self.steps = start, end, steps
 
     def __call__(self, step: float) -> float:
-        """Give the number at a step."""
+        """Return the number at a step."""
         if step >= self.steps:
             return self.end
         return self.start + (self.end - self.start) * max(step, 0) / self.steps
@@ -56,7 +56,7 @@ class Exponential:
         self.start, self.factor, self.steps, self.end = start, factor, steps, end
 
     def __call__(self, step: float) -> float:
-        """Give the number at a step."""
+        """Return the number at a step."""
         try:
             value: float = self.start * self.factor ** (max(step, 0) / self.steps)
         except OverflowError:
@@ -88,7 +88,7 @@ class Piecewise:
             raise ValueError(f"steps must grow from point to point, got {[step for step, _ in self.points]}")
 
     def __call__(self, step: float) -> float:
-        """Give the number at a step."""
+        """Return the number at a step."""
         (first, value) = self.points[0]
         if step <= first:
             return value
