@@ -1,5 +1,6 @@
 """What holds for every way of running environments."""
 
+import itertools
 import time
 from traceback import format_exception_only
 
@@ -270,6 +271,10 @@ def test_misuse_raises_and_changes_nothing(face, mode):
         envs.reset_rows("a")
     with pytest.raises(ValueError, match="got 3 seeds for 2"):
         envs.reset(seed=[1, 2, 3])
+    with pytest.raises(ValueError, match="got 3 seeds for 2"):
+        envs.reset(seed=itertools.count())
+    with pytest.raises(ValueError, match="got 10000000 seeds for 2"):
+        envs.reset(seed=np.broadcast_to(np.int64(0), (10**7, 10**7)))  # nobody looks at all of them
     for seed in (["x", 1], "xy", 1.5, [0.5, 1]):
         with pytest.raises(TypeError, match="integer"):
             envs.reset(seed=seed)

@@ -204,6 +204,9 @@ def test_frames_whose_bytes_are_more_than_a_number_holds():
     parts = dict(sections(snapshot))
     parts[b"LEAF"] = parts[b"LEAF"].replace(struct.pack("<2Q", 2, 512), struct.pack("<2Q", 2, frame))
     parts[b"FRAM"] = struct.pack("<2Q", 0, count) + bytes(there)
-    with pytest.raises((ValueError, MemoryError), match=r"damaged: \d+ frames in 65536 bytes|this process can have"):
+    with pytest.raises((ValueError, MemoryError)) as raised:
         victim.restore(joined(snapshot[:8], parts.items()))
+    if "1 rows of" in str(raised.value):
+        pytest.skip("this machine has no memory for a row, which is checked first")
+    assert f"damaged: {count} frames in {there} bytes" in str(raised.value)
     assert victim.dump() == snapshot

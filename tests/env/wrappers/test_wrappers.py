@@ -1,3 +1,5 @@
+import itertools
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -43,6 +45,7 @@ def test_one_number_serves_all_dimensions():
         (gym.spaces.Box(0, 1, (2, 2)), 3, TypeError, "of one axis"),
         (gym.spaces.Box(0, 1, (2,)), [3], ValueError, "2 dimensions"),
         (gym.spaces.Box(0, 1, (2,)), [3, 1], ValueError, "2 or more"),
+        (gym.spaces.Box(0, 1, (2,)), itertools.count(2), ValueError, r"2 dimensions, got \[2, 3, 4\]"),
         (gym.spaces.Box(0, np.inf, (2,)), 3, ValueError, "finite bounds"),
     ],
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
+from itertools import islice
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -116,11 +117,12 @@ def as_seeds(seed: Any, ids: NDArray[np.int64]) -> list[int | None]:
         return [int(seed) + i for i in ids.tolist()]
     if isinstance(seed, str) or not isinstance(seed, Iterable):
         raise TypeError(f"the seed must be an integer, a list of them or None, got {seed!r}")
-    seeds: list[Any] = list(seed)
+    seeds: list[Any] = list(islice(seed, len(ids) + 1))  # which may be endless
     if len(seeds) != len(ids):
+        count = len(seed) if isinstance(seed, Sized) else len(seeds)
         raise ValueError(
-            f"got {len(seeds)} seeds for {len(ids)} environments: give one int, or one seed for each. If seeds are "
-            f"passed as a list the length must match num_envs={len(ids)} but got length={len(seeds)}."
+            f"got {count} seeds for {len(ids)} environments: give one int, or one seed for each. If seeds are "
+            f"passed as a list the length must match num_envs={len(ids)} but got length={count}."
         )
     if wrong := [one for one in seeds if one is not None and not isinstance(one, int | np.integer)]:
         raise TypeError(f"seeds must be integers or None, got {wrong[0]!r}")

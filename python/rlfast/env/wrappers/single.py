@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import gymnasium as gym
@@ -27,7 +28,8 @@ class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):
         space = env.action_space
         if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
             raise TypeError(f"ContinuousToDiscrete needs a Box action space of one axis, got {space}")
-        counts = [action_per_dim] * space.shape[0] if isinstance(action_per_dim, int) else list(action_per_dim)
+        given = repeat(action_per_dim, space.shape[0]) if isinstance(action_per_dim, int) else action_per_dim
+        counts = [*islice(given, space.shape[0] + 1)]
         if len(counts) != space.shape[0] or min(counts) < 2:
             raise ValueError(f"action_per_dim must be 2 or more for each of {space.shape[0]} dimensions, got {counts}")
         if not space.is_bounded():
