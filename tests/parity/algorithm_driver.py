@@ -10,10 +10,11 @@ from importlib import import_module
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 
 KEYS = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
 CONTINUOUS = Box(-1, 1, (2,))
+DISCRETE = Discrete(3)
 
 
 class Library:
@@ -50,7 +51,23 @@ def td3(library, options):
     return policy, ("actor_loss", "critic1_loss", "critic2_loss")
 
 
-ALGORITHMS = {"td3": td3}
+def c51(library, options):
+    model = library.fixed(library.common.Net((4,), 3, hidden_sizes=[16], softmax=True, num_atoms=11))
+    policy = library.policy.C51Policy(
+        model=model, optim=sgd(model), action_space=DISCRETE, num_atoms=11, v_min=-3.0, v_max=4.0, **options
+    )
+    return policy, ("loss",)
+
+
+def qrdqn(library, options):
+    model = library.fixed(library.common.Net((4,), 3, hidden_sizes=[16], num_atoms=7))
+    policy = library.policy.QRDQNPolicy(
+        model=model, optim=sgd(model), action_space=DISCRETE, num_quantiles=7, **options
+    )
+    return policy, ("loss",)
+
+
+ALGORITHMS = {"td3": td3, "c51": c51, "qrdqn": qrdqn}
 
 
 def filled(library, given, prioritized):
@@ -80,7 +97,7 @@ def run(name, given, algorithm, options, prioritized=False):
         if prioritized:
             trace["weight"].append(np.asarray(batch.weight))
         batch = policy.process_fn(batch, buffer, indices)
-        if "returns" in batch:
+        if algorithm != "c51":  # Tianshou's has something else under that name
             trace["returns"].append(batch.returns.numpy())
         stats = policy.learn(batch)
         trace["losses"].append([getattr(stats, loss) or 0.0 for loss in losses])

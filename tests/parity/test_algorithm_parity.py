@@ -50,6 +50,28 @@ def continuous():
     return transitions(np.random.default_rng(3).uniform(-1, 1, (STEPS, RINGS, 2)).astype(np.float32))
 
 
+def discrete():
+    return transitions(np.random.default_rng(3).integers(3, size=(STEPS, RINGS)))
+
+
+@pytest.mark.parametrize(
+    ("options", "prioritized"),
+    [({"target_update_freq": 3}, True), ({"discount_factor": 0.9}, False)],
+    ids=["prioritized", "no-target"],
+)
+def test_c51(tmp_path, options, prioritized):
+    assert_equal_runs(tmp_path, discrete(), algorithm="c51", options=options, prioritized=prioritized)
+
+
+@pytest.mark.parametrize(
+    ("options", "prioritized"),
+    [({"target_update_freq": 3, "estimation_step": 3}, True), ({"discount_factor": 0.9}, False)],
+    ids=["nstep-prioritized", "no-target"],
+)
+def test_qrdqn(tmp_path, options, prioritized):
+    assert_equal_runs(tmp_path, discrete(), algorithm="qrdqn", options=options, prioritized=prioritized)
+
+
 @pytest.mark.parametrize(
     ("options", "prioritized"),
     [

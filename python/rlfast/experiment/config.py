@@ -122,6 +122,47 @@ class OffPolicyConfig(RunConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class QLearningConfig(OffPolicyConfig):
+    """What runs have that learn values of discrete actions."""
+
+    hidden_sizes: tuple[PositiveInt, ...] = (128, 128)
+    dueling: bool = False
+    """Separate streams for state value and advantages (arXiv:1511.06581)."""
+    learning_rate: NonNegativeFloat = 1e-3
+    n_step: PositiveInt = 3
+    double: bool = True
+    """The trained network chooses the action that the target network rates (arXiv:1509.06461)."""
+    target_update_freq: NonNegativeInt = 100
+    """Gradient steps between copies to the target network; 0: no target network."""
+    buffer_size: PositiveInt = 50_000
+    batch_size: PositiveInt = 128
+    prioritized: bool = False
+    """Sample transitions by their temporal difference error (arXiv:1511.05952)."""
+    alpha: NonNegativeFloat = 0.6
+    """Exponent of the priorities."""
+    beta: UnitFloat = 0.4
+    """Exponent of the importance weights."""
+    collect_steps: PositiveInt = 64
+    updates_per_step: PositiveFloat = 0.25
+    eps_start: UnitFloat = 1.0
+    """Probability of a random action at the start."""
+    eps_end: UnitFloat = 0.05
+    """Probability of a random action once eps_steps have been taken."""
+    eps_steps: NonNegativeInt = 10_000
+    """Environment steps over which that probability falls, linearly."""
+
+    def eps_at(self, env_step: int) -> float:
+        """Probability of a random action after so many environment steps.
+
+        >>> config = QLearningConfig(eps_start=1, eps_end=0, eps_steps=100)
+        >>> [round(config.eps_at(step), 2) for step in (0, 25, 100, 200)]
+        [1.0, 0.75, 0.0, 0.0]
+        """
+        done = min(env_step / self.eps_steps, 1.0) if self.eps_steps else 1.0
+        return self.eps_start + done * (self.eps_end - self.eps_start)
+
+
+@dataclass(frozen=True, kw_only=True)
 class OnPolicyConfig(RunConfig):
     """What runs have that learn from roll-outs of the newest policy, each used once."""
 

@@ -59,23 +59,33 @@ class Networks:
         """How many numbers a continuous action has."""
         return size_of(self._box().shape)
 
-    def action_values(self, *, dueling: bool = False) -> nn.Module:
-        """Values of all discrete actions, ``(obs, state) -> ([B, actions], state)``.
+    def action_values(self, *, dueling: bool = False, atoms: int = 1, softmax: bool = False) -> nn.Module:
+        """Values of all discrete actions, ``(obs, state) -> ([B, actions], state)``, or ``[B, actions, atoms]``.
 
         :param dueling: separate streams for state value and advantages.
-        :raises ValueError: the actions are not discrete, or a network with a memory shall be dueling.
+        :param atoms: numbers for each action.
+        :param softmax: whether these are probabilities.
+        :raises ValueError: the actions are not discrete, or a network with a memory shall be dueling or have atoms.
         """
         if not isinstance(self._act_space, spaces.Discrete):
             raise self._refused("discrete actions", self._act_space)
         if dueling and self._config.recurrent:
             raise ValueError("--dueling and --recurrent cannot be had together: leave one out")
+        if atoms > 1 and self._config.recurrent:
+            raise ValueError(f"--recurrent cannot be had with {self._title}: leave it out")
         actions = int(self._act_space.n)
         stream: dict[str, Any] = {"hidden_sizes": self._config.hidden_sizes[-1:]}
         return self._over_encoder(
             lambda size: (
                 self._remembering(size, actions)
                 if self._config.recurrent
-                else self._net(size, action_shape=actions, dueling_param=(stream, stream) if dueling else None)
+                else self._net(
+                    size,
+                    action_shape=actions,
+                    num_atoms=atoms,
+                    softmax=softmax,
+                    dueling_param=(stream, stream) if dueling else None,
+                )
             )
         )
 

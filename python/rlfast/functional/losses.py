@@ -243,3 +243,72 @@ def smoothed_action(
     """
     step = noise * deviation
     return act + (step.clamp(-noise_clip, noise_clip) if noise_clip > 0 else step)
+
+
+def projected_distribution(value_BN: torch.Tensor, prob_BN: torch.Tensor, support_N: torch.Tensor) -> torch.Tensor:
+    r"""Distribution over the values of a support that a distribution over other values comes nearest to.
+
+    .. math::
+        p_i = \sum_j \left[1 - \frac{\bigl|[x_j]_{z_1}^{z_N} - z_i\bigr|}{\Delta z}\right]_0^1 q_j
+
+    (Bellemare, Dabney and Munos, arXiv:1707.06887, equation 7.) Each probability goes to the two nearest values of the
+    support, shared out by distance.
+
+    :param value_BN: the values x, ``[B, N]``; those beyond the support count as its ends.
+    :param prob_BN: their probabilities q, ``[B, N]``.
+    :param support_N: the values z, evenly spaced and rising, ``[N]``.
+    :return: ``[B, N]``.
+
+    >>> support = torch.tensor([0.0, 1.0, 2.0])
+    >>> projected_distribution(torch.tensor([[0.25, 1.0, 9.0]]), torch.tensor([[0.5, 0.25, 0.25]]), support).tolist()
+    [[0.375, 0.375, 0.25]]
+    """
+    step = (support_N[-1] - support_N[0]) / (len(support_N) - 1)
+    clipped_BN = value_BN.clamp(min=support_N[0], max=support_N[-1])
+    share_BNN = (1 - (clipped_BN[:, None, :] - support_N[None, :, None]).abs() / step).clamp(0, 1)
+    return (share_BNN * prob_BN[:, None, :]).sum(dim=2)
+
+
+def cross_entropy(target_BN: torch.Tensor, prob_BN: torch.Tensor) -> torch.Tensor:
+    r"""Cross-entropy of distributions.
+
+    .. math:: -\sum_i p_i \log(q_i + 10^{-8})
+
+    (Bellemare, Dabney and Munos, arXiv:1707.06887, algorithm 1; the small number stands for what rounds to 0.)
+
+    :param target_BN: p, ``[B, N]``, without gradient.
+    :param prob_BN: q, ``[B, N]``.
+    :return: ``[B]``.
+
+    >>> cross_entropy(torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 0.5]])).item()
+    0.69...
+    """
+    return -(target_BN * (prob_BN + 1e-8).log()).sum(dim=1)
+
+
+def quantile_huber(
+    quantile_BN: torch.Tensor, target_BM: torch.Tensor, level_N: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    r"""Quantile regression with Huber's function.
+
+    .. math::
+        \sum_{i=1}^N \frac1M \sum_{j=1}^M \bigl|\tau_i - \mathbb 1[u_{ij} < 0]\bigr|\, h(u_{ij}), \qquad
+        u_{ij} = y_j - \theta_i
+
+    (Dabney et al., arXiv:1710.10044, equations 9 and 10 and algorithm 1, with a kappa of 1.)
+
+    :param quantile_BN: :math:`\theta`, ``[B, N]``.
+    :param target_BM: samples y, ``[B, M]``, without gradient.
+    :param level_N: :math:`\tau`, ``[N]``.
+    :return: the losses, ``[B]``; and the same sums of h alone, whose scale does not depend on the levels, ``[B]``,
+        without gradient.
+
+    >>> theta, y = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 3.0]])
+    >>> loss, error = quantile_huber(theta, y, torch.tensor([0.25, 0.75]))  # h: 0.125, 2.5; 0.125, 1.5
+    >>> loss.item(), error.item()
+    (0.90625, 2.125)
+    """
+    error_BNM = target_BM[:, None, :] - quantile_BN[:, :, None]
+    huber_BNM = torch.nn.functional.huber_loss(error_BNM, torch.zeros_like(error_BNM), reduction="none")
+    slope_BNM = (level_N[:, None] - (error_BNM.detach() < 0).to(level_N.dtype)).abs()
+    return (slope_BNM * huber_BNM).mean(dim=2).sum(dim=1), huber_BNM.detach().mean(dim=2).sum(dim=1)

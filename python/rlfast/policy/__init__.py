@@ -5,9 +5,11 @@ from rlfast.utils.extras import needed_by
 with needed_by("rlfast.policy"):
     from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
     from rlfast.policy.modelbased.icm import ICMPolicy
+    from rlfast.policy.modelfree.c51 import C51Policy
     from rlfast.policy.modelfree.ddpg import DDPGPolicy
     from rlfast.policy.modelfree.dqn import DQNPolicy
     from rlfast.policy.modelfree.ppo import PPOPolicy
+    from rlfast.policy.modelfree.qrdqn import QRDQNPolicy
     from rlfast.policy.modelfree.sac import SACPolicy
     from rlfast.policy.modelfree.td3 import TD3Policy
     from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
@@ -18,12 +20,14 @@ __all__ = [
     "Alpha",
     "AutoAlpha",
     "BasePolicy",
+    "C51Policy",
     "DDPGPolicy",
     "DQNPolicy",
     "FixedAlpha",
     "ICMPolicy",
     "MARLRandomPolicy",
     "PPOPolicy",
+    "QRDQNPolicy",
     "RandomPolicy",
     "SACPolicy",
     "TD3Policy",

@@ -210,6 +210,23 @@ class QLearner(ReplayLearner):
         logits = ask(self.model, obs, {}, state)[0]
         return self.compute_q_value(logits, action_mask(obs)).argmax(dim=1), logits
 
+    def of_best_action(self, obs: Any, state: Any = None, *, double: bool) -> torch.Tensor:
+        """Give what the target network, if there is one, says of the action of the greatest value, ``[B, ...]``.
+
+        :param obs: observations.
+        :param state: hidden state before them.
+        :param double: whether the trained network chooses that action, and not the target network itself.
+        """
+        if self.model_old is None:
+            act_B, logits = self.chosen(obs, state)
+        else:
+            logits = self.values(obs, state, model="model_old")
+            if double:
+                act_B, _ = self.chosen(obs, state)
+            else:
+                act_B = self.compute_q_value(logits, action_mask(obs)).argmax(dim=1)
+        return of_actions(logits, act_B)
+
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:
         """Give stored actions as numbers, ``[B]``."""
         return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
@@ -225,6 +242,15 @@ def ask(network: nn.Module, obs: Any, info: Any, state: Any = None) -> tuple[tor
     logits: torch.Tensor
     logits, hidden = network(inner, state=state, info=info)
     return logits, hidden
+
+
+def of_actions(logits: torch.Tensor, act_B: torch.Tensor) -> torch.Tensor:
+    """Give what a network says of one action each, ``[B, ...]`` of ``[B, A, ...]``.
+
+    >>> of_actions(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), torch.tensor([1])).tolist()
+    [[3.0, 4.0]]
+    """
+    return logits[torch.arange(len(act_B), device=logits.device), act_B]
 
 
 def legal_values(q_BA: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:

@@ -1,0 +1,54 @@
+"""Quantile regression QRDQN, which learns quantiles of returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlfast.experiment.config import QLearningConfig
+from rlfast.utils.validation import PositiveInt
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import QRDQNPolicy
+
+TITLE = "QRDQN"
+SUMMARY = "quantile regression QRDQN, which learns quantiles of returns, for discrete actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(QLearningConfig):
+    """Quantile regression QRDQN, which learns quantiles of returns."""
+
+    quantiles: PositiveInt = 50
+    """Quantiles of the return of each action, 2 or more."""
+
+
+PRESETS = {
+    "CartPole-v1": Config(
+        stop_return=475.0, learning_rate=3e-3, batch_size=256, updates_per_step=0.125, target_update_freq=25
+    ),
+}
+
+
+def build(config: Config, networks: Networks) -> QRDQNPolicy:
+    """The policy, with a network of distributions of returns."""
+    from rlfast.policy import QRDQNPolicy
+    from rlfast.utils.optim import adam
+
+    return QRDQNPolicy(
+        model=networks.action_values(dueling=config.dueling, atoms=config.quantiles),
+        optim=adam(config.learning_rate),
+        discount_factor=config.gamma,
+        estimation_step=config.n_step,
+        target_update_freq=config.target_update_freq,
+        is_double=config.double,
+        num_quantiles=config.quantiles,
+        compile=config.compile,
+        **networks.spaces,
+    )
+
+
+def schedules(config: Config, policy: QRDQNPolicy, env_step: int) -> None:
+    """Lowers how often an action is random."""
+    policy.set_eps(config.eps_at(env_step))

@@ -1,0 +1,126 @@
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rlfast.functional.losses import quantile_huber
+from rlfast.policy._replaced import stock
+from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.q_learner import QLearner, legal_values, of_actions
+from rlfast.policy.replay_learner import Losses, Sample
+from rlfast.utils.net.common import device_of
+from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
+
+
+@dataclass(kw_only=True)
+class QRDQNTrainingStats(TrainingStats):
+    """What one gradient step of QRDQN tells."""
+
+    loss: float
+    """The loss before the step."""
+
+
+TQRDQNTrainingStats = TypeVar("TQRDQNTrainingStats", bound=QRDQNTrainingStats)
+
+
+@stock("compute_q_value")
+class QRDQNPolicy(QLearner):
+    r"""Quantile regression DQN (Dabney et al., arXiv:1710.10044, algorithm 1).
+
+    The network gives N quantiles of the return, :math:`\theta`, for each action:
+
+    .. math::
+        a^* &= \arg\max_a \frac1N \sum_i \theta_i(s_{t+k}, a), \qquad
+        y_j = \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k\, \theta^-_j(s_{t+k}, a^*) \\
+        L &= \frac1B \sum w \sum_i \frac1N \sum_j \rho_{\hat\tau_i}\bigl(y_j - \theta_i(s_t, a_t)\bigr), \qquad
+        \hat\tau_i = \frac{2 i - 1}{2 N}
+
+    with :math:`\rho` of :func:`rlfast.functional.losses.quantile_huber`.
+
+    :param model: called as ``model(obs, state=None, info={})``; gives quantiles ``[B, actions, N]``, as ``Net(...,
+        num_atoms=N)`` does, and the next hidden state.
+    :param optim: optimizes ``model``: an optimizer, a factory such as :func:`rlfast.utils.optim.adam`, or None for a
+        policy that only acts.
+    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param num_quantiles: N, 2 or more. Default: 200.
+    :param estimation_step: n, the most steps to sum rewards over. Default: 1.
+    :param target_update_freq: gradient steps between copies to the target network; 0 for no target network. Default: 0.
+    :param reward_normalization: must be False.
+    :param is_double: whether the trained network chooses the action whose distribution by the target network is the
+        target, and not the target network itself. Default: True.
+    :param clip_loss_grad: has no effect: Huber's function clips. Default: False.
+    :param action_space: of one environment, a Discrete.
+    :param observation_space: of one environment, kept for reference. Default: None.
+    :param lr_scheduler: takes a step after each update. Default: None.
+    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :raises ValueError: for a value out of range.
+
+    >>> from rlfast.data import Batch
+    >>> from rlfast.utils.net.common import Net
+    >>> from rlfast.utils.optim import adam
+    >>> model, space = Net(4, 2, [64], num_atoms=200), gym.spaces.Discrete(2)
+    >>> policy = QRDQNPolicy(model=model, optim=adam(1e-3), action_space=space, target_update_freq=100)
+    >>> policy(Batch(obs=torch.zeros(3, 4), info={})).logits.shape
+    torch.Size([3, 2, 200])
+    """
+
+    stats_class = QRDQNTrainingStats
+
+    @validate_arguments
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        optim: torch.optim.Optimizer | OptimizerFactory | None,
+        action_space: gym.Space[Any],
+        discount_factor: UnitFloat = 0.99,
+        num_quantiles: PositiveInt = 200,
+        estimation_step: PositiveInt = 1,
+        target_update_freq: NonNegativeInt = 0,
+        reward_normalization: bool = False,
+        is_double: bool = True,
+        clip_loss_grad: bool = False,
+        observation_space: gym.Space[Any] | None = None,
+        lr_scheduler: TLearningRateScheduler | None = None,
+        compile: bool = False,
+    ) -> None:
+        if num_quantiles < 2:
+            raise ValueError(f"num_quantiles must be at least 2, got {num_quantiles}")
+        super().__init__(
+            model=model,
+            optim=optim,
+            action_space=action_space,
+            discount_factor=discount_factor,
+            estimation_step=estimation_step,
+            target_update_freq=target_update_freq,
+            reward_normalization=reward_normalization,
+            observation_space=observation_space,
+            lr_scheduler=lr_scheduler,
+        )
+        self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
+        self.num_quantiles = num_quantiles
+        levels = (torch.arange(num_quantiles, device=device_of(model)) + 0.5) / num_quantiles  # lemma 2
+        self.tau_hat = nn.Parameter(levels.view(1, -1, 1), False)
+        self.compile_update(compile, model)
+
+    def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
+        """Give the means of the quantiles, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
+        return legal_values(logits.mean(dim=2), mask)
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Give the quantiles of the return after the last reward, ``[B, N]``."""
+        return self.of_best_action(obs_next, state, double=self.is_double)
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Copy the target network if it is time, and do one step down the loss."""
+        if sample.is_due:
+            self.sync_weight()
+        quantile_BN = of_actions(self.values(sample.obs, sample.state, sample.batch), sample.act)
+        loss_B, error_B = quantile_huber(quantile_BN, sample.returns, self.tau_hat.flatten())  # equation 10
+        loss = (loss_B if sample.weight is None else sample.weight * loss_B).mean()
+        descend(loss, self.optim)
+        return {"loss": loss.detach()}, error_B

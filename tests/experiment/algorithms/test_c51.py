@@ -1,0 +1,47 @@
+import pytest
+
+from rlfast.experiment.algorithms import ALGORITHMS
+from rlfast.experiment.build import build
+from rlfast.experiment.run import ConfigError
+
+
+def parts_of(**changes):
+    return build(ALGORITHMS["c51"].config(hidden_sizes=(8,), buffer_size=100, progress=False, **changes))
+
+
+def test_settings_reach_their_parts():
+    parts = parts_of(
+        learning_rate=0.25, gamma=0.5, n_step=2, target_update_freq=7, double=False, atoms=5, v_min=-1.0, v_max=3.0
+    )
+    policy = parts.policy
+    assert policy.optim.defaults["lr"] == 0.25
+    assert (policy.gamma, policy.n_step, policy.freq, policy.is_double) == (0.5, 2, 7, False)
+    assert policy.support.tolist() == [-1.0, 0.0, 1.0, 2.0, 3.0]
+    assert policy(policy_input(parts)).logits.shape[1] == 2
+    parts.close()
+
+
+def policy_input(parts):
+    from rlfast.data import Batch
+
+    return Batch(obs=parts.train_collector.env.reset()[0], info={})
+
+
+def test_exploration_follows_its_schedule():
+    algorithm, parts = ALGORITHMS["c51"], parts_of()
+    config = algorithm.config(eps_start=1.0, eps_end=0.0, eps_steps=100)
+    algorithm.schedules(config, parts.policy, 25)
+    assert parts.policy.eps == 0.75
+    parts.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"env": "Pendulum-v1"}, "C51 needs discrete actions, and those of Pendulum-v1 are Box"),
+        ({"recurrent": True}, "--recurrent cannot be had with C51"),
+    ],
+)
+def test_what_is_refused(changes, match):
+    with pytest.raises((ConfigError, ValueError), match=match):
+        parts_of(**changes)
