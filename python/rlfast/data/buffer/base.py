@@ -203,7 +203,10 @@ class ReplayBuffer(TianshouView):
 
     @property
     def stack_num(self) -> int:
-        """Frames in a sampled ``obs``; may be changed at any time."""
+        """Frames in a sampled ``obs``; may be changed at any time.
+
+        :raises AssertionError: set to less than 1.
+        """
         return self._rows.stack_num
 
     @stack_num.setter
@@ -257,6 +260,7 @@ class ReplayBuffer(TianshouView):
         What is over already, or was never begun, stays as it is.
 
         :param buffer_ids: of which buffers; default all.
+        :raises IndexError: there is no such buffer.
         """
         episodes.close(self._rows, self._rings_of(buffer_ids))
 
@@ -270,6 +274,8 @@ class ReplayBuffer(TianshouView):
 
         :param buffer: where they come from; it keeps them.
         :return: their indices here; none if there are no rows, or no room for any.
+        :raises TypeError: a dtype that the columns here cannot hold.
+        :raises ValueError: rows of another shape.
         """
         return writing.append_all(self._rows, buffer._rows) if len(buffer) else np.array([], np.int64)
 
@@ -280,6 +286,7 @@ class ReplayBuffer(TianshouView):
 
         :param batch: ``maxsize`` rows of reserved keys.
         :raises AssertionError: another length, or other keys.
+        :raises NotImplementedError: the buffer is part of a manager.
         """
         fits = len(batch) == self.maxsize and set(batch.keys()).issubset(self._reserved_keys)
         assert fits, (
@@ -376,6 +383,7 @@ class ReplayBuffer(TianshouView):
 
         :param index: one row or many; where no row is yet, the index modulo the rows of its ring.
         :return: int64, of the shape of ``index``.
+        :raises IndexError: out of range.
         """
         return episodes.prev(self._rows, index)
 
@@ -384,6 +392,7 @@ class ReplayBuffer(TianshouView):
 
         :param index: one row or many; where no row is yet, the index modulo the rows of its ring.
         :return: int64, of the shape of ``index``.
+        :raises IndexError: out of range.
         """
         return episodes.next_(self._rows, index)
 
@@ -391,11 +400,16 @@ class ReplayBuffer(TianshouView):
         """The ``length`` rows that end with ``last``, oldest first; no more than its ring has.
 
         :param last: the newest of them, such as the index :meth:`add` gave for the end of an episode.
+        :param length: how many.
+        :return: int64, ``[length]`` at most.
         """
         return episodes.rows_until(self._rows, last, length)
 
     def unfinished_index(self) -> Index:
-        """The newest row of each ring whose episode is running."""
+        """The newest row of each ring whose episode is running.
+
+        :return: int64, one for each such ring.
+        """
         return episodes.unfinished(self._rows)
 
     def nstep(
@@ -418,6 +432,8 @@ class ReplayBuffer(TianshouView):
         """Rows around each: up to ``before`` ahead of it in its episode, then ``length`` from it on.
 
         :param indices: rows, ``[B]``.
+        :param before: rows ahead of each, >= 0.
+        :param length: rows from each on, itself included.
         :return: rows and a mask, ``[B, before + length]``; where it is False the nearest row of the episode is
             repeated.
         """
@@ -435,6 +451,7 @@ class ReplayBuffer(TianshouView):
 
         :param start: the first row, say of an episode.
         :param stop: one behind the last row.
+        :return: int64, in the order of the ring.
         :raises ValueError: the two are in different rings, or beyond the storage.
 
         >>> from rlfast.data import VectorReplayBuffer
@@ -461,6 +478,7 @@ class ReplayBuffer(TianshouView):
         """Gives rows the largest priority so far, as new rows have it.
 
         :param index: one row or many.
+        :raises IndexError: out of range.
         """
         priorities.reset(self._rows, index)
 
@@ -500,7 +518,10 @@ class ReplayBuffer(TianshouView):
 
     # -- missing values ----------------------------------------------------------------------------------------------
     def isnull(self) -> Batch:
-        """Where values of the rows are missing, in the order of time; see :meth:`rlfast.data.Batch.isnull`."""
+        """Where values of the rows are missing; see :meth:`rlfast.data.Batch.isnull`.
+
+        :return: a batch of booleans with a row for each stored one, oldest first.
+        """
         rows: Batch = self[:]
         return rows.isnull()
 
@@ -515,6 +536,10 @@ class ReplayBuffer(TianshouView):
         """Sets a column, or some of its rows; see :meth:`rlfast.data.Batch.set_array_at_key`.
 
         :param seq: the rows; ``maxsize`` of them, unless ``index`` is given.
+        :param key: name of the column; a new one is added.
+        :param index: which rows to set; default all.
+        :param default_value: of the other rows of a new column; None is the dtype's own.
+        :raises ValueError: another number of values than rows.
         """
         columns = Batch(_rows=np.empty(self.maxsize, bool))
         if index is not None and key in self._meta:
