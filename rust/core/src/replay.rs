@@ -10,6 +10,7 @@
 
 pub mod frames;
 pub mod gather;
+pub mod hosted;
 pub mod layout;
 mod pixels;
 pub mod plan;

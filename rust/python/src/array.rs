@@ -8,10 +8,11 @@ use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_CARRAY, NPY_ARRAY_C
 use numpy::npyffi::objects::{PyArray_Descr, PyArrayObject};
 use numpy::npyffi::types::{NPY_TYPES, npy_intp};
 use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object};
-use numpy::{Element, PyArray1, PyArrayDescr, PyArrayMethods as _};
+use numpy::{Element, PyArray1, PyArrayDescr, PyArrayDyn, PyArrayMethods as _, PyUntypedArrayMethods as _};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::IntoPyDict as _;
 use rlfast_core::convert::NumberType;
 use rlfast_core::memory::Region;
 use rlfast_core::{recycle, vectors};
@@ -234,6 +235,30 @@ pub fn integers(index: &Bound<'_, PyAny>) -> PyResult<(Vec<i64>, Vec<npy_intp>)>
     let flat = array.call_method0("ravel")?.cast_into::<PyArray1<i64>>()?;
     let values = vectors::copied(flat.readonly().as_slice()?).python()?;
     Ok((values, shape))
+}
+
+/// The numbers of an array, or of anything that NumPy makes one of, as doubles, and the shape.
+pub fn doubles(value: &Bound<'_, PyAny>) -> PyResult<(Vec<f64>, Vec<npy_intp>)> {
+    let array = match value.cast::<PyArrayDyn<f64>>() {
+        Ok(array) if array.is_c_contiguous() => array.clone(),
+        _ => {
+            let numpy = value.py().import("numpy")?;
+            let array = numpy.call_method1("asarray", (value, "float64"))?;
+            let options = [("order", "C")].into_py_dict(value.py())?;
+            array.call_method("copy", (), Some(&options))?.cast_into()?
+        }
+    };
+    let shape = array.shape().iter().map(|&length| length as npy_intp).collect();
+    let values = vectors::copied(array.readonly().as_slice()?).python()?;
+    Ok((values, shape))
+}
+
+/// A flat array in another shape.
+pub fn shaped<'py, T: Element>(flat: Bound<'py, PyArray1<T>>, shape: &[npy_intp]) -> PyResult<Bound<'py, PyAny>> {
+    match shape {
+        [_] => Ok(flat.into_any()),
+        _ => Ok(flat.reshape(shape.iter().map(|&length| length as usize).collect::<Vec<_>>())?.into_any()),
+    }
 }
 
 /// Keeps a region alive for the views of it.

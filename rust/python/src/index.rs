@@ -6,8 +6,8 @@
 
 use std::cell::UnsafeCell;
 
+use numpy::PyArray1;
 use numpy::npyffi::types::npy_intp;
-use numpy::{PyArray1, PyArrayMethods as _};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
@@ -179,8 +179,6 @@ pub fn carried<'py>(index: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyA
     let Some(goals) = recall(index)?.and_then(|found| found.goals) else {
         return Ok(None);
     };
-    let flat = PyArray1::from_vec(index.py(), goals);
     let (_, shape) = array::integers(index)?;
-    let shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
-    Ok(Some(flat.reshape(shape)?.into_any()))
+    Ok(Some(array::shaped(PyArray1::from_vec(index.py(), goals), &shape)?))
 }

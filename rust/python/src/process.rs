@@ -9,7 +9,7 @@ use numpy::{PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as 
 use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use rlfast_core::vectors::{collected, with_room};
-use rlfast_envs::process::{Ask, Desk as Core, Doorbell, Futex, Pipe, Slab as Memory, Task, die_with};
+use rlfast_envs::process::{self, Ask, Doorbell, Futex, Pipe, Task, die_with};
 
 use crate::array::{over, vector};
 use crate::error::IntoPython as _;
@@ -37,7 +37,7 @@ fn check_starts(starts: &[usize]) -> PyResult<()> {
 /// :param spins: turns of a wait before it sleeps.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct Slab {
-    memory: Arc<Memory>,
+    memory: Arc<process::Slab>,
 }
 
 type Gathered<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<bool>>, Bound<'py, PyArray1<bool>>, u8);
@@ -79,7 +79,7 @@ impl Slab {
             return Err(PyValueError::new_err(format!("there can be 64 banks at most, got {banks}")));
         }
         check_starts(&starts.0)?;
-        Ok(Self { memory: Arc::new(Memory::create(starts.0, data, banks, pipes, spins).python()?) })
+        Ok(Self { memory: Arc::new(process::Slab::create(starts.0, data, banks, pipes, spins).python()?) })
     }
 
     /// What a process needs for ``Desk``: the file of the memory and, where bells are pipes, two ends of them.
@@ -112,14 +112,14 @@ impl Slab {
         let mut dims: Vec<npy_intp> = shape.iter().map(|&length| length as npy_intp).collect();
         let keeper = match lease {
             Some(lease) => lease.into_any(),
-            None => Bound::new(py, Keeper { _memory: self.memory.clone() })?.into_any(),
+            None => Bound::new(py, SlabOwner { _memory: self.memory.clone() })?.into_any(),
         };
         over(dtype, &mut dims, None, data, true, keeper)
     }
 
     /// The notes of all environments, as an array over them.
     fn notes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let keeper = Bound::new(py, Keeper { _memory: self.memory.clone() })?.into_any();
+        let keeper = Bound::new(py, SlabOwner { _memory: self.memory.clone() })?.into_any();
         over(&numpy::dtype::<u8>(py), &mut [self.memory.envs() as npy_intp], None, self.memory.flags(2), true, keeper)
     }
 
@@ -214,21 +214,21 @@ impl Slab {
     /// A worker's place at this slab, in this process.
     #[pyo3(signature = (worker, *, spins=0))]
     fn desk(&self, worker: usize, spins: u32) -> PyResult<Desk> {
-        let desk = Core::new(self.memory.clone(), self.worker(worker)?, spins);
+        let desk = process::Desk::new(self.memory.clone(), self.worker(worker)?, spins);
         Ok(Desk { memory: self.memory.clone(), worker, spins, desk: Shared::new(desk) })
     }
 }
 
 /// The memory behind views that need no more.
 #[pyclass(frozen, module = "rlfast._core")]
-pub struct Keeper {
-    _memory: Arc<Memory>,
+pub struct SlabOwner {
+    _memory: Arc<process::Slab>,
 }
 
 /// The right to the rows of one bank; it ends with the last array over them.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct Lease {
-    memory: Arc<Memory>,
+    memory: Arc<process::Slab>,
     /// Its number.
     #[pyo3(get)]
     bank: u8,
@@ -243,10 +243,10 @@ impl Drop for Lease {
 /// A worker's place at a slab.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct Desk {
-    memory: Arc<Memory>,
+    memory: Arc<process::Slab>,
     worker: usize,
     spins: u32,
-    desk: Shared<Core>,
+    desk: Shared<process::Desk>,
 }
 
 #[pymethods]
@@ -274,8 +274,8 @@ impl Desk {
             (Some(write), Some(read)) => (Doorbell::Pipe(Pipe::writer(write)), Doorbell::Pipe(Pipe::reader(read))),
             _ => (Doorbell::Futex(Futex), Doorbell::Futex(Futex)),
         };
-        let memory = Arc::new(Memory::attach(file, starts, data, answers, ask, worker).python()?);
-        let desk = Shared::new(Core::new(memory.clone(), worker, spins));
+        let memory = Arc::new(process::Slab::attach(file, starts, data, answers, ask, worker).python()?);
+        let desk = Shared::new(process::Desk::new(memory.clone(), worker, spins));
         Ok(Self { memory, worker, spins, desk })
     }
 
@@ -288,9 +288,9 @@ impl Desk {
     /// Waits for something to do: ``(environment, kind, bank)``, where the environment is -1 for mail and -2 for the end. None
     /// after a while in which there was nothing.
     fn next(&self, py: Python<'_>) -> Option<(i64, u8, u8)> {
-        let found = self.desk.with(py, Core::look).or_else(|seen| {
+        let found = self.desk.with(py, process::Desk::look).or_else(|seen| {
             py.detach(|| self.memory.sleep(self.worker, self.spins, seen, Duration::from_secs(1)));
-            self.desk.with(py, Core::look)
+            self.desk.with(py, process::Desk::look)
         });
         found.ok().map(|task| match task {
             Task::Env(env, ask) => (env as i64, ask.kind, ask.bank),

@@ -81,6 +81,7 @@ impl<'a, 'py> RollOut<'a, 'py> {
     }
 
     /// Runs `kernel` on the rewards, named inputs of the same shape and the ends of episodes; its outputs are fresh arrays.
+    #[inline(always)]
     fn estimate<T: Float, const I: usize, const O: usize>(
         &self,
         inputs: [(&str, &Object<'py>); I],
@@ -113,6 +114,7 @@ impl<'a, 'py> RollOut<'a, 'py> {
 }
 
 /// What `make` gives for each item, or its first error.
+#[inline(always)]
 fn each<A, B, const N: usize>(items: [A; N], mut make: impl FnMut(A) -> PyResult<B>) -> PyResult<[B; N]> {
     let mut error = None;
     let made = items.map(|item| make(item).map_err(|failed| error.get_or_insert(failed)).ok());

@@ -1,15 +1,15 @@
 //! `rlfast.data.SegmentTree` over the core's sum tree.
 
 use numpy::npyffi::types::npy_intp;
-use numpy::{PyArray1, PyArrayDyn, PyArrayMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
+use numpy::{PyArray1, PyUntypedArray};
 use pyo3::exceptions::{PyAssertionError, PyIndexError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 use rlfast_core::segment_tree::{BadValue, SumTree};
-use rlfast_core::vectors::{collected, copied, filled, with_room};
+use rlfast_core::vectors::{collected, filled, with_room};
 
-use crate::array::integers;
+use crate::array::{doubles, integers, shaped};
 use crate::error::IntoPython as _;
 use crate::replay::State;
 use crate::shared::Shared;
@@ -174,23 +174,6 @@ fn scalar<'py, T: FromPyObject<'py, 'py>>(object: &'py Bound<'py, PyAny>) -> Opt
     object.extract().ok()
 }
 
-/// The numbers of an array or of anything that NumPy makes one of, and its shape.
-fn doubles(value: &Bound<'_, PyAny>) -> PyResult<(Vec<f64>, Vec<npy_intp>)> {
-    let array = match value.cast::<PyArrayDyn<f64>>() {
-        Ok(array) if array.is_c_contiguous() => array.clone(),
-        _ => {
-            let numpy = value.py().import("numpy")?;
-            let array = numpy.call_method1("asarray", (value, "float64"))?;
-            let options = PyDict::new(value.py());
-            options.set_item("order", "C")?;
-            array.call_method("copy", (), Some(&options))?.cast_into()?
-        }
-    };
-    let shape = array.shape().iter().map(|&length| length as npy_intp).collect();
-    let values = copied(array.readonly().as_slice()?).python()?;
-    Ok((values, shape))
-}
-
 /// One value for each index.
 fn broadcast(value: &Bound<'_, PyAny>, shape: &[npy_intp]) -> PyResult<Vec<f64>> {
     let (values, own_shape) = doubles(value)?;
@@ -200,13 +183,6 @@ fn broadcast(value: &Bound<'_, PyAny>, shape: &[npy_intp]) -> PyResult<Vec<f64>>
     let numpy = value.py().import("numpy")?;
     let spread = numpy.call_method1("broadcast_to", (value, shape.to_vec()))?;
     Ok(doubles(&spread)?.0)
-}
-
-fn shaped<'py, T: numpy::Element>(flat: Bound<'py, PyArray1<T>>, shape: &[npy_intp]) -> PyResult<Bound<'py, PyAny>> {
-    match shape {
-        [_] => Ok(flat.into_any()),
-        _ => flat.call_method1("reshape", (shape.to_vec(),)),
-    }
 }
 
 fn leaves_at(py: Python<'_>, index: &[i64], len: usize) -> PyResult<Vec<usize>> {

@@ -18,6 +18,20 @@ use crate::shared::Shared;
 
 type Object<'py> = Bound<'py, PyAny>;
 
+/// A slice of `elements` numbers of a dtype, with its type hidden. The caller answers for the dtype and the lifetime.
+macro_rules! erased {
+    ($dtype:expr, $slice:ident($data:expr, $elements:expr), $hide:ident) => {
+        match $dtype {
+            DType::Float32 => f32::$hide(std::slice::$slice($data.cast(), $elements)),
+            DType::Float64 => f64::$hide(std::slice::$slice($data.cast(), $elements)),
+            DType::Int8 => i8::$hide(std::slice::$slice($data.cast(), $elements)),
+            DType::Int32 => i32::$hide(std::slice::$slice($data.cast(), $elements)),
+            DType::Int64 => i64::$hide(std::slice::$slice($data.cast(), $elements)),
+            DType::UInt8 => u8::$hide(std::slice::$slice($data.cast(), $elements)),
+        }
+    };
+}
+
 /// Ids of the native environments, and the steps after which each truncates its episodes.
 #[pyfunction]
 pub fn native_envs() -> Vec<(&'static str, Option<u64>)> {
@@ -116,10 +130,10 @@ impl NativeEnvs {
         let seeds: Vec<_> = seeds.iter().map(|seed| read_seed(&seed)).collect::<PyResult<_>>()?;
         let rows = ids.as_ref().map_or(self.num_envs, Vec::len);
         let (obs, values) = self.observation.fresh(py, rows)?;
-        let (info, told) = self.fresh_info(py, rows)?;
+        let (info, infos) = self.fresh_info(py, rows)?;
         let reset = |vector: &mut Box<dyn AnyVector>| {
             vector.reset(ids.as_deref(), &seeds, options.as_ref().map(|options| &options.0[..]), values)?;
-            tell(&**vector, ids.as_deref(), told)
+            write_infos(&**vector, ids.as_deref(), infos)
         };
         self.vector.with(py, reset).map_err(vector_error)?;
         Ok((obs, info))
@@ -143,10 +157,10 @@ impl NativeEnvs {
         let (rew, rewards) = fresh(&numpy::dtype::<f64>(py), vec![rows as npy_intp])?;
         let (terminated, ends) = fresh(&numpy::dtype::<bool>(py), vec![rows as npy_intp])?;
         let (truncated, cuts) = fresh(&numpy::dtype::<bool>(py), vec![rows as npy_intp])?;
-        let (info, told) = self.fresh_info(py, rows)?;
+        let (info, infos) = self.fresh_info(py, rows)?;
         let output = Output { obs: obs_values, rew: rewards, terminated: ends, truncated: cuts };
-        let events = self.stepped(py, ids.as_deref(), rows, actions, (output, told)).map_err(vector_error)?;
-        let events = events.map(|events| self.told_of(py, events, &obs, rows)).transpose()?;
+        let events = self.stepped(py, ids.as_deref(), rows, actions, (output, infos)).map_err(vector_error)?;
+        let events = events.map(|events| self.event_arrays(py, events, &obs, rows)).transpose()?;
         (obs, rew, terminated, truncated, info, events).into_pyobject(py)
     }
 
@@ -162,7 +176,7 @@ impl NativeEnvs {
     }
 }
 
-type Room<'a> = (Output<'a, ValuesMut<'a>>, Option<&'a mut [f64]>);
+type StepOutput<'a> = (Output<'a, ValuesMut<'a>>, Option<&'a mut [f64]>);
 
 impl NativeEnvs {
     /// Steps: attached where that is short and nobody else steps.
@@ -172,17 +186,17 @@ impl NativeEnvs {
         ids: Option<&[usize]>,
         rows: usize,
         actions: Values<'_>,
-        room: Room<'_>,
+        output: StepOutput<'_>,
     ) -> Result<Option<Events>, VectorError> {
-        let quick = |vector: &mut Box<dyn AnyVector>, room| {
-            if vector.is_long(rows) { Err(room) } else { Ok(step(&mut **vector, ids, actions, room)) }
+        let quick = |vector: &mut Box<dyn AnyVector>, output| {
+            if vector.is_long(rows) { Err(output) } else { Ok(step(&mut **vector, ids, actions, output)) }
         };
-        match self.vector.try_with(py, room, quick) {
+        match self.vector.try_with(py, output, quick) {
             Ok(Ok(events)) => events,
-            Ok(Err(room)) | Err(room) => {
+            Ok(Err(output)) | Err(output) => {
                 // Detached, others may write to the array: only a copy stays what was checked.
                 let own = actions.to_owned();
-                self.vector.detached(py, |vector| step(&mut **vector, ids, own.as_values(), room))
+                self.vector.detached(py, |vector| step(&mut **vector, ids, own.as_values(), output))
             }
         }
     }
@@ -201,24 +215,24 @@ impl NativeEnvs {
     }
 
     /// What happened in the last step, of `rows` environments that now show `obs`, in arrays.
-    fn told_of<'py>(
+    fn event_arrays<'py>(
         &self,
         py: Python<'py>,
         events: Events,
         obs: &Object<'py>,
         rows: usize,
     ) -> PyResult<(Object<'py>, Option<Object<'py>>, Option<Object<'py>>)> {
-        let (ended, final_obs, told) = match events {
+        let (ended, final_obs, infos) = match events {
             Events::Resets(rows) => return Ok((numbers(py, &rows)?, None, None)),
-            Events::Ended(rows, final_obs, told) => (rows, final_obs, told),
+            Events::Ended(rows, final_obs, infos) => (rows, final_obs, infos),
         };
         let (obs_next, values) = self.observation.fresh(py, rows)?;
         values.copy_rows(self.observation.read(obs, rows)?, &ended, final_obs.as_values());
-        let final_info = match told.len() / ended.len() {
+        let final_info = match infos.len() / ended.len() {
             0 => None,
             columns => {
                 let (array, values) = matrix(py, ended.len(), columns)?;
-                values.copy_from_slice(&told);
+                values.copy_from_slice(&infos);
                 Some(array)
             }
         };
@@ -238,10 +252,10 @@ fn step(
     vector: &mut dyn AnyVector,
     ids: Option<&[usize]>,
     actions: Values<'_>,
-    (output, told): Room<'_>,
+    (output, infos): StepOutput<'_>,
 ) -> Result<Option<Events>, VectorError> {
     vector.step(ids, actions, output)?;
-    tell(vector, ids, told)?;
+    write_infos(vector, ids, infos)?;
     if !vector.resets().is_empty() {
         return Ok(Some(Events::Resets(vector.resets().to_vec())));
     }
@@ -251,8 +265,8 @@ fn step(
 }
 
 /// The environments' infos as they are now, `(rows, numbers)`.
-fn tell(vector: &dyn AnyVector, ids: Option<&[usize]>, told: Option<&mut [f64]>) -> Result<(), VectorError> {
-    told.map_or(Ok(()), |values| vector.info(ids, values))
+fn write_infos(vector: &dyn AnyVector, ids: Option<&[usize]>, infos: Option<&mut [f64]>) -> Result<(), VectorError> {
+    infos.map_or(Ok(()), |values| vector.info(ids, values))
 }
 
 // -- arrays ----------------------------------------------------------------------------------------------------------
@@ -284,7 +298,7 @@ impl Row {
         let (array, data) = array::empty(descr, &mut dims, bytes)?;
         // SAFETY: `elements` of this dtype; callers keep the array until they are done with the values, and show it to nobody
         // before; every bit pattern is a number.
-        let values = unsafe { typed_mut(self.dtype, data, elements) };
+        let values = unsafe { erased!(self.dtype, from_raw_parts_mut(data, elements), hide_mut) };
         Ok((array, values))
     }
 
@@ -304,51 +318,7 @@ impl Row {
         }
         let elements = dims.iter().product::<npy_intp>() as usize;
         // SAFETY: so many elements of this dtype in C order; callers stay attached while they use them, so nobody writes.
-        Ok(unsafe { typed(self.dtype, given.data.cast(), elements) })
-    }
-}
-
-/// Hides the type of `elements` numbers.
-///
-/// # Safety
-/// `data` points to so many initialised numbers of this dtype, which live for `'a` and are not written meanwhile.
-unsafe fn typed<'a>(dtype: DType, data: *const u8, elements: usize) -> Values<'a> {
-    unsafe fn of<'a, T: Erase>(data: *const u8, elements: usize) -> Values<'a> {
-        // SAFETY: as promised.
-        T::hide(unsafe { std::slice::from_raw_parts(data.cast::<T>(), elements) })
-    }
-    // SAFETY: as promised, each for its dtype.
-    unsafe {
-        match dtype {
-            DType::Float32 => of::<f32>(data, elements),
-            DType::Float64 => of::<f64>(data, elements),
-            DType::Int8 => of::<i8>(data, elements),
-            DType::Int32 => of::<i32>(data, elements),
-            DType::Int64 => of::<i64>(data, elements),
-            DType::UInt8 => of::<u8>(data, elements),
-        }
-    }
-}
-
-/// Likewise, to write to.
-///
-/// # Safety
-/// As `typed`, and nobody else reads or writes them.
-unsafe fn typed_mut<'a>(dtype: DType, data: *mut u8, elements: usize) -> ValuesMut<'a> {
-    unsafe fn of<'a, T: Erase>(data: *mut u8, elements: usize) -> ValuesMut<'a> {
-        // SAFETY: as promised.
-        T::hide_mut(unsafe { std::slice::from_raw_parts_mut(data.cast::<T>(), elements) })
-    }
-    // SAFETY: as promised, each for its dtype.
-    unsafe {
-        match dtype {
-            DType::Float32 => of::<f32>(data, elements),
-            DType::Float64 => of::<f64>(data, elements),
-            DType::Int8 => of::<i8>(data, elements),
-            DType::Int32 => of::<i32>(data, elements),
-            DType::Int64 => of::<i64>(data, elements),
-            DType::UInt8 => of::<u8>(data, elements),
-        }
+        Ok(unsafe { erased!(self.dtype, from_raw_parts(given.data, elements), hide) })
     }
 }
 

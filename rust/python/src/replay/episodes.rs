@@ -8,7 +8,7 @@ use rlfast_core::replay::Replay as Engine;
 use rlfast_core::vectors::{copied, filled, product, sum};
 
 use super::{Replay, State, find};
-use crate::array::{integers, vector};
+use crate::array::{integers, shaped, vector};
 use crate::error::IntoPython as _;
 use crate::index::{Provenance, recall, remembering};
 use crate::items::Items;
@@ -31,8 +31,7 @@ impl Replay {
             Ok(index)
         };
         let index = self.state.with(py, walk).python()?;
-        let shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
-        Ok(PyArray1::from_vec(py, index).reshape(shape)?.into_any())
+        shaped(PyArray1::from_vec(py, index), &shape)
     }
 }
 

@@ -3,20 +3,19 @@
 
 use std::sync::{Arc, LazyLock};
 
-use numpy::npyffi::types::npy_intp;
 use numpy::{PyArray1, PyArray2, PyArrayMethods as _, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
-use rlfast_core::sums::pairwise;
+use rlfast_core::replay::hosted;
 use rlfast_core::vectors::{collected, filled};
 
 use super::reading::Request;
 use super::{Replay, State};
-use crate::array::integers;
+use crate::array::{integers, shaped};
 use crate::columns::Columns;
 use crate::error::{IntoPython as _, mismatch};
 use crate::items::Items;
@@ -111,33 +110,14 @@ pub fn step_rows<'py>(
     envs: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (mut rows, shape) = integers(steps)?;
-    if capacity < 0 {
-        return Err(PyValueError::new_err(format!("a ring has 0 rows or more, got a capacity of {capacity}")));
+    let envs = envs.map(integers).transpose()?;
+    if let Some((_, beside)) = envs.as_ref().filter(|(_, beside)| *beside != shape) {
+        return Err(PyValueError::new_err(format!(
+            "one environment for each step: got shapes {beside:?} and {shape:?}"
+        )));
     }
-    for row in &mut rows {
-        if !(-capacity..capacity).contains(row) {
-            return Err(PyIndexError::new_err(format!(
-                "a step lies between {} and {}, got {row}",
-                -capacity,
-                capacity - 1
-            )));
-        }
-        *row += if *row < 0 { capacity } else { 0 };
-    }
-    if let Some(envs) = envs {
-        let (envs, beside) = integers(envs)?;
-        if beside != shape {
-            return Err(PyValueError::new_err(format!(
-                "one environment for each step: got shapes {beside:?} and {shape:?}"
-            )));
-        }
-        for (row, env) in rows.iter_mut().zip(envs) {
-            let moved = env.checked_mul(capacity).and_then(|first| first.checked_add(*row));
-            *row = moved.ok_or_else(|| PyIndexError::new_err(format!("there is no environment {env}")))?;
-        }
-    }
-    let shape: Vec<usize> = shape.iter().map(|&n: &npy_intp| n as usize).collect();
-    Ok(PyArray1::from_vec(steps.py(), rows).reshape(shape)?.into_any())
+    hosted::step_rows(&mut rows, capacity, envs.as_ref().map(|(envs, _)| &envs[..])).python()?;
+    shaped(PyArray1::from_vec(steps.py(), rows), &shape)
 }
 
 /// Of the rewards that `follow` gives, with `before` of them after the first: the sum, each times its power, and the discount
@@ -158,13 +138,11 @@ pub fn discounted<'py>(
         return Err(PyValueError::new_err("rewards [B, n] need before [B] below n, and n powers and discounts"));
     }
     let mut terms = filled(0.0, length).python()?;
-    let sum = |(row, &count): (numpy::ndarray::ArrayView1<'_, f32>, &i64)| {
-        for (step, (term, (reward, power))) in terms.iter_mut().zip(row.iter().zip(powers)).enumerate() {
-            *term = reward * if step <= count as usize { *power } else { 0.0 };
-        }
-        pairwise(&terms)
+    let row = |(row, &count): (numpy::ndarray::ArrayView1<'_, f32>, &i64)| {
+        let rewards = row.iter().copied();
+        hosted::discounted_sum(rewards, powers, count as usize, &mut terms)
     };
-    let sums = collected(rewards.outer_iter().zip(before).map(sum)).python()?;
+    let sums = collected(rewards.outer_iter().zip(before).map(row)).python()?;
     let discounts = collected(before.iter().map(|&count| discounts[count as usize])).python()?;
     Ok((column(py, sums)?, column(py, discounts)?))
 }

@@ -1,13 +1,12 @@
 //! How rows are drawn by priority.
 
-use numpy::{PyArray1, PyArrayMethods as _};
 use pyo3::exceptions::{PyAttributeError, PyValueError};
 use pyo3::prelude::*;
 use rlfast_core::error::Result;
 use rlfast_core::vectors;
 
 use super::{Replay, State};
-use crate::array::{integers, vector};
+use crate::array::{doubles, integers, shaped, vector};
 use crate::error::IntoPython as _;
 use crate::index::recall;
 use crate::segment_tree::SegmentTree;
@@ -29,20 +28,6 @@ impl State {
 
 fn no_priorities() -> PyErr {
     PyAttributeError::new_err("this buffer draws uniformly: it has no priorities")
-}
-
-/// The numbers of an array, as doubles.
-fn doubles(values: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
-    let py = values.py();
-    if let Ok(array) = values.cast::<PyArray1<f64>>()
-        && let Ok(values) = array.readonly().as_slice()
-    {
-        return vectors::copied(values).python();
-    }
-    let numpy = py.import("numpy")?;
-    let array = numpy.call_method1("asarray", (values, "float64"))?;
-    let flat = numpy.call_method1("ascontiguousarray", (array.call_method0("ravel")?,))?;
-    vectors::copied(flat.cast_into::<PyArray1<f64>>()?.readonly().as_slice()?).python()
 }
 
 #[pymethods]
@@ -91,14 +76,13 @@ impl Replay {
             state.weights(&index, normalize)
         });
         let weights = weights.python()?.ok_or_else(no_priorities)?;
-        let shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
-        Ok(vector(py, &weights)?.reshape(shape)?.into_any())
+        shaped(vector(py, &weights)?, &shape)
     }
 
     fn update_priority(&self, py: Python<'_>, index: &Bound<'_, PyAny>, priority: &Bound<'_, PyAny>) -> PyResult<u64> {
         let generations = recall(index)?.and_then(|found| found.generations);
         let (index, _) = integers(index)?;
-        let priority = doubles(priority)?;
+        let (priority, _) = doubles(priority)?;
         let update =
             |state: &mut State| state.options_mut().update_priorities(&index, generations.as_deref(), &priority);
         self.state.over(py, priority.len() * 16, update).python()
