@@ -29,7 +29,7 @@ from rlfast.utils.optim import adam
 from rlfast.utils.plain import pack
 
 # Most tests load a checkpoint beside another log than it was written with, and that is said.
-pytestmark = pytest.mark.filterwarnings("ignore:.*goes on without:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*logging continues without:UserWarning")
 
 
 class Normalising(DQNPolicy):

@@ -400,7 +400,11 @@ def test_a_checkpoint_that_cannot_be_written_stops_nothing(tiny, run_dir, monkey
         ),
         (lambda run: (run / "metrics.csv").write_bytes(b"a,b\n1,2,3\n"), {}, "metrics.csv is damaged: its rows"),
         (lambda run: (run / "metrics.csv").write_bytes(b"\xff\n"), {}, "metrics.csv is damaged: 'utf-8'"),
-        (lambda run: edit(run / "metrics.jsonl", '"', "'"), {}, "metrics.jsonl is damaged: .* move it away to go on"),
+        (
+            lambda run: edit(run / "metrics.jsonl", '"', "'"),
+            {},
+            "metrics.jsonl is damaged: .* move it away to continue",
+        ),
         (lambda run: None, {"max_steps": 0}, "--max-steps must be at least 1, got 0"),
         (lambda run: None, {"hidden_sizes": (9,)}, "of another network"),
         (lambda run: None, {"colour": "red"}, "colour"),

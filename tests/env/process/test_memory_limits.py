@@ -83,7 +83,7 @@ def test_a_worker_that_the_system_kills_for_want_of_memory_is_told(confine):
         envs.reset()
         confine(envs._backend._workers.children[1].pid)
         envs.step([1, 0])
-        with pytest.raises(WorkerDied, match=r"environment 1 failed: .*SIGKILL \(.*for want of memory\)") as caught:
+        with pytest.raises(WorkerDied, match=r"environment 1 failed: .*SIGKILL \(.*because memory ran out\)") as caught:
             envs.step([0, 1])
         assert (caught.value.env_id, caught.value.signal, caught.value.action) == (1, "SIGKILL", 1)
         envs.reset()
@@ -100,7 +100,7 @@ def test_training_outlives_an_environment_without_memory(confine):
         confine(envs._backend._workers.children[1].pid)
         _, _, terminated, truncated, infos = envs.step([0, 1])
         assert (terminated.tolist(), truncated.tolist()) == ([False, False], [False, True])
-        assert "for want of memory" in infos[1]["restarted"]
+        assert "because memory ran out" in infos[1]["restarted"]
         assert envs.restarts == 1
         envs.reset(1)
         assert envs.step([0, 0])[0].tolist() == [[0, 2], [1, 1]]

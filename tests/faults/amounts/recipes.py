@@ -428,6 +428,8 @@ INSTANCES |= {
     "DummyTqdm": lambda: __import__("rlfast.utils.progress", fromlist=["x"]).DummyTqdm(5),
     "DDPGPolicy": lambda: policy.DDPGPolicy(**_ddpg_parts()),
     "TD3Policy": lambda: policy.TD3Policy(**_ddpg_parts()),
+    "C51Policy": lambda: policy.C51Policy(**_distribution_parts(softmax=True)),
+    "QRDQNPolicy": lambda: policy.QRDQNPolicy(**_distribution_parts()),
     "ICMPolicy": lambda: _curious(),
     "LoggerGroup": lambda: __import__("rlfast.utils.logger.base", fromlist=["x"]).LoggerGroup([logger()]),
     "MultiCategorical": lambda: distribution("MultiCategorical"),
@@ -546,6 +548,8 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.SACPolicy.__init__": _sac_parts,
     "rlfast.policy.DDPGPolicy.__init__": lambda: _ddpg_parts(),
     "rlfast.policy.TD3Policy.__init__": lambda: _ddpg_parts(),
+    "rlfast.policy.C51Policy.__init__": lambda: _distribution_parts(softmax=True),
+    "rlfast.policy.QRDQNPolicy.__init__": lambda: _distribution_parts(),
     "rlfast.policy.ICMPolicy.process_fn": _prepared,
     "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
     "rlfast.policy.ReplayLearner.process_fn": _prepared,
@@ -569,6 +573,12 @@ CALLS["rlfast._core.Replay.restore"] = lambda: {"snapshot": ENGINE}
 
 def _dqn_parts() -> dict[str, Any]:
     net = Net(4, 2, hidden_sizes=[8])
+    return {"model": net, "optim": torch.optim.Adam(net.parameters()), "action_space": Discrete(2)}
+
+
+def _distribution_parts(*, softmax: bool = False) -> dict[str, Any]:
+    atoms = 51 if softmax else 200
+    net = Net(4, 2, hidden_sizes=[8], num_atoms=atoms, softmax=softmax)
     return {"model": net, "optim": torch.optim.Adam(net.parameters()), "action_space": Discrete(2)}
 
 
