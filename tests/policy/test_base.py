@@ -705,3 +705,17 @@ def test_constructors_take_arguments_of_any_name():
             self.inner = policy
 
     assert Wrapped(policy="inside", construct=1).inner == "inside"
+
+
+def test_an_empty_container_is_restored_as_empty():
+    class Noting(Probe):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.notes, self.steps = {}, []
+
+    policy = Noting(action_space=Discrete(2))
+    before = policy.state_dict()
+    policy.notes["loss"] = 1.0
+    policy.steps.append(3)
+    policy.load_state_dict(before)
+    assert (policy.notes, policy.steps) == ({}, [])

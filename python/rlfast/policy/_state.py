@@ -164,7 +164,7 @@ def noting(construct: Callable[..., None]) -> Callable[..., None]:
 
 
 def values_of(policy: nn.Module) -> dict[str, Values]:
-    """Write down the values that have changed since the policy was made, and the single numbers that have not.
+    """Write down the values that have changed since the policy was made, and numbers and empty containers that have not.
 
     Arguments of the constructor are no training state, and a policy that goes on from this keeps its own.
     """
@@ -174,7 +174,9 @@ def values_of(policy: nn.Module) -> dict[str, Values]:
     return {
         "changed": {place: _written(slot.value) for place, slot in changed.items()},
         "made_with": {
-            place: slot.value for place, slot in slots.items() if place not in changed and type(slot.value) in _ATOMS
+            place: _written(slot.value)
+            for place, slot in slots.items()
+            if place not in changed and (type(slot.value) in _ATOMS or _is_empty(slot.value))
         },
     }
 
@@ -185,11 +187,15 @@ def set_values(policy: nn.Module, state: dict[str, Values]) -> None:
     slots = find(policy).slots
     for place, value in state["made_with"].items():
         if place in slots and place in made and made[place] != _mark(slots[place].value):
-            _put(slots[place], value)
+            _put(slots[place], _read(value, slots[place].value))
     for place, written in state["changed"].items():
         slot = slots.get(place) or _new_slot(policy, place)
         if slot is not None:
             _put(slot, _read(written, slot.value))
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, dict | list) and not value
 
 
 def _mark(value: Any) -> Any:
