@@ -713,7 +713,7 @@ def test_an_empty_container_is_restored_as_empty():
             super().__init__(**options)
             self.notes, self.steps = {}, []
 
-    policy = Noting(action_space=Discrete(2))
+    policy = Noting()
     before = policy.state_dict()
     policy.notes["loss"] = 1.0
     policy.steps.append(3)

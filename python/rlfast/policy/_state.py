@@ -164,7 +164,7 @@ def noting(construct: Callable[..., None]) -> Callable[..., None]:
 
 
 def values_of(policy: nn.Module) -> dict[str, Values]:
-    """Write down the values that have changed since the policy was made, and numbers and empty containers that have not.
+    """Write down the values that have changed since the policy was made, and unchanged numbers and empty containers.
 
     Arguments of the constructor are no training state, and a policy that goes on from this keeps its own.
     """
