@@ -49,12 +49,9 @@ def row(number: int, shape: tuple[int, ...], **more: Any) -> Batch:
     )
 
 
-def makes_sense(batch: Batch, *, may_be_forgotten: bool = False) -> None:
-    """Rows are whole, unless an episode left its cache after it was drawn: what its rows led to is stale then."""
+def makes_sense(batch: Batch) -> None:
     first = batch.obs.reshape(len(batch), -1)[:, -1]
     assert (batch.act == first).all(), (batch.act, first)
-    if may_be_forgotten:
-        return
     last = batch.obs_next.reshape(len(batch), -1)[:, -1]
     assert (last == first + 1).all() or (first == 0).any(), (first, last)  # zeros: the row was forgotten meanwhile
 
@@ -98,7 +95,7 @@ class Step:
 
 def sampled(buffer: ReplayBuffer, size: int) -> None:
     batch, index = buffer.sample(size)
-    makes_sense(batch, may_be_forgotten=isinstance(buffer, CachedReplayBuffer))
+    makes_sense(batch)
     if hasattr(buffer, "update_weight"):
         buffer.update_weight(index, np.abs(batch.act) + 0.1)
 

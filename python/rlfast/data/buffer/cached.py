@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Mapping
 from collections.abc import Sequence as AbstractSequence
 from typing import Any
@@ -16,6 +18,12 @@ from rlfast.data.buffer.manager import ReplayBufferManager
 from rlfast.data.buffer.store import writing
 from rlfast.data.buffer.store.store import Added, Index
 from rlfast.utils.checks import check_copyable, count_of
+
+# One thread at a time moves an episode: it reads the cache, writes the main buffer and empties the cache. The lock is
+# the module's and not a buffer's, so that copies and pickles need none, and a fork can wait for a move to end.
+_MOVING = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_MOVING.acquire, after_in_parent=_MOVING.release, after_in_child=_MOVING.release)
 
 
 class CachedReplayBuffer(ReplayBufferManager):
@@ -79,8 +87,13 @@ class CachedReplayBuffer(ReplayBufferManager):
         check_copyable(ids)
         if ids.size and ids.min() < 0:
             raise IndexError(f"cache {ids.min()} is out of range: there are {self.cached_buffer_num}")
-        if len(np.unique(ids)) < len(ids):
-            return self._add_one_by_one(Batch(dict(batch.items())), ids)
+        with _MOVING:
+            if len(np.unique(ids)) < len(ids):
+                return self._add_one_by_one(Batch(dict(batch.items())), ids)
+            return self._add_rows(batch, ids)
+
+    def _add_rows(self, batch: Batch | Mapping[str, Any], ids: Index) -> Added:
+        """A row of each of several caches; episodes that end move."""
         index, episode_return, length, start = super().add(batch, ids + 1)
         index, start = index.copy(), start.copy()
         for place in np.flatnonzero(length):
@@ -91,7 +104,7 @@ class CachedReplayBuffer(ReplayBufferManager):
     def _add_one_by_one(self, batch: Batch, ids: Index) -> Added:
         """Several rows of one cache: an episode moves without the rows that follow it."""
         self._store.check(writing.stored_fields(self._config, batch, batched=True), ids + 1)  # all rows or none
-        answers = [self.add(batch[place : place + 1], ids[place : place + 1]) for place in range(len(ids))]
+        answers = [self._add_rows(batch[place : place + 1], ids[place : place + 1]) for place in range(len(ids))]
         index, episode_return, length, start = (np.concatenate(parts) for parts in zip(*answers, strict=True))
         return index, episode_return, length, start
 
@@ -108,6 +121,7 @@ class CachedReplayBuffer(ReplayBufferManager):
         :param buffer_ids: of which caches, from 0; default all.
         """
         ids = self._all_rings[:-1] if buffer_ids is None else np.asarray(buffer_ids, np.int64)
-        super().close_episodes(ids + 1)
-        for cache_id in ids.tolist():
-            self._move(cache_id)
+        with _MOVING:
+            super().close_episodes(ids + 1)
+            for cache_id in ids.tolist():
+                self._move(cache_id)

@@ -18,7 +18,7 @@ SUMMARY = "twin delayed deep deterministic policy gradient, for continuous actio
 
 @dataclass(frozen=True, kw_only=True)
 class Config(OffPolicyConfig):
-    """Twin delayed twin delayed deep deterministic policy gradient, for continuous actions."""
+    """Twin delayed deep deterministic policy gradient, for continuous actions."""
 
     env: str = "Pendulum-v1"
     num_envs: PositiveInt = 1
