@@ -1,12 +1,13 @@
-//! Numbers of one type as those of another, where nothing is lost: integers and flags must come through exactly, a float may be
-//! rounded to a narrower one but stays finite.
+//! Conversion of numbers between NumPy's types, with a check for loss.
+//!
+//! Integers and flags must keep their value exactly. A float may be rounded to a narrower float, but a finite one stays finite.
 
 use crate::replay::table::Source;
 
-/// Numbers that are converted together.
+/// Numbers that one call of [`convert`] converts.
 const BLOCK: usize = 64;
 
-/// The types of numbers that are converted.
+/// The types of numbers that can be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberType {
     /// A byte that is 0 or 1.
@@ -33,7 +34,7 @@ pub enum NumberType {
     F64,
 }
 
-/// A number on its way: every number of these types is one of these without loss.
+/// An intermediate value between two types. Every number of the types above has one, except `u64` above `i64::MAX`.
 #[derive(Clone, Copy)]
 enum Wide {
     Float(f64),
@@ -63,13 +64,14 @@ macro_rules! with_type {
     }};
 }
 
-/// A number of one of the types.
+/// A Rust type of a [`NumberType`].
 trait Number: Copy {
-    /// Its bytes in memory.
+    /// The type that is read from memory. For `bool` it is `u8`, as other bytes than 0 and 1 may be there.
     type Stored: Copy;
-    /// From memory, which may hold anything, and whether nothing is lost; without branches, so that it can be done many at a time.
+    /// Widens a number, and returns whether its value is kept. It has no branches, so that loops over it become vector
+    /// instructions.
     fn wide(stored: Self::Stored) -> (Wide, bool);
-    /// To memory, likewise.
+    /// Narrows a number, and returns whether its value is kept. It has no branches either.
     fn narrow(wide: Wide) -> (Self::Stored, bool);
 }
 
@@ -85,7 +87,8 @@ macro_rules! integer {
             fn narrow(wide: Wide) -> (Self, bool) {
                 match wide {
                     Wide::Integer(x) => (x as Self, Self::try_from(x).is_ok()),
-                    // Casts saturate, so what is out of range does not come back the same, but for the bound itself.
+                    // Casts saturate, so a float out of range does not survive the way back. The second test is for MAX
+                    // + 1, which does.
                     Wide::Float(x) => (x as Self, (x as Self) as f64 == x && x < Self::MAX as f64 + 1.0),
                 }
             }
@@ -137,7 +140,8 @@ impl Number for f64 {
     }
 }
 
-/// Rows of `width` numbers of type `from`, as those of type `to`, without gaps; None where something would be lost.
+/// Returns the bytes of `rows` rows of `width` numbers, converted from type `from` to type `to` and stored without
+/// gaps; None if a number would lose its value.
 ///
 /// # Safety
 /// The source is readable for `rows` rows of `width` numbers.
@@ -149,7 +153,7 @@ pub unsafe fn cast(from: NumberType, source: Source, rows: usize, width: usize, 
         for (k, row) in out.chunks_exact_mut((width * size).max(1)).enumerate() {
             let items = start(k).cast::<<From as Number>::Stored>();
             for (b, block) in row.chunks_mut(BLOCK * size).enumerate() {
-                // SAFETY: the caller promises the row; the block has as many numbers of it as there is room for.
+                // SAFETY: the caller promises the row, and the block is part of it.
                 unsafe { convert::<From, To>(items.wrapping_add(b * BLOCK), block) }?;
             }
         }
@@ -157,8 +161,10 @@ pub unsafe fn cast(from: NumberType, source: Source, rows: usize, width: usize, 
     }))
 }
 
+/// Converts as many numbers as `to` has room for; returns None if one of them would lose its value.
+///
 /// # Safety
-/// As many numbers as `to` has room for can be read from `from`.
+/// `from` is readable for as many numbers as `to` has room for.
 #[inline(always)]
 unsafe fn convert<From: Number, To: Number>(from: *const From::Stored, to: &mut [u8]) -> Option<()> {
     let count = to.len() / size_of::<To::Stored>();
@@ -175,13 +181,14 @@ unsafe fn convert<From: Number, To: Number>(from: *const From::Stored, to: &mut 
     whole.then_some(())
 }
 
-/// Writes a float as a number of type `to`; false where something would be lost.
+/// Writes a float into `cell` as a number of type `to`; returns false, and writes nothing, if it would lose its value.
 #[inline]
 pub fn put_float(x: f64, to: NumberType, cell: &mut [u8; 8]) -> bool {
     put(Wide::Float(x), to, cell)
 }
 
-/// Writes an integer or a flag as a number of type `to`; false where something would be lost.
+/// Writes an integer or a flag into `cell` as a number of type `to`; returns false, and writes nothing, if it would
+/// lose its value.
 #[inline]
 pub fn put_integer(x: i64, to: NumberType, cell: &mut [u8; 8]) -> bool {
     put(Wide::Integer(x), to, cell)
@@ -199,10 +206,10 @@ fn put(wide: Wide, to: NumberType, cell: &mut [u8; 8]) -> bool {
     })
 }
 
-/// Reads `rows` rows of `width` numbers of a Rust type.
+/// Returns an iterator over `rows` rows of `width` numbers of type `T`.
 ///
 /// # Safety
-/// The source is readable for so many rows of so many numbers of this type; they need not be aligned.
+/// The source is readable for `rows` rows of `width` numbers of type `T`, which need not be aligned.
 unsafe fn read<T: Copy>(source: Source, rows: usize, width: usize) -> impl Iterator<Item = T> {
     (0..rows).flat_map(move |k| {
         let row = source.ptr.wrapping_offset(source.stride * k as isize).cast::<T>();
@@ -211,7 +218,7 @@ unsafe fn read<T: Copy>(source: Source, rows: usize, width: usize) -> impl Itera
     })
 }
 
-/// Numbers of the usual types of rewards as doubles, rounded where need be; None for other types.
+/// Returns numbers of a usual type of rewards (`f32`, `i64` or `i32`) as `f64`, rounded where necessary; None for other types.
 ///
 /// # Safety
 /// As [`cast`].
@@ -228,7 +235,8 @@ pub unsafe fn as_doubles(from: NumberType, source: Source, rows: usize, width: u
     }
 }
 
-/// A number of a usual type for each row as a single; None for other types, and where a finite number is too large.
+/// Returns one number of a usual type (`f32`, `f64`, `bool` or `i64`) for each row as `f32`; None for other types, and where a
+/// finite number is too large.
 ///
 /// # Safety
 /// As [`cast`], for one number a row.
@@ -246,17 +254,17 @@ pub unsafe fn as_singles(from: NumberType, source: Source, rows: usize) -> Optio
     }
 }
 
-/// A double as a single; None where a finite number is too large.
+/// Returns an `f64` as `f32`; None where a finite number is too large.
 #[must_use]
 pub fn as_single(number: f64) -> Option<f32> {
     let single = number as f32;
     (single.is_finite() || !number.is_finite()).then_some(single)
 }
 
-/// Reads a flag for each place of `out`.
+/// Reads one flag for each element of `out`; every byte but 0 is true.
 ///
 /// # Safety
-/// The source is readable for one byte for each of them.
+/// The source is readable for one byte for each element of `out`.
 pub unsafe fn read_flags(source: Source, out: &mut [bool]) {
     for (k, flag) in out.iter_mut().enumerate() {
         // SAFETY: as promised by the caller.

@@ -1,53 +1,53 @@
-//! What can go wrong, one variant for each thing a caller can act on.
+//! The engine's error type: one variant for each kind of failure that a caller can act on.
 
 use std::io;
 
 /// The engine's error. The Python crate maps each variant to the built-in exception named beside it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A value that no caller should pass (`ValueError`).
+    /// An argument is invalid (`ValueError`).
     #[error("{0}")]
     Value(String),
-    /// A row or ring that does not exist (`IndexError`).
+    /// A row or a ring does not exist (`IndexError`).
     #[error("{0}")]
     Index(String),
-    /// What this process cannot do (`RuntimeError`).
+    /// This process may not do the operation, such as a forked child that writes to its parent's file (`RuntimeError`).
     #[error("{0}")]
     Process(String),
-    /// The columns cannot fit (`MemoryError`).
+    /// The columns do not fit into memory (`MemoryError`).
     #[error(
         "{what} would take {needed} bytes, but this process can have {limit} bytes of memory; use a smaller capacity, or \
          storage=<folder> to keep the rows on disk"
     )]
     Memory {
-        /// What was to be allocated.
+        /// Description of the memory, for the message.
         what: String,
-        /// Bytes it would take.
+        /// Bytes that the memory would take.
         needed: u128,
-        /// Bytes that there are.
+        /// Bytes that are available.
         limit: u64,
     },
-    /// What a caller asked for cannot be held (`MemoryError`).
+    /// A result does not fit into memory (`MemoryError`).
     #[error("this would take {needed} bytes of memory, more than can be had: ask for less")]
     Room {
-        /// Bytes it would take.
+        /// Bytes that the memory would take.
         needed: u128,
     },
-    /// The operating system refused (`OSError` and its subclasses).
+    /// A call of the operating system failed (`OSError` and its subclasses).
     #[error("{context}: {source}")]
     Io {
-        /// What was being done.
+        /// Description of the operation that failed.
         context: String,
         /// The system's own error.
         source: io::Error,
     },
 }
 
-/// The engine's result.
+/// The result of operations that may fail with an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// What an error of the system becomes, said in `context`.
+    /// Returns a function that turns an error of the system into [`Error::Io`] with this `context`.
     pub fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let context = context.into();
         move |source| Self::Io { context, source }

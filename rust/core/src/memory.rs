@@ -1,8 +1,8 @@
-//! Memory with a fixed address for life.
+//! Memory whose address never changes.
 //!
 //! A [`Region`] is mapped once, zeroed, and never moved or grown, so pointers into it (NumPy views among them) stay valid
-//! while any clone of its `Arc` lives. Pages cost nothing until they are written. Python may look at the same bytes, so no
-//! Rust reference is ever formed over them: rows move by the raw copies at the bottom of this file.
+//! while any clone of its `Arc` lives. A page takes no memory until it is written. Python may read and write the same bytes, so
+//! no Rust reference to them is ever formed: rows are copied by the functions on raw pointers at the end of this file.
 
 use std::ffi::{c_int, c_void};
 use std::fs::{File, OpenOptions};
@@ -14,37 +14,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 
 use crate::error::{Error, Result};
-use crate::shared::descent;
+use crate::shared::fork_count;
 
 const HUGE_PAGE: usize = 2 << 20;
 const PAGE: u64 = 4096;
 
-/// Where columns live.
+/// Where columns are stored.
 #[derive(Clone, Debug, Default)]
 pub enum Storage {
     /// Anonymous memory.
     #[default]
     Ram,
-    /// A scratch file, which is unlinked at once so that nothing is left behind however the process ends.
+    /// A scratch file. It is unlinked as soon as it is open, so that the system removes it however the process ends.
     File(Arc<Scratch>),
 }
 
-/// The scratch file behind file-backed columns. Space is reserved before it is mapped, so that a full disk is an error
-/// here and never a fault later.
+/// The scratch file of columns on disk. Space is reserved before it is mapped, so that a full disk is an error here, and never
+/// a fault when a row is written.
 #[derive(Debug)]
 pub struct Scratch {
     file: File,
     folder: PathBuf,
     end: AtomicU64,
-    /// The process that made it: see [`Storage::check_process`].
-    descent: usize,
+    /// [`fork_count`] of the process that made the file: see [`Storage::check_process`].
+    fork_count: usize,
 }
 
 impl Storage {
-    /// Columns in a scratch file inside `folder`, which is created when missing.
+    /// Returns storage in a new scratch file inside `folder`, which is created when missing.
     ///
     /// # Errors
-    /// [`Error::Io`] when the folder or file cannot be made.
+    /// [`Error::Io`] when the folder or the file cannot be created.
     pub fn file(folder: &Path) -> Result<Self> {
         let context = || format!("cannot make a column file in {}", folder.display());
         std::fs::create_dir_all(folder).map_err(Error::io(context()))?;
@@ -56,19 +56,19 @@ impl Storage {
             file,
             folder: folder.to_path_buf(),
             end: AtomicU64::new(0),
-            descent: descent(),
+            fork_count: fork_count(),
         })))
     }
 
-    /// Checks that this process is alone with the columns: a child that was forked has the same file as its parent, and each would
-    /// see what the other writes.
+    /// Checks that no other process writes to the columns. A forked child shares the file of its parent, and each would see the
+    /// other's writes.
     ///
     /// # Errors
-    /// [`Error::Process`] in a child.
+    /// [`Error::Process`] in a forked child, for columns on disk.
     #[inline]
     pub fn check_process(&self) -> Result<()> {
         match self {
-            Self::File(scratch) if scratch.descent != descent() => Err(Error::Process(
+            Self::File(scratch) if scratch.fork_count != fork_count() => Err(Error::Process(
                 "this buffer keeps its rows in a file that belongs to the parent of this process: make the buffer after the \
                  fork, or send it here pickled"
                     .to_owned(),
@@ -77,10 +77,11 @@ impl Storage {
         }
     }
 
-    /// Checks that `needed` bytes could be held at all, before any of them is touched.
+    /// Checks that `needed` bytes fit into memory or onto the disk, before any of them is allocated. `what` names them
+    /// in the error.
     ///
     /// # Errors
-    /// [`Error::Memory`] with the bytes needed and the bytes there are.
+    /// [`Error::Memory`] or [`Error::Io`] with the bytes that are needed and the bytes that are available.
     pub fn check(&self, what: &str, needed: u128) -> Result<()> {
         match self {
             Self::Ram => {
@@ -131,7 +132,7 @@ impl Scratch {
     }
 }
 
-/// Bytes of memory this process could use: physical memory, or less where a control group says so.
+/// Returns the bytes of memory that this process may use: the physical memory, or the limit of its control group.
 fn memory_limit() -> u64 {
     let mut limit = physical_memory();
     for file in ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"] {
@@ -151,7 +152,7 @@ fn physical_memory() -> u64 {
 
 #[cfg(any(not(target_os = "linux"), miri))]
 fn physical_memory() -> u64 {
-    if cfg!(miri) { 1 << 36 } else { u64::MAX } // miri would try to hold what it is asked for
+    if cfg!(miri) { 1 << 36 } else { u64::MAX } // miri allocates what other systems only reserve
 }
 
 /// A mapped, zeroed range of bytes with a fixed address.
@@ -163,7 +164,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// `len` zero bytes.
+    /// Returns a region of `len` zero bytes, on huge pages if it is large.
     ///
     /// # Errors
     /// [`Error::Memory`] or [`Error::Io`] when the system refuses.
@@ -175,7 +176,8 @@ impl Region {
         }
     }
 
-    /// `len` zero bytes of which few will ever be written: pages are small, so that each costs little.
+    /// Returns a region of `len` zero bytes of which few will ever be written. Its pages are small, so that a write
+    /// takes little memory.
     ///
     /// # Errors
     /// As `zeroed`.
@@ -211,22 +213,22 @@ impl Region {
         Ok(Arc::new(Self { map, start: 0, len }))
     }
 
-    /// Bytes in the region.
+    /// Returns the number of bytes in the region.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the region has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The address of `offset`. It is inside the region, or one past its end.
+    /// Returns the address of byte `offset`, which is inside the region or one past its end.
     ///
     /// # Panics
-    /// When `offset` is beyond the end.
+    /// If `offset` is greater than the length.
     #[must_use]
     #[inline]
     pub fn at(&self, offset: usize) -> *mut u8 {
@@ -234,7 +236,7 @@ impl Region {
         self.map.as_mut_ptr().wrapping_add(self.start + offset)
     }
 
-    /// The first address.
+    /// Returns the address of the first byte.
     #[must_use]
     #[inline]
     pub fn base(&self) -> *mut u8 {
@@ -242,10 +244,11 @@ impl Region {
     }
 }
 
-/// Asks for huge pages: fewer page-table misses on random rows. The last, partial one would cost memory that nobody uses.
+/// Asks the system for huge pages, which make random reads miss the page table less often. The last bytes, which would
+/// fill only a part of a huge page, stay on small ones.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn advise(map: &MmapMut, start: usize, len: usize) {
-    // A kernel without huge pages says no, and nothing is lost.
+    // A kernel without huge pages refuses; the region works all the same.
     let _ = map.advise_range(memmap2::Advice::HugePage, start, len);
 }
 
@@ -256,10 +259,10 @@ unsafe extern "C" {
     fn memcmp(a: *const c_void, b: *const c_void, len: usize) -> c_int;
 }
 
-/// As many bytes as one instruction moves; [`copy`] and [`equal`] put the last block of a range over the one before it.
+/// The bytes that one instruction moves. The last block of a range may overlap the block before it.
 type Block = [u64; 2];
 const BLOCK: usize = size_of::<Block>();
-/// Ranges up to here are not worth a call. Most leaves of a step are among them.
+/// Ranges of at most this many bytes are copied without a function call. Most leaves of a step are that short.
 const SHORT: usize = 8 * BLOCK;
 
 /// Copies `len` bytes.
@@ -285,7 +288,7 @@ pub unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Whether two ranges of `len` bytes are the same, bit for bit (so a NaN equals itself).
+/// Returns whether two ranges of `len` bytes are the same, bit for bit (so a NaN equals itself).
 ///
 /// # Safety
 /// Both are readable for `len` bytes.

@@ -1,13 +1,17 @@
-//! A small standing thread pool for work that comes in independent chunks.
+//! A small persistent thread pool for work that comes in independent chunks.
 //!
-//! * The caller works too, and can finish alone: helpers *claim* chunks, and [`run`] waits only for chunks that were claimed.
-//!   A helper that the scheduler never wakes, or puts to sleep before it claimed anything, delays nobody.
-//! * Nothing starts at import: threads are spawned by the first [`run`] that can use them, and sleep between jobs.
-//! * After `fork()` the child has none of these threads. The pool remembers its process; in another process it is leaked (its
-//!   locks may be held by threads that no longer exist) and a new one is made. The locks are the standard library's because
-//!   on Linux they keep no state outside themselves that a fork could tear.
+//! * The caller works too, and can finish alone: threads *claim* chunks, and [`run`] waits only for chunks that were
+//!   claimed.
+//!   A helper thread that is not scheduled before it claims a chunk delays nobody.
+//! * Threads are spawned by the first [`run`] that can use them, and sleep between jobs.
+//! * After `fork()` the child has none of these threads. The pool knows its process; in another process it is leaked
+//!   (its
+//!   locks may be held by threads that no longer exist) and a new one is made. The locks are the standard library's
+//! because
+//!   on Linux they keep no state outside themselves, which a fork could leave inconsistent.
 //!
-//! Which thread runs a chunk is chance, so chunks must not depend on one another; then the result is the same for any
+//! Any thread may run any chunk, in any order, so chunks must not depend on one another. Then the result is the same
+//! for any
 //! number of threads.
 
 mod job;
@@ -25,8 +29,8 @@ use job::{Condvar, Job, Mutex, lock};
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
 
-/// Bounds the threads that work on one job, the caller included. 1 keeps all work on the caller; there are never more than cores.
-/// Helpers that exist already sleep.
+/// Sets the most threads that work on one job, the caller included. 1 keeps all work on the caller. The number of cores
+/// is a second bound. Helper threads beyond the bound stay asleep.
 ///
 /// # Panics
 /// If `threads` is 0.
@@ -35,9 +39,9 @@ pub fn set_threads(threads: usize) {
     THREADS.store(threads, Ordering::Relaxed);
 }
 
-/// The most threads that work on one job: the cores this process may use, or fewer by [`set_threads`].
+/// Returns the most threads that work on one job: the cores that this process may use, or fewer after [`set_threads`].
 pub fn threads() -> usize {
-    // The answer is worked out from several files, so it is asked for once.
+    // The system reads several files to count the cores, so the number is kept.
     static CORES: OnceLock<usize> = OnceLock::new();
     let cores = *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from));
     match THREADS.load(Ordering::Relaxed) {
@@ -46,12 +50,14 @@ pub fn threads() -> usize {
     }
 }
 
-/// Calls `work(chunk)` once for every chunk of `0..chunks`, on this thread and any idle helpers, and returns when all are done.
+/// Calls `work(chunk)` once for every chunk of `0..chunks`, on this thread and idle helper threads, and returns when
+/// all calls have returned.
 ///
-/// Waking a helper costs some microseconds: chunks should be larger than that. `work` may call `run` itself.
+/// Waking a helper thread costs some microseconds, so a chunk should take longer than that. `work` may call `run`
+/// itself.
 ///
 /// # Panics
-/// With the first panic of `work`; the chunks after it may or may not have run.
+/// If a call of `work` panics, with the first panic. Other chunks may or may not have run.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,20 +73,20 @@ pub fn run(chunks: usize, work: impl Fn(usize) + Sync) {
         return (0..chunks).for_each(work);
     }
     let job = Arc::new(Job::new(chunks, &work));
-    let pool = Pool::here();
+    let pool = Pool::current();
     pool.submit(&job, helpers);
     while let Some(chunk) = job.claim() {
         job.work(chunk);
     }
     pool.withdraw(&job);
     job.wait();
-    // `work` outlives this point, and every claimed chunk is finished: nobody calls it any more.
+    // Every claimed chunk is finished, so no thread calls `work` any more.
     if let Some(panic) = job.panic() {
         resume_unwind(panic);
     }
 }
 
-/// The helpers of one process.
+/// The helper threads of one process, and their queue of jobs.
 struct Pool {
     process: u32,
     queue: Mutex<Queue>,
@@ -88,15 +94,15 @@ struct Pool {
 }
 
 struct Queue {
-    /// Jobs whose callers are still claiming; usually none or one.
+    /// Jobs that may have unclaimed chunks; usually none or one.
     jobs: Vec<Arc<Job>>,
-    /// Helpers that exist. They never end, as they cost nothing asleep.
+    /// The number of helper threads. They never end; asleep they cost nothing.
     helpers: usize,
 }
 
 impl Pool {
-    /// The pool of this process.
-    fn here() -> &'static Pool {
+    /// Returns the pool of this process, and makes it if there is none.
+    fn current() -> &'static Pool {
         let process = process::id();
         let mut current = POOL.load(Ordering::Acquire);
         loop {
@@ -121,13 +127,13 @@ impl Pool {
         Self { process, queue: Mutex::new(Queue { jobs: Vec::new(), helpers: 0 }), work_waits: Condvar::new() }
     }
 
-    /// Offers `job` to as many as `helpers` helpers, spawning those that do not exist yet.
+    /// Offers `job` to at most `helpers` helper threads, and spawns those that do not exist yet.
     fn submit(&'static self, job: &Arc<Job>, helpers: usize) {
         let mut queue = lock(&self.queue);
         queue.jobs.push(Arc::clone(job));
         while queue.helpers < helpers {
-            let spawned = thread::Builder::new().name("rlfast-pool".to_owned()).spawn(|| self.help());
-            // A process at its thread limit works on with the helpers it has: the caller finishes alone if need be.
+            let spawned = thread::Builder::new().name("rlfast-pool".to_owned()).spawn(|| self.run_helper());
+            // At the system's limit of threads, the existing helpers and the caller do the work.
             let Ok(_detached) = spawned else { break };
             queue.helpers += 1;
         }
@@ -137,13 +143,13 @@ impl Pool {
         }
     }
 
-    /// Stops offering `job`.
+    /// Stops offering `job` to helper threads.
     fn withdraw(&self, job: &Arc<Job>) {
         lock(&self.queue).jobs.retain(|other| !Arc::ptr_eq(other, job));
     }
 
-    /// The life of a helper.
-    fn help(&self) {
+    /// Runs chunks of queued jobs for ever: the body of a helper thread.
+    fn run_helper(&self) {
         let mut queue = lock(&self.queue);
         loop {
             let claimed = queue.jobs.iter().find_map(|job| job.claim().map(|chunk| (Arc::clone(job), chunk)));
@@ -170,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// Each chunk's number of calls.
+    /// Returns how often `run` calls each chunk.
     fn calls(chunks: usize) -> Vec<usize> {
         let calls: Vec<_> = (0..chunks).map(|_| AtomicUsize::new(0)).collect();
         run(chunks, |chunk| {

@@ -1,20 +1,21 @@
-//! Powers of many numbers at once.
+//! Powers of many numbers with vector instructions.
 
 use std::f64::consts::LN_2;
 
 use crate::simd::{self, Kernel};
 
-/// Numbers that are worked on together.
+/// Numbers that are raised together.
 const LANES: usize = 8;
-/// 1.5 times 2^52: added to a small number, it leaves the nearest integer in the lowest bits.
+/// 1.5 times 2^52. Added to a small number, it rounds that to an integer, which then stands in the lowest bits.
 const ROUND: f64 = 6_755_399_441_055_744.0;
-/// 2^52, in whose bits an integer of 52 bits may stand for itself.
+/// The bits of 2^52 as f64: with an integer of 52 bits in the mantissa, they are 2^52 plus that integer.
 const INTEGER: u64 = 0x4330_0000_0000_0000;
-/// Results stay this far from overflow, and numbers from those that are not normal; beyond, the C library is asked.
-const FAR: f64 = 1000.0;
+/// Bound of the binary exponent of a result, away from overflow and from subnormal numbers. Beyond it, the C library
+/// computes the power.
+const MAX_EXPONENT: f64 = 1000.0;
 
-/// Raises each of `values` to the power of `exponent`, to within two units in the last place (times the exponent, if that is
-/// above 1); 1 stays 1.
+/// Replaces each of `values` by its power of `exponent`. The error is at most two units in the last place (times the
+/// exponent, if that is above 1); 1 stays exactly 1.
 ///
 /// ```
 /// let mut values = [1.0, 4.0, 100.0];
@@ -32,7 +33,8 @@ pub fn power(values: &mut [f64], exponent: f64) {
     }
 }
 
-/// The work of [`power`]: `x^y = 2^(y log2 x)` with the whole part of `y log2 x` kept apart, so that little is rounded off.
+/// The loop of [`power`]. It computes `x^y = 2^(y log2 x)` with the integer part of `y log2 x` kept separate, which
+/// keeps the rounding error small.
 struct Powers<'a> {
     values: &'a mut [f64],
     exponent: f64,
@@ -48,7 +50,7 @@ impl Kernel for Powers<'_> {
             for (lane, x) in lanes.iter_mut().zip(chunk.iter()) {
                 *lane = *x;
             }
-            if of_lanes(&mut lanes, self.exponent) {
+            if raise_lanes(&mut lanes, self.exponent) {
                 for (lane, x) in lanes.iter().zip(chunk.iter_mut()) {
                     *x = *lane;
                 }
@@ -61,10 +63,11 @@ impl Kernel for Powers<'_> {
     }
 }
 
-/// Raises all lanes; false if one of them, or its power, is not an ordinary number.
+/// Replaces all lanes by their powers. Returns false if a lane is not a positive normal number, or its power is out of
+/// range; the lanes are then meaningless.
 #[inline(always)]
-fn of_lanes(lanes: &mut [f64; LANES], exponent: f64) -> bool {
-    // With the last 20 bits off, the product with a number's binary exponent is exact.
+fn raise_lanes(lanes: &mut [f64; LANES], exponent: f64) -> bool {
+    // Without the last 20 bits of the exponent, its product with a binary exponent is exact.
     let head = f64::from_bits(exponent.to_bits() & !0xF_FFFF);
     let tail = exponent - head;
     let mut ordinary = true;
@@ -74,13 +77,13 @@ fn of_lanes(lanes: &mut [f64; LANES], exponent: f64) -> bool {
         let power = exponent * whole + scaled;
         let rounded = power + ROUND;
         let rest = (head * whole - (rounded - ROUND)) + (tail * whole + scaled);
-        ordinary &= (*x >= f64::MIN_POSITIVE) & (*x <= f64::MAX) & (power.abs() < FAR);
+        ordinary &= (*x >= f64::MIN_POSITIVE) & (*x <= f64::MAX) & (power.abs() < MAX_EXPONENT);
         *x = exp2(rest) * f64::from_bits(rounded.to_bits().wrapping_add(1023) << 52);
     }
     ordinary
 }
 
-/// The logarithm to base 2 of a normal positive number, in two: an integer, and what is left, from -1/2 to 1/2.
+/// Returns the logarithm to base 2 of a normal positive number as an integer and a remainder from -1/2 to 1/2.
 ///
 /// `x = 2^whole m` with `m` between the roots of 1/2 and 2, and `ln m = 2 artanh(s)` with `s = (m - 1) / (m + 1)`.
 #[inline(always)]
@@ -98,7 +101,7 @@ fn log2(x: f64) -> (f64, f64) {
     (whole, s * sum)
 }
 
-/// 2 to the power of a number from -1/2 to 1/2, by its Taylor series.
+/// Returns 2 to the power of a number from -1/2 to 1/2, by its Taylor series.
 #[inline(always)]
 fn exp2(x: f64) -> f64 {
     let mut sum = 0.0;
@@ -108,7 +111,7 @@ fn exp2(x: f64) -> f64 {
     sum
 }
 
-/// `2 / (ln 2 (2k + 1))`
+/// The coefficients of `log2`: `2 / (ln 2 (2k + 1))`.
 const fn artanh_terms() -> [f64; 11] {
     let mut terms = [0.0; 11];
     let mut k = 0;
@@ -119,7 +122,7 @@ const fn artanh_terms() -> [f64; 11] {
     terms
 }
 
-/// `(ln 2)^k / k!`
+/// The coefficients of `exp2`: `(ln 2)^k / k!`.
 const fn exp2_terms() -> [f64; 14] {
     let mut terms = [1.0; 14];
     let mut k = 1;

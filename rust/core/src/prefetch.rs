@@ -1,12 +1,13 @@
-//! Asking the cache for memory ahead of its use.
+//! Hints to the processor to load memory into the cache ahead of its use.
 
-/// Starts loading `slice[index]` into the cache; a hint without any other effect, also when `index` lies outside.
+/// Starts loading `slice[index]` into the cache. This is a hint without any other effect, also when `index` is outside
+/// the slice.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
     prefetch_at(slice.as_ptr().wrapping_add(index).cast());
 }
 
-/// Starts loading the cache line at `address` where the processor can be asked to; a hint, whatever the address.
+/// Starts loading the cache line at `address`, on x86-64 and AArch64. This is a hint: any address is allowed.
 #[inline(always)]
 pub fn prefetch_at(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! Memory of large outputs, which is used again when an output dies.
+//! Memory of large outputs, which is used again after an output is freed.
 //!
 //! The system's allocator may return a large block to the system each time, and the page faults of a fresh block cost more than
 //! filling it.
@@ -10,13 +10,14 @@ use parking_lot::Mutex;
 use crate::error::Result;
 use crate::memory::{Region, Storage};
 
-/// Outputs of at least this size should come from [`OUTPUTS`]. Smaller ones do better on the large pages of the system's allocator.
+/// Outputs of at least this many bytes should come from [`OUTPUTS`]. Smaller ones are faster from the system's
+/// allocator.
 pub const LARGE: usize = 1 << 20;
 
-/// The blocks of the outputs of this process.
+/// The recycler of this process's outputs.
 pub static OUTPUTS: Recycler = Recycler::new(16, 64 << 20);
 
-/// Blocks of memory that wait to be used again. Their number and their bytes are bounded; the oldest blocks go first.
+/// A cache of free blocks of memory. Their number and their bytes are bounded; the oldest blocks are freed first.
 #[derive(Debug)]
 pub struct Recycler {
     free: Mutex<Vec<Arc<Region>>>,
@@ -24,7 +25,7 @@ pub struct Recycler {
     max_bytes: usize,
 }
 
-/// A block of memory, which its recycler gets back when it is dropped.
+/// A block of memory, which returns to its recycler when it is dropped.
 #[derive(Debug)]
 pub struct Block {
     region: Option<Arc<Region>>,
@@ -32,16 +33,16 @@ pub struct Block {
 }
 
 impl Recycler {
-    /// A recycler that keeps at most so many blocks and bytes.
+    /// Returns a recycler that keeps at most `max_blocks` free blocks of `max_bytes` bytes in all.
     #[must_use]
     pub const fn new(max_blocks: usize, max_bytes: usize) -> Self {
         Self { free: Mutex::new(Vec::new()), max_blocks, max_bytes }
     }
 
-    /// A block of at least `bytes` bytes with any content. A block that was used before is at most half as large again.
+    /// Returns a block of at least `bytes` bytes with any content. A recycled block has at most 1.5 times as many.
     ///
     /// # Errors
-    /// `Memory` when there is no memory of so many bytes.
+    /// `Memory` when the system has no room for a new block.
     pub fn block(&'static self, bytes: usize) -> Result<Block> {
         let region = match self.used_before(bytes) {
             Some(region) => region,
@@ -69,13 +70,13 @@ impl Recycler {
             oldest += 1;
         }
         let dropped: Vec<_> = free.drain(..oldest).collect();
-        drop(free); // other threads need not wait while memory goes back to the system
+        drop(free); // unlocks before memory returns to the system
         drop(dropped);
     }
 }
 
 impl Block {
-    /// The first byte.
+    /// Returns the address of the first byte.
     #[must_use]
     pub fn base(&self) -> *mut u8 {
         self.region.as_ref().expect("invariant: a block has its region until it is dropped").base()

@@ -1,12 +1,13 @@
-//! The replay engine: one [`Replay`] made of four orthogonal parts.
+//! The replay engine: one [`Replay`] of four independent parts.
 //!
-//! * **rows**: [`table`] holds the bytes ([`layout`] says where, [`frames`] and [`side`] keep each observation once), and
-//!   [`rings`] knows which rows are live, in which order, and to which episode they belong;
-//! * **sampler**: uniform over live rows, or by [`priorities`]; it only gives row numbers;
-//! * **unit**: what a row number expands into ([`units`]: n-step, windows; [`gather`]: frame stacks and plain rows);
-//! * **relabelling**: goals for the batch, never for the store.
+//! * **rows**: [`table`] stores the bytes ([`layout`] assigns their places; [`frames`] and [`side`] store each
+//!   observation once),
+//!   and [`rings`] tracks which rows are live, in which order, and in which episode;
+//! * **sampler**: draws row numbers, uniformly over live rows or by [`priorities`];
+//! * **unit**: expands a row number ([`units`] into n-step returns and windows, [`gather`] into rows and frame stacks);
+//! * **relabelling**: changes goals in the batch, never in the store.
 //!
-//! A row number is `ring offset + slot`. A row's *generation* is its sequence number, see [`ring`].
+//! A row number is `ring offset + slot`. A row's *generation* is its sequence number: see [`ring`].
 
 pub mod frames;
 pub mod gather;
@@ -36,45 +37,45 @@ use crate::replay::table::{Ending, Source, Table};
 use crate::replay::units::Units;
 use crate::rng::Stream;
 
-/// How a buffer is to be made.
+/// The options of a buffer.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Slots of each ring.
+    /// Number of slots of each ring.
     pub capacities: Vec<usize>,
-    /// Whether `obs_next` is kept; if not, it is the next row's `obs`.
+    /// Whether `obs_next` is stored for every row; if not, it is the next row's `obs`.
     pub save_obs_next: bool,
-    /// Rows that are stacked on reading.
+    /// Number of rows that are stacked when a row is read.
     pub stack_num: usize,
-    /// Whether only rows with a whole stack are drawn.
+    /// Whether only rows are drawn whose stack lies within their episode.
     pub sample_avail: bool,
-    /// The priority exponent; None draws uniformly.
+    /// The exponent of priorities; None draws uniformly.
     pub alpha: Option<f64>,
-    /// The importance exponent.
+    /// The exponent of importance weights.
     pub beta: f64,
-    /// Whether weights are divided by the largest of the batch.
+    /// Whether importance weights are divided by the largest one of the batch.
     pub weight_norm: bool,
-    /// Root of the random streams.
+    /// Root seed of the random streams.
     pub seed: u64,
-    /// Where the columns live.
+    /// Where the columns are stored.
     pub storage: Storage,
 }
 
-/// What `add` tells about each row. The slices have one place for each row, `episode_return` one for each row and agent.
+/// The results of `add`. The slices have one element for each row; `episode_return` has one for each row and agent.
 #[derive(Debug)]
 pub struct Added<'a> {
-    /// Where the row is.
+    /// Index of the row.
     pub index: &'a mut [i64],
-    /// Return of the episode that it ended, else 0.
+    /// Return of the episode that the row ended, else 0.
     pub episode_return: &'a mut [f64],
-    /// Length of the episode that it ended, else 0.
+    /// Length of the episode that the row ended, else 0.
     pub episode_length: &'a mut [i64],
-    /// Where its episode began.
+    /// Index of the first row of its episode.
     pub episode_start: &'a mut [i64],
 }
 
 /// A replay buffer.
 pub struct Replay {
-    /// How it was made; the sampling options may be changed.
+    /// The options. Those of sampling may be changed.
     pub config: Config,
     rings: Rings,
     table: Option<Table>,
@@ -84,10 +85,10 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// An empty buffer. Rows are laid out by `define`.
+    /// Returns an empty buffer, whose columns `define` adds.
     ///
     /// # Errors
-    /// `Value` for capacities or exponents that make no sense; `Memory` when the priorities cannot fit.
+    /// `Value` for invalid capacities or exponents; `Memory` when the priorities do not fit into memory.
     pub fn new(config: Config) -> Result<Self> {
         check_stack(config.stack_num)?;
         let rings = Rings::new(&config.capacities)?;
@@ -104,10 +105,10 @@ impl Replay {
         Ok(Self { config, rings, table: None, priorities, sampler, hindsight })
     }
 
-    /// Lays out the first row; later, adds columns of zeros.
+    /// Lays out the columns of a row. A later call adds columns of zeros.
     ///
     /// # Errors
-    /// `Value` for columns that contradict one another, `Memory` with the bytes needed; nothing is changed then.
+    /// `Value` for inconsistent columns, `Memory` with the bytes needed; nothing is changed then.
     pub fn define(&mut self, leaves: Vec<Leaf>) -> Result<()> {
         self.config.storage.check_process()?;
         match &mut self.table {
@@ -122,42 +123,42 @@ impl Replay {
         }
     }
 
-    /// The rings.
+    /// Returns the rings.
     #[must_use]
     pub fn rings(&self) -> &Rings {
         &self.rings
     }
 
-    /// The rows, once `define` laid them out.
+    /// Returns the rows; None before `define`.
     #[must_use]
     pub fn table(&self) -> Option<&Table> {
         self.table.as_ref()
     }
 
-    /// The priorities, if rows are drawn by them.
+    /// Returns the priorities; None when rows are drawn uniformly.
     #[must_use]
     pub fn priorities(&self) -> Option<&Priorities> {
         self.priorities.as_ref()
     }
 
-    /// The priorities, to be changed.
+    /// Returns the priorities, mutably; None when rows are drawn uniformly.
     #[must_use]
     pub fn priorities_mut(&mut self) -> Option<&mut Priorities> {
         self.priorities.as_mut()
     }
 
-    /// Reads rows.
+    /// Returns a reader of rows.
     ///
     /// # Errors
-    /// `Value` before any row was laid out.
+    /// `Value` before `define`.
     pub fn gatherer(&self) -> Result<Gatherer<'_>> {
         Ok(Gatherer::new(&self.rings, self.laid_out()?))
     }
 
-    /// Expands rows.
+    /// Returns the functions that expand row numbers.
     ///
     /// # Errors
-    /// `Value` before any row was laid out.
+    /// `Value` before `define`.
     pub fn units(&self) -> Result<Units<'_>> {
         Ok(Units::new(&self.rings, self.laid_out()?))
     }
@@ -167,11 +168,11 @@ impl Replay {
         self.table.as_ref().ok_or_else(|| Error::Value("the buffer is empty: nothing was added yet".to_owned()))
     }
 
-    /// Writes one row to each of `rings`, in order (a ring may come again).
+    /// Writes one row to each of `rings`, in order. A ring may occur several times.
     ///
     /// # Errors
-    /// `Index` for a ring that is not there or has no slot, `Value` before `define`, `Memory`/`Io` when there is no room;
-    /// nothing is changed then.
+    /// `Index` for a ring that does not exist or has no slot, `Value` before `define`, `Memory` or `Io` when there is
+    /// no room. Nothing is changed then.
     ///
     /// # Safety
     /// `sources` has one entry for each leaf, readable for `rings.len()` rows.
@@ -215,7 +216,7 @@ impl Replay {
             let reward = reward.map_or(std::ptr::null(), |source| source.row(k)).cast::<f64>();
             // SAFETY: the caller promises `agents` f64 for each row of the reward; null stands for zeros.
             let reward = |agent| if reward.is_null() { 0.0 } else { unsafe { reward.add(agent).read_unaligned() } };
-            account(ring.cursor, &mut ring.running, done, agents, reward, added, k);
+            update_statistics(ring.cursor, &mut ring.running, done, agents, reward, added, k);
         }
         if let Some(priorities) = &mut self.priorities {
             let slots: Vec<usize> = added.index.iter().map(|&i| i as usize).collect();
@@ -224,7 +225,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Whether the newest row of a ring began with the `obs_next` of the row before it.
+    /// Returns whether the `obs` of a ring's newest row is the `obs_next` of the row before it.
     #[must_use]
     pub fn goes_on(&self, r: usize) -> bool {
         let ring = &self.rings[r];
@@ -232,10 +233,10 @@ impl Replay {
         table.byte(ring.index(ring.head - 2), layout::LINK) == layout::link::NEXT
     }
 
-    /// Ends the running episode of a ring as truncated at its newest row. Nothing happens when none is running.
+    /// Ends the running episode of a ring as truncated at its newest row. Does nothing when no episode is running.
     ///
     /// # Errors
-    /// `Index` for a ring that is not there.
+    /// `Index` for a ring that does not exist.
     pub fn close_episode(&mut self, r: usize) -> Result<()> {
         self.ring(r)?;
         self.config.storage.check_process()?;
@@ -250,10 +251,11 @@ impl Replay {
         Ok(())
     }
 
-    /// Lets go of all rows of a ring, or of all rings. With `keep_statistics` the running episode's return and length go on.
+    /// Removes all rows of a ring, or of all rings. With `keep_statistics`, the running episode keeps its return and
+    /// length.
     ///
     /// # Errors
-    /// `Index` for a ring that is not there.
+    /// `Index` for a ring that does not exist.
     pub fn reset(&mut self, ring: Option<usize>, keep_statistics: bool) -> Result<()> {
         self.config.storage.check_process()?;
         let which = match ring {
@@ -284,8 +286,8 @@ impl Replay {
         self.rings.ring_mut(r).clear(cursor);
     }
 
-    /// Whether it is kept what a row led to where `obs_next` is kept at the ends of episodes alone: in a side row, or as the
-    /// `obs` of the next episode's first row, if they are the same.
+    /// Returns whether the `obs_next` of a row that ends its episode is stored, in a buffer that stores `obs_next` at
+    /// the ends of episodes alone: in a side row, or as the `obs` of the next episode's first row if they are the same.
     #[must_use]
     pub fn keeps_next(&self, index: usize) -> bool {
         self.table.as_ref().is_some_and(|table| match table.byte(index, layout::LINK) {
@@ -295,11 +297,12 @@ impl Replay {
         })
     }
 
-    /// Replaces all rows by those of full-length columns, of which the `sizes[r]` before slot `cursors[r]` are live. Where
-    /// `obs_next` is kept at the ends of episodes alone, `known` says at which.
+    /// Replaces all rows by those of full-length columns, in which the `sizes[r]` rows before slot `cursors[r]` are
+    /// live. `known` flags the rows with a valid `obs_next`, in a buffer that stores it at the ends of episodes alone.
     ///
     /// # Errors
-    /// `Value` for sizes or cursors that do not fit, `Memory`/`Io` when there is no room; nothing is changed then.
+    /// `Value` for sizes or cursors that do not fit the rings, `Memory` or `Io` when there is no room. Nothing is
+    /// changed then.
     ///
     /// # Safety
     /// `sources` has one entry for each leaf, readable for `total` rows.
@@ -362,7 +365,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The part of `load` that is one ring's; there is room for the rows.
+    /// Replaces the rows of one ring, for which `load` has reserved room.
     ///
     /// # Safety
     /// As `load`.
@@ -392,18 +395,18 @@ impl Replay {
         Ok(())
     }
 
-    /// The running episode of a ring.
+    /// Returns the statistics of a ring's running episode.
     ///
     /// # Errors
-    /// `Index` for a ring that is not there.
+    /// `Index` for a ring that does not exist.
     pub fn running(&self, r: usize) -> Result<&RunningEpisode> {
         Ok(&self.ring(r)?.running)
     }
 
-    /// Sets the running episode's statistics.
+    /// Sets the statistics of a ring's running episode.
     ///
     /// # Errors
-    /// `Index` for a ring that is not there.
+    /// `Index` for a ring that does not exist.
     pub fn set_running(&mut self, r: usize, running: RunningEpisode) -> Result<()> {
         self.ring(r)?;
         self.rings.ring_mut(r).running = running;
@@ -416,58 +419,58 @@ impl Replay {
         })
     }
 
-    /// Values in one reward.
+    /// Returns the number of values of one reward: 1, or the number of agents.
     #[must_use]
     pub fn agents(&self) -> usize {
         self.table.as_ref().map_or(1, Table::agents)
     }
 
-    /// Whether a reward is one number, and not one for each agent.
+    /// Returns whether a reward is a scalar, and not an array with one value for each agent.
     #[must_use]
     pub fn scalar_reward(&self) -> bool {
         let reward = |table: &Table| table.layout.reward.map(|leaf| table.layout.leaves[leaf].shape.is_empty());
         self.table.as_ref().and_then(reward).unwrap_or(true)
     }
 
-    /// See [`Rings::prev`].
+    /// Returns the row before `index`: see [`Rings::prev`].
     #[must_use]
     pub fn prev(&self, index: usize) -> usize {
         self.table.as_ref().map_or(index, |table| self.rings.prev(table, index))
     }
 
-    /// See [`Rings::next`].
+    /// Returns the row after `index`: see [`Rings::next`].
     #[must_use]
     pub fn next(&self, index: usize) -> usize {
         self.table.as_ref().map_or(index, |table| self.rings.next(table, index))
     }
 
-    /// See [`Rings::bounds`].
+    /// Returns the first and the last row of the episode of `index`: see [`Rings::bounds`].
     #[must_use]
     pub fn bounds(&self, index: usize) -> (usize, usize) {
         self.table.as_ref().map_or((index, index), |table| self.rings.bounds(table, index))
     }
 
-    /// All live rows of a ring, or of all rings one after the other, oldest first; under `sample_avail` only those whose
-    /// stack is whole.
+    /// Returns the live rows of a ring, or of all rings one after the other, oldest first. With `sample_avail`, it
+    /// leaves out rows whose stack reaches beyond their episode.
     ///
     /// # Errors
-    /// `Room` when there is no memory for their numbers.
+    /// `Room` when there is no memory for the row numbers.
     pub fn chronological(&self, ring: Option<usize>) -> Result<Vec<i64>> {
         let partial = self.config.sample_avail && self.config.stack_num > 1;
-        self.live_where(ring, |i| !partial || self.whole(i))
+        self.live_where(ring, |i| !partial || self.has_whole_stack(i))
     }
 
-    /// Starts all random streams anew.
+    /// Restarts all random streams from `seed`.
     pub fn reseed(&mut self, seed: u64) {
         self.config.seed = seed;
         self.sampler = Stream::named(seed, "sampler");
         self.hindsight = Stream::named(seed, "hindsight");
     }
 
-    /// Draws hindsight goals for rows; see [`Units::hindsight`].
+    /// Draws hindsight goals for rows: see [`Units::hindsight`].
     ///
     /// # Errors
-    /// `Value` before any row was laid out, or for a `future_k` below 1.
+    /// `Value` before `define`, or for a `future_k` below 1.
     pub fn hindsight(
         &mut self,
         index: &[i64],
@@ -485,19 +488,19 @@ impl Replay {
         Ok(())
     }
 
-    /// The generation of a slot: the sequence number of its row, or `u64::MAX` when it holds none.
+    /// Returns the generation of a slot: the sequence number of its row, or `u64::MAX` when it holds no row.
     #[must_use]
     #[inline]
     pub fn generation(&self, index: usize) -> u64 {
         self.rings.ring_of(index).seq(index).unwrap_or(u64::MAX)
     }
 
-    /// Sets priorities, except for rows that are gone: those whose generation is no longer `generations[k]`, and slots that
-    /// hold no row. Gives how many were refused.
+    /// Sets priorities, and returns how many were ignored because their row was overwritten: the slot holds no row, or
+    /// one of another generation than `generations[k]`.
     ///
     /// # Errors
-    /// `Value` when rows are not drawn by priority, or for a bad priority; `Index` for a slot that is not there; nothing
-    /// is changed then.
+    /// `Value` when rows are drawn uniformly, or for an invalid priority; `Index` for a slot that does not exist.
+    /// Nothing is changed then.
     pub fn update_priorities(&mut self, index: &[i64], generations: Option<&[u64]>, priorities: &[f64]) -> Result<u64> {
         if index.len() != priorities.len() {
             return value_error!(
@@ -528,13 +531,13 @@ impl Replay {
     }
 }
 
-/// The most rows that are stacked into one.
+/// The largest `stack_num`.
 const MAX_STACK: usize = 1 << 12;
 
-/// Whether so many rows may be stacked.
+/// Checks that `stack_num` is in range.
 ///
 /// # Errors
-/// `Value` for none, or for more than anybody means.
+/// `Value` for 0, or above `MAX_STACK`.
 pub fn check_stack(stack_num: usize) -> Result<()> {
     if (1..=MAX_STACK).contains(&stack_num) {
         return Ok(());
@@ -542,13 +545,13 @@ pub fn check_stack(stack_num: usize) -> Result<()> {
     value_error!("stack_num must be from 1 to {MAX_STACK}, got {stack_num}")
 }
 
-/// Bytes of the priorities of so many rows.
+/// Returns the bytes of the priorities of `total` rows: eight for each leaf, and a seventh more for the inner nodes.
 fn priority_bytes(total: usize) -> u128 {
     total as u128 * 8 * 8 / 7
 }
 
-/// Adds a row to the running statistics, and reports and restarts them when it ended the episode.
-fn account(
+/// Adds a row to the statistics of its episode. If the row ended it, writes them to `added` and restarts them.
+fn update_statistics(
     cursor: usize,
     running: &mut RunningEpisode,
     done: bool,

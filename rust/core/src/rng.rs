@@ -1,8 +1,8 @@
 //! Random streams whose bits never change between versions of this crate.
 //!
-//! [`Stream`] (Xoshiro256++) serves everything of ours: samplers, relabelling, exploration. One root seed makes any number
-//! of independent streams by name, so a new consumer never shifts the draws of an old one. [`numpy`] repeats NumPy's
-//! default generator bit for bit, for environments that must reset as their Gymnasium originals do.
+//! [`Stream`] (Xoshiro256++) is the engine's own generator: samplers and relabelling draw from it. One root seed gives
+//! any number of independent streams by name, so a new consumer never shifts the draws of an old one. [`numpy`] repeats
+//! NumPy's default generator bit for bit, for native environments that must reset as Gymnasium's do.
 
 pub mod draws;
 pub mod numpy;
@@ -10,12 +10,12 @@ pub mod numpy;
 /// Doubles in [0, 1) are the top 53 bits of a word, times this.
 const DOUBLE_UNIT: f64 = 1.0 / (1u64 << 53) as f64;
 
-/// A double in [0, 1) from the top 53 bits of `word`.
+/// Returns a double in [0, 1) from the top 53 bits of `word`.
 fn unit_double(word: u64) -> f64 {
     (word >> 11) as f64 * DOUBLE_UNIT
 }
 
-/// One output of SplitMix64 (Steele, Lea and Flood, 2014), which also advances `state`.
+/// Advances `state` by one step of SplitMix64 (Steele, Lea and Flood, 2014), and returns its output.
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut word = *state;
@@ -24,12 +24,12 @@ fn split_mix(state: &mut u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// FNV-1a over the bytes of `name`: short, and the same on every platform for ever.
+/// Returns the FNV-1a hash of the bytes of `name`, which is the same on every platform.
 fn hash_name(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// A Xoshiro256++ stream (Blackman and Vigna, 2021): 256 bits of state, about a nanosecond a word.
+/// A Xoshiro256++ generator (Blackman and Vigna, 2021): 256 bits of state, about a nanosecond for 64 bits.
 ///
 /// ```
 /// use rlfast_core::rng::Stream;
@@ -45,29 +45,29 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream of a seed.
+    /// Returns the stream of a seed.
     pub fn new(seed: u64) -> Self {
         let mut mix = seed;
         Self { state: std::array::from_fn(|_| split_mix(&mut mix)) }
     }
 
-    /// The stream called `name` below `root_seed`. Different names give unrelated streams.
+    /// Returns the stream called `name` of a root seed. Different names give independent streams.
     pub fn named(root_seed: u64, name: &str) -> Self {
         let mut mix = root_seed;
         Self::new(split_mix(&mut mix) ^ hash_name(name))
     }
 
-    /// The whole state, for snapshots.
+    /// Returns the whole state, for snapshots.
     pub fn state(&self) -> [u64; 4] {
         self.state
     }
 
-    /// The stream that continues from `state`; None if it is all zero, which no stream ever reaches and none could leave.
+    /// Returns the stream that continues from `state`; None if all words are zero, a state that no stream reaches.
     pub fn from_state(state: [u64; 4]) -> Option<Self> {
         (state != [0; 4]).then_some(Self { state })
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.state;
@@ -82,7 +82,7 @@ impl Stream {
         word
     }
 
-    /// Uniform over `0..n` without bias (Lemire, arXiv:1805.10941).
+    /// Returns a uniform integer from `0..n`, without bias (Lemire, arXiv:1805.10941).
     ///
     /// # Panics
     /// If `n` is 0.
@@ -91,7 +91,7 @@ impl Stream {
         assert!(n > 0, "a draw below 0 does not exist");
         let mut product = u128::from(self.next_u64()) * u128::from(n);
         if (product as u64) < n {
-            // The lowest 2^64 mod n fractions belong to one word too many.
+            // Products whose lower half is below 2^64 mod n would be one word too many for their result.
             let surplus = n.wrapping_neg() % n;
             while (product as u64) < surplus {
                 product = u128::from(self.next_u64()) * u128::from(n);
@@ -100,12 +100,12 @@ impl Stream {
         (product >> 64) as u64
     }
 
-    /// Fills `out` with independent draws from `0..n`: the same values as as many calls of [`Stream::below`].
+    /// Fills `out` with independent draws from `0..n`, the same values as that many calls of [`Stream::below`].
     ///
     /// # Panics
     /// If `n` is 0 and `out` is not empty.
     pub fn fill_below(&mut self, n: usize, out: &mut [usize]) {
-        // A local copy stays in registers: `out` cannot alias it.
+        // The compiler keeps a local copy in registers, as `out` cannot alias it.
         let mut stream = self.clone();
         for slot in out {
             *slot = stream.below(n as u64) as usize;
@@ -113,7 +113,7 @@ impl Stream {
         *self = stream;
     }
 
-    /// Uniform over [0, 1) with 53 random bits.
+    /// Returns a uniform double from [0, 1) with 53 random bits.
     #[inline]
     pub fn uniform(&mut self) -> f64 {
         unit_double(self.next_u64())

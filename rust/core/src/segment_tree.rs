@@ -1,11 +1,17 @@
-//! A wide sum tree: draws leaves in proportion to their values.
+//! A sum tree with eight children for each node, which draws leaves in proportion to their values.
 //!
-//! * **Wide.** A node is one cache line of eight `f64`, so a million leaves are seven lines deep. Of 4, 8 and 16 children eight was the
-//!   quickest for 256 draws at both 100,000 and 1,000,000 leaves. [`SumTree::find_many`] moves a block of draws
-//!   down together, level by level, and asks for each next line ahead of its use, so that cache misses overlap.
-//! * **No drift.** A parent is always summed anew from its children, in the order in which the descent adds them up.
-//! * **Half-open intervals.** Leaf `i` owns the masses above the sum before it, up to and including the sum with it. A leaf of value
-//!   zero owns nothing and is never drawn; the mass zero belongs to the first positive leaf, and what is above the total to the last.
+//! * **Wide nodes.** A node is one cache line of eight `f64`, so a tree of a million leaves has seven levels. Of 4, 8
+//!   and 16
+//!   children, eight were the fastest for 256 draws with both 100,000 and 1,000,000 leaves. [`SumTree::find_many`]
+//! moves a block
+//!   of draws down together, level by level, and prefetches the next node of each, so that cache misses overlap.
+//! * **No drift.** A change recomputes each parent as the sum of its children, in the order in which the descent adds
+//!   them.
+//! * **Half-open intervals.** Leaf `i` owns the masses above the sum of the leaves before it, up to and including the
+//!   sum with
+//!   it. A leaf of value zero owns no mass and is never drawn. Mass zero belongs to the first positive leaf, and a mass
+//! above
+//!   the total to the last one.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
@@ -18,21 +24,22 @@ use crate::simd::{self, Kernel};
 
 /// Children of a node.
 const WIDTH: usize = 8;
-/// Draws that move down together: enough to hide the latency of memory, few enough for their masses to stay in L1.
+/// Draws that descend together: enough to hide the latency of memory, few enough for their masses to stay in the
+/// first-level cache.
 const BLOCK: usize = 64;
 
-/// The largest leaf: a sum of fewer than 2^53 of them is finite.
+/// The largest value of a leaf: the sum of fewer than 2^53 such leaves is finite.
 pub const LARGEST: f64 = f64::MAX / (1_u64 << 53) as f64;
 
-/// One cache line of sibling values.
+/// The values of eight siblings, in one cache line.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct Node([f64; WIDTH]);
 
 impl Node {
-    /// The child that owns `mass`, which is then reduced by what lies before that child.
+    /// Returns the child that owns `mass`, and subtracts the sum of the children before it from `mass`.
     ///
-    /// Without branches on the data: a mispredicted one costs more than all the additions. And without closures: see
+    /// It has no branches on the data, as a mispredicted one costs more than all the additions, and no closures: see
     /// [`Kernel`].
     #[inline(always)]
     fn descend(&self, mass: &mut f64) -> usize {
@@ -51,7 +58,7 @@ impl Node {
         child
     }
 
-    /// Where masses go that rounding has carried past the end.
+    /// Returns the last positive child, which owns the masses that rounding has put above the sum.
     #[cold]
     fn last_positive(&self) -> usize {
         let last = self.0.iter().rposition(|&value| value > 0.0);
@@ -59,7 +66,7 @@ impl Node {
     }
 }
 
-/// How the value of a parent follows from its children. Zero must be neutral: it pads every level.
+/// The function that computes the value of a parent from its children. Zero must be neutral, as zeros pad every level.
 trait Fold {
     fn fold(node: &Node) -> f64;
 }
@@ -76,7 +83,7 @@ impl Fold for Sum {
 }
 
 impl Fold for MinPositive {
-    /// Infinity if no child is positive.
+    /// Returns the least positive child, or infinity if there is none.
     #[inline(always)]
     fn fold(node: &Node) -> f64 {
         let positive = node.0.map(|value| if value > 0.0 { value } else { f64::INFINITY });
@@ -91,7 +98,7 @@ impl Fold for Max {
     }
 }
 
-/// Pairs across the halves, then across the quarters: vector instructions instead of a chain.
+/// Reduces the values by pairs, first of the halves, then of the quarters, which compiles to vector instructions.
 #[inline(always)]
 fn halve(mut values: [f64; WIDTH], choose: impl Fn(f64, f64) -> f64) -> f64 {
     let mut half = WIDTH / 2;
@@ -104,15 +111,15 @@ fn halve(mut values: [f64; WIDTH], choose: impl Fn(f64, f64) -> f64) -> f64 {
     values[0]
 }
 
-/// The levels above the leaves: slot `i` of a level is the fold of node `i` of the level below.
+/// The levels above the leaves: value `i` of a level is the fold of node `i` of the level below.
 struct Summary<F> {
-    /// From the parents of the leaves up to a single root node.
+    /// The levels, from the parents of the leaves up to the single root node.
     levels: Vec<Nodes>,
     fold: PhantomData<F>,
 }
 
 impl<F: Fold> Summary<F> {
-    /// Over leaves that are all zero.
+    /// Returns the levels above leaves that are all zero; None when there is no memory for them.
     fn try_new(leaves: usize) -> Option<Self> {
         let mut levels = vec![Nodes::zeros(leaves.div_ceil(WIDTH))?];
         while let Some(nodes) = levels.last().map(|level| level.len()).filter(|&nodes| nodes > 1) {
@@ -121,14 +128,14 @@ impl<F: Fold> Summary<F> {
         Some(Self { levels, fold: PhantomData })
     }
 
-    /// None when there is no memory for it.
+    /// Returns the levels above `leaves`; None when there is no memory for them.
     fn over(leaves: &[Node]) -> Option<Self> {
         let mut summary = Self::try_new(leaves.len())?;
         summary.refresh_range(leaves, 0..leaves.len() * WIDTH);
         Some(summary)
     }
 
-    /// The root of `summary`, which is built if it is not there; without memory for it, each call is a pass over the leaves.
+    /// Returns the root of `summary`, which is built if it is None. Without memory for it, each call reads all leaves.
     fn root_of(summary: &mut Option<Self>, leaves: &[Node]) -> f64 {
         if summary.is_none() {
             *summary = Self::over(leaves);
@@ -152,7 +159,7 @@ impl<F: Fold> Summary<F> {
         F::fold(&top[0])
     }
 
-    /// After the leaves of `range` have changed.
+    /// Recomputes the levels after the leaves of `range` have changed.
     fn refresh_range(&mut self, leaves: &[Node], range: Range<usize>) {
         if range.is_empty() {
             return;
@@ -168,7 +175,8 @@ impl<F: Fold> Summary<F> {
         }
     }
 
-    /// After the leaves at `touched` have changed. Levels narrower than `touched` are folded whole, each node once.
+    /// Recomputes the levels after the leaves at `touched` have changed. Where a level has fewer nodes than `touched`,
+    /// each of its nodes is folded once.
     fn refresh_many(&mut self, leaves: &[Node], touched: &[usize]) {
         let mut below = leaves;
         let mut span = WIDTH;
@@ -189,8 +197,8 @@ impl<F: Fold> Summary<F> {
     }
 }
 
-/// Nodes of zeros, in pages of the system's own: they cost memory only once they are written, and large ones are huge, as a
-/// draw that goes to a cold page pays for finding it more than for the line.
+/// An array of nodes in memory mapped from the system. Its pages take no memory until they are written, and large
+/// arrays use huge pages, which spare a draw most misses of the page table.
 struct Nodes {
     region: Arc<Region>,
     len: usize,
@@ -208,7 +216,7 @@ impl Deref for Nodes {
 
     #[inline(always)]
     fn deref(&self) -> &[Node] {
-        // SAFETY: the region is ours alone, begins with a page, and has `len` nodes, all of them initialised.
+        // SAFETY: this array owns the region, which is page-aligned and holds `len` initialised nodes.
         unsafe { slice::from_raw_parts(self.region.base().cast(), self.len) }
     }
 }
@@ -221,29 +229,29 @@ impl DerefMut for Nodes {
     }
 }
 
-/// More leaves than memory.
+/// The error that there is no memory for the leaves of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a tree of {leaves} leaves takes {bytes} bytes, more than this system gives")]
 pub struct TooLarge {
-    /// What was asked for.
+    /// The number of leaves.
     pub leaves: usize,
-    /// What that takes.
+    /// The bytes that they take.
     pub bytes: u128,
 }
 
-/// A value that cannot be a leaf.
+/// The error that a value cannot be a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("priorities must be finite, not negative and at most {LARGEST:e}, got {value} at position {position}")]
 pub struct BadValue {
-    /// Where it stands among the values given.
+    /// Its position among the given values.
     pub position: usize,
-    /// What it is.
+    /// The value.
     pub value: f64,
 }
 
-/// A sum tree over a fixed number of finite, non-negative leaves; all zero at first.
+/// A sum tree over a fixed number of finite, non-negative leaves, which are zero at first.
 ///
-/// Setters trust their caller: run [`SumTree::check`] over foreign values first.
+/// The setters do not check values: callers check foreign ones with [`SumTree::check`] first.
 ///
 /// ```
 /// use rlfast_core::segment_tree::SumTree;
@@ -257,13 +265,14 @@ pub struct SumTree {
     len: usize,
     leaves: Nodes,
     sums: Summary<Sum>,
-    /// Built when first asked for, then kept up: importance weights by batch maximum never need it.
+    /// Built by the first call of [`SumTree::min_positive`] and updated from then on. Importance weights that are
+    /// divided by the largest of the batch never need it.
     mins: Option<Summary<MinPositive>>,
     maxs: Option<Summary<Max>>,
 }
 
 impl SumTree {
-    /// A tree of `len` zeros.
+    /// Returns a tree of `len` zeros.
     ///
     /// # Panics
     /// If there is no memory for it: see [`SumTree::try_new`].
@@ -271,10 +280,10 @@ impl SumTree {
         Self::try_new(len).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A tree of `len` zeros.
+    /// Returns a tree of `len` zeros.
     ///
     /// # Errors
-    /// If the system will not give the memory; nothing of it has been touched then.
+    /// [`TooLarge`] if the system refuses the memory; no page of it has been touched then.
     pub fn try_new(len: usize) -> Result<Self, TooLarge> {
         let nodes = len.div_ceil(WIDTH).max(1);
         let refuse = || TooLarge { leaves: len, bytes: len as u128 * 8 * 8 / 7 };
@@ -283,12 +292,12 @@ impl SumTree {
         Ok(Self { len, leaves, sums, mins: None, maxs: None })
     }
 
-    /// Whether `values` may become leaves.
+    /// Checks that `values` may become leaves.
     ///
     /// # Errors
-    /// The first value that is NaN, negative, or above [`LARGEST`].
+    /// [`BadValue`] with the first value that is NaN, negative, or above [`LARGEST`].
     pub fn check(values: &[f64]) -> Result<(), BadValue> {
-        // One comparison rejects NaN as well; the search for the place runs only when there is one.
+        // The comparison rejects NaN as well. The position is searched only when there is a bad value.
         let legal = |value: f64| (0.0..=LARGEST).contains(&value);
         if values.iter().fold(true, |all, &value| all & legal(value)) {
             return Ok(());
@@ -298,44 +307,44 @@ impl SumTree {
         Err(BadValue { position, value: values[position] })
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no leaf at all.
+    /// Returns whether the tree has no leaves.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The value of leaf `index`.
+    /// Returns the value of leaf `index`.
     ///
     /// # Panics
-    /// If `index` is outside the tree; so do the setters.
+    /// If `index` is outside the tree. The setters panic then, too.
     #[inline]
     pub fn leaf(&self, index: usize) -> f64 {
         assert!(index < self.len, "leaf {index} of a tree of {}", self.len);
         self.leaves[index / WIDTH].0[index % WIDTH]
     }
 
-    /// All leaves, in order.
+    /// Returns an iterator over all leaves, in order.
     pub fn leaves(&self) -> impl Iterator<Item = f64> + '_ {
         self.leaves.iter().flat_map(|node| node.0).take(self.len)
     }
 
-    /// The sum of all leaves.
+    /// Returns the sum of all leaves.
     #[inline]
     pub fn total(&self) -> f64 {
         self.sums.root()
     }
 
-    /// The least of the positive leaves; None if all are zero. The first call costs a pass over the leaves, and makes each
-    /// later change somewhat dearer.
+    /// Returns the least positive leaf; None if all are zero. The first call reads all leaves, and makes each later
+    /// change somewhat slower.
     pub fn min_positive(&mut self) -> Option<f64> {
         Some(Summary::root_of(&mut self.mins, &self.leaves)).filter(|min| min.is_finite())
     }
 
-    /// The greatest leaf, 0 if there is none. Costs what [`SumTree::min_positive`] costs.
+    /// Returns the greatest leaf, or 0 if there is none. It costs as much as [`SumTree::min_positive`].
     pub fn max(&mut self) -> f64 {
         Summary::root_of(&mut self.maxs, &self.leaves)
     }
@@ -345,7 +354,7 @@ impl SumTree {
         self.set_many(&[index], &[value]);
     }
 
-    /// Sets the leaves at `indices`; where an index stands twice, the last value wins.
+    /// Sets the leaves at `indices`. If an index occurs twice, its last value counts.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -400,7 +409,7 @@ impl SumTree {
         }
     }
 
-    /// The sum of the leaves of `range`, in O(log n).
+    /// Returns the sum of the leaves of `range`, in O(log n).
     ///
     /// # Panics
     /// If `range` reaches outside the tree.
@@ -411,7 +420,7 @@ impl SumTree {
         }
         let (mut start, mut end) = (range.start, range.end);
         let mut sum = 0.0;
-        // On each level, take the slots that do not fill a node; whole nodes are one slot of the level above.
+        // On each level, add the values that do not fill a node; whole nodes are one value each on the level above.
         for nodes in std::iter::once(&self.leaves).chain(&self.sums.levels) {
             let slot = |index: usize| nodes[index / WIDTH].0[index % WIDTH];
             let whole = start.next_multiple_of(WIDTH)..end / WIDTH * WIDTH;
@@ -424,15 +433,16 @@ impl SumTree {
         sum
     }
 
-    /// The leaf that owns `mass`: see [`SumTree::find_many`].
+    /// Returns the leaf that owns `mass`: see [`SumTree::find_many`].
     pub fn find(&self, mass: f64) -> usize {
         let mut leaf = [0];
         self.find_many(&[mass], &mut leaf);
         leaf[0]
     }
 
-    /// For each mass the leaf that owns it: the first positive one with a sum, itself included, of at least the mass. A mass above
-    /// the total gives the last positive one. Masses must not be NaN or negative.
+    /// Writes for each mass the leaf that owns it: the first positive leaf for which the sum of the leaves up to and
+    /// including it is at least the mass. A mass above the total gives the last positive leaf. Masses must not be NaN
+    /// or negative.
     ///
     /// # Panics
     /// If the total is zero or the lengths differ.
@@ -443,7 +453,7 @@ impl SumTree {
         simd::run(Descents { tree: self, masses, leaves });
     }
 
-    /// At most [`BLOCK`] draws.
+    /// Finds the leaves of at most [`BLOCK`] masses, and uses up `masses`.
     #[inline(always)]
     fn descend_together(&self, masses: &mut [f64], found: &mut [usize]) {
         found.fill(0);
@@ -462,7 +472,7 @@ impl SumTree {
     }
 }
 
-/// The work of [`SumTree::find_many`].
+/// The loop of [`SumTree::find_many`].
 struct Descents<'a> {
     tree: &'a SumTree,
     masses: &'a [f64],

@@ -1,12 +1,13 @@
-//! A value that threads share, in a host that has a lock of its own: an interpreter that runs one thread at a time.
+//! A mutex for a host that has a global lock of its own, such as the lock of the Python interpreter.
 //!
-//! Two locks are a deadlock when one thread waits for the second while it has the first, and another the other way round. Here
-//! nobody can: [`Shared`] is waited for outside the host's lock alone, and what is done under it never asks for the host's.
-//! The types say so: work is a closure, so that no guard is carried elsewhere, and it must be `Send`, which what belongs to
-//! the host's lock is not.
+//! Two locks deadlock when one thread holds the first and waits for the second while another thread holds the second
+//! and waits for the first. [`Shared`] rules this out: a thread waits for the value only after it has released the
+//! host's lock, and the work under the value's mutex never takes the host's lock. The types enforce it: the work is a
+//! closure, so no guard escapes, and the closure must be `Send`, which objects under the host's lock are not.
 //!
-//! A process that forks keeps the locks and loses the threads that hold them. So work outside the host's lock is counted, and
-//! a fork waits until there is none ([`Gate`]); work inside it cannot be there, as the forking thread has the host's lock.
+//! A forked child inherits the mutexes but not the threads that hold them. Work outside the host's lock is therefore
+//! counted, and a fork waits until there is none ([`Gate`]). Work inside the host's lock cannot run during a fork, as
+//! the forking thread holds that lock.
 
 #[cfg(all(unix, not(any(loom, miri))))]
 mod fork;
@@ -27,13 +28,13 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering, fence},
 };
 
-/// Whoever has a lock that the callers of [`Shared`] hold.
+/// The owner of a global lock that callers of [`Shared`] hold.
 pub trait Host {
-    /// Does `work` without the host's lock, which is taken again afterwards.
+    /// Releases the host's lock, runs `work`, and takes the lock again.
     fn outside<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R;
 }
 
-/// A value behind a lock.
+/// A value behind a mutex.
 ///
 /// ```
 /// use rlfast_core::shared::{Host, Shared};
@@ -56,41 +57,42 @@ pub struct Shared<T> {
 #[cfg(not(loom))]
 static GATE: Gate = Gate::new();
 
-/// How many forks lie between this process and the one that first asked, where forks are watched: another number than before
-/// means another process.
+/// Returns the number of forks between the process that first called this and the current one. A number that has
+/// changed means that this is another process. It is always 0 on systems without `pthread_atfork`.
 #[must_use]
-pub fn descent() -> usize {
+pub fn fork_count() -> usize {
     #[cfg(all(unix, not(any(loom, miri))))]
-    return fork::descent();
+    return fork::fork_count();
     #[cfg(not(all(unix, not(any(loom, miri)))))]
     return 0;
 }
 
 impl<T: Send> Shared<T> {
-    /// Nobody has it yet.
+    /// Returns `value` behind an unlocked mutex.
     pub fn new(value: T) -> Self {
         #[cfg(all(unix, not(any(loom, miri))))]
         fork::watch();
         Self { value: Mutex::new(value) }
     }
 
-    /// Does short work inside the host's lock; if another thread has the value, outside of it, after waiting there.
+    /// Runs short work under the host's lock. If another thread holds the value, releases the host's lock, waits for
+    /// the value and runs the work there.
     #[cfg(not(loom))]
     #[inline]
     pub fn with<R: Send>(&self, host: &impl Host, work: impl FnOnce(&mut T) -> R + Send) -> R {
         self.with_at(&GATE, host, work)
     }
 
-    /// Does long work, outside the host's lock, so that others have that meanwhile.
+    /// Runs long work with the host's lock released, so that other threads of the host go on meanwhile.
     #[cfg(not(loom))]
     pub fn outside<R: Send>(&self, host: &impl Host, work: impl FnOnce(&mut T) -> R + Send) -> R {
         self.outside_at(&GATE, host, work)
     }
 
-    /// Does short work inside the host's lock, or gives back what it was `given` if another thread has the value.
+    /// Runs short work under the host's lock, or returns `given` as an error if another thread holds the value.
     ///
     /// # Errors
-    /// `given`, if the value could not be had.
+    /// `given`, if another thread holds the value.
     #[inline]
     pub fn try_with<A: Send, R: Send>(&self, given: A, work: impl FnOnce(&mut T, A) -> R + Send) -> Result<R, A> {
         match self.value.try_lock() {
@@ -108,36 +110,38 @@ impl<T: Send> Shared<T> {
 
     fn outside_at<R: Send>(&self, gate: &Gate, host: &impl Host, work: impl FnOnce(&mut T) -> R + Send) -> R {
         host.outside(|| {
-            let _inside = gate.pass();
+            let _passage = gate.pass();
             work(&mut self.lock())
         })
     }
 
-    /// A panic of other work leaves a value that is still valid, if not the one that was wanted.
+    /// Locks the mutex, also a poisoned one: work that panicked may have stopped halfway, but the value is still a
+    /// valid one.
     fn lock(&self) -> MutexGuard<'_, T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Work outside the host's lock passes through, unless a fork is about to happen, which waits for those inside.
+/// Counts the work outside the host's lock. A fork waits until there is none, and keeps new work out meanwhile.
 ///
-/// Made of counters alone: a child finds them as they were, and has no thread that would have to be woken.
+/// It consists of counters alone, which a forked child can reset; a condition variable could lose its waiting threads.
 #[derive(Debug)]
 struct Gate {
     inside: AtomicUsize,
     forks: AtomicUsize,
 }
 
-/// Somebody who went through a gate.
-struct Inside<'a>(&'a Gate);
+/// One piece of work that [`Gate`] counts, until it is dropped.
+struct Passage<'a>(&'a Gate);
 
-impl Drop for Inside<'_> {
+impl Drop for Passage<'_> {
     fn drop(&mut self) {
         self.0.inside.fetch_sub(1, Ordering::Release);
     }
 }
 
-// Each side says that it is there and then looks for the other; the fences see to it that one of them finds the other.
+// Work and forks each raise their own counter and then read the other's. The fences ensure that at least one of them
+// sees the other.
 #[cfg_attr(any(loom, miri), allow(dead_code, reason = "models call most of it; under miri no process forks"))]
 impl Gate {
     #[cfg(not(loom))]
@@ -145,22 +149,22 @@ impl Gate {
         Self { inside: AtomicUsize::new(0), forks: AtomicUsize::new(0) }
     }
 
-    /// Goes through, when there is no fork.
-    fn pass(&self) -> Inside<'_> {
+    /// Counts one piece of work, after any fork has ended.
+    fn pass(&self) -> Passage<'_> {
         loop {
             while self.forks.load(Ordering::Relaxed) > 0 {
                 pause();
             }
             self.inside.fetch_add(1, Ordering::Relaxed);
-            let inside = Inside(self);
+            let passage = Passage(self);
             fence(Ordering::SeqCst);
             if self.forks.load(Ordering::Relaxed) == 0 {
-                return inside;
+                return passage;
             }
         }
     }
 
-    /// Nobody else goes through from now on; returns when nobody is inside.
+    /// Keeps new work out, and returns when no work is running.
     fn close(&self) {
         self.forks.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -169,19 +173,19 @@ impl Gate {
         }
     }
 
-    /// The fork is over, and this is the process it was made in.
+    /// Lets work in again, in the parent after a fork.
     fn open(&self) {
         self.forks.fetch_sub(1, Ordering::Release);
     }
 
-    /// The fork is over, and this is the child: other threads, and forks of theirs, are not here.
+    /// Sets both counters to 0, in the child after a fork, which has no other threads.
     fn reset(&self) {
         self.inside.store(0, Ordering::Relaxed);
         self.forks.store(0, Ordering::Relaxed);
     }
 }
 
-/// Forks are rare and short: no thread has to be woken at once.
+/// Sleeps for a moment. Forks are rare and short, so a delay does no harm.
 #[cfg(not(loom))]
 fn pause() {
     std::thread::sleep(std::time::Duration::from_micros(50));

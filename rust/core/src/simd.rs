@@ -1,16 +1,18 @@
-//! Running the same code on wider vector registers where the processor has them.
+//! Dispatch of loops to wider vector registers where the processor has them.
 
-/// Code worth compiling twice. `run`, and all it calls in its loops, must be `#[inline(always)]`: what is not inlined stays
-/// compiled for the oldest processor. Closures cannot be marked so, hence plain loops. The results are the same to the bit,
-/// as nothing is reordered or fused.
+/// A computation that is compiled twice, without and with AVX2.
+///
+/// `run`, and every function that its loops call, must be `#[inline(always)]`: a function that is not inlined is
+/// compiled for the oldest processor only. Closures cannot have that attribute, so kernels use plain loops. Both
+/// versions give the same bits, as the compiler neither reorders nor fuses floating-point operations.
 pub trait Kernel {
-    /// What it computes.
+    /// The type of the result.
     type Output;
-    /// Computes it.
+    /// Computes the result.
     fn run(self) -> Self::Output;
 }
 
-/// Runs `kernel` with AVX2, and the counting of bits that comes with it, if the processor has them.
+/// Runs `kernel` with AVX2 and `popcnt` if the processor has both.
 #[inline]
 pub fn run<K: Kernel>(kernel: K) -> K::Output {
     #[cfg(target_arch = "x86_64")]

@@ -1,11 +1,12 @@
-//! Sums in the order in which NumPy adds, so that they are NumPy's to the bit.
+//! Sums that equal NumPy's to the bit, because they add in the same order.
 
-/// Numbers that are added at once.
+/// Partial sums that run beside one another.
 const LANES: usize = 8;
-/// More numbers than these are added in two halves.
+/// Arrays with more numbers are split into halves.
 const HALVED: usize = 128;
 
-/// The sum of float32 numbers, as `np.sum` of a contiguous array: eight sums at once, and two halves of more than 128.
+/// Returns the sum of float32 numbers as `np.sum` of a contiguous array computes it: by halves down to 128 numbers, which are
+/// added in eight partial sums.
 #[must_use]
 pub fn pairwise(terms: &[f32]) -> f32 {
     if terms.len() < LANES {

@@ -1,16 +1,16 @@
-//! Vectors whose length comes from outside. Where memory is short, or an amount is beyond all memory, `vec![]` and `collect` end the
-//! process; these are errors instead.
+//! Vectors whose length a caller chooses. `vec![]` and `collect` abort the process if there is no memory for so many
+//! values; these functions return an error instead.
 
 use crate::error::{Error, Result};
 use crate::memory::Storage;
 
-/// Requests from this size on are held against the memory that there is: the system would promise more than it can give.
+/// Requests of at least this many bytes are compared with the memory of the machine, as the system may grant more than it has.
 const LARGE: u128 = 256 << 20;
 
-/// The product of amounts, such as rows and the bytes of each.
+/// Returns the product of `amounts`, such as the number of rows and the bytes of a row.
 ///
 /// # Errors
-/// [`Error::Room`] when there can be no memory of so many bytes.
+/// [`Error::Room`] when the product is above `isize::MAX`, the most bytes that an allocation may have.
 pub fn product(amounts: &[usize]) -> Result<usize> {
     if amounts.contains(&0) {
         return Ok(0); // whatever the others are
@@ -22,7 +22,7 @@ pub fn product(amounts: &[usize]) -> Result<usize> {
     })
 }
 
-/// The sum of two amounts.
+/// Returns the sum of two amounts.
 ///
 /// # Errors
 /// As [`product`].
@@ -31,10 +31,10 @@ pub fn sum(one: usize, other: usize) -> Result<usize> {
     sum.ok_or(Error::Room { needed: one as u128 + other as u128 })
 }
 
-/// An empty vector with room for `length` values.
+/// Returns an empty vector with room for `length` values.
 ///
 /// # Errors
-/// [`Error::Room`] with the bytes it takes, when they cannot be had.
+/// [`Error::Room`] with the bytes needed, when they cannot be allocated.
 pub fn with_room<T>(length: usize) -> Result<Vec<T>> {
     let needed = length as u128 * size_of::<T>() as u128;
     let fits = needed < LARGE || (needed <= isize::MAX as u128 && Storage::Ram.check("this", needed).is_ok());
@@ -45,7 +45,7 @@ pub fn with_room<T>(length: usize) -> Result<Vec<T>> {
     Ok(vector)
 }
 
-/// `length` times `value`.
+/// Returns a vector of `length` clones of `value`.
 ///
 /// # Errors
 /// As [`with_room`].
@@ -55,7 +55,7 @@ pub fn filled<T: Clone>(value: T, length: usize) -> Result<Vec<T>> {
     Ok(vector)
 }
 
-/// What an iterator of known length gives.
+/// Returns a vector of the values of an iterator of known length.
 ///
 /// # Errors
 /// As [`with_room`].
@@ -65,7 +65,7 @@ pub fn collected<T>(values: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> 
     Ok(vector)
 }
 
-/// A copy of `values`.
+/// Returns a copy of `values`.
 ///
 /// # Errors
 /// As [`with_room`].

@@ -1,4 +1,4 @@
-//! The engine against a slow model that keeps every row ever written.
+//! Compares the engine with a slow model that keeps every row ever written.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ struct Row {
     episode: u32,
 }
 
-/// Content happens next.
+/// One operation on the buffer.
 #[derive(Clone, Debug)]
 enum Step {
     Add { ring: usize, odd: bool, ending: u8 },
@@ -122,7 +122,7 @@ impl Model {
         self.rows.len().saturating_sub(capacity)
     }
 
-    /// The next row of a stream in which each obs is the one before it said, unless `odd`.
+    /// Returns the next row: its `obs` is the `obs_next` of the row before it, unless `odd`.
     fn next_row(&mut self, odd: bool, ending: u8, salt: u32) -> Row {
         let value = salt as f32 + self.rows.len() as f32;
         let fresh = |k: u32| vec![(salt + k) as u8; FRAME];

@@ -1,11 +1,11 @@
-//! One job's chunks: who claims which, and when all are finished.
+//! The chunks of one job: threads claim them, and the caller waits until all are finished.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::PoisonError;
 
-// The real ones, or loom's, which explores every order in which threads can meet.
+// With `--cfg loom`, loom's versions, which explore every order of the threads' operations.
 #[cfg(loom)]
 use loom::{
     hint::spin_loop,
@@ -28,10 +28,12 @@ pub use loom::sync::{Condvar, Mutex};
 #[cfg(not(loom))]
 pub use std::sync::{Condvar, Mutex};
 
-/// Turns of the wait for chunks still running elsewhere before the caller sleeps: some microseconds, about what sleeping costs.
+/// Iterations for which the caller spins on chunks that other threads run, before it sleeps. They take some
+/// microseconds, about as long as falling asleep and waking.
 const SPINS: usize = if cfg!(loom) { 1 } else { 2000 };
 
-/// Locks are never held while foreign code runs, so a poisoned one still guards whole data.
+/// Locks a mutex, also a poisoned one: no code that may panic runs under these locks, so their data is always
+/// consistent.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -39,30 +41,33 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Chunks of one call of [`run`](super::run).
 pub struct Job {
     chunks: usize,
-    /// The next chunk to be claimed; at or past `chunks` when all are.
+    /// The next chunk to be claimed; at least `chunks` when all are claimed.
     next: AtomicUsize,
-    /// Chunks that have returned. Release and Acquire: who reads the last one sees the writes of all.
+    /// The number of finished chunks. Release and Acquire: a thread that reads `chunks` here sees the writes of all
+    /// chunks.
     finished: AtomicUsize,
-    /// Held while the last chunk announces itself, so that the announcement is not missed.
+    /// Locked between the last increment of `finished` and the notification, so that a waiting caller does not miss it.
     gate: Mutex<()>,
     all_finished: Condvar,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     work: Work,
 }
 
-/// A borrowed closure whose lifetime the type system cannot follow into the helpers.
+/// A pointer to the caller's closure, whose lifetime is erased: the borrow checker cannot follow it into the helper
+/// threads.
 struct Work(*const (dyn Fn(usize) + Sync + 'static));
-// SAFETY: what it points to is `Sync`, hence callable from any thread; `Job::work` states when it may be called.
+// SAFETY: the closure is `Sync`, so any thread may call it; `Job::work` states when.
 unsafe impl Send for Work {}
 // SAFETY: as above.
 unsafe impl Sync for Work {}
 
 impl Job {
-    /// `chunks` of `work`, none of them claimed.
+    /// Returns a job of `chunks` unclaimed chunks of `work`.
     ///
-    /// `work` must live until [`Job::wait`] has returned, with nobody who claims after that.
+    /// `work` must live until [`Job::wait`] has returned.
     pub fn new<'a>(chunks: usize, work: &'a (dyn Fn(usize) + Sync + 'a)) -> Self {
-        // SAFETY: this only forgets the lifetime 'a. `run` keeps the closure alive until every claimed chunk has finished, and
+        // SAFETY: this only erases the lifetime 'a. `run` keeps the closure alive until every claimed chunk has
+        // finished, and
         // `Job::work` calls it for claimed chunks alone.
         let work: *const (dyn Fn(usize) + Sync + 'static) = unsafe { std::mem::transmute(ptr::from_ref(work)) };
         Self {
@@ -76,9 +81,9 @@ impl Job {
         }
     }
 
-    /// Takes a chunk nobody else has. The caller must finish it with [`Job::work`].
+    /// Returns a chunk that no other thread has claimed, or None if all are. The caller must run it with [`Job::work`].
     pub fn claim(&self) -> Option<usize> {
-        // Relaxed: the chunk number is all that is communicated. Losers push `next` past the end by at most one each.
+        // Relaxed, as the counter guards no other memory. Threads that find no chunk raise it past the end.
         let chunk = self.next.fetch_add(1, Ordering::Relaxed);
         (chunk < self.chunks).then_some(chunk)
     }
@@ -96,7 +101,7 @@ impl Job {
         }
     }
 
-    /// What the first chunk that panicked said.
+    /// Takes the payload of the first panic.
     pub fn panic(&self) -> Option<Box<dyn Any + Send>> {
         lock(&self.panic).take()
     }
@@ -120,7 +125,7 @@ impl Job {
     }
 }
 
-/// `RUSTFLAGS="--cfg loom" cargo test -p rlfast-core --release --lib loom` (or `make loom`).
+/// Run by `RUSTFLAGS="--cfg loom" cargo test -p rlfast-core --release --lib loom` (or `make loom`).
 #[cfg(all(test, loom))]
 mod loom_tests {
     use loom::cell::UnsafeCell;
@@ -129,15 +134,16 @@ mod loom_tests {
 
     use super::*;
 
-    /// What each chunk writes to; loom says so if two threads meet there, or if the caller looks before a chunk has finished.
+    /// One cell for each chunk. loom fails if two threads access a cell at once, or if the caller reads it before its
+    /// chunk has finished.
     struct Cells<const N: usize>([UnsafeCell<usize>; N]);
 
-    // SAFETY: the tests write a cell from its chunk alone, which is what loom checks.
+    // SAFETY: a cell is written by its chunk alone; loom checks it.
     unsafe impl<const N: usize> Sync for Cells<N> {}
 
     impl<const N: usize> Cells<N> {
         fn add(&self, chunk: usize) {
-            // SAFETY: this chunk's cell, which nobody else has before the chunk is finished.
+            // SAFETY: only this chunk accesses the cell before the chunk is finished.
             self.0[chunk].with_mut(|cell| unsafe { *cell += chunk + 1 });
         }
     }
@@ -148,8 +154,8 @@ mod loom_tests {
         }
     }
 
-    /// `helpers` claim chunks until there are none, as this thread does, which then waits, reads what all have written, and
-    /// leaves: the closure is gone then, but helpers may still ask for chunks.
+    /// Runs a job on `helpers` threads and this one, which waits for all chunks, checks what they wrote, and drops the
+    /// closure while helpers may still try to claim.
     fn share<const N: usize>(helpers: usize) {
         let cells = Cells::<N>(std::array::from_fn(|_| UnsafeCell::new(0)));
         let work = |chunk| cells.add(chunk);
@@ -173,7 +179,7 @@ mod loom_tests {
 
     #[test]
     fn loom_two_helpers_and_the_caller_share_a_job() {
-        // Three threads meet in too many orders to try all: those in which one is interrupted at most twice.
+        // Three threads have too many orders to try all; this tries those with at most two preemptions.
         let mut some = loom::model::Builder::new();
         some.preemption_bound = Some(2);
         some.check(|| share::<3>(2));

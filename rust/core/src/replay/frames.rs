@@ -1,8 +1,8 @@
-//! Frames of one ring, each kept once.
+//! The frames of one ring, each stored once.
 //!
-//! Rows name their frames by number. Numbers are given in order and wrap at 2^32. Since a row only names frames of the row
-//! before it or new ones, the smallest number that a row names never falls from one row to the next, so frames die in the
-//! order in which they came and the store is a queue of chunks.
+//! A row refers to its frames by number. Numbers ascend in the order of arrival and wrap at 2^32. A row refers to
+//! frames of the row before it or to new ones, so the smallest number of a row is never less than that of the row
+//! before. Frames are therefore freed in the order of their arrival, and the store is a queue of chunks.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,14 @@ use crate::error::Result;
 use crate::memory::{self, Storage};
 use crate::replay::slabs::{Chunk, Slabs};
 
-/// Bytes of a chunk at the most.
+/// The most bytes of a chunk.
 const CHUNK: usize = 4 << 20;
-/// Chunks that all rings have together when they are full, about: what the newest chunk of each has free is then small
-/// beside the rest.
+/// The approximate number of chunks of all rings together when they are full, so that the free part of each ring's
+/// newest chunk is small beside the rest.
 const CHUNKS: usize = 4096;
 
-/// Rings with this many bytes of frames get huge pages; in smaller ones a half-filled huge page would weigh too much.
+/// Rings with at least this many bytes of frames use huge pages. In smaller ones a half-filled huge page would waste
+/// too much memory.
 const HUGE_RING: usize = 256 << 20;
 
 /// The frames of one ring and one leaf.
@@ -24,25 +25,25 @@ const HUGE_RING: usize = 256 << 20;
 pub struct FrameStore {
     frame: usize,
     shift: u32,
-    /// Number of the oldest frame that a row may name.
+    /// Number of the oldest frame that a row may refer to.
     tail: u32,
     /// Number of the next frame.
     head: u32,
     /// Chunk number of `chunks[0]`.
     first: u32,
     chunks: VecDeque<Chunk>,
-    /// Chunks that held frames which are gone, above those that never held any.
+    /// Free chunks: those that never held frames, then those whose frames were freed.
     spare: Vec<Chunk>,
-    /// How many of `spare` never held any, and so take no memory.
+    /// How many of `spare` never held frames, and so take no memory.
     fresh: usize,
     slabs: Slabs,
 }
 
 impl FrameStore {
-    /// No frames yet, of `frame` bytes each, for one of `rings` rings, which has `capacity` rows.
+    /// Returns an empty store of frames of `frame` bytes for one of `rings` rings, which has `capacity` rows.
     #[must_use]
     pub fn new(frame: usize, capacity: usize, rings: usize, storage: Storage) -> Self {
-        // More chunks would waste more in their last pages than fewer waste in the newest chunk.
+        // More chunks waste more bytes in their last pages; fewer waste more in the newest chunk.
         let chunks = (CHUNKS / rings).clamp(16, 96);
         let wanted = (CHUNK / frame).min(capacity / chunks).max(16);
         let shift = wanted.ilog2();
@@ -59,31 +60,31 @@ impl FrameStore {
         }
     }
 
-    /// Bytes of a frame.
+    /// Returns the bytes of a frame.
     #[must_use]
     pub fn frame(&self) -> usize {
         self.frame
     }
 
-    /// Frames that are held.
+    /// Returns the number of stored frames.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.head.wrapping_sub(self.tail)
     }
 
-    /// Number of the oldest frame.
+    /// Returns the number of the oldest frame.
     #[must_use]
     pub fn tail(&self) -> u32 {
         self.tail
     }
 
-    /// Bytes held in memory or on disk.
+    /// Returns the bytes used in memory or on disk.
     #[must_use]
     pub fn nbytes(&self) -> usize {
         (self.slabs.mapped() - self.fresh) * self.slabs.chunk_bytes()
     }
 
-    /// Makes sure that `count` more frames fit, so that `push` cannot fail halfway through a row.
+    /// Reserves room for `count` more frames, so that `push` cannot fail halfway through a row.
     ///
     /// # Errors
     /// When the system has no more room.
@@ -104,7 +105,7 @@ impl FrameStore {
         Ok(())
     }
 
-    /// Keeps a frame, for which `reserve` made room, and gives its number.
+    /// Stores a frame, for which `reserve` has made room, and returns its number.
     ///
     /// # Safety
     /// `src` is readable for a frame.
@@ -116,7 +117,7 @@ impl FrameStore {
         id
     }
 
-    /// The address of a frame.
+    /// Returns the address of a frame.
     #[must_use]
     #[inline]
     pub fn at(&self, id: u32) -> *mut u8 {
@@ -130,7 +131,7 @@ impl FrameStore {
         ((id >> self.shift).wrapping_sub(self.first) & (u32::MAX >> self.shift)) as usize
     }
 
-    /// Lets go of all frames before `tail`.
+    /// Frees all frames before `tail`.
     pub fn release(&mut self, tail: u32) {
         debug_assert!(tail.wrapping_sub(self.tail) <= self.count(), "invariant: frames die in order");
         self.tail = tail;
@@ -141,7 +142,7 @@ impl FrameStore {
         }
     }
 
-    /// Lets go of all frames; the next one has the number `start`.
+    /// Frees all frames; the next one has the number `start`.
     pub fn restart(&mut self, start: u32) {
         self.spare.extend(self.chunks.drain(..));
         self.tail = start;

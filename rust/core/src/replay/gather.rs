@@ -1,8 +1,8 @@
-//! Copies rows out of the table.
+//! Copying rows out of the table.
 //!
-//! Small leaves go tile by tile: the records of a tile are prefetched, then each leaf is copied in a loop of its own, with
-//! the common sizes known to the compiler. Everything that needs thought for each row (obs_next, stacks, frames) is turned
-//! into a list of addresses first. Large gathers are shared with the thread pool.
+//! Rows are copied tile by tile: the records of a tile are prefetched, then each leaf is copied in a loop of its own,
+//! which is compiled for each common size. Where the source differs from row to row (obs_next, stacks, frames), the
+//! addresses are collected in a list first. Large gathers are divided among the thread pool.
 
 use crate::memory;
 use crate::pool;
@@ -12,49 +12,50 @@ use crate::replay::pixels;
 use crate::replay::rings::Rings;
 use crate::replay::table::Table;
 
-/// Rows that are copied together, while the next ones are on their way.
+/// Rows that are copied while the next ones are prefetched.
 const TILE: usize = 64;
-/// Bytes that are worth another thread.
+/// Gathers of at least this many bytes use the thread pool.
 const PARALLEL: usize = 1 << 20;
 
-/// Content one output array holds.
+/// The content of one output array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A leaf as it was given.
+    /// A leaf as it was added.
     Leaf(usize),
-    /// `obs_next` of the `obs` leaf with this number, taken from the next row's `obs` because it is not kept itself.
+    /// `obs_next` of the `obs` leaf with this number, read from the next row's `obs` because it is not stored.
     ObsOfNext(usize),
-    /// `obs` and `obs_next` of the twin with this number in one: `stack + 1` frames of which the first and the last `stack` are the two.
+    /// `obs` and `obs_next` of the twin with this number: `stack + 1` frames, of which the first `stack` are `obs` and
+    /// the last `stack` are `obs_next`.
     Block(usize),
 }
 
-/// One output array: `stack` items for each row (1: no stacking), written one after the other at `dst`.
+/// One output array, which gets `stack` items for each row (1: no stacking), one row after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     /// Its content.
     pub content: Content,
     /// Rows that are stacked into one.
     pub stack: usize,
-    /// The first byte; it has room for all rows.
+    /// The first byte of the array, which has room for all rows.
     pub dst: *mut u8,
 }
 
-// SAFETY: outputs are disjoint, and threads write disjoint rows of them.
+// SAFETY: outputs do not overlap, and threads write different rows of them.
 unsafe impl Sync for Output {}
-// SAFETY: as above; nothing is tied to a thread.
+// SAFETY: as above; the address is valid on any thread.
 unsafe impl Send for Output {}
 
-/// Reads rows of one table.
+/// A reader of the rows of one table.
 #[derive(Clone, Copy, Debug)]
 pub struct Gatherer<'a> {
-    /// Which rows are where.
+    /// The rings, which know the order of rows.
     rings: &'a Rings,
-    /// Their bytes.
+    /// The bytes of the rows.
     table: &'a Table,
 }
 
 impl Layout {
-    /// Bytes of one row of an output.
+    /// Returns the bytes of one row of an output.
     #[must_use]
     pub fn output_bytes(&self, content: Content, stack: usize) -> usize {
         match content {
@@ -72,7 +73,7 @@ impl Layout {
 }
 
 impl Layout {
-    /// As [`Layout::pixels`], of what an output holds.
+    /// Returns [`Layout::pixels`] of the leaf of an output.
     fn output_pixels(&self, content: Content) -> Option<(usize, usize)> {
         match content {
             Content::Leaf(leaf) | Content::ObsOfNext(leaf) => self.pixels(leaf),
@@ -82,13 +83,13 @@ impl Layout {
 }
 
 impl<'a> Gatherer<'a> {
-    /// Reads the rows of `rings`, for which `table` was made.
+    /// Returns a reader of the rows of `rings`, for which `table` was made.
     pub(super) fn new(rings: &'a Rings, table: &'a Table) -> Self {
         table.check_rings(rings);
         Self { rings, table }
     }
 
-    /// The places of the leaves.
+    /// Returns the layout of the table.
     #[must_use]
     pub fn layout(&self) -> &'a Layout {
         self.table.layout()
@@ -117,7 +118,7 @@ impl<'a> Gatherer<'a> {
         });
     }
 
-    /// Copies some rows to their places in the outputs, the first of which is row `start`.
+    /// Copies the rows at `index` to the outputs, from output row `start` on.
     unsafe fn range(&self, index: &[i64], start: usize, outputs: &[Output]) {
         let reach = outputs.iter().map(|output| self.reach(output)).max().unwrap_or(0);
         let mut sources = Vec::new();
@@ -138,7 +139,7 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// How far from the start of a row's record an output reads, at least.
+    /// Returns how many bytes from the start of a row's record an output reads, at least.
     fn reach(&self, output: &Output) -> usize {
         let layout = &self.table.layout;
         let Content::Leaf(leaf) = output.content else { return layout.stride };
@@ -147,13 +148,13 @@ impl<'a> Gatherer<'a> {
             _ => layout.obs_part.end,
         };
         match layout.places[leaf] {
-            // Most often the next row has it.
+            // `obs_next` is usually in the next row.
             Place::Next { twin } => layout.stride + end(layout.obs[twin]),
             _ => end(leaf),
         }
     }
 
-    /// Asks for the first `reach` bytes from the records of `rows` on.
+    /// Prefetches the first `reach` bytes of the records of `rows`.
     fn prefetch(&self, rows: &[i64], reach: usize) {
         rows.iter().for_each(|&i| self.table.prefetch(i as usize, reach));
     }
@@ -201,7 +202,8 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// For an `obs_next` leaf whose twin is kept as plain bytes: where those begin, how far apart they are, and the twin.
+    /// For an `obs_next` leaf whose twin is stored as plain bytes, returns the address of the twin's first row, the
+    /// bytes from one row to the next, and the number of the twin.
     fn plain_next(&self, leaf: usize) -> Option<(*const u8, usize, usize)> {
         let layout = &self.table.layout;
         let Place::Next { twin } = layout.places[leaf] else { return None };
@@ -212,7 +214,7 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// The addresses of the pieces of one output row; null for zeros.
+    /// Appends the addresses of the pieces of one output row; null stands for zeros.
     fn sources(&self, index: usize, content: Content, stack: usize, out: &mut Vec<*const u8>) {
         let layout = &self.table.layout;
         match (content, stack) {
@@ -245,7 +247,7 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// The row's own leaf: one piece, or its frames.
+    /// Appends the address of the row's leaf, or those of its frames.
     #[inline]
     fn own(&self, index: usize, leaf: usize, out: &mut Vec<*const u8>) {
         let place = self.table.layout.places[leaf];
@@ -258,7 +260,7 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// The row's own `obs_next`: one piece, or its frames.
+    /// Appends the address of the row's `obs_next`, or those of its frames.
     #[inline]
     fn next(&self, index: usize, twin: usize, out: &mut Vec<*const u8>) {
         let r = self.rings.of(index);
@@ -273,10 +275,12 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// The stack of `obs_next`: what acting would see next, so before the episode's oldest row its `obs` repeats.
+    /// Appends the addresses of the stack of `obs_next`, as the actor sees it after the step: before the episode's
+    /// oldest row, the `obs` of that row repeats.
     fn next_stack(&self, index: usize, twin: usize, stack: usize, out: &mut Vec<*const u8>) {
         let leaf = self.table.layout.obs[twin];
-        let alone = self.table.byte(index, LINK) == link::NONE; // then its own `obs` stands for what came next, with its own stack
+        // A row without a link is its own `obs_next`, with its own stack.
+        let alone = self.table.byte(index, LINK) == link::NONE;
         self.rings.stack(self.table, index, stack, |_, row, padding| {
             if padding || alone { self.own(row, leaf, out) } else { self.next(row, twin, out) }
         });
@@ -285,7 +289,7 @@ impl<'a> Gatherer<'a> {
     fn frames(&self, r: usize, leaf: usize, ids: *const u8, out: &mut Vec<*const u8>) {
         if let Place::Frames { store, stack, .. } = self.table.layout.places[leaf] {
             let store = &self.table.frames[r][store];
-            // SAFETY: callers pass the numbers of this leaf in the record or the side row of a live row.
+            // SAFETY: callers pass the frame numbers of this leaf in the record or the side row of a live row.
             out.extend((0..stack).map(|j| store.at(unsafe { Table::id(ids, j) }).cast_const()));
         }
     }
@@ -296,7 +300,8 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// Whether in each row the stack of `obs_next` is the stack of `obs`, one frame on, so that a block can hold both.
+    /// Returns whether in each row the stack of `obs_next` is the stack of `obs` shifted by one frame, so that one
+    /// block can hold both.
     #[must_use]
     pub fn shifts(&self, index: &[i64], twin: usize, stack: usize) -> bool {
         let leaf = self.table.layout.obs[twin];
@@ -313,7 +318,7 @@ impl<'a> Gatherer<'a> {
         })
     }
 
-    /// The same for one row whose stacks are frame numbers.
+    /// Returns the same for one row whose stacks are frame numbers.
     fn frames_shift(&self, index: usize, twin: usize, stack: usize) -> bool {
         let ring = self.rings.ring_of(index);
         let own = self.table.own(index, self.table.layout.places[self.table.layout.obs[twin]]);
@@ -325,7 +330,7 @@ impl<'a> Gatherer<'a> {
     }
 }
 
-/// Copies rows of `bytes` that stand `stride` apart.
+/// Copies rows of `bytes` bytes, of which row 0 is at `base` and row `i` is `i * stride` bytes later.
 unsafe fn copy_rows(rows: &[i64], base: *const u8, stride: usize, dst: *mut u8, bytes: usize) {
     // SAFETY: the caller promises rows inside the column and room at `dst`.
     unsafe {
@@ -364,7 +369,7 @@ unsafe fn copy_fixed<const N: usize>(rows: &[i64], base: *const u8, stride: usiz
     }
 }
 
-/// Copies pieces of `bytes` from a list of addresses.
+/// Copies pieces of `bytes` bytes from a list of addresses.
 unsafe fn copy_list(sources: &[*const u8], dst: *mut u8, bytes: usize) {
     // SAFETY: the caller promises whole pieces (or null) and room at `dst`.
     unsafe {
@@ -375,7 +380,7 @@ unsafe fn copy_list(sources: &[*const u8], dst: *mut u8, bytes: usize) {
             32 => copy_fixed_list::<32>(sources, dst),
             _ => {
                 for (k, &src) in sources.iter().enumerate() {
-                    // The processor finds the pieces that stand in a row by itself, as most frames of a stack do.
+                    // The processor prefetches consecutive pieces itself, and most frames of a stack are consecutive.
                     let soon = sources.get(k + 2).filter(|&&soon| soon != src.wrapping_add(2 * bytes));
                     if let Some(&soon) = soon {
                         (0..bytes.div_ceil(64).min(24)).for_each(|line| prefetch_at(soon.wrapping_add(64 * line)));

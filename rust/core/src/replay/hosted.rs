@@ -1,16 +1,17 @@
-//! Steps as other libraries number and sum them: rows by step and environment, and n-step sums to NumPy's bits.
+//! Steps as other libraries number and sum them: row numbers from steps and environments, and n-step sums with NumPy's
+//! bits.
 
 use crate::error::{Error, Result};
 use crate::sums::pairwise;
 
-/// Turns steps into rows of rings of `capacity` rows each, of which `envs` names one for each step (None: the first). A negative step
-/// counts from the end of its ring.
+/// Turns steps into row numbers, in rings of `capacity` rows each. `envs` gives the ring of each step (None: the
+/// first). A negative step counts from the end of its ring.
 ///
 /// # Errors
-/// `Value` for a negative capacity, `Index` for a step or an environment that is not there.
+/// `Value` for a negative capacity, `Index` for a step or an environment that does not exist.
 ///
 /// # Panics
-/// If there is not one environment for each step.
+/// If `envs` and `steps` differ in length.
 pub fn step_rows(steps: &mut [i64], capacity: i64, envs: Option<&[i64]>) -> Result<()> {
     if capacity < 0 {
         return Err(Error::Value(format!("a ring has 0 rows or more, got a capacity of {capacity}")));
@@ -31,7 +32,8 @@ pub fn step_rows(steps: &mut [i64], capacity: i64, envs: Option<&[i64]>) -> Resu
     Ok(())
 }
 
-/// The sum of the first `before + 1` rewards, each times its power, as NumPy adds an array in which the other terms are 0.
+/// Returns the sum of the first `before + 1` rewards, each times its power of gamma, with the bits of `np.sum` over an
+/// array in which the other terms are 0. `terms` is working memory, one element for each reward.
 pub fn discounted_sum(rewards: impl Iterator<Item = f32>, powers: &[f32], before: usize, terms: &mut [f32]) -> f32 {
     for (step, (term, (reward, power))) in terms.iter_mut().zip(rewards.zip(powers)).enumerate() {
         *term = reward * if step <= before { *power } else { 0.0 };

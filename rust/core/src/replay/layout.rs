@@ -1,8 +1,10 @@
-//! Where each leaf of a transition is kept.
+//! The layout of rows: where each leaf of a transition is stored.
 //!
-//! The small leaves of a transition share one record, so that a cold row costs one or two cache misses instead of one for
-//! each field; a leaf above [`RECORD_LEAF`] bytes has a column of its own; and an observation that looks like a stack of
-//! frames is kept as frame numbers. `obs_next` has no place of its own when it has the structure of `obs`: see
+//! The small leaves of a transition share one record, so that reading a random row costs one or two cache misses
+//! instead of one
+//! for each field. A leaf above [`RECORD_LEAF`] bytes has a column of its own, and an observation whose shape is that
+//! of a stack
+//! of frames is stored as frame numbers. `obs_next` has no place of its own when it has the structure of `obs`: see
 //! [`Place::Next`] and `table.rs`.
 //!
 //! ```text
@@ -11,7 +13,7 @@
 
 use crate::error::{Error, Result, value_error};
 
-/// Leaves of at most this many bytes share the row record.
+/// Leaves of at most this many bytes are stored in the record.
 pub const RECORD_LEAF: usize = 512;
 /// Bytes before the first leaf of a record.
 pub const HEADER: usize = 8;
@@ -26,39 +28,40 @@ pub const DONE: usize = 6;
 /// Offset of the link (see [`link`]).
 pub const LINK: usize = 7;
 
-/// What a row's `obs_next` is.
+/// Where a row's `obs_next` is stored.
 pub mod link {
-    /// Not kept (then it is the row's own `obs`), or the row is not filled.
+    /// `obs_next` is not stored (reading gives the row's own `obs`), or the slot holds no row.
     pub const NONE: u8 = 0;
-    /// The `obs` of the next row of the ring.
+    /// `obs_next` is the `obs` of the next row of the ring.
     pub const NEXT: u8 = 1;
-    /// A side row of its own.
+    /// `obs_next` is in a side row.
     pub const SIDE: u8 = 2;
 }
 
-/// NumPy's name of this machine's f64.
+/// NumPy's name of f64 in this machine's byte order.
 const DOUBLE: &str = if cfg!(target_endian = "little") { "<f8" } else { ">f8" };
-/// NumPy's name of this machine's f32.
+/// NumPy's name of f32 in this machine's byte order.
 pub const SINGLE: &str = if cfg!(target_endian = "little") { "<f4" } else { ">f4" };
-/// The most frames that a stack has.
+/// The most frames of a stack.
 const MAX_STACK: usize = 16;
-/// The most keys on the way to a leaf.
+/// The most keys in the path of a leaf.
 pub const MAX_DEPTH: usize = 256;
-/// Bytes of one row of a leaf, and of all leaves together, at the most: far more than there is memory for.
+/// The most bytes of one row, all leaves together; larger rows are refused before any sum can overflow.
 const MAX_ROW: u128 = 1 << 48;
-/// The smallest frame that is worth a number.
+/// The fewest bytes of a frame that is stored once and referred to by number.
 const MIN_FRAME: usize = 256;
-/// The smallest one that is worth taking out of the pixels of a stack along the last axis.
+/// The fewest bytes of such a frame where frames are stacked along the last axis, so that the frame must be gathered
+/// pixel by pixel.
 const MIN_PIXEL_FRAME: usize = 1024;
-/// Channels of a colour image: a last axis of a multiple of it is a stack of such images.
+/// Channels of a colour image. A last axis whose length is a multiple of it is a stack of colour images.
 const COLOURS: usize = 3;
 
 /// One leaf of a nested transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// Where it stands: `["obs", "agent", "position"]`.
+    /// The keys of its path, such as `["obs", "agent", "position"]`.
     pub path: Vec<String>,
-    /// NumPy's name of its dtype (`<f4`); opaque here.
+    /// NumPy's name of its dtype, such as `<f4`.
     pub dtype: String,
     /// Bytes of one item.
     pub itemsize: usize,
@@ -67,26 +70,27 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// Bytes of one row.
+    /// Returns the bytes of one row.
     #[must_use]
     pub fn nbytes(&self) -> usize {
         self.itemsize * self.shape.iter().product::<usize>()
     }
 
-    /// The same, also where it is more than any memory. Axes count as 1 at least: NumPy refuses others that large too.
+    /// Returns the bytes of one row without overflow. An axis of length 0 counts as 1, as NumPy also bounds the product
+    /// of the other axes.
     fn needed(&self) -> u128 {
         let axes = self.shape.iter().map(|&length| length.max(1) as u128);
         axes.fold(self.itemsize as u128, u128::saturating_mul)
     }
 
-    /// The first key.
+    /// Returns the first key of the path.
     #[must_use]
     pub fn root(&self) -> &str {
         self.path.first().map_or("", String::as_str)
     }
 
-    /// Of how many frames a row is a stack, if it looks like one; and, if they stand along the last axis, the bytes that each
-    /// has of a pixel.
+    /// Returns the number of frames if a row has the shape of a stack of frames and, if they are stacked along the last
+    /// axis, the bytes that each frame has of a pixel.
     fn stack(&self) -> Option<(usize, Option<usize>)> {
         let (&first, &last) = (self.shape.first()?, self.shape.last()?);
         if self.shape.len() < 2 {
@@ -106,7 +110,7 @@ impl Leaf {
     }
 }
 
-/// Where a leaf is kept.
+/// Where a leaf is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the row record.
@@ -116,23 +120,24 @@ pub enum Place {
     },
     /// In a column of its own.
     Column {
-        /// Its number.
+        /// The number of the column.
         column: usize,
     },
-    /// As `stack` frame numbers (u32) in the row record.
+    /// As `stack` frame numbers (u32) in the row record, for frames in a frame store.
     Frames {
         /// Bytes from the start of the record.
         offset: usize,
-        /// The frame store's number.
+        /// The number of the frame store.
         store: usize,
         /// Frames of one row.
         stack: usize,
-        /// Where frames stand along the last axis: the bytes that each has of a pixel. None: they stand one after the other.
+        /// The bytes that each frame has of a pixel, if frames are stacked along the last axis; None along the first
+        /// axis.
         pixel: Option<usize>,
     },
-    /// An `obs_next` leaf, held as the `obs` leaf of the next row or of a side row.
+    /// As the `obs` leaf of the next row or of a side row; for `obs_next` leaves.
     Next {
-        /// The twin: its number in [`Layout::obs`].
+        /// The number in [`Layout::obs`] of the twin, the leaf of `obs` with the same path.
         twin: usize,
     },
 }
@@ -140,44 +145,46 @@ pub enum Place {
 /// The places of all leaves.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// The leaves, in the order in which they came.
+    /// The leaves, in the order in which they were added.
     pub(super) leaves: Vec<Leaf>,
-    /// Bytes of one row of each.
+    /// Bytes of one row of each leaf.
     pub(super) nbytes: Vec<usize>,
-    /// How many of them came with the first row.
+    /// How many leaves the first row had.
     pub(super) first: usize,
-    /// Their places.
+    /// The places of the leaves.
     pub(super) places: Vec<Place>,
-    /// The leaves of `obs` in the first row.
+    /// The numbers of the `obs` leaves of the first row.
     pub(super) obs: Vec<usize>,
-    /// For each of `obs` its twin in `obs_next`; empty unless `obs_next` is kept by links.
+    /// For each of `obs` the number of its twin in `obs_next`; empty unless `obs_next` is stored by links.
     pub(super) next: Vec<usize>,
-    /// Whether links are kept at the ends of episodes alone: elsewhere `obs_next` is the next row's `obs`, whatever was given.
+    /// Whether `obs_next` is stored at the ends of episodes alone. Elsewhere it is the next row's `obs`, whatever was
+    /// added.
     pub(super) ends_only: bool,
-    /// `rew`.
+    /// The number of the leaf `rew`.
     pub(super) reward: Option<usize>,
     /// Bytes of a record.
     pub(super) stride: usize,
-    /// The part of the record that holds `obs`, and that a side row begins with.
+    /// The bytes of the record that hold `obs`; a side row begins with the same bytes.
     pub(super) obs_part: std::ops::Range<usize>,
-    /// For each of `obs`: where its column's bytes stand in a side row.
+    /// For each of `obs` the offset of its column's bytes in a side row.
     pub(super) side_column: Vec<usize>,
     /// Bytes of a side row.
     pub(super) side_stride: usize,
-    /// Bytes of a row of each column.
+    /// Bytes of one row of each column.
     pub(super) columns: Vec<usize>,
-    /// Bytes of a frame of each frame store.
+    /// Bytes of one frame of each frame store.
     pub(super) frames: Vec<usize>,
-    /// Whether there are stacks of frames along the last axis.
+    /// Whether any frames are stacked along the last axis.
     pub(super) any_pixels: bool,
 }
 
 impl Layout {
-    /// Lays out the first row. An `obs_next` of the structure of `obs` is kept by links, without `save_obs_next` at the ends of
-    /// episodes alone.
+    /// Returns the layout for the leaves of the first row. An `obs_next` with the structure of `obs` is stored by
+    /// links; without `save_obs_next`, at the ends of episodes alone.
     ///
     /// # Errors
-    /// `Value` for a path that is empty or stands twice, a `rew` that is not f64, or a flag that is not one bool.
+    /// `Value` for a path that is empty or occurs twice, a `rew` that is not f64, or a flag that is not one bool;
+    /// `Room` for a row that is too large.
     pub fn new(leaves: Vec<Leaf>, save_obs_next: bool) -> Result<Self> {
         check(&leaves)?;
         let obs: Vec<usize> = (0..leaves.len()).filter(|&i| leaves[i].root() == "obs").collect();
@@ -221,10 +228,10 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Adds leaves that came later, each in a column of its own.
+    /// Adds leaves, each in a column of its own.
     ///
     /// # Errors
-    /// `Value` for a path that is there already.
+    /// `Value` for a path that exists, and as [`Layout::new`].
     pub fn extend(&mut self, leaves: Vec<Leaf>) -> Result<()> {
         let mut all = self.leaves.clone();
         all.extend(leaves.iter().cloned());
@@ -248,37 +255,39 @@ impl Layout {
         Ok(())
     }
 
-    /// The leaves, in the order in which they came.
+    /// Returns the leaves, in the order in which they were added.
     #[must_use]
     pub fn leaves(&self) -> &[Leaf] {
         &self.leaves
     }
 
-    /// Where a leaf is kept.
+    /// Returns where a leaf is stored.
     #[must_use]
     pub fn place(&self, leaf: usize) -> Place {
         self.places[leaf]
     }
 
-    /// The number of an `obs` leaf among those of the first row.
+    /// Returns the twin number of an `obs` leaf: its position among the `obs` leaves of the first row. None for other
+    /// leaves.
     #[must_use]
     pub fn twin(&self, leaf: usize) -> Option<usize> {
         self.obs.iter().position(|&obs| obs == leaf)
     }
 
-    /// The `obs_next` leaf of an `obs` leaf, if that is kept by links.
+    /// Returns the `obs_next` leaf of an `obs` leaf, if `obs_next` is stored by links.
     #[must_use]
     pub fn next_leaf(&self, leaf: usize) -> Option<usize> {
         self.next.get(self.twin(leaf)?).copied()
     }
 
-    /// The `obs` leaf that is a twin.
+    /// Returns the `obs` leaf with this twin number.
     #[must_use]
     pub fn obs(&self, twin: usize) -> usize {
         self.obs[twin]
     }
 
-    /// Of how many frames a row of a leaf of `obs` or `obs_next` is made up, pixel by pixel, and the bytes that each has of one.
+    /// Returns the number of frames and the bytes that each has of a pixel, for a leaf of `obs` or `obs_next` whose
+    /// frames are stacked along the last axis; None for other leaves.
     #[must_use]
     pub fn pixels(&self, leaf: usize) -> Option<(usize, usize)> {
         match self.places[leaf] {
@@ -288,19 +297,19 @@ impl Layout {
         }
     }
 
-    /// Whether `obs_next` is kept by links, in all rows or at the ends of episodes.
+    /// Returns whether `obs_next` is stored by links, in all rows or at the ends of episodes.
     #[must_use]
     pub fn linked(&self) -> bool {
         !self.next.is_empty()
     }
 
-    /// The number of the leaf at `path`.
+    /// Returns the number of the leaf at `path`.
     #[must_use]
     pub fn find(&self, path: &[String]) -> Option<usize> {
         self.leaves.iter().position(|l| l.path == path)
     }
 
-    /// Bytes that one row takes at the least.
+    /// Returns the least bytes that one row takes.
     #[must_use]
     pub fn row_bytes(&self) -> usize {
         self.stride + self.columns.iter().sum::<usize>() + self.frames.iter().sum::<usize>()
@@ -323,7 +332,7 @@ impl Layout {
         };
     }
 
-    /// Room for `nbytes` more in the record, aligned for items of `itemsize`.
+    /// Reserves `nbytes` in the record, aligned for items of `itemsize`, and returns their offset.
     fn room(&mut self, nbytes: usize, itemsize: usize) -> usize {
         let align = match itemsize {
             1 | 2 | 4 => itemsize,
@@ -380,7 +389,7 @@ fn check(leaves: &[Leaf]) -> Result<()> {
     Ok(())
 }
 
-/// For each leaf of `obs` its twin in `obs_next`; None unless both have the same structure.
+/// Returns for each leaf of `obs` its twin in `obs_next`; None unless both have the same structure.
 fn twins(leaves: &[Leaf], obs: &[usize]) -> Option<Vec<usize>> {
     let next: Vec<usize> = (0..leaves.len()).filter(|&i| leaves[i].root() == "obs_next").collect();
     if next.is_empty() || obs.len() != next.len() {

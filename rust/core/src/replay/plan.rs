@@ -1,30 +1,31 @@
-//! Which arrays a gather fills, and which of them share memory.
+//! The plan of a gather: which arrays it fills, and which of them share memory.
 
 use crate::replay::gather::{Content, Gatherer};
 use crate::replay::layout::{Layout, Place};
 
-/// Keys of a transition, in the order of its fields. A transition always has them, empty if need be.
+/// Keys of a transition, in the order of its fields. A transition always has all of them, possibly empty.
 pub const TRANSITION_KEYS: [&str; 9] =
     ["obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy"];
 /// Keys whose rows are stacked.
 const STACKED_KEYS: [&str; 4] = ["obs", "obs_next", "info", "policy"];
-/// Frames of at least this many bytes are shared between obs and obs_next.
+/// Frames of at least this many bytes may be shared between the arrays of obs and obs_next.
 const SHARED_FRAME: usize = 1024;
 
 /// One array that a gather fills.
 #[derive(Clone, Debug)]
 pub struct PlannedArray {
-    /// What it holds.
+    /// Its content.
     pub content: Content,
     /// Rows that are stacked into one (1: no stacking).
     pub stack: usize,
-    /// The leaf whose dtype it has.
+    /// The leaf that gives its dtype and shape.
     pub leaf: usize,
     /// Shape of one row, stack included.
     pub shape: Vec<usize>,
     /// Bytes of one row.
     pub bytes: usize,
-    /// For obs and obs_next that may share a block: the number of their twin, and whether it is obs_next.
+    /// For arrays of obs and obs_next that may share a block: the number of the twin, and whether this array is
+    /// obs_next.
     twin: Option<(usize, bool)>,
 }
 
@@ -34,34 +35,35 @@ pub struct Plan {
     arrays: Vec<PlannedArray>,
 }
 
-/// An obs array and an obs_next array, by their numbers in the plan, that are two views of one block.
+/// An obs array and an obs_next array that are two views of one block.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedPair {
-    /// The number of the obs array.
+    /// The number of the obs array in the plan.
     pub obs: usize,
-    /// The number of the obs_next array.
+    /// The number of the obs_next array in the plan.
     pub next: usize,
-    /// What the block holds.
+    /// The content of the block.
     pub block: Content,
     /// Bytes of one row of the block.
     pub bytes: usize,
 }
 
-/// How many rows of a top-level key are stacked into one, where `stack` rows are wanted.
+/// Returns the number of rows that are stacked for a leaf under the top-level key `key`: `stack` for the keys that are
+/// stacked, else 1.
 #[must_use]
 pub fn stack_of(key: &str, stack: usize) -> usize {
     if STACKED_KEYS.contains(&key) { stack } else { 1 }
 }
 
 impl Layout {
-    /// What holds the `obs_next` of an `obs` leaf where every row's `obs_next` is the next row's `obs` by the user's wish.
+    /// Returns the content that gives the `obs_next` of an `obs` leaf, in a buffer without `save_obs_next`.
     #[must_use]
     pub fn next_content(&self, leaf: usize) -> Content {
         self.next_leaf(leaf).map_or(Content::ObsOfNext(leaf), Content::Leaf)
     }
 
-    /// The twin that an array of `content` is one half of, and whether it is the half of obs_next; None where a row of the array is no
-    /// frame, or too small a frame to be shared.
+    /// Returns the number of the twin of an array of `content`, and whether the array is obs_next. None if its rows are
+    /// not frames, or are frames too small to be shared.
     fn shared_twin(&self, content: Content, stack: usize) -> Option<(usize, bool)> {
         let Content::Leaf(leaf) = content else { return None };
         let (twin, is_next) = match self.place(leaf) {
@@ -71,7 +73,8 @@ impl Layout {
         let obs = self.obs(twin);
         let bytes = self.leaves()[obs].nbytes();
         let (framed, frame) = match self.place(obs) {
-            Place::Frames { pixel: Some(_), .. } => return None, // two windows of one block are not whole there
+            // Stacks along the last axis are not contiguous in a block.
+            Place::Frames { pixel: Some(_), .. } => return None,
             Place::Frames { stack, .. } => (true, bytes / stack),
             _ => (false, bytes),
         };
@@ -94,19 +97,19 @@ impl Plan {
         self.arrays.len() - 1
     }
 
-    /// The arrays, by number.
+    /// Returns the arrays, in the order of their numbers.
     #[must_use]
     pub fn arrays(&self) -> &[PlannedArray] {
         &self.arrays
     }
 
-    /// Whether an obs and an obs_next might share a block.
+    /// Returns whether some arrays of obs and obs_next may share a block.
     #[must_use]
     pub fn may_share(&self) -> bool {
         self.arrays.iter().any(|array| array.twin.is_some())
     }
 
-    /// The pairs that share blocks for the rows at `index`.
+    /// Returns the pairs of arrays that share blocks for the rows at `index`.
     #[must_use]
     pub fn shared_pairs(&self, gatherer: Gatherer<'_>, index: &[i64]) -> Vec<SharedPair> {
         let mut pairs = Vec::new();

@@ -1,34 +1,36 @@
 //! Prioritized sampling (Schaul et al., 2016, arXiv:1511.05952).
 //!
-//! Leaf `i` of the sum tree is `p_i^alpha`; row `i` is drawn with probability `p_i^alpha / sum` (eq. 1) and its importance
-//! weight is `(N P(i))^-beta`, divided by the largest weight (section 3.4). A new row gets the largest priority ever seen,
-//! so that it is looked at once soon; that maximum does not fall when its row is overwritten.
+//! Leaf `i` of the sum tree is `p_i^alpha`. Row `i` is drawn with probability `p_i^alpha / sum` (eq. 1), and its
+//! importance
+//! weight is `(N P(i))^-beta`, divided by the largest weight (section 3.4). A new row gets the largest priority ever
+//! given,
+//! so that it is drawn soon; that maximum does not fall when its row is overwritten.
 
 use crate::error::{Error, Result, value_error};
 use crate::power::power;
 use crate::segment_tree::{LARGEST, SumTree};
 use crate::vectors::collected;
 
-/// Added to every |priority|, so that no row is forgotten for ever.
+/// Added to every priority, so that every row can be drawn.
 pub const EPSILON: f64 = f32::EPSILON as f64;
 
 /// The priorities of all slots.
 pub struct Priorities {
     /// The leaves `p^alpha`.
     pub tree: SumTree,
-    /// The exponent.
+    /// The exponent of priorities.
     pub alpha: f64,
     /// The largest priority ever given, before the exponent.
     pub max: f64,
-    /// Updates refused because their slot had been overwritten.
+    /// Number of updates that were ignored because their row had been overwritten.
     pub stale: u64,
 }
 
 impl Priorities {
-    /// No row has any priority yet.
+    /// Returns priorities of 0 for `total` slots.
     ///
     /// # Errors
-    /// `Value` when alpha is negative or not finite.
+    /// `Value` when `alpha` is negative or not finite; `Room` when the tree does not fit into memory.
     pub fn new(total: usize, alpha: f64) -> Result<Self> {
         if !(alpha >= 0.0 && alpha.is_finite()) {
             return value_error!("alpha must be a finite number >= 0, got {alpha}");
@@ -37,7 +39,7 @@ impl Priorities {
         Ok(Self { tree, alpha, max: 1.0, stale: 0 })
     }
 
-    /// The leaf of a priority.
+    /// Returns the leaf `priority^alpha`.
     #[must_use]
     pub fn leaf(&self, priority: f64) -> f64 {
         let mut leaf = [priority];
@@ -45,7 +47,7 @@ impl Priorities {
         leaf[0]
     }
 
-    /// Gives new rows the largest priority.
+    /// Gives the new rows at `slots` the largest priority.
     pub fn admit(&mut self, slots: &[usize]) {
         let leaf = self.leaf(self.max);
         match slots {
@@ -54,10 +56,10 @@ impl Priorities {
         }
     }
 
-    /// Leaves of priorities; the smallest offset keeps every row possible.
+    /// Returns the leaves `(priority + EPSILON)^alpha`.
     ///
     /// # Errors
-    /// `Value` naming the first that is NaN, infinite or negative, or whose leaf is too large to be summed.
+    /// `Value` naming the first priority that is NaN, infinite or negative, or whose leaf is too large to be summed.
     pub fn leaves(&self, priorities: &[f64]) -> Result<Vec<f64>> {
         let mut leaves = collected(priorities.iter().map(|&priority| priority + EPSILON))?;
         power(&mut leaves, self.alpha);
@@ -77,8 +79,8 @@ impl Priorities {
         }
     }
 
-    /// Importance weights of the rows at `slots`: `(p^alpha / least)^-beta`, where `least` is the least leaf of the batch
-    /// (`normalize`, so that the largest weight is 1) or of the whole tree.
+    /// Writes the importance weights of the rows at `slots`: `(p^alpha / least)^-beta`, where `least` is the least
+    /// positive leaf of the batch (with `normalize`, so that the largest weight is 1) or of the whole tree.
     pub fn weights(&mut self, slots: &[i64], beta: f64, normalize: bool, out: &mut [f64]) {
         for (w, &slot) in out.iter_mut().zip(slots) {
             *w = self.tree.leaf(slot as usize);
@@ -87,7 +89,7 @@ impl Priorities {
         let least =
             if normalize { out.iter().fold(f64::INFINITY, positive) } else { self.tree.min_positive().unwrap_or(1.0) };
         for w in out.iter_mut() {
-            // A row without priority was not drawn by it; it counts as the rarest.
+            // A row without a priority gets the largest weight.
             *w = if *w > 0.0 { *w / least } else { 1.0 };
         }
         power(out, -beta);

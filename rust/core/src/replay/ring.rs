@@ -1,30 +1,30 @@
-//! One ring of rows and its episode table.
+//! One ring of rows and its table of episodes.
 //!
-//! Every row ever written to a ring has a sequence number, `u64`, that never comes again. A slot is a sequence number modulo
-//! the capacity, so the order of rows, which of them are live, and whether a slot still holds the row that somebody saw
-//! (its *generation*) are comparisons of sequence numbers, and no seam needs care.
+//! Every row ever written to a ring has a unique sequence number, a `u64` that counts up. Its slot is the sequence
+//! number modulo the capacity. The order of rows, which of them are live, and whether a slot still holds a row that was
+//! read before (its *generation*) are therefore comparisons of sequence numbers, also across the end of the ring.
 
 use std::collections::VecDeque;
 
-/// A stretch of consecutive rows that belong together.
+/// The consecutive rows of one episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Episode {
     /// Sequence number of its first row.
     pub start: u64,
     /// Sequence number of its newest row.
     pub last: u64,
-    /// Whether it is over.
+    /// Whether it has ended.
     pub done: bool,
 }
 
-/// The return and length of the running episode.
+/// The statistics of the running episode.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunningEpisode {
     /// Return so far, one value for each agent; empty means zero.
     pub episode_return: Vec<f64>,
     /// Steps so far.
     pub length: u64,
-    /// Ring-local slot of its first row.
+    /// Slot of its first row, counted from the start of the ring.
     pub start: usize,
 }
 
@@ -33,23 +33,23 @@ pub struct RunningEpisode {
 pub struct Ring {
     /// Global index of its first slot.
     pub(super) offset: usize,
-    /// Its slots.
+    /// Number of slots.
     pub(super) capacity: usize,
     /// Sequence number of the next row.
     pub(super) head: u64,
     /// Slot of the next row: `head` modulo `capacity`.
     pub(super) cursor: usize,
-    /// Live rows.
+    /// Number of live rows.
     pub(super) len: usize,
     /// The episodes that have live rows, oldest first.
     pub(super) episodes: VecDeque<Episode>,
-    /// Number of `episodes[0]`; rows carry these numbers, which wrap.
+    /// Number of `episodes[0]`. Rows store the number of their episode; numbers wrap at 2^32.
     pub(super) first_episode: u32,
     /// The running episode's statistics.
     pub(super) running: RunningEpisode,
 }
 
-/// What a snapshot says of a ring.
+/// The state of a ring in a snapshot.
 pub(super) struct Saved {
     pub head: u64,
     pub cursor: u64,
@@ -60,7 +60,7 @@ pub(super) struct Saved {
 }
 
 impl Ring {
-    /// An empty ring at `offset`.
+    /// Returns an empty ring at `offset`.
     #[must_use]
     pub(super) fn new(offset: usize, capacity: usize) -> Self {
         Self {
@@ -75,10 +75,10 @@ impl Ring {
         }
     }
 
-    /// The ring in the state that a snapshot says.
+    /// Returns the ring in the state of a snapshot.
     ///
     /// # Errors
-    /// What is wrong, when that state contradicts itself.
+    /// A description of the inconsistency, when the state is inconsistent.
     pub(super) fn restored(&self, saved: Saved) -> Result<Self, &'static str> {
         let capacity = self.capacity as u64;
         let fits = saved.len <= capacity
@@ -97,7 +97,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Episodes follow one another without a gap, from the oldest row to the newest.
+    /// Checks that episodes follow one another without a gap, from the oldest row to the newest.
     fn check_episodes(&self) -> Result<(), &'static str> {
         let mut next = None;
         for (k, e) in self.episodes.iter().enumerate() {
@@ -114,38 +114,39 @@ impl Ring {
         if covers { Ok(()) } else { Err("its episodes do not cover its rows") }
     }
 
-    /// Global index of its first slot.
+    /// Returns the global index of the first slot.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Its slots.
+    /// Returns the number of slots.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Slot of the next row.
+    /// Returns the slot of the next row.
     #[must_use]
     pub fn cursor(&self) -> usize {
         self.cursor
     }
 
-    /// Live rows.
+    /// Returns the number of live rows.
     #[must_use]
     pub fn live(&self) -> usize {
         self.len
     }
 
-    /// Sequence number of the oldest live row.
+    /// Returns the sequence number of the oldest live row.
     #[must_use]
     #[inline]
     pub fn oldest(&self) -> u64 {
         self.head - self.len as u64
     }
 
-    /// Global index of a live row; of any other number, some slot of the ring.
+    /// Returns the global index of a live row by its sequence number; for the number of another row, some slot of the
+    /// ring.
     #[must_use]
     #[inline]
     pub fn index(&self, seq: u64) -> usize {
@@ -154,7 +155,7 @@ impl Ring {
         self.offset + slot
     }
 
-    /// Sequence number of the row at a global index of this ring; None when no live row is there.
+    /// Returns the sequence number of the row at a global index; None when it is no live row of this ring.
     #[must_use]
     #[inline]
     pub fn seq(&self, index: usize) -> Option<u64> {
@@ -166,27 +167,27 @@ impl Ring {
         (age <= self.len).then(|| self.head - age as u64)
     }
 
-    /// The global index after `index`, around the end.
+    /// Returns the global index after `index`, which after the last slot is the first.
     #[must_use]
     #[inline]
     pub fn after(&self, index: usize) -> usize {
         if index + 1 == self.offset + self.capacity { self.offset } else { index + 1 }
     }
 
-    /// The global index of the newest row's slot (of the last slot when the ring was never written).
+    /// Returns the global index of the newest row's slot (of the last slot when the ring was never written).
     #[must_use]
     pub fn newest_slot(&self) -> usize {
         self.offset + if self.cursor == 0 { self.capacity - 1 } else { self.cursor - 1 }
     }
 
-    /// The episode with the number `number`.
+    /// Returns the episode with the number `number`.
     #[must_use]
     #[inline]
     pub fn episode(&self, number: u32) -> Episode {
         self.episodes[number.wrapping_sub(self.first_episode) as usize]
     }
 
-    /// The live rows of the episode with the number `number`, as first and last sequence number.
+    /// Returns the first and the last sequence number of the live rows of the episode with the number `number`.
     #[must_use]
     #[inline]
     pub fn span(&self, number: u32) -> (u64, u64) {
@@ -194,13 +195,13 @@ impl Ring {
         (episode.start.max(self.oldest()), episode.last)
     }
 
-    /// Whether an episode is running.
+    /// Returns whether an episode is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.episodes.back().is_some_and(|e| !e.done)
     }
 
-    /// Advances over the slot at the cursor, which now holds a new row; gives the row's episode number.
+    /// Advances the cursor after a row was written there, and returns the number of the row's episode.
     pub(super) fn push(&mut self, done: bool) -> u32 {
         let seq = self.head;
         self.head += 1;
@@ -221,9 +222,10 @@ impl Ring {
         self.first_episode.wrapping_add(self.episodes.len() as u32 - 1)
     }
 
-    /// Lets go of all rows; the next one goes to slot `cursor`. Sequence numbers go on, so rows seen before are stale.
+    /// Removes all rows; the next one goes to slot `cursor`. Sequence numbers continue, so that generations of removed
+    /// rows are stale.
     pub(super) fn clear(&mut self, cursor: usize) {
-        let turn = self.head.div_ceil(self.capacity.max(1) as u64); // a ring without slots (a main buffer of size 0) has none
+        let turn = self.head.div_ceil(self.capacity.max(1) as u64); // the capacity is 0 in a main buffer of size 0
         self.head = turn * self.capacity as u64 + cursor as u64;
         self.cursor = cursor;
         self.len = 0;

@@ -1,4 +1,4 @@
-//! All rings of a buffer, and the questions about episodes that every part asks: previous, next, stack, span.
+//! All rings of a buffer, and the neighbours of a row in its episode: previous and next row, first and last row, stack.
 
 use std::ops::Range;
 
@@ -7,20 +7,20 @@ use crate::replay::ring::Ring;
 use crate::replay::table::Table;
 use crate::vectors::with_room;
 
-/// The rings, side by side in one index space.
+/// The rings of a buffer, one after the other in one space of indices.
 #[derive(Clone, Debug)]
 pub struct Rings {
     rings: Vec<Ring>,
-    /// Capacity of each, when all are the same.
+    /// The capacity of each ring, when all are the same.
     uniform: Option<usize>,
     total: usize,
 }
 
 impl Rings {
-    /// Empty rings.
+    /// Returns empty rings of these capacities.
     ///
     /// # Errors
-    /// `Value` when there is none, or one has no room.
+    /// `Value` when there are none, or their capacities add up to more than 2^63.
     pub fn new(capacities: &[usize]) -> Result<Self> {
         let Some(&first) = capacities.first() else {
             return Err(Error::Value("a replay buffer needs at least one ring, got none".to_owned()));
@@ -38,25 +38,25 @@ impl Rings {
         Ok(Self { rings, uniform, total: offset })
     }
 
-    /// A ring, to be changed.
+    /// Returns a ring, mutably.
     #[inline]
     pub(super) fn ring_mut(&mut self, r: usize) -> &mut Ring {
         &mut self.rings[r]
     }
 
-    /// Slots of all rings.
+    /// Returns the number of slots of all rings.
     #[must_use]
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// Live rows of all rings.
+    /// Returns the number of live rows of all rings.
     #[must_use]
     pub fn live(&self) -> usize {
         self.rings.iter().map(|r| r.len).sum()
     }
 
-    /// The number of the ring that owns a slot.
+    /// Returns the number of the ring that owns a slot.
     #[must_use]
     #[inline]
     pub fn of(&self, index: usize) -> usize {
@@ -70,14 +70,14 @@ impl Rings {
         }
     }
 
-    /// The ring that owns a slot.
+    /// Returns the ring that owns a slot.
     #[must_use]
     #[inline]
     pub fn ring_of(&self, index: usize) -> &Ring {
         &self.rings[self.of(index)]
     }
 
-    /// The slot after `index` in its ring, around the end.
+    /// Returns the slot after `index` in its ring, which after the last slot is the first.
     #[must_use]
     #[inline]
     pub fn after(&self, index: usize) -> usize {
@@ -87,7 +87,8 @@ impl Rings {
         self.ring_of(index).after(index)
     }
 
-    /// The row before, inside the episode; the row itself at the episode's oldest live row, or where no row is.
+    /// Returns the row before `index` in its episode, or `index` itself at the episode's oldest live row and where no
+    /// row is.
     #[must_use]
     pub(super) fn prev(&self, table: &Table, index: usize) -> usize {
         let ring = self.ring_of(index);
@@ -97,7 +98,7 @@ impl Rings {
         }
     }
 
-    /// The row after, inside the episode; the row itself at the episode's newest row, or where no row is.
+    /// Returns the row after `index` in its episode, or `index` itself at the episode's newest row and where no row is.
     #[must_use]
     #[inline]
     pub(super) fn next(&self, table: &Table, index: usize) -> usize {
@@ -108,7 +109,7 @@ impl Rings {
         }
     }
 
-    /// The oldest and the newest live row of the episode of a row.
+    /// Returns the oldest and the newest live row of the episode of a row, or `index` twice where no row is.
     #[must_use]
     pub(super) fn bounds(&self, table: &Table, index: usize) -> (usize, usize) {
         let ring = self.ring_of(index);
@@ -121,14 +122,15 @@ impl Rings {
         }
     }
 
-    /// Whether the `stack` rows that end in this one are all live and of one episode.
+    /// Returns whether the `stack` rows up to and including `index` are live and of one episode.
     #[must_use]
     pub(super) fn has_stack(&self, table: &Table, index: usize, stack: usize) -> bool {
         let ring = self.ring_of(index);
         ring.seq(index).is_some_and(|seq| seq + 1 >= ring.span(table.episode(index)).0 + stack as u64)
     }
 
-    /// The `stack` rows that end in this one, oldest first; before the episode's oldest live row, that row repeats.
+    /// Calls `row(position, index, is_padding)` for each of the `stack` rows up to and including `index`, oldest first.
+    /// Before the episode's oldest live row, that row repeats as padding.
     pub(super) fn stack(&self, table: &Table, index: usize, stack: usize, mut row: impl FnMut(usize, usize, bool)) {
         let ring = self.ring_of(index);
         let Some(seq) = ring.seq(index) else {
@@ -143,12 +145,12 @@ impl Rings {
         }
     }
 
-    /// An iterator over live rows, oldest first, ring by ring.
+    /// Returns an iterator over live rows, ring by ring, oldest first.
     pub fn chronological(&self) -> impl Iterator<Item = usize> + '_ {
         self.rings.iter().flat_map(|ring| (ring.oldest()..ring.head).map(|seq| ring.index(seq)))
     }
 
-    /// The slots of live rows, as stretches without a gap.
+    /// Returns an iterator over the slots of live rows, as ranges without a gap.
     pub fn stretches(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.rings.iter().flat_map(|ring| {
             let (first, end) = (ring.offset, ring.offset + ring.cursor);
@@ -160,10 +162,10 @@ impl Rings {
         })
     }
 
-    /// Checks that `index` names slots.
+    /// Checks that every element of `index` is a slot.
     ///
     /// # Errors
-    /// `Index` with the first one that does not.
+    /// `Index` with the first one that is not.
     pub fn check(&self, index: &[i64]) -> Result<()> {
         let mut worst = 0_u64;
         for &i in index {

@@ -1,19 +1,20 @@
-//! Draws row numbers: uniformly over live rows, or by priority.
+//! Drawing of row numbers, uniformly over live rows or by priority.
 
 use crate::error::{Error, Result, value_error};
 use crate::replay::Replay;
 use crate::vectors::{collected, filled, with_room};
 
-/// Rounds of drawing again for rows without a whole stack, before all rows are looked through.
+/// How often rows without a whole stack are drawn again, before all rows are searched for whole stacks.
 const ROUNDS: usize = 8;
-/// Rows that are drawn by priority at a time.
-const TOGETHER: usize = 256;
+/// Rows that are drawn by priority in one pass through the tree.
+const DRAW_BLOCK: usize = 256;
 
 impl Replay {
-    /// Draws rows with replacement, from one ring or from all; under `sample_avail` only rows whose stack is whole.
+    /// Draws rows with replacement, from one ring or from all. With `sample_avail`, it draws only rows whose stack lies
+    /// within their episode.
     ///
     /// # Errors
-    /// `Value` when there is no row that could be drawn.
+    /// `Value` when there is no row to draw.
     pub fn draw(&mut self, out: &mut [i64], ring: Option<usize>) -> Result<()> {
         if out.is_empty() {
             return Ok(());
@@ -88,8 +89,8 @@ impl Replay {
         if total <= 0.0 {
             return value_error!("cannot draw by priority: the priorities of all rows are zero");
         }
-        for out in out.chunks_mut(TOGETHER) {
-            let (mut masses, mut slots) = ([0.0; TOGETHER], [0; TOGETHER]);
+        for out in out.chunks_mut(DRAW_BLOCK) {
+            let (mut masses, mut slots) = ([0.0; DRAW_BLOCK], [0; DRAW_BLOCK]);
             let (masses, slots) = (&mut masses[..out.len()], &mut slots[..out.len()]);
             masses.iter_mut().for_each(|mass| *mass = self.sampler.uniform() * total);
             tree.find_many(masses, slots);
@@ -100,7 +101,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Draws again for rows whose stack is not whole, and at last among all rows whose stack is.
+    /// Draws rows again whose stack is not whole; after some rounds, from all rows whose stack is whole.
     fn replace_partial_stacks(&mut self, out: &mut [i64], ring: Option<usize>) -> Result<()> {
         for _ in 0..ROUNDS {
             let bad = self.partial(out)?;
@@ -114,7 +115,7 @@ impl Replay {
             }
         }
         let bad = self.partial(out)?;
-        let rows = self.live_where(ring, |i| self.whole(i))?;
+        let rows = self.live_where(ring, |i| self.has_whole_stack(i))?;
         if rows.is_empty() {
             return Err(Error::Value(format!(
                 "cannot draw under sample_avail: no row has a whole stack of {} rows inside its episode yet",
@@ -129,7 +130,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Draws among some rows, by their priorities if there are any.
+    /// Draws from `rows`, by priority if the buffer has priorities.
     fn draw_among(&mut self, rows: &[i64], out: &mut [i64]) -> Result<()> {
         let Some(priorities) = &self.priorities else {
             for i in out.iter_mut() {
@@ -154,20 +155,21 @@ impl Replay {
         Ok(())
     }
 
-    pub(super) fn whole(&self, index: usize) -> bool {
+    /// Returns whether the stack of a row lies within its episode.
+    pub(super) fn has_whole_stack(&self, index: usize) -> bool {
         self.table.as_ref().is_some_and(|table| self.rings.has_stack(table, index, self.config.stack_num))
     }
 
-    /// Those live rows that are `wanted`, oldest first.
+    /// Returns the live rows for which `wanted` is true, oldest first.
     pub(super) fn live_where(&self, ring: Option<usize>, wanted: impl Fn(usize) -> bool) -> Result<Vec<i64>> {
         let mut rows = with_room(ring.map_or_else(|| self.rings.live(), |r| self.rings[r].len))?;
         rows.extend(self.live(ring).filter(|&i| wanted(i)).map(|i| i as i64));
         Ok(rows)
     }
 
-    /// The positions of drawn rows whose stack is not whole.
+    /// Returns the positions of drawn rows whose stack is not whole.
     fn partial(&self, drawn: &[i64]) -> Result<Vec<usize>> {
-        let bad = |k: &usize| !self.whole(drawn[*k] as usize);
+        let bad = |k: &usize| !self.has_whole_stack(drawn[*k] as usize);
         let mut positions = with_room((0..drawn.len()).filter(bad).count())?;
         positions.extend((0..drawn.len()).filter(bad));
         Ok(positions)

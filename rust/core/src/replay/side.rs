@@ -1,5 +1,5 @@
-//! Side rows: the `obs_next` of rows whose next row does not begin with it (the newest row of each ring, the ends of
-//! episodes, and odd data). They are few, so their store grows by chunks as they come.
+//! Side rows: the `obs_next` of rows whose next row has another `obs` (the newest row of each ring, the ends of
+//! episodes, and data whose observations do not continue). They are few, so their store grows in chunks.
 
 use crate::error::Result;
 use crate::memory::Storage;
@@ -19,7 +19,7 @@ pub struct SideStore {
 }
 
 impl SideStore {
-    /// An empty pool of rows of `stride` bytes.
+    /// Returns an empty pool of rows of `stride` bytes.
     #[must_use]
     pub fn new(stride: usize, storage: Storage) -> Self {
         let shift = (CHUNK / stride).max(16).ilog2();
@@ -27,7 +27,7 @@ impl SideStore {
         Self { stride, shift, slabs, chunks: Vec::new(), free: Vec::new(), next: 0 }
     }
 
-    /// Makes sure that `count` more rows fit.
+    /// Reserves room for `count` more rows.
     ///
     /// # Errors
     /// When the system has no more room.
@@ -39,7 +39,8 @@ impl SideStore {
         Ok(())
     }
 
-    /// A row, for which `reserve` made room. The last one given back comes first, because it is warm.
+    /// Returns a free row, for which `reserve` has made room. The row that was freed last comes first, as it is
+    /// probably in the cache.
     pub fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.next += 1;
@@ -47,12 +48,12 @@ impl SideStore {
         })
     }
 
-    /// Gives a row back.
+    /// Frees a row.
     pub fn put(&mut self, id: u32) {
         self.free.push(id);
     }
 
-    /// The address of a row.
+    /// Returns the address of a row.
     #[must_use]
     #[inline]
     pub fn at(&self, id: u32) -> *mut u8 {
@@ -60,7 +61,7 @@ impl SideStore {
         self.chunks[(id >> self.shift) as usize].at(inside * self.stride)
     }
 
-    /// Bytes held in memory or on disk.
+    /// Returns the bytes used in memory or on disk.
     #[must_use]
     pub fn nbytes(&self) -> usize {
         let touched = (self.next as usize).div_ceil(1 << self.shift);

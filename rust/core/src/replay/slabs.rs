@@ -1,16 +1,18 @@
-//! Chunks of one size for stores that grow: mapped several at a time, and ever more, as a system maps only so many pieces.
+//! Chunks of memory of one size for stores that grow.
+//!
+//! Several chunks are mapped at a time, and more each time, as a system bounds the number of mappings of a process.
 
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::memory::{Region, Storage};
 
-/// In memory a chunk costs nothing until it is written, so these many are mapped at once from the start.
+/// The fewest chunks that are mapped at once in memory, where a chunk takes no room until it is written.
 const AHEAD: usize = 16;
-/// Bytes that are mapped at once, at the most, unless [`AHEAD`] chunks are more.
+/// The most bytes that are mapped at once, unless [`AHEAD`] chunks are more.
 const LARGEST: usize = 64 << 20;
 
-/// Part of a slab.
+/// A part of a slab, which is one mapping.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     slab: Arc<Region>,
@@ -18,14 +20,14 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// The address of a byte of the chunk.
+    /// Returns the address of a byte of the chunk.
     #[inline]
     pub fn at(&self, offset: usize) -> *mut u8 {
         self.slab.at(self.offset + offset)
     }
 }
 
-/// Where chunks come from.
+/// A source of chunks.
 #[derive(Debug)]
 pub(crate) struct Slabs {
     bytes: usize,
@@ -35,27 +37,29 @@ pub(crate) struct Slabs {
 }
 
 impl Slabs {
-    /// Chunks of `bytes`; on huge pages if most of them will be written.
+    /// Returns a source of chunks of `bytes` bytes. `huge` selects huge pages, which suit chunks that will mostly be
+    /// written.
     pub fn new(bytes: usize, huge: bool, storage: Storage) -> Self {
         Self { bytes, huge, mapped: 0, storage }
     }
 
-    /// Bytes of a chunk.
+    /// Returns the bytes of a chunk.
     pub fn chunk_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether a chunk takes room before it is written.
+    /// Returns whether chunks are on disk, where a chunk takes room before it is written.
     pub fn is_on_disk(&self) -> bool {
         !matches!(self.storage, Storage::Ram)
     }
 
-    /// Chunks mapped so far.
+    /// Returns the number of chunks mapped so far.
     pub fn mapped(&self) -> usize {
         self.mapped
     }
 
-    /// Maps at least one chunk more. On disk room is taken at once, so there each slab is half of what is there already.
+    /// Maps at least one more chunk, and returns the new ones. A slab is half as large as all slabs before it together,
+    /// within the bounds above.
     ///
     /// # Errors
     /// When the system has no more room; nothing is changed then.
@@ -95,7 +99,7 @@ mod tests {
         let mut slabs = Slabs::new(8, false, Storage::Ram);
         let chunks: Vec<Chunk> = slabs.map().unwrap().chain(slabs.map().unwrap()).collect();
         for (k, chunk) in chunks.iter().enumerate() {
-            // SAFETY: eight bytes of a chunk of ours.
+            // SAFETY: a chunk has eight bytes.
             unsafe { chunk.at(0).cast::<u64>().write(k as u64) };
         }
         for (k, chunk) in chunks.iter().enumerate() {

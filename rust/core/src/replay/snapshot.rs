@@ -1,12 +1,13 @@
-//! Snapshots: everything a buffer is, in one checksummed stream.
+//! Snapshots: the whole state of a buffer in one stream with checksums.
 //!
 //! ```text
 //! "RLFASTB\x01" | section ... | end section
 //! section: tag [u8; 4] | length u64 | bytes | crc32c of tag, length and bytes, u32
 //! ```
-//! All numbers are little-endian. Nothing read is trusted: lengths are checked against what is there before anything is
-//! allocated, checksums before anything is used, and rows are checked against the episode table before they are let in. A
-//! snapshot is restored into parts of its own, which replace the old ones only when all is well.
+//! All numbers are little-endian. A snapshot may be damaged or hostile, so lengths are compared with the bytes that are
+//! left before anything is allocated, checksums are verified before a section is used, and rows are compared with the
+//! table of episodes. A snapshot is restored into new objects, which replace the buffer's only when everything is
+//! valid.
 
 mod codec;
 mod reading;
@@ -24,19 +25,19 @@ use reading::read_header;
 const MAGIC: [u8; 8] = *b"RLFASTB\x01";
 const END: [u8; 4] = *b"END ";
 
-/// What a snapshot says about itself before its rows.
+/// The sections of a snapshot before its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Slots of each ring.
+    /// Number of slots of each ring.
     pub capacities: Vec<usize>,
-    /// What the caller gave to be kept with it.
+    /// The bytes that the caller stored with the snapshot.
     pub extra: Vec<u8>,
 }
 
-/// Bytes that are written; that there is no memory for more is an error.
-struct Growing(Vec<u8>);
+/// A vector to write to, which returns an error when memory runs out.
+struct FallibleVec(Vec<u8>);
 
-impl io::Write for Growing {
+impl io::Write for FallibleVec {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_reserve(bytes.len())?;
         self.0.extend_from_slice(bytes);
@@ -49,22 +50,22 @@ impl io::Write for Growing {
 }
 
 impl Replay {
-    /// The snapshot, with `extra` for the caller's own use.
+    /// Returns the snapshot, with `extra` bytes for the caller's own use.
     ///
     /// # Errors
-    /// `Io` when there is no memory for it.
+    /// `Io` when the snapshot does not fit into memory.
     pub fn dump(&self, extra: &[u8]) -> Result<Vec<u8>> {
         self.config.storage.check_process()?;
-        let mut bytes = Growing(Vec::new());
+        let mut bytes = FallibleVec(Vec::new());
         self.write(&mut bytes, extra).map_err(Error::io("cannot hold the snapshot in memory"))?;
         Ok(bytes.0)
     }
 
-    /// Writes the snapshot to a temporary file beside `path`, syncs it, and renames it over `path`: whenever the process
-    /// or the machine dies, `path` holds the old snapshot or the new one.
+    /// Writes the snapshot to a temporary file beside `path`, syncs it, and renames it to `path`. If the process or the
+    /// machine dies, `path` is the old snapshot or the new one.
     ///
     /// # Errors
-    /// `Io`; the temporary file is removed and `path` is what it was.
+    /// `Io` when a call of the system fails; the temporary file is then removed and `path` unchanged.
     pub fn save(&self, path: &Path, extra: &[u8]) -> Result<()> {
         self.config.storage.check_process()?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -86,28 +87,28 @@ impl Replay {
         to.get_ref().sync_all()
     }
 
-    /// Restores what `dump` gave, `extra` apart.
+    /// Restores the buffer from a snapshot of [`Replay::dump`], and returns `extra`.
     ///
     /// # Errors
-    /// `Value` for anything that is not a whole snapshot of a buffer with the same rings, `Memory` when it cannot fit;
-    /// nothing is changed then.
+    /// `Value` for anything but a whole snapshot of a buffer with the same rings, `Memory` when it does not fit into
+    /// memory. Nothing is changed then.
     pub fn restore(&mut self, snapshot: &[u8]) -> Result<Vec<u8>> {
         self.read(&mut Reader { from: snapshot, left: snapshot.len() as u64 })
     }
 
-    /// Restores what `save` wrote, and gives back `extra`.
+    /// Restores the buffer from a file of [`Replay::save`], and returns `extra`.
     ///
     /// # Errors
-    /// As `restore`, and `Io`.
+    /// As [`Replay::restore`], and `Io` when the file cannot be read.
     pub fn open(&mut self, path: &Path) -> Result<Vec<u8>> {
         self.read(&mut file_reader(path)?)
     }
 }
 
-/// What a saved snapshot says about itself.
+/// Returns the header of a saved snapshot.
 ///
 /// # Errors
-/// `Value` when it is none, or damaged so far; `Io`.
+/// `Value` when the file is no snapshot, or its header is damaged; `Io` when it cannot be read.
 pub fn header(path: &Path) -> Result<Header> {
     read_header(&mut file_reader(path)?)
 }
@@ -121,6 +122,6 @@ fn file_reader(path: &Path) -> Result<Reader<io::BufReader<File>>> {
 
 fn sync_folder(path: &Path) {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The rename is done; a file system that cannot sync a folder has nothing better to offer.
+    // Some file systems cannot sync a folder. The rename has succeeded all the same, so the error is ignored.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }

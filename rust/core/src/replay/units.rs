@@ -1,4 +1,4 @@
-//! What an anchor row expands into: the rows that follow it, an n-step return, a window, a hindsight goal.
+//! The expansion of a row number: the rows after it, an n-step return, a window, a hindsight goal.
 
 use crate::error::Result;
 use crate::prefetch::prefetch_at;
@@ -7,32 +7,33 @@ use crate::replay::rings::Rings;
 use crate::replay::table::Table;
 use crate::rng::Stream;
 
-/// Answers about rows and the episode around them.
+/// Expands row numbers of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Units<'a> {
-    /// Which rows are where.
+    /// The rings, which know the order of rows.
     rings: &'a Rings,
-    /// Their bytes.
+    /// The bytes of the rows.
     table: &'a Table,
 }
 
 impl<'a> Units<'a> {
-    /// Looks at the rows of `rings`, for which `table` was made.
+    /// Returns the expansions for `rings`, for which `table` was made.
     pub(super) fn new(rings: &'a Rings, table: &'a Table) -> Self {
         table.check_rings(rings);
         Self { rings, table }
     }
 
-    /// The sequence number of a row and the last one of its episode; None where no row is.
-    fn ahead(&self, index: usize) -> Option<(u64, u64)> {
+    /// Returns the sequence numbers of a row and of the last row of its episode; None where no row is.
+    fn to_episode_end(&self, index: usize) -> Option<(u64, u64)> {
         let ring = self.rings.ring_of(index);
         let seq = ring.seq(index)?;
         Some((seq, ring.span(self.table.episode(index)).1))
     }
 
-    /// n-step returns (Sutton and Barto, 2018, eq. 7.1, without the bootstrap): for each row the discounted sum of the
-    /// `k <= n` rewards that its episode still has, the factor of the bootstrap value (`gamma^k`, or 0 when the last of
-    /// those rows terminated), and that last row.
+    /// Writes n-step returns (Sutton and Barto, 2018, eq. 7.1) without the bootstrap value. For each row these are
+    /// `sums`, the discounted sum of the `k <= n` rewards from it on that its episode has; `discounts`, the factor of
+    /// the bootstrap value (`gamma^k`, or 0 when the last of those rows terminated); and `last`, the last of those
+    /// rows.
     pub fn nstep(
         &self,
         index: &[i64],
@@ -69,9 +70,10 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// For rows that say by leaves of their own where an episode ends: the float32 leaf `value` in each row and the
-    /// `length - 1` after it in its ring, up to the first in which one of the float32 leaves `ends` is not 0, or the ring's
-    /// newest; `values` is left as it is past that. Also that last row, and how many lie before it.
+    /// Reads the float32 leaf `value` in each row and the `length - 1` rows after it, where the float32 leaves `ends`
+    /// mark the ends of episodes: reading stops after the first row in which one of `ends` is not 0, or after the
+    /// ring's newest row. Later elements of `values` stay as they are. `last` gets the last row that was read, and
+    /// `before` the number of rows before it.
     ///
     /// # Errors
     /// `Value` for a leaf that is not one float32 in the row's record.
@@ -108,12 +110,13 @@ impl<'a> Units<'a> {
         Ok(())
     }
 
-    /// Each row and the `length - 1` after it in its episode, the last one repeated past the end; and how many there are.
+    /// Writes each row and the `length - 1` rows after it in its episode, where the last row repeats past the end of
+    /// the episode. `counts` gets the number of rows without the repetitions.
     pub fn unroll(&self, index: &[i64], length: usize, rows: &mut [i64], counts: &mut [i64]) {
         for (k, &i) in index.iter().enumerate() {
             let i = i as usize;
             let ring = self.rings.ring_of(i);
-            let count = self.ahead(i).map_or(1, |(seq, end)| (end - seq + 1).min(length as u64));
+            let count = self.to_episode_end(i).map_or(1, |(seq, end)| (end - seq + 1).min(length as u64));
             let mut row = i;
             for j in 0..length {
                 rows[k * length + j] = row as i64;
@@ -125,8 +128,8 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// For each row the `before` rows of its episode ahead of it and the `length` from it on; a row outside the episode is
-    /// replaced by the nearest inside and marked false.
+    /// Writes for each row the `before` rows before it and the `length` rows from it on. A row outside the episode is
+    /// replaced by the nearest one inside, and its `mask` is false.
     pub fn window(&self, index: &[i64], before: usize, length: usize, rows: &mut [i64], mask: &mut [bool]) {
         let width = before + length;
         for (k, &i) in index.iter().enumerate() {
@@ -147,9 +150,9 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// Hindsight goals by the "future" strategy (Andrychowicz et al., 2017, arXiv:1707.01495, section 4.5): with probability
-    /// `1 - 1/future_k` a row takes as its goal what a row at or after it in its episode, fewer than `horizon` steps later,
-    /// achieved.
+    /// Draws hindsight goals by the "future" strategy (Andrychowicz et al., 2017, arXiv:1707.01495, section 4.5).
+    /// `relabel` is true with probability `1 - 1/future_k`. `goals` gets the row whose achieved goal replaces the
+    /// desired one: uniformly one from the row itself to `horizon - 1` steps later in its episode.
     pub fn hindsight(
         &self,
         index: &[i64],
@@ -161,10 +164,10 @@ impl<'a> Units<'a> {
     ) {
         let probability = 1.0 - 1.0 / future_k;
         for (k, &i) in index.iter().enumerate() {
-            // Both draws are always made, so that one row's outcome does not move the next one's.
+            // Two numbers are drawn for every row, so that the result of one row does not shift the draws of the next.
             let (coin, word) = (random.uniform(), random.uniform());
             let i = i as usize;
-            let choice = self.ahead(i).map_or(1, |(seq, end)| (end - seq + 1).min(horizon.max(1) as u64));
+            let choice = self.to_episode_end(i).map_or(1, |(seq, end)| (end - seq + 1).min(horizon.max(1) as u64));
             let ring = self.rings.ring_of(i);
             let step = ((word * choice as f64) as u64).min(choice - 1);
             relabel[k] = coin < probability && ring.seq(i).is_some();

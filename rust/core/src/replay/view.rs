@@ -1,4 +1,4 @@
-//! Whole columns as memory.
+//! Views of whole columns.
 
 use std::sync::Arc;
 
@@ -8,25 +8,25 @@ use crate::replay::Replay;
 use crate::replay::gather::{Content, Output};
 use crate::vectors::{collected, product};
 
-/// The memory of a column: row `i` stands `offset + i * stride` bytes into the region.
+/// The memory of a column. Row `i` begins `offset + i * stride` bytes into the region.
 #[derive(Debug)]
 pub struct ColumnView {
-    /// The memory.
+    /// The region of memory.
     pub region: Arc<Region>,
-    /// Where row 0 is.
+    /// Offset of row 0 in the region, in bytes.
     pub offset: usize,
     /// Bytes from one row to the next.
     pub stride: usize,
-    /// Whether the rows are stored there; if not, the memory is a copy.
+    /// Whether the region is the buffer's own; if not, it is a copy.
     pub stored: bool,
 }
 
 impl Replay {
-    /// The column of a leaf. A column that is not stored in one piece is copied to memory of its own: live rows have their values, and
-    /// other rows zeros, which take no memory.
+    /// Returns the column of a leaf. A column that is not stored in one piece is copied to new memory, in which slots
+    /// without a row are zero and take no memory.
     ///
     /// # Errors
-    /// `Value` before any row was laid out; `Memory` and `Room` when a copy does not fit.
+    /// `Value` before `define`; `Memory` and `Room` when a copy does not fit into memory.
     pub fn column(&self, leaf: usize) -> Result<ColumnView> {
         if let Some((region, offset, stride)) = self.laid_out()?.strided(leaf) {
             return Ok(ColumnView { region: region.clone(), offset, stride, stored: true });
@@ -37,7 +37,7 @@ impl Replay {
         for slots in self.rings().stretches() {
             let index = collected(slots.clone().map(|slot| slot as i64))?;
             let output = [Output { content, stack: 1, dst: region.at(slots.start * stride) }];
-            // SAFETY: the index names slots of live rows, for which the fresh region has room from the first of them on.
+            // SAFETY: the indices are slots of live rows, and the new region has room for them from the first on.
             unsafe { gatherer.gather(&index, &output) };
         }
         Ok(ColumnView { region, offset: 0, stride, stored: false })

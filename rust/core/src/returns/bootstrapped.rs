@@ -1,12 +1,12 @@
-//! The last step of n-step returns: what follows is added to sums of rewards.
+//! The last step of n-step returns: adding the discounted bootstrap value to the sums of rewards.
 
 use super::Real;
 
-/// `out[i, j] = sums[i] + discounts[i] * next_values[i, j]`, computed in `T`. Where the discount is 0, what follows is not read:
-/// the last state was terminal.
+/// Writes `out[i, j] = sums[i] + discounts[i] * next_values[i, j]`, computed in `T`. Where the discount is 0, because
+/// the last state is terminal, the next value has no effect, not even NaN.
 ///
 /// # Panics
-/// If `out` is not as long as `next_values`, or that is no multiple of the number of sums and discounts.
+/// If `out` and `next_values` differ in length, `sums` and `discounts` do, or `next_values` is no multiple of `sums`.
 pub fn bootstrapped<T: Real>(sums: &[f64], discounts: &[f64], next_values: &[T], out: &mut [T]) {
     assert!(sums.len() == discounts.len() && next_values.len() == out.len(), "arrays of different lengths");
     let columns = next_values.len().checked_div(sums.len()).unwrap_or(0);

@@ -4,10 +4,10 @@ use super::recurrence::{Increments, Recurrence, group};
 use super::{Ends, Real};
 use crate::simd;
 
-/// Discounted returns `G[t] = r[t] + gamma G[t+1]` (Sutton and Barto, 2018, eq. 3.9) into `returns`.
+/// Writes the discounted returns `G[t] = r[t] + gamma G[t+1]` (Sutton and Barto, 2018, eq. 3.9) into `returns`.
 ///
-/// Where an episode is cut, by truncation or by the last row, `gamma next_values[t]` stands for the rest of it; without
-/// `next_values` the rest counts as nothing.
+/// Where an episode is cut, by truncation or by the last row, `gamma next_values[t]` stands for the rest of its return;
+/// without `next_values` that is 0.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -18,7 +18,7 @@ pub fn discounted<T: Real>(rewards: &[T], next_values: Option<&[T]>, ends: Ends<
     simd::run(Recurrence { increments: rewards, ends, decay: gamma, x: returns });
 }
 
-/// Rewards, with what stands for the rest where an episode was cut.
+/// The rewards, plus the discounted next value where an episode was cut.
 #[derive(Clone, Copy)]
 struct Rewards<'a, T> {
     rewards: &'a [T],
@@ -43,7 +43,7 @@ impl<T: Real> Increments<T> for Rewards<'_, T> {
         let mut rewards = *group::<T, G>(self.rewards, i);
         if let Some(next_values) = self.next_values.filter(|_| ends) {
             for (k, reward) in rewards.iter_mut().enumerate() {
-                if self.ends.at(i + k) && !self.ends.terminated[i + k] {
+                if self.ends.is_last(i + k) && !self.ends.terminated[i + k] {
                     *reward = *reward + self.gamma * next_values[i + k];
                 }
             }

@@ -1,20 +1,20 @@
-//! Advantages and returns of rows taken out of a buffer, from arrays as they come.
+//! Advantages and returns of rows of a buffer, from arrays of float32 or float64.
 
 use super::gae::Deltas;
 use super::recurrence::{BLOCK, Block, Increments, blocks, group, group_mut};
 use super::{Column, Ends, Real as _};
 use crate::simd::{self, Kernel};
 
-/// Numbers that are read as f64.
+/// An array whose numbers are read as f64.
 #[derive(Clone, Copy)]
 pub enum Floats<'a> {
-    /// Narrow ones.
+    /// An array of float32.
     F32(&'a [f32]),
-    /// Wide ones.
+    /// An array of float64.
     F64(&'a [f64]),
 }
 
-/// Narrow numbers read as wide ones.
+/// Reads float32 as float64.
 impl Column<f64> for &[f32] {
     #[inline(always)]
     fn of_len(self, len: usize) -> Self {
@@ -31,11 +31,11 @@ impl Column<f64> for &[f32] {
     }
 }
 
-/// Zeros.
+/// A column of zeros.
 #[derive(Clone, Copy)]
-struct Nothing;
+struct Zeros;
 
-impl Column<f64> for Nothing {
+impl Column<f64> for Zeros {
     #[inline(always)]
     fn of_len(self, _len: usize) -> Self {
         self
@@ -47,8 +47,8 @@ impl Column<f64> for Nothing {
     }
 }
 
-/// An expression of the array that `Floats` are, compiled for each kind.
-macro_rules! of_either {
+/// Evaluates an expression with the array inside `Floats`, compiled for both types.
+macro_rules! with_floats {
     ($floats:ident => $run:expr) => {
         match $floats {
             Floats::F32($floats) => $run,
@@ -57,19 +57,20 @@ macro_rules! of_either {
     };
 }
 
-/// Which rows of a buffer a flat roll-out is made of.
+/// The rows of a buffer that form a flat roll-out.
 #[derive(Clone, Copy)]
 pub struct BufferRows<'a> {
-    /// The place of each in the buffer.
+    /// The index of each row in the buffer.
     pub places: &'a [i64],
-    /// Places of the newest rows of episodes that still run, in order.
+    /// The indices of the newest rows of running episodes, in ascending order.
     pub unfinished: &'a [i64],
 }
 
-/// Generalized advantages of a flat roll-out, as [`gae`](super::gae) has them, and `returns[t] = advantages[t] + V(obs)`.
+/// Writes the generalized advantages of a flat roll-out, as [`gae`](super::gae) computes them, and `returns[t] =
+/// advantages[t] + V(obs)`.
 ///
-/// An episode also ends at a row that is `unfinished`. Without `values` those of the rows before are taken from `next_values`,
-/// and the first of an episode is 0. Without `next_values` they are 0.
+/// An episode also ends at a row that is `unfinished`. Without `values`, the value of a row is the next value of the
+/// row before it, and that of an episode's first row is 0. Without `next_values`, next values are 0.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -82,7 +83,7 @@ pub struct BufferRows<'a> {
 /// episodic(rewards, Some(ones), Some(ones), (&never, &never), rows, 0.5, 1.0, &mut returns, &mut advantages);
 /// assert_eq!((returns, advantages), ([1.5, 1.5], [0.5, 0.5]));
 /// ```
-#[expect(clippy::too_many_arguments, reason = "they are those of the formula")]
+#[expect(clippy::too_many_arguments, reason = "the arrays and numbers of the formula")]
 pub fn episodic(
     rewards: Floats<'_>,
     values: Option<Floats<'_>>,
@@ -102,19 +103,19 @@ pub fn episodic(
     let from_before = if values.is_none() { values_before(next_values, ends) } else { Vec::new() };
     let values = values.unwrap_or(Floats::F64(&from_before));
     let decay = gamma * gae_lambda;
-    of_either!(rewards => of_either!(values => match next_values {
-        Some(next_values) => of_either!(next_values => {
+    with_floats!(rewards => with_floats!(values => match next_values {
+        Some(next_values) => with_floats!(next_values => {
             let increments = Deltas { rewards, values, next_values, ends, gamma };
             simd::run(Estimate { increments, values, ends, decay, returns, advantages });
         }),
         None => {
-            let increments = Deltas { rewards, values, next_values: Nothing, ends, gamma };
+            let increments = Deltas { rewards, values, next_values: Zeros, ends, gamma };
             simd::run(Estimate { increments, values, ends, decay, returns, advantages });
         }
     }));
 }
 
-/// Flags the rows that are `unfinished`.
+/// Sets the flags of the rows that are `unfinished`.
 struct FlagUnfinished<'a> {
     rows: BufferRows<'a>,
     flags: &'a mut [bool],
@@ -142,7 +143,7 @@ impl Kernel for FlagUnfinished<'_> {
     }
 }
 
-/// How many of the places, from the first on, follow one another by one. A buffer's rows mostly do.
+/// Returns how many places from the first on are consecutive integers, as a buffer's rows mostly are.
 #[inline(always)]
 fn consecutive(places: &[i64]) -> usize {
     const G: usize = 16;
@@ -166,12 +167,12 @@ fn consecutive(places: &[i64]) -> usize {
 
 fn values_before(next_values: Option<Floats<'_>>, ends: Ends<'_>) -> Vec<f64> {
     let Some(next_values) = next_values else { return vec![0.0; ends.len()] };
-    let of = |i: usize| of_either!(next_values => Column::<f64>::group::<1>(&next_values, i)[0]);
+    let of = |i: usize| with_floats!(next_values => Column::<f64>::group::<1>(&next_values, i)[0]);
     let before = |i: usize| if i == 0 { 0.0 } else { of(i - 1).zero_if(ends.flagged(i - 1)) };
     (0..ends.len()).map(before).collect()
 }
 
-/// Advantages and, while they are in the first-level cache, returns.
+/// Computes advantages in blocks, and the returns of each block while it is in the first-level cache.
 struct Estimate<'a, I, C> {
     increments: I,
     values: C,
@@ -199,7 +200,7 @@ impl<I: Increments<f64>, C: Column<f64>> Kernel for Estimate<'_, I, C> {
     }
 }
 
-/// `returns = advantages + values` from `start` to `stop`.
+/// Writes `returns = advantages + values` from `start` to `stop`.
 #[inline(always)]
 fn add(values: impl Column<f64>, advantages: &[f64], start: usize, stop: usize, returns: &mut [f64]) {
     const G: usize = 8;

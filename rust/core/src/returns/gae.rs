@@ -4,10 +4,10 @@ use super::recurrence::{Increments, Recurrence, group, zero_where};
 use super::{Column, Ends, Real};
 use crate::simd;
 
-/// Advantages by generalized advantage estimation (Schulman et al., arXiv:1506.02438, eq. 16) into `advantages`:
-/// `A[t] = delta[t] + gamma lambda A[t+1]` with `delta[t] = r[t] + gamma V(next obs) - V(obs)` of eq. 10.
+/// Writes the advantages of generalized advantage estimation (Schulman et al., arXiv:1506.02438, eq. 16) into
+/// `advantages`: `A[t] = delta[t] + gamma lambda A[t+1]` with `delta[t] = r[t] + gamma V(next obs) - V(obs)` of eq. 10.
 ///
-/// `next_values[t]` is the value of the observation that step `t` led to, also where the episode was truncated there.
+/// `next_values[t]` is the value of the observation after step `t`, also where the episode was truncated there.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -34,7 +34,7 @@ pub fn gae<T: Real>(
     simd::run(Recurrence { increments: deltas, ends, decay: T::from_f64(gamma * gae_lambda), x: advantages });
 }
 
-/// Temporal differences.
+/// The temporal differences `delta[t]` of [`gae`].
 #[derive(Clone, Copy)]
 pub(super) struct Deltas<'a, T, R, V, N> {
     pub rewards: R,

@@ -1,14 +1,20 @@
 //! Returns and advantages over roll-outs.
 //!
-//! Every array is time-major: `[T, columns]` in C order, one row a step, one column an environment; a flat roll-out of
-//! several episodes is one column. Row `t` is the transition *out of* observation `t`. Where an episode ends is told by two flags:
+//! Every array is time-major: `[T, columns]` in C order, with one row for each step and one column for each
+//! environment. A flat
+//! roll-out of several episodes is one column. Row `t` is the transition *out of* observation `t`. Two flags mark the
+//! ends of
+//! episodes:
 //!
-//! * `terminated`: the episode is over and what follows is worth nothing. The value of the next observation is not read.
-//! * `truncated`: somebody stopped watching. The recursion stops, and the value of the next observation, that is of the episode's
-//!   *final* observation and not of the next episode's first, stands for what was not seen.
+//! * `terminated`: the episode reached a terminal state, whose value is 0. The value of the next observation is not
+//!   read.
+//! * `truncated`: the episode was cut, such as by a time limit. The recursion stops, and the value of the next
+//!   observation stands
+//!   for the rest of the return. That is the episode's *final* observation, not the first one of the next episode.
 //!
-//! The last row ends every column as a truncation does. Masking *selects*, it never multiplies by zero: a NaN behind a
-//! boundary stays there.
+//! The last row ends every column as a truncation does. Values behind a boundary are replaced by 0, never multiplied by
+//! 0, so a
+//! NaN there has no effect.
 
 mod bootstrapped;
 mod discounted;
@@ -29,17 +35,18 @@ pub use vtrace::{VTrace, vtrace};
 
 use recurrence::group;
 
-/// The float types of roll-outs. Everything is computed in the type of the arrays.
+/// The float types of roll-outs. All computations use the type of the arrays.
 pub trait Real: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Send + Sync {
     /// 0.
     const ZERO: Self;
-    /// -0, which changes nothing that it is added to.
+    /// -0, which added to any number leaves that number as it is, the sign of zero included.
     const NEGATIVE_ZERO: Self;
-    /// Rounds to this type.
+    /// Returns `value` rounded to this type.
     fn from_f64(value: f64) -> Self;
-    /// e to the power of `self`.
+    /// Returns e to the power of `self`.
     fn exp(self) -> Self;
-    /// 0 if `condition`, whatever `self` is; by a bit mask, which vector instructions can do where a choice would branch.
+    /// Returns 0 if `condition` is true, also for NaN, and `self` otherwise. It uses a bit mask, which vectorises where
+    /// a choice would branch.
     fn zero_if(self, condition: bool) -> Self;
 }
 
@@ -73,11 +80,11 @@ impl Real for f64 {
     }
 }
 
-/// What the kernels read: an array of the type they compute in, or one that becomes it on the way.
+/// An array that kernels read as numbers of type `T`: its elements have that type or are converted to it.
 trait Column<T>: Copy {
-    /// See `Increments::of_len`.
+    /// Returns the same with length `len`: see `Increments::of_len`.
     fn of_len(self, len: usize) -> Self;
-    /// The `G` elements from `i` on.
+    /// Returns the `G` elements from `i` on.
     fn group<const G: usize>(&self, i: usize) -> [T; G];
 }
 
@@ -102,19 +109,19 @@ pub struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    /// The flags of a `[T, columns]` roll-out; no `truncated` means that nothing was.
+    /// Returns the ends of a `[T, columns]` roll-out. Without `truncated`, no episode was truncated.
     ///
     /// # Panics
     /// If the flags differ in length or do not fill whole rows.
     pub fn new(terminated: &'a [bool], truncated: Option<&'a [bool]>, columns: usize) -> Self {
-        // Without truncations an episode ends where it terminates, so the same flags serve for both.
+        // Without truncations an episode ends where it terminates, so `terminated` serves as both.
         let truncated = truncated.unwrap_or(terminated);
         assert_eq!(terminated.len(), truncated.len(), "one flag of each kind for each step");
         assert!(columns > 0 && terminated.len().is_multiple_of(columns), "whole rows of {columns}");
         Self { terminated, truncated, columns }
     }
 
-    /// See `Increments::of_len`.
+    /// Returns the same with length `len`: see `Increments::of_len`.
     #[inline(always)]
     fn of_len(self, len: usize) -> Self {
         Self { terminated: &self.terminated[..len], truncated: &self.truncated[..len], ..self }
@@ -125,13 +132,13 @@ impl<'a> Ends<'a> {
         self.terminated.len()
     }
 
-    /// Whether no later step of the column follows element `i` within its episode.
+    /// Returns whether element `i` is the last one of its episode in its column.
     #[inline(always)]
-    fn at(&self, i: usize) -> bool {
+    fn is_last(&self, i: usize) -> bool {
         self.flagged(i) | (i + self.columns >= self.len())
     }
 
-    /// Whether a flag ends the episode of element `i`.
+    /// Returns whether a flag ends the episode at element `i`.
     #[inline(always)]
     fn flagged(&self, i: usize) -> bool {
         self.terminated[i] | self.truncated[i]
@@ -141,13 +148,13 @@ impl<'a> Ends<'a> {
         assert!(arrays.iter().all(|array| array.len() == self.len()), "one element for each step");
     }
 
-    /// Whether any of the `G` elements from `i` on ends its episode by a flag.
+    /// Returns whether a flag ends an episode at one of the `G` elements from `i` on.
     #[inline(always)]
     fn any<const G: usize>(&self, i: usize) -> bool {
         (*group(self.terminated, i) != [false; G]) | (*group(self.truncated, i) != [false; G])
     }
 
-    /// Which of the `G` elements from `i` on end their episode by a flag.
+    /// Returns for each of the `G` elements from `i` on whether a flag ends the episode there.
     #[inline(always)]
     fn group<const G: usize>(&self, i: usize) -> [bool; G] {
         let mut ends = *group::<bool, G>(self.terminated, i);

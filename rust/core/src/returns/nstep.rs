@@ -4,9 +4,9 @@ use super::recurrence::{group, group_mut};
 use super::{Ends, Real};
 use crate::simd::{self, Kernel};
 
-/// N-step returns (Sutton and Barto, 2018, eq. 7.1) into `returns`: the discounted rewards of the next `n_step` steps of the
-/// episode, as many as there are, plus `gamma^k` times the value of the observation after the last of them, where `k` is
-/// how many there were; nothing after termination.
+/// Writes the n-step returns (Sutton and Barto, 2018, eq. 7.1) into `returns`: the discounted sum of the rewards of the
+/// next `k <= n_step` steps that the episode has, plus `gamma^k` times the value of the observation after the last of
+/// them, unless that step terminated the episode.
 ///
 /// # Panics
 /// If the lengths differ or `n_step` is 0.
@@ -30,7 +30,7 @@ impl<T: Real> Kernel for NStep<'_, T> {
 
     #[inline(always)]
     fn run(mut self) {
-        // The common length, where the optimiser sees it.
+        // States the common length, so that the optimiser drops bounds checks.
         let len = self.ends.len();
         self.ends = self.ends.of_len(len);
         (self.rewards, self.next_values) = (&self.rewards[..len], &self.next_values[..len]);
@@ -38,8 +38,9 @@ impl<T: Real> Kernel for NStep<'_, T> {
         for i in 0..len {
             self.returns[i] = self.rewards[i] + self.gamma * self.next_values[i].zero_if(self.ends.terminated[i]);
         }
-        // The (m + 1)-step return is one reward and the m-step return of the next step. In ascending order the next step is
-        // still the m-step one, so each pass works in place and without a chain.
+        // The (m + 1)-step return is a reward plus the discounted m-step return of the next step. In ascending order
+        // that is not yet
+        // overwritten, so each pass works in place, and its elements do not depend on one another.
         for _ in 1..self.n_step.min(len / self.ends.columns) {
             let inner = len - self.ends.columns;
             for i in (0..inner - inner % 16).step_by(16) {
@@ -53,7 +54,7 @@ impl<T: Real> Kernel for NStep<'_, T> {
 }
 
 impl<T: Real> NStep<'_, T> {
-    /// One step more for the `G` elements from `i` on.
+    /// Turns m-step returns into (m + 1)-step returns for the `G` elements from `i` on.
     #[inline(always)]
     fn lengthen<const G: usize>(&mut self, i: usize) {
         let mut longer = *group::<T, G>(self.returns, i + self.ends.columns);

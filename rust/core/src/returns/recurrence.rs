@@ -1,22 +1,23 @@
-//! The recurrence under all returns: `x[t] = increment[t] + decay * x[t + 1]` within each episode.
+//! The recurrence of discounted returns and advantages: `x[t] = increment[t] + decay * x[t + 1]` within each episode.
 
 use super::{Ends, Real};
 use crate::simd::Kernel;
 
-/// Steps of one column that are worked on together: they stay in the first-level cache.
+/// Steps of one column that are computed together and stay in the first-level cache.
 pub(super) const BLOCK: usize = 1024;
-/// Elements that are worked on together, each in a chain of its own.
+/// Elements that are computed together, independent of one another.
 const LANES: usize = 8;
 
-/// What each step adds.
+/// The numbers that the recurrence adds at each step.
 pub(super) trait Increments<T>: Copy {
-    /// The same, with the common length of its arrays stated where the optimiser sees it: one bounds check serves all.
+    /// Returns the same with all arrays cut to length `len`, so that the optimiser knows the common length and drops
+    /// bounds checks.
     fn of_len(self, len: usize) -> Self;
-    /// The increments of the `G` elements from `i` on; where `ends` is false, no episode ends among them.
+    /// Returns the increments of the `G` elements from `i` on. `ends` is false if no episode ends among them.
     fn group<const G: usize>(&self, i: usize, ends: bool) -> [T; G];
 }
 
-/// Fills `x`; at the end of an episode `x[t] = increment[t]`.
+/// Computes `x` by the recurrence; at the end of an episode `x[t] = increment[t]`.
 pub(super) struct Recurrence<'a, T, I> {
     pub increments: I,
     pub ends: Ends<'a>,
@@ -27,7 +28,7 @@ pub(super) struct Recurrence<'a, T, I> {
 impl<T: Real, I: Increments<T>> Kernel for Recurrence<'_, T, I> {
     type Output = ();
 
-    /// What was handed over in memory is taken apart first: only then does the optimiser keep it in registers.
+    /// The fields are moved into local variables first, which the optimiser keeps in registers.
     #[inline(always)]
     fn run(self) {
         let Self { increments, ends, decay, x } = self;
@@ -45,7 +46,8 @@ impl<T: Real, I: Increments<T>> Kernel for Recurrence<'_, T, I> {
 }
 
 impl<T: Real, I: Increments<T>> Recurrence<'_, T, I> {
-    /// In groups of `G <= columns` elements, last first: within a group nothing depends on one another, whatever the rows.
+    /// Computes groups of `G <= columns` elements, last group first. Elements of a group do not depend on one another,
+    /// as each depends on the one `columns` later.
     #[inline(always)]
     fn columns<const G: usize>(self) {
         let Self { increments, ends, decay, x } = self;
@@ -54,7 +56,8 @@ impl<T: Real, I: Increments<T>> Recurrence<'_, T, I> {
             *last = increments.group::<1>(i, true)[0];
         }
         if ends.columns == G && !x.is_empty() {
-            // The group before has just been computed: to load what is being stored would take longer than the sums.
+            // A group needs the group computed just before. It is passed on in registers, as loading it while it is
+            // stored is slow.
             let mut next = *group::<T, G>(x, last_row);
             for i in (0..last_row).step_by(G).rev() {
                 next = columns_group::<T, I, G>(increments, ends, decay, i, next);
@@ -72,7 +75,7 @@ impl<T: Real, I: Increments<T>> Recurrence<'_, T, I> {
         }
     }
 
-    /// In blocks, last first.
+    /// Computes blocks of a single column, last block first.
     #[inline(always)]
     fn one_column(self) {
         let Self { increments, ends, decay, x } = self;
@@ -83,13 +86,13 @@ impl<T: Real, I: Increments<T>> Recurrence<'_, T, I> {
     }
 }
 
-/// Where the blocks of a single column start, last first.
+/// Returns the starts of the blocks of a single column, last block first.
 #[inline(always)]
 pub(super) fn blocks(len: usize) -> impl Iterator<Item = usize> {
     (0..len).step_by(BLOCK).rev()
 }
 
-/// The `G` elements from `i` on, given those a row later.
+/// Returns the `G` elements from `i` on, given `next`, the elements one row later.
 #[inline(always)]
 fn columns_group<T: Real, I: Increments<T>, const G: usize>(
     increments: I,
@@ -110,7 +113,7 @@ fn columns_group<T: Real, I: Increments<T>, const G: usize>(
 }
 
 impl Ends<'_> {
-    /// Where the episode of element `stop - 1` of a single column starts, but not before `start`.
+    /// Returns the start of the episode of element `stop - 1` of a single column, or `start` if it begins before that.
     #[inline(always)]
     fn episode_start(&self, start: usize, stop: usize) -> usize {
         let mut first = stop - 1;
@@ -133,11 +136,11 @@ impl Ends<'_> {
     }
 }
 
-/// The steps of a single column that are worked on together.
+/// The working memory for a block of steps of a single column.
 pub(super) struct Block<T> {
     /// The decay over 1, 2, 4 and 8 steps.
     decays: [T; 4],
-    /// Their increments, with room for a whole group before them and for one element after them.
+    /// The increments of the block, with room for a whole group before them and for one element after them.
     increments: [T; LANES + BLOCK + 1],
 }
 
@@ -149,7 +152,8 @@ impl<T: Real> Block<T> {
         Self { decays: [decay, decay_2, decay_4, decay_4 * decay_4], increments: [T::ZERO; LANES + BLOCK + 1] }
     }
 
-    /// Fills `x` from `start` to `stop`, given what follows: episodes or parts of them, last first.
+    /// Computes `x` from `start` to `stop`, given `x` after `stop`, one episode or part of an episode at a time, last
+    /// first.
     #[inline(always)]
     pub(super) fn fill(
         &mut self,
@@ -170,7 +174,7 @@ impl<T: Real> Block<T> {
         while stop > start {
             let first = ends.episode_start(start, stop);
             let last = &mut self.increments[LANES + stop - 1 - start];
-            *last = if ends.at(stop - 1) {
+            *last = if ends.is_last(stop - 1) {
                 increments.group::<1>(stop - 1, true)[0]
             } else {
                 *last + self.decays[0] * x[stop]
@@ -180,9 +184,9 @@ impl<T: Real> Block<T> {
         }
     }
 
-    /// `x[t] = increment[t] + decay * x[t + 1]` from `stop - 1` back to `first`, without its chain of one multiplication and
-    /// addition a step: each element becomes the discounted sum of the two, four and eight from it on, then those eight steps
-    /// apart are added up, eight chains at a time.
+    /// Computes `x[t] = increment[t] + decay * x[t + 1]` from `stop - 1` back to `first`. Instead of one chain with a
+    /// multiplication and an addition for each step, it forms the discounted sums of two, four and eight increments
+    /// from each element on, and then adds those that are eight steps apart, in eight independent chains.
     #[inline(always)]
     fn accumulate(&mut self, start: usize, first: usize, stop: usize, x: &mut [T]) {
         let [decay, decay_2, decay_4, decay_8] = self.decays;
@@ -203,7 +207,7 @@ impl<T: Real> Block<T> {
                 return;
             }
             i -= LANES;
-            // What stands before the episode is written as well, and computed afterwards.
+            // This also writes elements before the episode, which are computed later.
             *group_mut(x, i) = sums;
         }
     }
@@ -217,7 +221,7 @@ fn add<T: Real>(mut now: [T; LANES], weight: T, later: [T; LANES]) -> [T; LANES]
     now
 }
 
-/// The elements `BY` steps on.
+/// Returns the elements `BY` steps later, from this group and the group after it (`behind`).
 #[inline(always)]
 fn later<T: Real, const BY: usize>(now: [T; LANES], behind: [T; LANES]) -> [T; LANES] {
     let mut later = behind;
@@ -227,7 +231,7 @@ fn later<T: Real, const BY: usize>(now: [T; LANES], behind: [T; LANES]) -> [T; L
     later
 }
 
-/// Puts zeros in the place of the values whose flag is set.
+/// Replaces the values whose flag is set by zeros.
 #[inline(always)]
 pub(super) fn zero_where<T: Real, const G: usize>(values: &mut [T; G], flags: &[bool; G]) {
     for k in 0..G {
@@ -235,13 +239,13 @@ pub(super) fn zero_where<T: Real, const G: usize>(values: &mut [T; G], flags: &[
     }
 }
 
-/// The `G` elements from `i` on.
+/// Returns the `G` elements from `i` on.
 #[inline(always)]
 pub(super) fn group<T, const G: usize>(array: &[T], i: usize) -> &[T; G] {
     array[i..i + G].try_into().expect("invariant: the slice has G elements")
 }
 
-/// As `group`.
+/// Returns the `G` elements from `i` on, mutably.
 #[inline(always)]
 pub(super) fn group_mut<T, const G: usize>(array: &mut [T], i: usize) -> &mut [T; G] {
     (&mut array[i..i + G]).try_into().expect("invariant: the slice has G elements")

@@ -9,7 +9,7 @@ fn assert_close(got: &[f64], want: &[f64]) {
     }
 }
 
-/// One column, value 0.5 wherever the agent was, gamma 0.9, lambda 0.8.
+/// One column in which each observation has value 0.5, with gamma 0.9 and lambda 0.8.
 fn gae_of(rewards: &[f64], next_values: &[f64], terminated: &[bool], truncated: &[bool]) -> Vec<f64> {
     let mut advantages = vec![f64::NAN; rewards.len()];
     let values = vec![0.5; rewards.len()];
@@ -96,7 +96,8 @@ fn discounted_returns_by_hand() {
     assert_close(&returns, &[2.0, 2.0, 12.0]);
 }
 
-/// A random roll-out of `[T, columns]`; the next value is that of the next row except where an episode ends.
+/// A random roll-out of shape `[T, columns]`. Each next value is the value of the next row, except where an episode
+/// ends.
 #[derive(Clone, Debug)]
 struct RollOut {
     columns: usize,
@@ -117,12 +118,12 @@ impl RollOut {
         vec![f64::NAN; self.rewards.len()]
     }
 
-    /// For each step, the steps of its episode from it on.
+    /// Returns for each step the steps of its episode from it on.
     fn futures(&self) -> Vec<Vec<usize>> {
         let len = self.rewards.len();
         let future = |start: usize| {
             let mut steps = vec![start];
-            while !self.ends().at(steps[steps.len() - 1]) {
+            while !self.ends().is_last(steps[steps.len() - 1]) {
                 steps.push(steps[steps.len() - 1] + self.columns);
             }
             steps
@@ -155,7 +156,7 @@ fn roll_outs() -> impl Strategy<Value = RollOut> {
                 values,
             };
             for step in 0..steps.len().saturating_sub(columns) {
-                if !roll_out.ends().at(step) {
+                if !roll_out.ends().is_last(step) {
                     roll_out.next_values[step] = roll_out.values[step + columns];
                 }
             }
@@ -268,7 +269,8 @@ proptest! {
 
 #[test]
 fn groups_join_without_a_seam() {
-    // Over several blocks, in as many columns as a group has or in a number that none divides, against one column at a time.
+    // Compares several columns with each column alone, over several blocks, for numbers of columns that groups divide
+    // and that they do not.
     for columns in [2, 4, 5, 8, 11, 16, 37] {
         joined(2600, columns);
     }
@@ -298,7 +300,7 @@ fn joined(rows: usize, columns: usize) {
 
 #[test]
 fn an_episode_may_end_anywhere_in_a_block() {
-    // The last step of an episode is told apart from the first of the next by what is not a number there.
+    // All numbers behind the end of the episode are NaN, which would show in the result if they were read.
     let len = 2100;
     let (values, nan) = (vec![0.0; len], vec![f64::NAN; len]);
     for end in (0..30).chain(1000..1050).chain(2030..len) {

@@ -1,22 +1,22 @@
-//! V-trace.
+//! V-trace targets and advantages.
 
 use super::{Ends, Real};
 
-/// How V-trace discounts and clips; all of them as in Espeholt et al., arXiv:1802.01561, section 4.1.
+/// The discount and the bounds of V-trace (Espeholt et al., arXiv:1802.01561, section 4.1).
 #[derive(Clone, Copy, Debug)]
 pub struct VTrace {
     /// Discount factor.
     pub gamma: f64,
-    /// The lambda of remark 2: 1 for the paper's plain V-trace.
+    /// The lambda of remark 2; 1 gives the V-trace of eq. 1.
     pub trace_lambda: f64,
-    /// Bound of the importance ratio in a temporal difference: it decides what is converged to.
+    /// Bound of the importance ratio in the temporal differences. It determines the policy whose values are learned.
     pub rho_bar: f64,
-    /// Bound of the importance ratio in a trace: it decides how fast.
+    /// Bound of the importance ratio in the traces. It determines how fast the values are learned.
     pub c_bar: f64,
 }
 
 impl VTrace {
-    /// The weights `(rho, c)` of a step from the log of its importance ratio.
+    /// Returns the weights `(rho, c)` of a step from the logarithm of its importance ratio.
     fn weights<T: Real>(&self, log_ratio: T) -> (T, T) {
         let ratio = log_ratio.exp();
         let clip = |bound: f64| {
@@ -27,10 +27,10 @@ impl VTrace {
     }
 }
 
-/// V-trace targets (arXiv:1802.01561, eq. 1, in the recursive form of remark 1) into `targets`, and the advantages
-/// `rho (r + gamma v[t+1] - V(obs))` of its policy gradient (section 4.2) into `advantages`.
+/// Writes the V-trace targets (arXiv:1802.01561, eq. 1, in the recursive form of remark 1) into `targets`, and the
+/// advantages `rho (r + gamma v[t+1] - V(obs))` of the policy gradient (section 4.2) into `advantages`.
 ///
-/// `log_ratios` are `log pi(a|obs) - log mu(a|obs)` of the learner's and the actor's policy.
+/// `log_ratios` are `log pi(a|obs) - log mu(a|obs)` of the learner's policy `pi` and the actor's policy `mu`.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -51,7 +51,7 @@ pub fn vtrace<T: Real>(
         let (rho, trace) = options.weights(log_ratios[i]);
         let next_value = if ends.terminated[i] { T::ZERO } else { next_values[i] };
         let delta = rho * (rewards[i] + gamma * next_value - values[i]);
-        let (next_target, correction) = if ends.at(i) {
+        let (next_target, correction) = if ends.is_last(i) {
             (next_value, delta)
         } else {
             let next_target = targets[i + ends.columns];

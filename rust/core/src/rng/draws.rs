@@ -1,17 +1,18 @@
-//! Draws as NumPy makes them from a bit generator: the same words of the source, in the same order, become the same numbers.
+//! Draws from a bit generator that equal NumPy's: they consume the same words in the same order and give the same
+//! numbers.
 
-/// Where random bits come from, such as one of NumPy's bit generators.
+/// A source of random bits, such as one of NumPy's bit generators.
 pub trait BitSource {
-    /// The next 32 random bits.
+    /// Returns the next 32 random bits.
     fn next_u32(&mut self) -> u32;
-    /// A double in [0, 1).
+    /// Returns a double in [0, 1).
     fn next_double(&mut self) -> f64;
 }
 
-/// Integers from 0 to `largest`, as `np.random.randint(0, largest + 1, out.len())` draws them.
+/// Fills `out` with integers from 0 to `largest`, as `np.random.randint(0, largest + 1, out.len())` draws them.
 ///
-/// These draws are frozen (NEP 19): of 32 bits, as many are kept as `largest` has, and drawn again until they are no larger.
-/// Nothing is drawn if `largest` is 0.
+/// NumPy never changes these draws (NEP 19): it masks 32 bits to the width of `largest`, and draws again while the
+/// result is larger. Nothing is drawn if `largest` is 0.
 pub fn masked(source: &mut impl BitSource, largest: u32, out: &mut [i64]) {
     if largest == 0 {
         return out.fill(0);
@@ -27,7 +28,7 @@ pub fn masked(source: &mut impl BitSource, largest: u32, out: &mut [i64]) {
     }
 }
 
-/// An integer of `0..bound`, as `generator.integers(bound)` draws it (Lemire, arXiv:1805.10941, algorithm 5).
+/// Returns an integer from `0..bound`, as `generator.integers(bound)` draws it (Lemire, arXiv:1805.10941, algorithm 5).
 ///
 /// Nothing is drawn if `bound` is 1.
 ///
@@ -46,19 +47,20 @@ pub fn bounded(source: &mut impl BitSource, bound: u32) -> i64 {
     }
 }
 
-/// For each size, an integer below it: `(generator.random(len(sizes)) * sizes).astype(int)`, in place of the sizes.
+/// Replaces each size by an integer below it, drawn as `(generator.random(len(sizes)) * sizes).astype(int)`.
 pub fn scaled(source: &mut impl BitSource, sizes: &mut [i64]) {
     for size in sizes {
         *size = (source.next_double() * *size as f64) as i64;
     }
 }
 
-/// Epsilon-greedy choices: in place of each action, with probability `epsilon`, one of `0..count`, all equally likely.
+/// Replaces each action, with probability `epsilon`, by a uniform one from `0..count` (epsilon-greedy exploration).
 ///
-/// Two numbers are drawn for each action: first whether to explore, for all actions, then where to, for all actions.
+/// Two numbers are drawn for each action: first, for all actions, whether to explore; then, for all actions, the action
+/// to explore.
 ///
 /// # Panics
-/// If `explores`, room for the first numbers, has not one place for each action.
+/// If `explores`, which receives the first decisions, has another length than `actions`.
 pub fn epsilon_greedy(
     source: &mut impl BitSource,
     epsilon: f64,
@@ -81,7 +83,7 @@ mod tests {
     use super::*;
     use crate::rng::numpy::Generator;
 
-    /// Words that are known, as 32 bits or as a fraction of 2^32.
+    /// A source of fixed words, given as 32 bits or as a fraction of 2^32.
     struct Words<'a>(std::slice::Iter<'a, u32>);
 
     impl BitSource for Words<'_> {

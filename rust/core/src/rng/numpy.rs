@@ -1,6 +1,6 @@
 //! NumPy's `default_rng(seed)`: `SeedSequence` and PCG64, bit for bit.
 //!
-//! Gymnasium environments draw from it, so a native environment with the same seed resets to the same state.
+//! Gymnasium's environments draw from it, so a native environment with the same seed resets to the same state.
 
 use super::unit_double;
 
@@ -9,7 +9,7 @@ const MIX_LEFT: u32 = 0xca01_f9dd;
 const MIX_RIGHT: u32 = 0x4973_f715;
 const PCG_MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 
-/// The multiply-and-fold hash under `SeedSequence`; its constant moves with every word.
+/// The multiply-and-fold hash of `SeedSequence`; its constant changes with every word.
 struct Hash {
     constant: u32,
     multiplier: u32,
@@ -46,7 +46,7 @@ pub struct SeedSequence {
 }
 
 impl SeedSequence {
-    /// The sequence of an integer seed.
+    /// Returns the sequence of an integer seed.
     pub fn new(entropy: u128) -> Self {
         let mut hash = Hash::mix_in();
         let mut pool: [u32; POOL_WORDS] = std::array::from_fn(|i| hash.word((entropy >> (32 * i)) as u32));
@@ -58,7 +58,7 @@ impl SeedSequence {
         Self { pool }
     }
 
-    /// `generate_state(N, np.uint64)`.
+    /// Returns `generate_state(N, np.uint64)`.
     pub fn generate<const N: usize>(&self) -> [u64; N] {
         let mut hash = Hash::draw_out();
         let mut words = self.pool.iter().cycle().map(|&word| u64::from(hash.word(word)));
@@ -70,7 +70,7 @@ impl SeedSequence {
     }
 }
 
-/// `np.random.Generator(np.random.PCG64(seed))`, the draws that environments use.
+/// `np.random.Generator(np.random.PCG64(seed))`, with those of its methods that environments use.
 ///
 /// ```
 /// use rlfast_core::rng::numpy::Generator;
@@ -81,15 +81,15 @@ impl SeedSequence {
 pub struct Generator {
     state: u128,
     increment: u128,
-    /// Upper half of a word whose lower half was drawn: the next 32 bits.
+    /// The upper half of a word whose lower half was drawn: the next 32 bits.
     half: Option<u32>,
 }
 
-/// State, increment, and half a word: `bit_generator.state` in NumPy.
+/// State, increment, and the undrawn half of a word: `bit_generator.state` in NumPy.
 pub type GeneratorState = (u128, u128, Option<u32>);
 
 impl Generator {
-    /// `np.random.default_rng(seed)`.
+    /// Returns `np.random.default_rng(seed)`.
     pub fn new(seed: u128) -> Self {
         let words: [u64; 4] = SeedSequence::new(seed).generate();
         let wide = |high: u64, low: u64| (u128::from(high) << 64) | u128::from(low);
@@ -99,12 +99,12 @@ impl Generator {
         generator
     }
 
-    /// The whole state, for snapshots.
+    /// Returns the whole state, for snapshots.
     pub fn state(&self) -> GeneratorState {
         (self.state, self.increment, self.half)
     }
 
-    /// The generator that continues from `state`; None if its increment is even, which PCG64 never has.
+    /// Returns the generator that continues from `state`; None if the increment is even, which PCG64's never is.
     pub fn from_state((state, increment, half): GeneratorState) -> Option<Self> {
         (increment & 1 == 1).then_some(Self { state, increment, half })
     }
@@ -114,7 +114,7 @@ impl Generator {
         self.state = self.state.wrapping_mul(PCG_MULTIPLIER).wrapping_add(self.increment);
     }
 
-    /// `bit_generator.random_raw()`: PCG XSL-RR 128/64 (O'Neill, 2014).
+    /// Returns `bit_generator.random_raw()`: PCG XSL-RR 128/64 (O'Neill, 2014).
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.step();
@@ -122,7 +122,7 @@ impl Generator {
         folded.rotate_right((self.state >> 122) as u32)
     }
 
-    /// 32 bits: each word gives its lower half, then its upper one.
+    /// Returns 32 bits: the lower half of a word, then its upper half.
     fn next_u32(&mut self) -> u32 {
         self.half.take().unwrap_or_else(|| {
             let word = self.next_u64();
@@ -131,7 +131,8 @@ impl Generator {
         })
     }
 
-    /// `integers(0, n)`, and the index that `choice` of `n` values draws: unbiased (Lemire, arXiv:1805.10941).
+    /// Returns `integers(0, n)`, which is also the index that `choice` of `n` values draws; unbiased (Lemire,
+    /// arXiv:1805.10941).
     ///
     /// # Panics
     /// If `n` is 0.
@@ -167,13 +168,13 @@ impl Generator {
         (product >> 64) as u64
     }
 
-    /// `random()`: a double in [0, 1).
+    /// Returns `random()`, a double in [0, 1).
     #[inline]
     pub fn random(&mut self) -> f64 {
         unit_double(self.next_u64())
     }
 
-    /// `uniform(low, high)`.
+    /// Returns `uniform(low, high)`.
     #[inline]
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.random()

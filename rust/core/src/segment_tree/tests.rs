@@ -9,7 +9,8 @@ fn tree_of(values: &[f64]) -> SumTree {
     tree
 }
 
-/// The definition: the first positive leaf with a cumulative sum of at least the mass, else the last positive one.
+/// Returns the leaf of a mass by its definition: the first positive leaf with a cumulative sum of at least the mass,
+/// else the last positive one.
 fn naive_find(values: &[f64], mass: f64) -> usize {
     let mut upto = 0.0;
     for (index, &value) in values.iter().enumerate() {
@@ -29,7 +30,7 @@ fn down(value: f64) -> f64 {
     f64::from_bits(value.to_bits().saturating_sub(1))
 }
 
-/// Every inner slot is the fold of its children, to the bit.
+/// Asserts that every inner value is the fold of its children, to the bit.
 fn assert_consistent(tree: &SumTree) {
     let mut below = &tree.leaves;
     for level in &tree.sums.levels {
@@ -75,7 +76,7 @@ fn c2_the_mass_zero_belongs_to_the_first_positive_leaf() {
 
 #[test]
 fn c2_rounding_never_leaves_the_positive_leaves() {
-    // 0.1 cannot be added up exactly: masses near every partial sum fall on either side of it.
+    // Sums of 0.1 are rounded, so masses near a partial sum fall on either side of it.
     let mut values = vec![0.0; 700];
     for index in (3..600).step_by(3) {
         values[index] = 0.1;
@@ -104,21 +105,21 @@ fn c3_only_live_leaves_are_drawn() {
     }
 }
 
-/// |root - sum| after `updates` random ones in batches of 250, with the sum added up exactly enough.
+/// Returns |root - sum| after `updates` random updates in batches of 250, where the sum is Neumaier's compensated one.
 fn drift(leaves: usize, updates: usize) -> f64 {
     let mut stream = Stream::new(4);
     let mut tree = SumTree::new(leaves);
     let (mut indices, mut values) = ([0; 250], [0.0; 250]);
     for _ in 0..updates / 250 {
         stream.fill_below(leaves, &mut indices);
-        // Fourteen decades of magnitude: deltas would lose all of it.
+        // Values over fourteen decades: a tree that adds differences would lose the small ones.
         values.fill_with(|| 10_f64.powf(14.0 * stream.uniform() - 7.0));
         tree.set_many(&indices, &values);
     }
     assert_consistent(&tree);
     let (mut exact, mut lost) = (0.0, 0.0);
     for leaf in tree.leaves() {
-        // Neumaier: what each addition rounds off is gathered apart.
+        // Neumaier's sum keeps the rounding errors in a second number.
         let sum: f64 = exact + leaf;
         lost += if exact >= leaf { (exact - sum) + leaf } else { (leaf - sum) + exact };
         exact = sum;
@@ -138,7 +139,7 @@ fn c4_no_drift_long() {
     assert!(drift(1_000_000, 200_000_000) <= 1e-12);
 }
 
-/// Draws that land on a leaf of zero, among `draws` over leaves of which every other one is zero.
+/// Returns how many of `draws` random draws find a leaf of value zero, in a tree where every second leaf is zero.
 fn zero_leaves_drawn(draws: usize) -> usize {
     let mut stream = Stream::new(8);
     let values: Vec<f64> = (0..10_007).map(|i| if i % 2 == 0 { 0.0 } else { stream.uniform() }).collect();
@@ -206,7 +207,7 @@ enum Change {
 }
 
 fn changes(len: usize) -> impl Strategy<Value = Vec<Change>> {
-    // Dyadic values add up exactly in any order, so the naive model must agree to the bit.
+    // Sums of dyadic values are exact in any order, so the naive model must agree to the bit.
     let value = || (0_u32..64).prop_map(|n| f64::from(n / 2) / 8.0);
     let change = prop_oneof![
         4 => prop::collection::vec((0..len, value()), 0..40).prop_map(Change::SetMany),

@@ -1,4 +1,4 @@
-//! What is done before and after this process forks.
+//! The functions that the system calls before and after this process forks.
 
 use std::ffi::c_int;
 use std::sync::Once;
@@ -24,22 +24,22 @@ unsafe extern "C" fn in_parent() {
 
 unsafe extern "C" fn in_child() {
     GATE.reset();
-    DESCENT.fetch_add(1, Ordering::Relaxed);
+    FORK_COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
-static DESCENT: AtomicUsize = AtomicUsize::new(0);
+static FORK_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// See [`super::descent`].
-pub fn descent() -> usize {
+/// Returns [`super::fork_count`].
+pub fn fork_count() -> usize {
     watch();
-    DESCENT.load(Ordering::Relaxed)
+    FORK_COUNT.load(Ordering::Relaxed)
 }
 
-/// From now on forks wait for the work on shared values to end.
+/// Makes forks wait for the work on shared values, from the first call on.
 pub fn watch() {
     static ONCE: Once = Once::new();
-    // SAFETY: three functions that live as long as the process, and touch nothing but counters. Should there be no memory to
-    // note them, forks go on as they would without.
+    // SAFETY: the three functions live as long as the process and access only atomic counters. If the call fails for
+    // lack of memory, forks do not wait.
     ONCE.call_once(|| unsafe {
         pthread_atfork(Some(before), Some(in_parent), Some(in_child));
     });

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A host with one lock, which this thread holds.
+/// A host whose lock this thread holds.
 struct Inside<'a> {
     lock: &'a Mutex<()>,
     held: std::cell::RefCell<Option<MutexGuard<'a, ()>>>,
@@ -74,14 +74,14 @@ mod with_threads {
     }
 }
 
-/// `RUSTFLAGS="--cfg loom" cargo test -p rlfast-core --release --lib loom` (or `make loom`).
+/// Run by `RUSTFLAGS="--cfg loom" cargo test -p rlfast-core --release --lib loom` (or `make loom`).
 #[cfg(loom)]
 mod loom_tests {
     use loom::thread;
 
     use super::*;
 
-    /// The host's lock, the gate and a value. Leaked, so that a model that fails has nothing to clean up.
+    /// The host's lock, the gate and a value. They are leaked, so that a failing model drops nothing.
     type World = &'static (Mutex<()>, Gate, Shared<usize>);
 
     fn world() -> World {
@@ -89,7 +89,7 @@ mod loom_tests {
         Box::leak(Box::new((Mutex::new(()), gate, Shared::new(0))))
     }
 
-    /// Work in the midst of which another thread may come.
+    /// Work during which another thread may run.
     fn count(value: &mut usize) {
         thread::yield_now();
         *value += 1;
@@ -107,7 +107,7 @@ mod loom_tests {
         world.2.try_with((), |value, ()| *value).expect("nobody else is there")
     }
 
-    /// Runs each of `kinds` in a thread of its own, beside the last one.
+    /// Runs all of `kinds` at once, each in its own thread.
     fn together<const N: usize>(kinds: [fn(World); N]) {
         loom::model(move || {
             let world = world();
@@ -130,7 +130,7 @@ mod loom_tests {
         together([short, long, short]);
     }
 
-    /// What a child would find: nobody in the midst of anything.
+    /// Checks, where a fork would happen, that no other thread holds the value.
     fn fork(world: World) {
         let host = Inside::of(&world.0);
         world.1.close();
@@ -146,8 +146,8 @@ mod loom_tests {
         together([fork, short]);
     }
 
-    /// The models would notice: who takes the host's lock back before it lets go of the value is in the way of who waits for
-    /// the value inside the host's lock.
+    /// Checks that the models find a deadlock: one thread takes the host's lock while it holds the value, another waits
+    /// for the value while it holds the host's lock.
     #[test]
     #[should_panic(expected = "deadlock")]
     fn waiting_inside_the_hosts_lock_is_found() {
@@ -163,7 +163,7 @@ mod loom_tests {
         together([keeps, waits]);
     }
 
-    /// And a fork that does not wait is noticed, too.
+    /// Checks that the models find a fork that does not wait.
     #[test]
     #[should_panic(expected = "the child would wait")]
     fn a_fork_that_does_not_wait_is_found() {

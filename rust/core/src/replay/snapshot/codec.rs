@@ -1,4 +1,4 @@
-//! Sections with checksums, and the values in them.
+//! Writing and reading of sections with checksums, and of the values in them.
 
 use std::io::{self, Read, Write};
 
@@ -36,7 +36,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Reads sections from a stream of `left` more bytes.
+/// Reads sections from a stream in which `left` bytes are left.
 pub struct Reader<R: Read> {
     pub from: R,
     pub left: u64,
@@ -114,7 +114,7 @@ impl Fields {
         Ok(f64::from_bits(self.u64()?))
     }
 
-    /// So many numbers.
+    /// Reads `count` doubles.
     pub fn doubles(&mut self, count: usize) -> Result<Vec<f64>> {
         let mut numbers = vectors::with_room(count)?;
         for _ in 0..count {
@@ -123,7 +123,7 @@ impl Fields {
         Ok(numbers)
     }
 
-    /// A count of things of at least `least` bytes each, which must still be there.
+    /// Reads a count of items of at least `least` bytes each, and checks that so many bytes are left.
     pub fn count(&mut self, least: usize) -> Result<usize> {
         let count = self.u64()?;
         let left = (self.bytes.len() - self.at) as u64;
@@ -170,10 +170,10 @@ pub fn put_text(to: &mut Vec<u8>, text: &str) {
     to.extend(text.as_bytes());
 }
 
-/// Copies bytes of the table out, so that no reference to them is formed.
-pub fn copied(from: *const u8, length: usize, to: &mut Vec<u8>) {
+/// Appends `length` bytes of the table to `to`, without forming a reference to them.
+pub fn append_bytes(from: *const u8, length: usize, to: &mut Vec<u8>) {
     let start = to.len();
     to.resize(start + length, 0);
-    // SAFETY: callers pass whole rows, side rows or frames of the table; `to` was just given the room.
+    // SAFETY: callers pass whole rows, side rows or frames of the table; `to` was just resized.
     unsafe { memory::copy(from, to.as_mut_ptr().add(start), length) }
 }

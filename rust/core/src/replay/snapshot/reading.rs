@@ -1,4 +1,4 @@
-//! From a snapshot to a buffer, trusting nothing.
+//! Restoring a buffer from a snapshot, with checks of everything that is read.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -120,7 +120,7 @@ fn read_rings(fields: &mut Fields, capacities: &[usize]) -> Result<Rings> {
     Ok(rings)
 }
 
-/// The columns of the first row, and those that came later.
+/// Reads the leaves, and returns the layout of those of the first row and the leaves that were added later.
 fn read_leaves(fields: &mut Fields, save_obs_next: bool) -> Result<(Layout, Vec<Leaf>)> {
     let count = fields.count(32)?;
     let first = fields.u64()? as usize;
@@ -191,7 +191,7 @@ fn read_rows(reader: &mut Reader<impl Read>, table: &mut Table, rings: &Rings, r
     rows.iter().try_for_each(|&index| check_row(table, rings, r, index))
 }
 
-/// The slots of a ring's live rows, oldest first.
+/// Returns the slots of a ring's live rows, oldest first.
 fn live(ring: &Ring) -> Result<Vec<usize>> {
     let mut rows = vectors::with_room(ring.len)?;
     rows.extend((ring.oldest()..ring.head).map(|seq| ring.index(seq)));
@@ -205,7 +205,7 @@ fn exactly(fields: Fields, length: usize) -> Result<Vec<u8>> {
     value_error!("the snapshot is damaged: a section has {} bytes where {length} belong", fields.bytes.len())
 }
 
-/// Checks all that other code trusts in a row.
+/// Checks everything in a row that other code relies on.
 fn check_row(table: &Table, rings: &Rings, r: usize, index: usize) -> Result<()> {
     let ring = &rings[r];
     let seq = ring.seq(index).expect("invariant: a live row");
@@ -220,7 +220,7 @@ fn check_row(table: &Table, rings: &Rings, r: usize, index: usize) -> Result<()>
     };
     let known = |ids: *const u8, store: usize, stack: usize| {
         let store = &table.frames[r][store];
-        // SAFETY: the numbers of a leaf in the record of a row of the table, or in its side row.
+        // SAFETY: the frame numbers of a leaf in the record or the side row of a row of the table.
         (0..stack).all(|j| unsafe { Table::id(ids, j) }.wrapping_sub(store.tail()) < store.count())
     };
     let frames = (0..table.layout.obs.len()).all(|twin| {

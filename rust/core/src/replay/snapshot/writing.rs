@@ -1,8 +1,8 @@
-//! From a buffer to a snapshot.
+//! Writing a buffer to a snapshot.
 
 use std::io::{self, Write};
 
-use super::codec::{Writer, copied, put, put_text, put_words};
+use super::codec::{Writer, append_bytes, put, put_text, put_words};
 use super::{END, MAGIC};
 use crate::replay::Replay;
 use crate::replay::layout::{LINK, Layout, link};
@@ -85,7 +85,7 @@ impl Replay {
                 writer.begin(tag, (length * ring.len) as u64)?;
                 for index in rows() {
                     buffer.clear();
-                    copied(at(index), length, &mut buffer);
+                    append_bytes(at(index), length, &mut buffer);
                     writer.bytes(&buffer)?;
                 }
                 writer.finish()
@@ -96,7 +96,7 @@ impl Replay {
         }
         let mut side = Vec::new();
         for index in rows().filter(|&index| table.byte(index, LINK) == link::SIDE) {
-            copied(table.side_at(index), table.layout.side_stride, &mut side);
+            append_bytes(table.side_at(index), table.layout.side_stride, &mut side);
         }
         writer.section(*b"SIDE", &side)?;
         for store in &table.frames[r] {
@@ -106,7 +106,7 @@ impl Replay {
             let mut frame = Vec::new();
             for k in 0..store.count() {
                 frame.clear();
-                copied(store.at(store.tail().wrapping_add(k)), store.frame(), &mut frame);
+                append_bytes(store.at(store.tail().wrapping_add(k)), store.frame(), &mut frame);
                 writer.bytes(&frame)?;
             }
             writer.finish()?;
