@@ -11,6 +11,7 @@ from importlib import import_module
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
+from torch.distributions import Categorical, Independent, Normal
 
 KEYS = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
 CONTINUOUS = Box(-1, 1, (2,))
@@ -24,7 +25,8 @@ class Library:
         self.name = name
         self.rng = np.random.default_rng(5)
         self.data, self.policy = (import_module(f"{name}.{part}") for part in ("data", "policy"))
-        self.common, self.continuous = (import_module(f"{name}.utils.net.{p}") for p in ("common", "continuous"))
+        nets = (import_module(f"{name}.utils.net.{part}") for part in ("common", "continuous", "discrete"))
+        self.common, self.continuous, self.discrete = nets
 
     def fixed(self, module):
         with torch.no_grad():
@@ -67,7 +69,26 @@ def qrdqn(library, options):
     return policy, ("loss",)
 
 
-ALGORITHMS = {"td3": td3, "c51": c51, "qrdqn": qrdqn}
+def chooser(library, continuous):
+    """Give an actor of discrete or continuous actions, and what else a policy is told of them."""
+    net = library.common.Net((4,), hidden_sizes=[16], activation=torch.nn.Tanh)
+    if continuous:
+        actor = library.fixed(library.continuous.ActorProb(net, 2, unbounded=True))
+        return actor, {"action_space": CONTINUOUS, "dist_fn": lambda *args: Independent(Normal(*args), 1)}
+    actor = library.fixed(library.discrete.Actor(net, 3))
+    return actor, {"action_space": DISCRETE, "dist_fn": Categorical, "action_scaling": False}
+
+
+def state_value(library):
+    return library.fixed(library.discrete.Critic(library.common.Net((4,), hidden_sizes=[16])))
+
+
+def pg(library, options):
+    actor, given = chooser(library, options.pop("continuous"))
+    return library.policy.PGPolicy(actor=actor, optim=sgd(actor, lr=0.005), **given, **options), ("loss",)
+
+
+ALGORITHMS = {"td3": td3, "c51": c51, "qrdqn": qrdqn, "pg": pg}
 
 
 def filled(library, given, prioritized):
@@ -105,10 +126,30 @@ def run(name, given, algorithm, options, prioritized=False):
         if "errors" in given:
             batch.td_error = given["errors"][step]
         policy.post_process_fn(batch, buffer, indices)
-    weights = {name: parameter.detach().numpy() for name, parameter in policy.named_parameters()}
-    return {**{key: np.array(value) for key, value in trace.items()}, **weights}
+    return {key: np.array(value) for key, value in trace.items()} | weights(policy)
+
+
+def run_on_policy(name, given, algorithm, options):
+    """Give what every update of a policy that learns from roll-outs told, and the weights at the end."""
+    library = Library(name)
+    buffer = filled(library, given, prioritized=False)
+    policy, losses = ALGORITHMS[algorithm](library, dict(options))
+    policy.rng = np.random  # what shuffles minibatches in Tianshou
+    trace = []
+    for step in range(3):
+        np.random.seed(step)
+        stats = policy.update(0, buffer, batch_size=32, repeat=2)
+        summaries = [getattr(stats, loss) for loss in losses]
+        trace.append([getattr(summary, part) for summary in summaries for part in ("mean", "std", "min", "max")])
+    return {"losses": np.array(trace)} | weights(policy)
+
+
+def weights(policy):
+    return {name: p.detach().numpy() for name, p in policy.named_parameters() if not name.startswith("_actor_critic")}
 
 
 if __name__ == "__main__":
     given = dict(np.load(sys.argv[1]))
-    np.savez(sys.argv[2], **run("tianshou", given, **json.loads(str(given.pop("case")))))
+    case = json.loads(str(given.pop("case")))
+    start = run if "draws" in given else run_on_policy
+    np.savez(sys.argv[2], **start("tianshou", given, **case))

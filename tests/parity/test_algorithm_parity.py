@@ -34,11 +34,15 @@ def transitions(act):
     }
 
 
-def assert_equal_runs(folder, given, **case):
+def theirs_of(folder, given, case):
     np.savez(folder / "in.npz", case=json.dumps(case), **given)
     command = [PYTHON, "-W", "ignore", algorithm_driver.__file__, folder / "in.npz", folder / "out.npz"]
     subprocess.run(command, check=True, timeout=PATIENCE)
-    theirs = dict(np.load(folder / "out.npz"))
+    return dict(np.load(folder / "out.npz"))
+
+
+def assert_equal_runs(folder, given, **case):
+    theirs = theirs_of(folder, given, case)
     # test_policy_parity.test_rounding_of_errors_and_weights says why the priorities are theirs
     ours = algorithm_driver.run("rlfast", {**given, "errors": theirs["errors"]}, **case)
     assert ours.keys() == theirs.keys()
@@ -83,3 +87,20 @@ def test_qrdqn(tmp_path, options, prioritized):
 )
 def test_td3(tmp_path, options, prioritized):
     assert_equal_runs(tmp_path, continuous(), algorithm="td3", options=options, prioritized=prioritized)
+
+
+@pytest.mark.parametrize("actions", ["discrete", "continuous"])
+@pytest.mark.parametrize(
+    ("algorithm", "options"),
+    [("pg", {}), ("pg", {"reward_normalization": True, "discount_factor": 0.9})],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value) or "defaults",
+)
+def test_on_policy(tmp_path, algorithm, options, actions):
+    given = continuous() if actions == "continuous" else discrete()
+    del given["draws"]
+    case = {"algorithm": algorithm, "options": {"continuous": actions == "continuous", **options}}
+    theirs = theirs_of(tmp_path, given, case)
+    ours = algorithm_driver.run_on_policy("rlfast", given, **case)
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        assert ours[name] == pytest.approx(value, abs=1e-5), name

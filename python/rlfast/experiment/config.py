@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Literal, Self, get_type_hints
 
 from rlfast.utils.plain import summary
-from rlfast.utils.validation import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, UnitFloat, validate
+from rlfast.utils.validation import (
+    FiniteFloat,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    UnitFloat,
+    validate,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,14 +174,33 @@ class QLearningConfig(OffPolicyConfig):
 class OnPolicyConfig(RunConfig):
     """What runs have that learn from roll-outs of the newest policy, each used once."""
 
+    hidden_sizes: tuple[PositiveInt, ...] = (64, 64)
     eval_interval: PositiveInt = 8_192
     """Environment steps between two tests; each is followed by a checkpoint."""
     collect_steps: PositiveInt = 2_048
     """Environment steps in a roll-out."""
-    gae_lambda: UnitFloat = 0.95
-    """Advantages: 0 for one-step, 1 for Monte Carlo (arXiv:1506.02438)."""
     repeat: PositiveInt = 10
     """Passes over a roll-out."""
+    lr_schedule: Literal["constant", "linear"] = "constant"
+    """The learning rate over a run: constant, or falling in a line to 0 at max_steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyGradientConfig(OnPolicyConfig):
+    """What runs have that learn from roll-outs how likely each action should be."""
+
+    scale_returns: bool = False
+    """Divide returns by their running standard deviation."""
+    log_std: FiniteFloat = 0.0
+    """Where the logarithm of the standard deviation of continuous actions starts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvantageConfig(PolicyGradientConfig):
+    """What runs have that learn from roll-outs with a critic."""
+
+    gae_lambda: UnitFloat = 0.95
+    """Advantages: 0 for one-step, 1 for Monte Carlo (arXiv:1506.02438)."""
 
 
 def flag(name: str) -> str:

@@ -278,9 +278,9 @@ def _channels_first(images: torch.Tensor) -> torch.Tensor:
     return images.permute(0, 3, 1, 2) if images.shape[3] < images.shape[1] else images
 
 
-def initialize_orthogonally(actor: nn.Module, critic: nn.Module) -> None:
+def initialize_orthogonally(actor: nn.Module, *critics: nn.Module) -> None:
     """Orthogonal weights, and a policy that starts nearly the same everywhere (arXiv:2006.05990, section 3.2)."""
-    for layer in [*actor.modules(), *critic.modules()]:
+    for layer in nn.ModuleList([actor, *critics]).modules():
         if isinstance(layer, nn.Linear):
             nn.init.orthogonal_(layer.weight, 2**0.5)
             nn.init.zeros_(layer.bias)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rlfast.functional.losses import double_q_value as double_q_value
     from rlfast.functional.losses import huber_loss as huber_loss
     from rlfast.functional.losses import max_value as max_value
+    from rlfast.functional.losses import policy_gradient_loss as policy_gradient_loss
     from rlfast.functional.losses import soft_value as soft_value
     from rlfast.functional.losses import squared_loss as squared_loss
     from rlfast.functional.losses import td_error as td_error
@@ -40,6 +41,7 @@ _HOMES = {
         "double_q_value",
         "huber_loss",
         "max_value",
+        "policy_gradient_loss",
         "soft_value",
         "squared_loss",
         "td_error",

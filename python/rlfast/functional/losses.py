@@ -117,6 +117,32 @@ def huber_loss(error: torch.Tensor, weight: torch.Tensor | None = None, delta: f
     return (loss if weight is None else weight * loss).mean()
 
 
+def policy_gradient_loss(log_prob: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    r"""Loss whose negative gradient is the policy gradient.
+
+    .. math:: -\frac1B \sum_i \log \pi(a_i \mid s_i)\, w_i
+
+    (Sutton and Barto, 2nd edition, equation 13.8, and 13.11 with a baseline; Mnih et al., arXiv:1602.01783, section 4.)
+
+    :param log_prob: log-probabilities of the actions, ``[B]``; ``[B, D]`` for one for each action dimension.
+    :param weight: w, returns or advantages, ``[B]``, without gradient.
+    :return: scalar.
+
+    >>> policy_gradient_loss(torch.log(torch.tensor([0.5, 0.25])), torch.tensor([2.0, 1.0])).exp().item()
+    4.0
+    """
+    return -(by_row(log_prob) * weight).mean()
+
+
+def by_row(log_prob: torch.Tensor) -> torch.Tensor:
+    """Give log-probabilities with the rows last, ``[..., B]``, so that what there is of each row broadcasts.
+
+    >>> by_row(torch.zeros(5, 2)).shape
+    torch.Size([2, 5])
+    """
+    return log_prob.flatten(1).T if log_prob.dim() > 1 else log_prob
+
+
 def clipped_surrogate_loss(
     log_prob: torch.Tensor,
     log_prob_old: torch.Tensor,
@@ -146,7 +172,7 @@ def clipped_surrogate_loss(
     >>> clipped_surrogate_loss(half, torch.zeros(2), torch.tensor([1.0, 1.0])).item()  # -(0.5 + 1.2) / 2
     -0.850...
     """
-    ratio = (log_prob - log_prob_old).exp().T if log_prob.dim() > 1 else (log_prob - log_prob_old).exp()
+    ratio = by_row((log_prob - log_prob_old).exp())
     # Only one bound of the clip can be the minimum, by the sign of the advantage. It is constant: no gradient is lost.
     objective = torch.minimum(ratio * advantage, torch.add(advantage, advantage.abs(), alpha=eps_clip))
     if dual_clip is not None:

@@ -8,6 +8,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.c51 import C51Policy
     from rlfast.policy.modelfree.ddpg import DDPGPolicy
     from rlfast.policy.modelfree.dqn import DQNPolicy
+    from rlfast.policy.modelfree.pg import PGPolicy
     from rlfast.policy.modelfree.ppo import PPOPolicy
     from rlfast.policy.modelfree.qrdqn import QRDQNPolicy
     from rlfast.policy.modelfree.sac import SACPolicy
@@ -26,6 +27,7 @@ __all__ = [
     "FixedAlpha",
     "ICMPolicy",
     "MARLRandomPolicy",
+    "PGPolicy",
     "PPOPolicy",
     "QRDQNPolicy",
     "RandomPolicy",

@@ -1,7 +1,8 @@
 """The template of algorithms that learn from what they have just done."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -38,11 +39,12 @@ class RolloutLearner(BasePolicy):
     learning through a ``forward`` that is replaced or listened to, and the one time that losses are read back.
 
     An algorithm has :meth:`gradient_step`; ``stats_class``, each of whose fields is a summary of a loss; and, if they
-    differ, the ``columns`` that its gradient steps learn from.
+    differ, the ``columns`` that its gradient steps learn from. One that asks for no values says ``has_critic = False``
+    and has a ``_compute_returns``.
 
     :param actor: called as ``actor(obs, state=..., info=...)``; gives the arguments of ``dist_fn`` and the next hidden
         state.
-    :param critic: called as ``critic(obs)``; gives values ``[B, 1]``.
+    :param critic: called as ``critic(obs)``; gives values ``[B, 1]``. None where ``has_critic`` is False.
     :param optim: optimizes both: an optimizer, a factory, or None for a policy that only acts.
     :param dist_fn: makes the distribution over actions.
     :param gamma: discount, in [0, 1].
@@ -59,6 +61,8 @@ class RolloutLearner(BasePolicy):
     columns: ClassVar[tuple[str, ...]] = ("act", "logp_old", "adv", "returns", "v_s")
     """What :meth:`gradient_step` takes of each row besides its observation. Log-probabilities of the policy that acted
     are computed if they are among it."""
+    has_critic: ClassVar[bool] = True
+    """Whether there is a network for values."""
     recompute_adv: bool = False
     """Whether advantages are estimated anew before each pass."""
 
@@ -66,23 +70,25 @@ class RolloutLearner(BasePolicy):
         self,
         *,
         actor: nn.Module,
-        critic: nn.Module,
+        critic: nn.Module | None = None,
         optim: torch.optim.Optimizer | OptimizerFactory | None,
         dist_fn: TDistFn,
         action_space: Any,
         gamma: float,
-        gae_lambda: float,
-        max_batchsize: int,
+        gae_lambda: float = 1.0,
+        max_batchsize: int = 256,
         reward_normalization: bool,
         deterministic_eval: bool,
         **options: Any,
     ) -> None:
-        check_networks(actor=actor, critic=critic)
+        check_networks(**{"actor": actor, "critic": critic} if self.has_critic else {"actor": actor})
         check_function("dist_fn", dist_fn)
         check_output(actor, action_space, stacklevel=7)
         super().__init__(action_space=action_space, **options)
-        self.actor, self.critic = actor, critic
-        self.optim = make_optimizer(optim, ActorCritic(actor, critic).parameters())
+        self.actor = actor
+        if critic is not None:
+            self.critic = critic
+        self.optim = make_optimizer(optim, self.optimized(*self._networks))
         self.dist_fn = dist_fn
         self._dist_call = (dist_fn, takes_a_tuple(dist_fn))
         self.gamma, self.gae_lambda = gamma, gae_lambda
@@ -108,6 +114,13 @@ class RolloutLearner(BasePolicy):
         :param columns: the rows of :attr:`columns`.
         :return: the losses before the step: scalars without gradient, by the names of the statistics' fields.
         """
+
+    def optimized(self, *networks: nn.Module) -> Iterable[nn.Parameter]:
+        """Give the parameters of the optimizer that a factory makes: those of all networks, shared ones once.
+
+        :param networks: the actor, and the critic if there is one.
+        """
+        return nn.ModuleList(networks).parameters()
 
     def compile_update(self, compile: bool, *networks: nn.Module) -> None:
         """Make one graph of a gradient step, if asked to: the last line of a constructor.
@@ -146,6 +159,10 @@ class RolloutLearner(BasePolicy):
         return self.dist_fn(logits) if len(logits) > 1 and self._dist_call[1] else self.dist_fn(*logits)
 
     @property
+    def _networks(self) -> tuple[nn.Module, ...]:
+        return (self.actor, self.critic) if self.has_critic else (self.actor,)
+
+    @property
     def _actor_critic(self) -> ActorCritic:
         return ActorCritic(self.actor, self.critic)
 
@@ -179,8 +196,7 @@ class RolloutLearner(BasePolicy):
 
     def _log_probs(self, rollout: Any, size: int) -> torch.Tensor:
         if self._asks_itself():
-            dist = cast("Any", self(rollout, rollout.get("state"))).dist
-            return cast("torch.Tensor", dist.log_prob(rollout.act))
+            return self._dist_by_itself(rollout).log_prob(rollout.act)
         obs, state, act = rollout.obs, rollout.get("state"), rollout.act
         dists = ((part, self._dist_at(obs[part], _rows(state, part))) for part in self._parts(size))
         return torch.cat([dist.log_prob(act[part]) for part, dist in dists])
@@ -225,8 +241,8 @@ class RolloutLearner(BasePolicy):
             order = self.rng.permutation(len(rollout.returns))
             for part in _minibatches_of(len(order), batch_size):
                 minibatch = rollout[order[part]]
-                dist = self(minibatch, minibatch.get("state")).dist
-                yield self.gradient_step(dist, minibatch.obs, *(minibatch[name] for name in self.columns))
+                dist = partial(self._dist_by_itself, minibatch)
+                yield self.minibatch_step(dist, minibatch.obs, *(minibatch[name] for name in self.columns))
             return
         gradient_step = self._gradient_step if self._compiled is None else self._compiled
         for rows in self._minibatches(rollout, batch_size):
@@ -235,7 +251,20 @@ class RolloutLearner(BasePolicy):
             yield losses
 
     def _gradient_step(self, obs: Any, state: Any, *columns: torch.Tensor) -> Mapping[str, torch.Tensor]:
-        return self.gradient_step(self._dist_at(obs, state), obs, *columns)
+        return self.minibatch_step(lambda: self._dist_at(obs, state), obs, *columns)
+
+    def minibatch_step(
+        self, dist: Callable[[], torch.distributions.Distribution], obs: Any, *columns: torch.Tensor
+    ) -> Mapping[str, torch.Tensor]:
+        """Learn from one minibatch: by one gradient step, unless a template needs the distribution more than once.
+
+        :param dist: gives the distribution over actions at the observations, by the weights of the moment.
+        :param obs: see :meth:`gradient_step`, as for ``columns`` and what is returned.
+        """
+        return self.gradient_step(dist(), obs, *columns)
+
+    def _dist_by_itself(self, minibatch: Any) -> torch.distributions.Distribution:
+        return cast("torch.distributions.Distribution", self(minibatch, minibatch.get("state")).dist)
 
     def _dist_at(self, obs: Any, state: Any) -> torch.distributions.Distribution:
         return self._dist(self.actor(obs, state=state, info={})[0])
@@ -245,7 +274,7 @@ class RolloutLearner(BasePolicy):
         for name in self.columns:
             value = batch[name]
             if not isinstance(value, torch.Tensor):
-                batch[name] = to_torch(value, None if name == "act" else dtype_of(self.critic), self._device)
+                batch[name] = to_torch(value, None if name == "act" else dtype_of(self._networks[-1]), self._device)
         return batch
 
     @property
@@ -253,7 +282,7 @@ class RolloutLearner(BasePolicy):
         """Whether the networks take tensors as observations; those of others are written for what buffers give."""
         if self._compiled is not None:
             return True
-        return self._known_networks(self.actor, self.critic) and not self._asks_itself()
+        return self._known_networks(*self._networks) and not self._asks_itself()
 
     def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[list[Any]]:
         """Give the rows of each minibatch, in random order, as :meth:`_gradient_step` takes them."""

@@ -93,6 +93,12 @@ def _ppo_parts() -> dict[str, Any]:
     }
 
 
+def _pg_parts() -> dict[str, Any]:
+    parts = _ppo_parts()
+    del parts["critic"]
+    return parts | {"optim": torch.optim.Adam(parts["actor"].parameters())}
+
+
 def _sac_parts() -> dict[str, Any]:
     actor = continuous.ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True, conditioned_sigma=True)
     critic = continuous.Critic(Net(4, 2, hidden_sizes=[8], concat=True))
@@ -168,6 +174,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "DQNPolicy": dqn,
     "Desk": lambda: slab().desk(0),
     "NativeEnvs": lambda: _reset(_core.NativeEnvs("CartPole-v1", 2, "NextStep")),
+    "PGPolicy": lambda: policy.PGPolicy(**_pg_parts()),
     "PPOPolicy": lambda: policy.PPOPolicy(**_ppo_parts()),
     "Replay": native,
     "SACPolicy": lambda: policy.SACPolicy(**_sac_parts()),
@@ -541,6 +548,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.BasePolicy.set_agent_id": lambda: {"agent_id": 1},
     "rlfast.policy.BasePolicy.update": lambda: {"buffer": cart_pole()},
     "rlfast.policy.DQNPolicy.__init__": lambda: _dqn_parts(),
+    "rlfast.policy.PGPolicy.__init__": lambda: _pg_parts(),
     "rlfast.policy.PPOPolicy.__init__": _ppo_parts,
     "rlfast.policy.RolloutLearner.learn": lambda: _learning(INSTANCES["PPOPolicy"]()),
     "rlfast.policy.RolloutLearner.process_fn": _prepared,

@@ -6,36 +6,17 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Discrete
 from torch import nn
-from torch.distributions import Independent, Normal
 
 from rlfast.data import Batch, ReplayBuffer, VectorReplayBuffer
-from rlfast.functional import Categorical, DiagonalNormal, MultiCategorical, gae
+from rlfast.functional import gae
 from rlfast.policy import PPOPolicy
 from rlfast.policy.modelfree.ppo import PPOTrainingStats
 from rlfast.utils.net.common import Net
-from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.discrete import Actor, Critic
 from rlfast.utils.optim import adam
-
-MULTI = MultiDiscrete([2, 3])
-HEADS = {
-    "categorical": (Discrete(3), Categorical, lambda: Actor(Net(4, hidden_sizes=[8]), 3, softmax_output=False)),
-    "probabilities": (Discrete(3), torch.distributions.Categorical, lambda: Actor(Net(4, hidden_sizes=[8]), 3)),
-    "multi": (
-        MULTI,
-        lambda logits: MultiCategorical(logits, MULTI.nvec),
-        lambda: Actor(Net(4, hidden_sizes=[8]), 5, softmax_output=False),
-    ),
-    "normal": (Box(-2, 2, (2,)), DiagonalNormal, lambda: ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True)),
-    "independent": (
-        Box(-2, 2, (2,)),
-        lambda loc, scale: Independent(Normal(loc, scale), 1),
-        lambda: ActorProb(Net(4, hidden_sizes=[8]), 2, conditioned_sigma=True),
-    ),
-    "per dimension": (Box(-2, 2, (2,)), Normal, lambda: ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True)),
-}
+from rollouts import HEADS, rollout, weights
 
 
 def make_ppo(head="categorical", seed=0, **options):
@@ -54,20 +35,6 @@ def make_ppo(head="categorical", seed=0, **options):
     return policy
 
 
-def rollout(policy, steps=40, rings=2, **options):
-    """Give a buffer of what ``policy`` did at random observations; a fifth of the steps ends an episode."""
-    rng = np.random.default_rng(0)
-    buffer = VectorReplayBuffer(steps * rings, rings, **options)
-    for _ in range(steps):
-        obs, obs_next = rng.normal(size=(2, rings, 4)).astype(np.float32)
-        act = policy(Batch(obs=obs, info={})).act.numpy()
-        end = rng.random(rings) < 0.2
-        flags = {"terminated": end & (rng.random(rings) < 0.5)}
-        flags["truncated"] = end & ~flags["terminated"]
-        buffer.add(Batch(obs=obs, act=act, rew=rng.normal(size=rings), obs_next=obs_next, info={}, **flags))
-    return buffer
-
-
 def prepared(policy, buffer):
     batch, indices = buffer.sample(0)
     return policy.process_fn(batch, buffer, indices)
@@ -77,10 +44,6 @@ class InOrder:
     """A random stream that shuffles nothing."""
 
     permutation = staticmethod(np.arange)
-
-
-def weights(policy):
-    return torch.cat([p.detach().flatten().clone() for p in policy.parameters()])
 
 
 class TestConstruction:

@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OnPolicyConfig
+from rlfast.experiment.config import AdvantageConfig
+from rlfast.experiment.schedules import set_learning_rate as schedules
 from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
     from rlfast.policy import PPOPolicy
 
+__all__ = ["PRESETS", "SUMMARY", "TITLE", "Config", "build", "schedules"]
+
 TITLE = "PPO"
 SUMMARY = "proximal policy optimization, for discrete and continuous actions"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OnPolicyConfig):
+class Config(AdvantageConfig):
     """Proximal policy optimization, for discrete, multi-discrete and continuous actions."""
 
-    hidden_sizes: tuple[PositiveInt, ...] = (64, 64)
     batch_size: PositiveInt = 64
     eps_clip: NonNegativeFloat = 0.2
     """How far the ratio of probabilities counts."""
@@ -32,16 +34,12 @@ class Config(OnPolicyConfig):
     """Advantages of mean 0 and deviation 1 in each gradient step."""
     recompute_advantage: bool = False
     """Estimate advantages anew before each pass."""
-    scale_returns: bool = False
-    """Divide returns by their running standard deviation."""
     vf_coef: NonNegativeFloat = 0.5
     """Weight of the critic's loss."""
     ent_coef: NonNegativeFloat = 0.0
     """Weight of the entropy."""
     max_grad_norm: NonNegativeFloat = 0.5
     """Largest norm of a gradient."""
-    log_std: FiniteFloat = 0.0
-    """Where the logarithm of the standard deviation of continuous actions starts."""
 
 
 PRESETS = {

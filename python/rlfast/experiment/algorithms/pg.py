@@ -1,0 +1,55 @@
+"""REINFORCE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlfast.experiment.config import PolicyGradientConfig
+from rlfast.experiment.schedules import set_learning_rate as schedules
+from rlfast.utils.validation import NonNegativeFloat, PositiveInt
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import PGPolicy
+
+__all__ = ["PRESETS", "SUMMARY", "TITLE", "Config", "build", "schedules"]
+
+TITLE = "PG"
+SUMMARY = "REINFORCE, for discrete and continuous actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(PolicyGradientConfig):
+    """REINFORCE, for discrete, multi-discrete and continuous actions."""
+
+    learning_rate: NonNegativeFloat = 1e-3
+    repeat: PositiveInt = 1
+    scale_returns: bool = True
+    """Subtract the running mean of returns, and divide by their standard deviation."""
+
+
+PRESETS = {"CartPole-v1": Config(stop_return=475.0, eval_interval=8_192, learning_rate=5e-3, max_steps=300_000)}
+
+
+def build(config: Config, networks: Networks) -> PGPolicy:
+    """The policy, with an actor whose first weights are orthogonal."""
+    from torch.nn import Tanh
+
+    from rlfast.experiment.networks import initialize_orthogonally
+    from rlfast.policy import PGPolicy
+    from rlfast.utils.optim import adam
+
+    actor, dist_fn = networks.actor(activation=Tanh, log_std=config.log_std)
+    initialize_orthogonally(actor)
+    return PGPolicy(
+        actor=actor,
+        optim=adam(config.learning_rate, eps=1e-5),
+        dist_fn=dist_fn,
+        action_scaling=networks.continuous,
+        reward_normalization=config.scale_returns,
+        discount_factor=config.gamma,
+        deterministic_eval=True,
+        compile=config.compile,
+        **networks.spaces,
+    )

@@ -1,0 +1,116 @@
+"""What the commands have in common whose algorithms learn from roll-outs; `test_ppo.py` has more of PPO's."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
+
+from rlfast.data import Batch
+from rlfast.experiment.algorithms import ALGORITHMS
+from rlfast.experiment.build import build
+from rlfast.experiment.networks import Networks
+from rlfast.experiment.run import train
+from rlfast.functional import Categorical, DiagonalNormal, MultiCategorical
+
+SHARED = {"learning_rate": 0.25, "gamma": 0.5, "scale_returns": True, "log_std": -1.0}
+SETTINGS = {"pg": {}, "ppo": {"gae_lambda": 0.25, "vf_coef": 0.75, "ent_coef": 0.125, "max_grad_norm": 2.0}}
+NAMES = [*SETTINGS]
+OWN_NAMES = {"scale_returns": "rew_norm"}
+
+
+@pytest.fixture
+def tiny(run_dir):
+    def make(name, **changes):
+        config = ALGORITHMS[name].config(
+            run_dir=run_dir,
+            max_steps=128,
+            num_envs=2,
+            eval_episodes=2,
+            eval_envs=2,
+            eval_interval=64,
+            hidden_sizes=(8,),
+            collect_steps=32,
+            batch_size=8,
+            repeat=2,
+            progress=False,
+        )
+        return replace(config, **changes)
+
+    return make
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_reach_the_policy(tiny, name):
+    parts = build(tiny(name, env="Pendulum-v1", **SHARED, **SETTINGS[name]))
+    policy = parts.policy
+    wanted = {"gamma": 0.5, "rew_norm": True, "deterministic_eval": True, "action_scaling": True}
+    wanted |= {OWN_NAMES.get(key, key): value for key, value in SETTINGS[name].items()}
+    assert {key: getattr(policy, key) for key in wanted} == wanted
+    assert policy.optim.defaults["lr"] == 0.25
+    assert policy.actor.sigma_param.flatten().tolist() == [-1.0]
+    assert parts.train_collector.buffer.maxsize == 32
+    parts.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_there_is_no_setting_that_means_nothing(name):
+    """What PPO has, and another has no use for, is not among its settings."""
+    assert hasattr(ALGORITHMS[name].config(), "gae_lambda") == (name != "pg")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("space", "dist"),
+    [
+        (Discrete(3), Categorical),
+        (MultiDiscrete([2, 3]), MultiCategorical),
+        (Box(-2, 2, (2,), np.float64), DiagonalNormal),
+    ],
+)
+def test_heads(tiny, name, space, dist):
+    policy = ALGORITHMS[name].build(tiny(name), Networks(tiny(name), name, Box(-1, 1, (4,)), space))
+    result = policy(Batch(obs=np.ones((5, 4), np.float32), info={}))
+    assert isinstance(result.dist, dist)
+    assert all(space.contains(act) for act in policy.map_action(result.act))
+    assert result.dist.entropy().std() < 1e-3  # the policy starts nearly the same everywhere
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spaces_it_does_not_know(tiny, name):
+    title = ALGORITHMS[name].title
+    for space in (MultiDiscrete(np.ones((2, 2))), Box(-1, 1, (2, 2))):
+        with pytest.raises(ValueError, match=f"{title} needs discrete, multi-discrete or continuous actions"):
+            ALGORITHMS[name].build(tiny(name), Networks(tiny(name), title, Box(-1, 1, (4,)), space))
+
+
+@pytest.mark.pitfall("E9")
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+def test_a_run_and_its_repetition(tiny, tmp_path, name, env):
+    weights = []
+    for number in range(2):
+        torch.manual_seed(number)  # what else a process did must not matter
+        result = train(tiny(name, env=env, run_dir=tmp_path / str(number)))
+        assert (result.env_step, result.info.gradient_step) == (128, 4 * 2 * 4)
+        checkpoint = (tmp_path / str(number) / "checkpoint" / "policy.safetensors").read_bytes()
+        weights.append(checkpoint)
+    assert weights[0] == weights[1]
+    assert f"{ALGORITHMS[name].title} on {env}, seed 0" in result.summary()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_learning_rate_falls_to_zero(tiny, name):
+    config = tiny(name, learning_rate=0.5, lr_schedule="linear")
+    parts = build(config)
+    rates = []
+    for step in (0, 32, 96, 128):
+        parts.before_collect(0, step)
+        rates += [group["lr"] for group in parts.policy.optim.param_groups]
+    assert rates == [0.5, 0.375, 0.125, 0.0]
+    parts.close()
+    parts = build(replace(config, lr_schedule="constant"))
+    parts.before_collect(0, 96)
+    assert parts.policy.optim.param_groups[0]["lr"] == 0.5
+    parts.close()
