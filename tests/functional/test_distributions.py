@@ -215,3 +215,28 @@ def test_choices_need_their_logits_and_an_action_each():
         MultiCategorical(DEEP, [2, 2])
     with pytest.raises(ValueError, match="zip"):
         MultiCategorical(DEEP, [2, 3]).log_prob(torch.zeros(2, 3, 3))
+
+
+def test_double_precision_reaches_the_noise():
+    dist = DiagonalNormal(torch.zeros(20, 2, dtype=torch.float64), torch.ones(20, 2, dtype=torch.float64))
+    drawn = dist.sample()
+    assert not torch.equal(drawn.float().double(), drawn), "the noise has the digits of float32 alone"
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_a_generator_gives_what_the_global_stream_gives_from_the_same_seed(name, dtype, monkeypatch):
+    monkeypatch.setitem(globals(), "DEEP", DEEP.to(dtype))
+    dist = MAKE[name]()
+    torch.manual_seed(11)
+    drawn = dist.sample((200,))
+    assert torch.equal(drawn, dist.sample((200,), generator=torch.Generator().manual_seed(11)))
+    assert drawn.dtype == (dtype if name in ("normal", "squashed") else torch.int64)
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("generator", [None, torch.Generator()])
+def test_samples_are_where_the_parameters_are(name, generator, monkeypatch):
+    """The device that only computes shapes stands for an accelerator: it does not mix with the CPU either."""
+    monkeypatch.setitem(globals(), "DEEP", DEEP.to("meta"))
+    assert MAKE[name]().sample((4,), generator=generator).device.type == "meta"

@@ -6,9 +6,13 @@ import torch
 from rlfast.functional.losses import (
     bootstrapped_return,
     clipped_surrogate_loss,
+    cross_entropy,
     double_q_value,
     huber_loss,
     max_value,
+    projected_distribution,
+    quantile_huber,
+    smoothed_action,
     soft_value,
     squared_loss,
     td_error,
@@ -168,3 +172,60 @@ def test_the_second_clip_leaves_good_actions_alone():
     log_prob, advantage = torch.tensor([0.2]).log(), torch.tensor([0.5])
     loss = clipped_surrogate_loss(log_prob, torch.zeros(1), advantage, 0.9, dual_clip=3.0)
     assert loss.item() == pytest.approx(-0.2 * 0.5)
+
+
+# -- deterministic actors and distributions of returns -----------------------------------------------------------------
+def test_the_noise_of_a_target_action_is_scaled_and_then_clipped():
+    act, noise = torch.tensor([[0.9, -0.5], [0.0, 0.0]]), torch.tensor([[1.0, -3.0], [10.0, -10.0]])
+    assert smoothed_action(act, noise, 0.5, 1.0).flatten().tolist() == pytest.approx([1.4, -1.5, 1.0, -1.0])
+    assert smoothed_action(act, noise).flatten().tolist() == pytest.approx([1.1, -1.0, 0.5, -0.5])
+    assert smoothed_action(act, noise, 0.5, 0.0).flatten().tolist() == pytest.approx([1.4, -2.0, 5.0, -5.0])
+    assert smoothed_action(act, noise, 0.5, 0.25).flatten().tolist() == pytest.approx([1.15, -0.75, 0.25, -0.25])
+
+
+def shared_out(values, probs, support):
+    """Algorithm 1 of Bellemare et al., an atom at a time."""
+    step, shares = support[1] - support[0], [0.0] * len(support)
+    for value, prob in zip(values, probs, strict=True):
+        place = (min(max(value, support[0]), support[-1]) - support[0]) / step
+        low = min(int(place), len(support) - 2)
+        shares[low] += prob * (low + 1 - place)
+        shares[low + 1] += prob * (place - low)
+    return shares
+
+
+def test_probabilities_go_to_the_nearest_values_of_the_support():
+    torch.manual_seed(0)
+    support = torch.linspace(-1.0, 2.0, 7)
+    value, prob = 3 * torch.randn(20, 5), torch.rand(20, 5).softmax(1)
+    projected = projected_distribution(value, prob, support)
+    expected = [shared_out(*row, support.tolist()) for row in zip(value.tolist(), prob.tolist(), strict=True)]
+    assert torch.allclose(projected, torch.tensor(expected), atol=1e-5)
+    assert torch.allclose(projected.sum(1), torch.ones(20))
+
+
+def test_cross_entropy_by_hand_and_its_gradient():
+    target = torch.tensor([[0.25, 0.75], [1.0, 0.0], [0.0, 1.0]])
+    prob = torch.tensor([[0.5, 0.5], [0.1, 0.9], [1.0, 0.0]], requires_grad=True)
+    loss = cross_entropy(target, prob)
+    assert loss.tolist() == pytest.approx([math.log(2), -math.log(0.1), -math.log(1e-8)])  # finite where q is 0
+    loss[0].backward()
+    assert prob.grad[0].tolist() == pytest.approx([-0.5, -1.5])
+
+
+def test_quantile_regression_by_hand():
+    theta = torch.tensor([[0.0, 1.0], [2.0, -1.0]], requires_grad=True)
+    target, level = torch.tensor([[0.5, 3.0, -2.0], [2.0, 2.0, 2.0]]), torch.tensor([0.25, 0.75])
+    loss, error = quantile_huber(theta, target, level)
+    huber = [[[0.125, 2.5, 1.5], [0.125, 1.5, 2.5]], [[0.0, 0.0, 0.0], [2.5, 2.5, 2.5]]]
+    slope = [[[0.25, 0.25, 0.75], [0.25, 0.75, 0.25]], [[0.25] * 3, [0.75] * 3]]
+    both = [
+        [sum(h * s for h, s in zip(hs, ss, strict=True)) / 3 for hs, ss in zip(*row, strict=True)]
+        for row in zip(huber, slope, strict=True)
+    ]
+    assert loss.tolist() == pytest.approx([sum(row) for row in both])
+    assert error.tolist() == pytest.approx([sum(sum(hs) / 3 for hs in row) for row in huber])
+    assert not error.requires_grad
+    loss[0].backward()
+    # -(sum of slope times u clipped to 1) / 3, of each quantile
+    assert theta.grad[0].tolist() == pytest.approx([-(0.25 * 0.5 + 0.25 - 0.75) / 3, -(-0.25 * 0.5 + 0.75 - 0.25) / 3])

@@ -449,3 +449,11 @@ def test_names_are_found_where_they_are_at_home():
     assert vars(functional)["gae"] is home
     with pytest.raises(AttributeError, match=r"module 'rlfast\.functional' has no attribute 'nothing'"):
         functional.__getattr__("nothing")
+
+
+def test_names_are_listed_before_they_are_asked_for():
+    script = (
+        "from rlfast import functional as f; assert {*f.__all__, '__name__'} <= {*dir(f)}; assert 'gae' in f.__all__"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert {*functional.__all__} <= {*dir(functional)}

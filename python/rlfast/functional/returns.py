@@ -18,7 +18,6 @@ they are ``[T, 1]``.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
@@ -275,9 +274,9 @@ def _to_numpy(torch: Any, array: Any) -> Any:
 
 def _shaped(array: Any, shape: tuple[int, ...]) -> Any:
     """Reshape an array if its shape differs only by axes of length 1 at the end; else return it unchanged."""
-    if array is None or array.shape == shape or array.size != math.prod(shape):
+    if array is None or array.shape == shape:
         return array
-    longer, shorter = sorted((array.shape, shape), key=len, reverse=True)
+    shorter, longer = sorted((array.shape, shape))  # a shape comes before those that go on after it
     same = longer[: len(shorter)] == shorter and all(size == 1 for size in longer[len(shorter) :])
     return array.reshape(shape) if same else array
 
