@@ -4,11 +4,15 @@ import random
 import shutil
 import signal
 import time
+import zlib
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from safetensors import numpy as arrays_file
+from safetensors import torch as tensors_file
 from torch.optim.lr_scheduler import StepLR
 
 from rlfast.data import (
@@ -553,3 +557,335 @@ def test_a_kill_while_saving_leaves_a_whole_checkpoint(folders):
         assert load_checkpoint(folders / "checkpoint", trainer) == []
         assert trainer.env_step > 0
     assert len(seen) > 1  # some kills came in the middle
+
+
+# -- what a kill or a full disk leaves behind --------------------------------------------------------------------------
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_was_left_of_an_attempt_is_no_part_of_the_next(tmp_path):
+    trainer = off_policy(tmp_path)
+    (tmp_path / "checkpoint.new").mkdir()
+    (tmp_path / "checkpoint.new" / "given_buffer.snapshot").write_bytes(b"left over")
+    save_checkpoint(tmp_path / "checkpoint", trainer)
+    assert names_in(tmp_path / "checkpoint") == [
+        "buffer.snapshot",
+        "checkpoint.json",
+        "policy.safetensors",
+        "training_state.json",
+        "training_state.safetensors",
+    ]
+    assert names_in(tmp_path) == ["checkpoint"]
+
+
+def test_of_two_that_are_whole_the_newer_counts(folders, saved):
+    """A kill between the last rename and the removal of the old one leaves both."""
+    trainer = off_policy(folders / "resumed")
+    load_checkpoint(saved, trainer)
+    shutil.copytree(saved, folders / "checkpoint.old")
+    trainer.run()
+    shutil.copytree(folders / "checkpoint.old", folders / "kept")
+    save_checkpoint(saved, trainer)
+    shutil.copytree(folders / "kept", folders / "checkpoint.old")
+    assert load_policy(saved, policy())["env_step"] == trainer.env_step
+    save_checkpoint(saved, trainer)  # and what is old makes room
+    assert not (folders / "checkpoint.old").exists()
+
+
+def test_the_folders_above_are_made(tmp_path):
+    save_checkpoint(tmp_path / "a" / "b" / "checkpoint", off_policy(tmp_path))
+    assert names_in(tmp_path / "a" / "b") == ["checkpoint"]
+
+
+def test_a_disk_without_room_for_a_folder(folders, saved, monkeypatch):
+    trainer = off_policy(folders / "resumed")
+
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.mkdir", full)
+        with pytest.raises(OSError, match="No space left"):
+            save_checkpoint(saved, trainer)
+    with monkeypatch.context() as patch:
+        patch.setattr("rlfast.data.buffer.io.snapshot.save", full)
+        with pytest.raises(OSError, match="No space left"):
+            save_checkpoint(saved, trainer)
+    assert names_in(folders) == ["checkpoint", "resumed", "stopped", "straight"]
+    assert load_policy(saved, policy())["env_step"] > 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere folders cannot be synchronized")
+def test_all_is_on_disk_before_it_takes_the_place_of_the_old_one(folders, saved, monkeypatch):
+    """After a power failure a name may lead to a file whose contents never came to the disk."""
+    trainer, events = off_policy(folders / "resumed"), []
+    sync, rename = os.fsync, os.rename
+
+    def noted(descriptor):
+        events.append(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "rename", lambda *paths: (events.append("rename"), rename(*paths)))
+    save_checkpoint(saved, trainer)
+    first, last = events.index("rename"), len(events) - events[::-1].index("rename")
+    ours = [path for path in saved.iterdir() if path.suffix != ".snapshot"]  # the engine synchronizes its own
+    assert len(ours) == 4
+    assert {path.stat().st_ino for path in [*ours, saved]} <= {*events[:first]}
+    assert events[last:] == [folders.stat().st_ino]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux lists the files that a process has open")
+def test_saving_leaves_no_file_open(folders, saved):
+    trainer = off_policy(folders / "resumed")
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for _ in range(3):
+        save_checkpoint(saved, trainer)
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
+# -- what is in the files ----------------------------------------------------------------------------------------------
+def test_the_head_is_for_people_to_read(saved):
+    text = (saved / "checkpoint.json").read_text()
+    head = json.loads(text)
+    assert text == json.dumps(head, indent=2) + "\n"
+    assert [*head] == [
+        "version", "policy", "trainer", "epoch", "env_step", "gradient_step", "buffer", "checksums",
+    ]  # fmt: skip
+    assert (head["policy"], head["trainer"], head["buffer"]) == ("Normalising", "OffpolicyTrainer", True)
+    assert head["epoch"] == 1
+    assert [*head["checksums"]] == ["policy.safetensors", "training_state.json", "training_state.safetensors"]
+
+
+def test_weights_may_lie_in_memory_in_any_order(folders):
+    def make(seed):
+        trainer = off_policy(folders / "stopped", seed)
+        trainer.policy.register_buffer("table", torch.arange(6.0).reshape(2, 3).T + seed)
+        return trainer
+
+    first, other = make(0), make(1)
+    assert not first.policy.table.is_contiguous()
+    save_checkpoint(folders / "checkpoint", first)
+    load_checkpoint(folders / "checkpoint", other)
+    assert torch.equal(other.policy.table, first.policy.table)
+
+
+def seal(folder, name, content):
+    """Writes a file of a checkpoint with a checksum that is right."""
+    head = json.loads((folder / "checkpoint.json").read_text())
+    head["checksums"][name] = zlib.crc32(content)
+    (folder / name).write_bytes(content)
+    (folder / "checkpoint.json").write_text(json.dumps(head))
+
+
+def refusal(folder, trainer):
+    with pytest.raises(ValueError, match=r".") as error:
+        load_checkpoint(folder, trainer)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("names", [["epoch"], ["policy", "checksums"], ["buffer"], ["env_step", "gradient_step"]])
+@pytest.mark.parametrize("value", [None, "gone", 1.5])
+def test_a_head_without_a_part_says_which(folders, saved, names, value):
+    path, head = saved / "checkpoint.json", json.loads((saved / "checkpoint.json").read_text())
+    wrong = [name for name in names if not (name == "policy" and value == "gone")]  # any text may be a name
+    changed = {**head, **dict.fromkeys(wrong, value)}
+    path.write_text(json.dumps({name: one for name, one in changed.items() if one is not None}))
+    expected = f"{path} is damaged: it has no {', '.join(wrong)}, or one of another type"
+    assert refusal(saved, off_policy(folders / "resumed")) == expected
+
+
+@pytest.mark.parametrize("content", ["[]", '"version"', "{}", "\udcff", "[" * 100_000])
+def test_a_head_that_is_nothing_of_the_kind(folders, saved, content):
+    (saved / "checkpoint.json").write_bytes(content.encode(errors="surrogateescape"))
+    assert refusal(saved, off_policy(folders / "resumed")).startswith(f"{saved / 'checkpoint.json'} is damaged: ")
+
+
+def test_a_file_in_place_of_the_folder(folders):
+    (folders / "checkpoint").write_text("")
+    with pytest.raises(FileNotFoundError, match="checkpoint holds no checkpoint"):
+        load_policy(folders / "checkpoint", policy())
+
+
+def test_what_is_damaged_is_named(folders, saved):
+    trainer = off_policy(folders / "resumed")
+    whole = (saved / "policy.safetensors").read_bytes()
+    (saved / "policy.safetensors").write_bytes(whole[:-1])
+    assert refusal(saved, trainer) == f"{saved / 'policy.safetensors'} is damaged: its checksum differs"
+    seal(saved, "policy.safetensors", whole[:-1])
+    assert refusal(saved, trainer).startswith(
+        f"{saved / 'policy.safetensors'} is damaged, or of another run: its contents cannot be read: SafetensorError("
+    )
+    (saved / "policy.safetensors").unlink()
+    assert refusal(saved, trainer).startswith(f"{saved} is damaged: FileNotFoundError(")
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"policy": {}}', b'{"policy": {}, "trainer": 3}', b'{"trainer": {}}'])
+def test_a_state_that_is_nothing_of_the_kind(folders, saved, content):
+    seal(saved, "training_state.json", content)
+    expected = f"{saved / 'training_state.json'} is damaged: it does not hold the state of a policy and of a trainer"
+    assert refusal(saved, off_policy(folders / "resumed")) == expected
+
+
+@pytest.mark.parametrize("name", ["training_state.json", "training_state.safetensors"])
+def test_a_state_that_cannot_be_read(folders, saved, name):
+    seal(saved, name, b"\xff{")
+    assert refusal(saved, off_policy(folders / "resumed")).startswith(
+        f"{saved / 'training_state.json'} is damaged, or of another run: its contents cannot be read: "
+    )
+
+
+def test_other_networks_are_told_apart_by_a_few_names(folders, saved):
+    other = off_policy(folders / "resumed", sizes=(8, 8, 8))
+    names = sorted(
+        {*tensors_file.load((saved / "policy.safetensors").read_bytes())}
+        ^ {name for name in other.policy.state_dict() if not name.endswith("_extra_state")}
+    )
+    assert len(names) > 5
+    expected = f"{saved} is of another network: only one of the two has {', '.join(names[:5])}"
+    assert refusal(saved, other) == expected
+
+
+def test_weights_of_another_precision(folders, saved):
+    weights = tensors_file.load((saved / "policy.safetensors").read_bytes())
+    name = next(name for name, value in weights.items() if value.shape == (8, 4))
+    seal(saved, "policy.safetensors", tensors_file.save({**weights, name: weights[name].double()}))
+    trainer = off_policy(folders / "resumed")
+    wanted = f"{saved} is of another network: {name} is float64 (8, 4) there and float32 (8, 4) here"
+    assert refusal(saved, trainer) == wanted
+
+
+def test_weights_that_hold_nan(folders, saved):
+    weights = tensors_file.load((saved / "policy.safetensors").read_bytes())
+    name = next(name for name, value in weights.items() if value.shape == (8, 4))
+    weights[name][3, 2] = torch.nan
+    seal(saved, "policy.safetensors", tensors_file.save(weights))
+    trainer = off_policy(folders / "resumed")
+    wanted = f"{name} of {saved} holds NaN: training has diverged, or something else wrote it"
+    assert refusal(saved, trainer) == wanted
+
+
+def test_a_table_of_a_policy_may_hold_nan(folders):
+    def make(seed):
+        trainer = off_policy(folders / "stopped", seed)
+        trainer.policy.register_buffer("best", torch.full((2,), torch.nan if seed == 0 else 1.0))
+        return trainer
+
+    save_checkpoint(folders / "checkpoint", make(0))
+    other = make(1)
+    load_checkpoint(folders / "checkpoint", other)
+    assert other.policy.best.isnan().all()
+
+
+# -- optimizers --------------------------------------------------------------------------------------------------------
+def changed_optimizer(folder, trainer, harm):
+    """Changes what a checkpoint says of the optimizer."""
+    load_checkpoint(folder, trainer)
+    extra = trainer.policy.state_dict()["_extra_state"]
+    (optim,) = extra["optimizers"].values()
+    harm(optim)
+    text, arrays = pack({"policy": {"_extra_state": extra}, "trainer": trainer.state_dict()})
+    seal(folder, "training_state.json", text.encode())
+    seal(folder, "training_state.safetensors", arrays_file.save(arrays))
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda one: one["state"][0].update(exp_avg=torch.zeros(3)), "exp_avg of an optimizer is (3,) for (8, 4)"),
+        (lambda one: one["state"][0].update(exp_avg=torch.zeros(2)), "exp_avg of an optimizer is (2,) for (8, 4)"),
+        (lambda one: one["state"][1].update(exp_avg={"a": 1}), "exp_avg of an optimizer cannot be {'a': 1}"),
+        (lambda one: one["param_groups"][0].update(lr="fast"), "lr of an optimizer cannot be 'fast'"),
+        (lambda one: one["param_groups"][0].update(eps=["y" * 99]), "eps of an optimizer cannot be ['" + 48 * "y"),
+    ],
+)
+def test_an_optimizer_of_another_kind(folders, saved, harm, message):
+    trainer = off_policy(folders / "resumed")
+    changed_optimizer(saved, trainer, harm)
+    assert (
+        refusal(saved, trainer) == f"{saved} is damaged, or of another run: its training state does not fit: {message}"
+    )
+    with pytest.raises(ValueError, match="is damaged, or of another run: the policy's state does not fit: ") as error:
+        load_policy(saved, trainer.policy)
+    assert str(error.value).endswith(message)
+
+
+@pytest.mark.parametrize("value", [torch.tensor(7.0), 7, 7.0, None, [7], torch.tensor([7.0])])
+def test_what_optimizers_note_beside_tensors_of_the_parameters_is_theirs(folders, saved, value):
+    trainer = off_policy(folders / "resumed")
+    changed_optimizer(saved, trainer, lambda one: one["state"][0].update(note=value))
+    assert load_checkpoint(saved, trainer) == []
+
+
+def test_an_optimizer_may_keep_all_parameters_in_one_tensor(folders):
+    def make(seed):
+        trainer = off_policy(folders / "stopped", seed)
+        trainer.policy.quasi_newton = torch.optim.LBFGS(trainer.policy.model.parameters(), history_size=3, max_iter=2)
+        return trainer
+
+    first, other = make(0), make(1)
+
+    def closure():
+        first.policy.quasi_newton.zero_grad()
+        loss = sum(one.square().sum() for one in first.policy.model.parameters())
+        loss.backward()
+        return loss
+
+    first.policy.quasi_newton.step(closure)
+    save_checkpoint(folders / "checkpoint", first)
+    assert load_checkpoint(folders / "checkpoint", other) == []
+    ours, theirs = (next(iter(one.policy.quasi_newton.state.values())) for one in (other, first))
+    assert torch.equal(ours["d"], theirs["d"])
+
+
+# -- going back --------------------------------------------------------------------------------------------------------
+def test_what_cannot_be_put_back_is_said_beside_what_went_wrong(folders, saved, monkeypatch):
+    trainer = off_policy(folders / "resumed")
+
+    def fails(state):
+        raise ValueError("twice")
+
+    monkeypatch.setattr(trainer, "load_state_dict", fails)
+    with pytest.raises(ValueError, match="its training state does not fit: twice") as error:
+        load_checkpoint(saved, trainer)
+    inner = error.value.__cause__ or error.value
+    notes = [*getattr(error.value, "__notes__", []), *getattr(inner, "__notes__", [])]
+    assert notes == ["(what the trainer was could not be put back: ValueError('twice'))"]
+
+
+def test_an_interrupt_while_loading_puts_back(folders, saved, monkeypatch):
+    trainer = off_policy(folders / "resumed", seed=4)
+    before, load = whole_state(trainer), trainer.load_state_dict
+    calls = []
+
+    def interrupted(state):
+        calls.append(state)
+        lost = load(state)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return lost
+
+    monkeypatch.setattr(trainer, "load_state_dict", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load_checkpoint(saved, trainer)
+    assert whole_state(trainer) == before
+
+
+def test_a_policy_alone_is_put_back_after_an_interrupt(saved, monkeypatch):
+    other = policy(5)
+    before = pack(dict(other.state_dict()))
+
+    def interrupted(_policy):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlfast.experiment.checkpoint._check_optimizers", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load_policy(saved, other)
+    assert repr(pack(dict(other.state_dict()))) == repr(before)
+
+
+def test_another_buffer_is_refused_with_both_described(folders, saved):
+    wanted = f"{saved / 'buffer.snapshot'} holds a VectorReplayBuffer of [30, 30] rows, this trainer has a "
+    told = refusal(saved, off_policy(folders / "resumed", num_envs=3))
+    assert told == wanted + "VectorReplayBuffer of [20, 20, 20] rows"

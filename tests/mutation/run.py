@@ -42,12 +42,14 @@ AREAS = {
     "collect": Area(
         ("rlfast/data/collect/*.py",),
         ("tests/data/collect", "tests/data/test_collector_hooks.py", "tests/data/test_random_actions.py"),
+        ("right_mean",),
     ),
     "checkpoint": Area(
         ("rlfast/experiment/checkpoint.py",),
         ("tests/experiment/test_checkpoint.py", "tests/experiment/test_resumed_state.py"),
+        ("kill_while", "random_points", "[4-", "[7-", "[1-native", "[1-prioritized", "[1-off-policy"),
     ),
-    "trainer": Area(("rlfast/trainer/*.py",), ("tests/trainer",)),
+    "trainer": Area(("rlfast/trainer/*.py",), ("tests/trainer",), ("ratio_of_updates", "threads_of_torch")),
     "policy": Area(("rlfast/policy/*.py",), ("tests/policy",), (*GRAPHS, "foreign", "learns_a_chain")),
     "algorithms": Area(("rlfast/policy/modelfree/*.py",), ("tests/policy/modelfree",), (*GRAPHS, "learns_a_chain")),
 }

@@ -241,6 +241,8 @@ def _check_optimizers(policy: BasePolicy) -> None:
     for optim in policy._all_optimizers():  # noqa: SLF001 (the same design, in another package)
         for group in optim.param_groups:
             for name, usual in optim.defaults.items():
+                if name == "differentiable" and name not in group:
+                    continue  # which torch adds to the defaults alone, of LBFGS and of optimizers of others
                 if isinstance(usual, int | float) and not isinstance(group[name], int | float | torch.Tensor):
                     raise ValueError(f"{name} of an optimizer cannot be {group[name]!r:.50}")
         for parameter, entries in optim.state.items():
