@@ -6,6 +6,7 @@ import signal
 import time
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -23,7 +24,7 @@ from rlfast.data import (
     VectorReplayBuffer,
 )
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs
-from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint
+from rlfast.experiment.checkpoint import _buffers_of, load_checkpoint, load_policy, save_checkpoint
 from rlfast.exploration import OUNoise
 from rlfast.policy import DQNPolicy
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
@@ -889,3 +890,16 @@ def test_another_buffer_is_refused_with_both_described(folders, saved):
     wanted = f"{saved / 'buffer.snapshot'} holds a VectorReplayBuffer of [30, 30] rows, this trainer has a "
     told = refusal(saved, off_policy(folders / "resumed", num_envs=3))
     assert told == wanted + "VectorReplayBuffer of [20, 20, 20] rows"
+
+
+def test_every_buffer_has_one_file():
+    ours, given = ReplayBuffer(3), ReplayBuffer(4)
+
+    def names(collected, learned_from):
+        collector = None if collected is None else SimpleNamespace(buffer=collected)
+        return _buffers_of(SimpleNamespace(train_collector=collector, buffer=learned_from))
+
+    assert names(ours, None) == names(ours, ours) == {"buffer.snapshot": ours}
+    assert names(None, given) == {"buffer.snapshot": given}
+    assert names(ours, given) == {"buffer.snapshot": ours, "given_buffer.snapshot": given}
+    assert names(None, None) == {}

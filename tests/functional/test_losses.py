@@ -10,6 +10,7 @@ from rlfast.functional.losses import (
     double_q_value,
     huber_loss,
     max_value,
+    policy_gradient_loss,
     projected_distribution,
     quantile_huber,
     smoothed_action,
@@ -172,6 +173,17 @@ def test_the_second_clip_leaves_good_actions_alone():
     log_prob, advantage = torch.tensor([0.2]).log(), torch.tensor([0.5])
     loss = clipped_surrogate_loss(log_prob, torch.zeros(1), advantage, 0.9, dual_clip=3.0)
     assert loss.item() == pytest.approx(-0.2 * 0.5)
+
+
+def test_the_policy_gradient_by_hand():
+    log_prob = torch.tensor([-1.0, -2.0, -4.0], requires_grad=True)
+    loss = policy_gradient_loss(log_prob, torch.tensor([3.0, -1.0, 0.5]))
+    assert loss.item() == pytest.approx((3.0 - 2.0 + 2.0) / 3)
+    loss.backward()
+    assert log_prob.grad.tolist() == pytest.approx([-1.0, 1 / 3, -0.5 / 3])
+    of_each_dimension = torch.tensor([[-1.0, -3.0], [-2.0, 0.0], [-4.0, -2.0]])
+    loss = policy_gradient_loss(of_each_dimension, torch.tensor([3.0, -1.0, 0.5]))
+    assert loss.item() == pytest.approx((3.0 + 9.0 - 2.0 + 2.0 + 1.0) / 6)
 
 
 # -- deterministic actors and distributions of returns -----------------------------------------------------------------

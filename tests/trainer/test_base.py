@@ -1,4 +1,6 @@
+import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -237,3 +239,204 @@ def test_a_buffer_is_prepared_once(arguments):
     prepared = object()
     parts.policy.process_buffer = lambda _: prepared
     assert OffpolicyTrainer(**given).buffer is prepared
+
+
+# -- what is told ------------------------------------------------------------------------------------------------------
+def test_the_result_of_a_test_is_logged_and_printed_at_once(arguments, monkeypatch, caplog):
+    printed = []
+    monkeypatch.setattr("builtins.print", lambda *text, **how: printed.append((text, how)))
+    _, given = arguments(verbose=True, max_epoch=1)
+    with caplog.at_level("INFO", "rlfast.trainer.base"):
+        OffpolicyTrainer(**given).run()
+    text = "Epoch #1: test_reward: 1.000000 ± 0.000000, best_reward: 1.000000 ± 0.000000 in #0"
+    assert [record.getMessage() for record in caplog.records] == [text]
+    assert printed == [((text,), {"flush": True})]
+    printed.clear()
+    OffpolicyTrainer(**given | {"verbose": False}).run()
+    assert printed == []
+
+
+def test_a_return_as_good_as_the_best_is_not_a_new_best(arguments):
+    best = []
+    _, given = arguments(save_best_fn=best.append)
+    trainer = OffpolicyTrainer(**given)
+    info = trainer.run()
+    assert (len(best), trainer.best_epoch, info.best_reward, info.best_reward_std) == (1, 0, 1.0, 0.0)
+
+
+def test_the_spread_of_the_best_test_is_kept(arguments):
+    parts, given = arguments(max_epoch=2, stop_fn=lambda mean: mean >= 30, test_in_train=False)
+    rewards = iter([1.0, 3.0, 4.0, 8.0, 20.0, 50.0])
+    reset = parts.test_collector.env.workers[0].env.reset
+
+    def another(**options):
+        parts.test.reward = next(rewards)
+        return reset(**options)
+
+    parts.test_collector.env.workers[0].env.reset = another
+    trainer = OffpolicyTrainer(**given)
+    told = [(epoch.info_stat.best_reward, epoch.info_stat.best_reward_std, trainer.best_epoch) for epoch in trainer]
+    assert told == [(6.0, 2.0, 1), (35.0, 15.0, 2)]
+    assert trainer.stop_fn_flag
+
+
+def test_the_best_is_looked_for_from_where_a_log_ends(arguments):
+    parts, given = arguments(resume_from_log=True, max_epoch=4)
+    parts.logger.restore_data = lambda: (3, 60, 30)
+    trainer = OffpolicyTrainer(**given)
+    trainer.run()
+    assert (trainer.start_epoch, trainer.best_epoch, trainer.epoch) == (3, 3, 4)
+
+
+def test_what_a_progress_bar_is_told(arguments, monkeypatch):
+    bars = []
+
+    class Bar:
+        def __init__(self, *place, **options):
+            bars.append((place, options, told := []))
+            self.told = told
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def update(self, steps, figures):
+            self.told.append((steps, figures))
+
+    monkeypatch.setattr("rlfast.trainer.base.ProgressBar", Bar)
+    _, given = arguments(max_epoch=2, train_fn=lambda _, step: step == 28 and trainer.stop(), show_progress=True)
+    trainer = OffpolicyTrainer(**given)
+    trainer.run()
+    assert [place for place, _, _ in bars] == [(20, "Epoch #1"), (20, "Epoch #2")]
+    trainer.train_fn = None
+    trainer.run()
+    assert [(place, options) for place, options, _ in bars] == [
+        ((20, "Epoch #1"), {"initial": 0, "shown": True}),
+        ((20, "Epoch #2"), {"initial": 0, "shown": True}),
+        ((20, "Epoch #2"), {"initial": 12, "shown": True}),
+    ]
+    steps, figures = bars[1][2][-1]
+    assert steps == 4
+    assert figures.keys() == {"env_step", "return", "len", "test", "loss", "updates/s", "collect", "sample", "learn"}
+    assert (figures["env_step"], figures["return"], figures["len"], figures["test"]) == (32, 5.0, 5.0, 1.0)
+    first = bars[0][2][0][1]
+    assert "return" not in first  # no episode has ended
+    monkeypatch.setattr(type(trainer), "_figures", lambda *_: 1 / 0)
+    quiet = OffpolicyTrainer(**given | {"show_progress": False, "train_fn": None})
+    quiet.run()
+    assert bars[-1][1] == {"initial": 0, "shown": False}
+    assert bars[-1][2] == [(4, {})] * 5
+
+
+def test_the_clock_tells_collecting_sampling_and_learning_apart(arguments):
+    _, given = arguments()
+    trainer = OffpolicyTrainer(**given)
+    trainer.train_collector.collect_time = 3.0
+    trainer.policy_update_time, trainer.sample_time, trainer.gradient_step = 2.0, 0.5, 40
+    clock = trainer._clock()
+    assert (clock.collecting, clock.sampling, clock.learning, clock.updates) == (3.0, 0.5, 1.5, 40)
+    assert clock.seconds == pytest.approx(time.time(), abs=60)
+    info = trainer.info()
+    assert (info.timing.train_time_update, info.timing.train_time_sample) == (2.0, 0.5)
+    trainer.train_collector = None
+    assert trainer._clock().collecting == 0.0
+
+
+def test_updates_that_tell_nothing_of_sampling_took_no_time_to_sample(arguments):
+    parts, given = arguments(max_epoch=1)
+    trainer = OffpolicyTrainer(**given)
+    parts.policy.update = lambda **_: SimpleNamespace(train_time=0.5, get_loss_stats_dict=lambda: {"loss": 1.0})
+    trainer.run()
+    assert (trainer.policy_update_time, trainer.sample_time) == (5 * 2 * 0.5, 0.0)
+
+
+def test_random_steps_are_at_most_all_steps(arguments):
+    parts, given = arguments(max_step=30, start_timesteps=10, max_epoch=0)
+    trainer = OffpolicyTrainer(**given)
+    trainer.run()
+    assert trainer.env_step == 10
+    assert all(len(seen.obs) == 1 for seen in parts.policy.seen)  # the test alone asked the policy
+    _, given = arguments(start_timesteps=10, max_epoch=0)
+    assert OffpolicyTrainer(**given).run().train_step == 10
+
+
+def test_the_names_of_trainers_are_found_in_the_module_of_their_base():
+    from rlfast.trainer import base
+
+    assert base.OffpolicyTrainer is OffpolicyTrainer
+    assert base.OnpolicyTrainer.__name__ == "OnpolicyTrainer"
+    assert base.OfflineTrainer.__name__ == "OfflineTrainer"
+    with pytest.raises(AttributeError, match=r"^module 'rlfast\.trainer\.base' has no attribute 'Trainer'$"):
+        base.__getattr__("Trainer")
+
+
+def test_a_hook_that_is_empty_and_can_be_called_is_called(arguments):
+    class Calls(list):
+        def __call__(self, *where):
+            self.append(where)
+
+    hook = Calls()
+    _, given = arguments(max_epoch=1, train_fn=hook)
+    OffpolicyTrainer(**given).run()
+    assert len(hook) == 5
+
+
+def test_an_old_name_warns_where_it_is_used(arguments):
+    _, given = arguments(max_epoch=1)
+    text = "save_fn is deprecated: its name is save_best_fn now"
+    with pytest.warns(DeprecationWarning, match=f"^{text}$") as warned:
+        OffpolicyTrainer(**given, save_fn=lambda _: None)
+    assert [warning.filename for warning in warned] == [__file__]
+    with pytest.raises(ValueError, match=r"^give save_best_fn alone: save_fn is its old name$"):
+        OffpolicyTrainer(**given, save_fn=lambda _: None, save_best_fn=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "policy",
+            "policy must be a policy that learns, such as DQNPolicy(...), got 5, which has no train, eval, update",
+        ),
+        (
+            "logger",
+            (
+                "logger must be a logger, got 5, which has no log_train_data, log_test_data, log_update_data, "
+                "log_info_data, save_data"
+            ),
+        ),
+        ("buffer", "buffer must be a buffer or None, got 5, which has no sample, __len__"),
+        ("train_collector", "train_collector must be a collector or None, got 5, which has no collect, reset_stat"),
+        ("test_collector", "test_collector must be a collector or None, got 5, which has no collect, reset_stat"),
+    ],
+)
+def test_parts_of_another_kind_are_told_what_they_lack(arguments, name, text):
+    _, given = arguments()
+    with pytest.raises(TypeError) as error:
+        OffpolicyTrainer(**given | {name: 5})
+    assert str(error.value) == text
+
+
+def test_errors_of_the_schedule_are_whole_sentences(arguments):
+    _, given = arguments()
+    for changes, text in (
+        ({"episode_per_test": None}, "a test_collector needs episode_per_test: how many episodes does a test take?"),
+        ({"step_per_epoch": None}, "step_per_epoch is needed: how many steps make an epoch?"),
+        ({"train_collector": None}, "off-policy training needs a train_collector"),
+        (
+            {"step_per_collect": None},
+            "give one of step_per_collect and episode_per_collect, got None and None",
+        ),
+        (
+            {"test_collector": given["train_collector"]},
+            (
+                "train_collector and test_collector have the same buffer, which every test would empty: give the "
+                "test_collector environments and a buffer of its own"
+            ),
+        ),
+    ):
+        with pytest.raises(ValueError, match=r".") as error:
+            OffpolicyTrainer(**given | changes)
+        assert str(error.value) == text

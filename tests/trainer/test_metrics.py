@@ -7,7 +7,7 @@ import torch
 from rlfast.data import SequenceSummaryStats
 from rlfast.policy import TrainingStats
 from rlfast.policy.base import TrainingStatsWrapper
-from rlfast.trainer._metrics import UpdateMetrics, average
+from rlfast.trainer._metrics import Clock, UpdateMetrics, average
 
 
 @dataclass(kw_only=True)
@@ -104,3 +104,73 @@ def test_losses_that_are_no_floats_of_python(number):
     assert merged.loss == 2.5
     assert merged.loss_summary["loss"].max == 4.0
     assert merged.smoothed_loss == {"loss": 2.5}
+
+
+@dataclass(kw_only=True)
+class Told(TrainingStats):
+    """Beside its fields it tells a loss that it computes."""
+
+    note: object = None
+    times: int = 0
+    done: bool = False
+
+    def get_loss_stats_dict(self):
+        return {"half": self.times / 2}
+
+
+def test_losses_that_are_no_attributes():
+    merged = UpdateMetrics().merge([Told(times=times) for times in (1, 2, 6)])
+    assert merged.loss_summary == {
+        "half": SequenceSummaryStats(mean=1.5, std=pytest.approx(np.std([0.5, 1, 3])), max=3.0, min=0.5)
+    }
+    assert merged.smoothed_loss == {"half": 1.5}
+
+
+def test_what_has_no_average_is_that_of_the_newest():
+    updates = [Told(note=note, times=times, done=times == 3) for note, times in (("a", 1), ("b", 3), ("c", 5))]
+    merged = average(updates)
+    assert (merged.note, merged.times, merged.done) == ("c", 3.0, False)
+    assert average([Told(note=np.ones((2, 2))), Told(note=(other := np.zeros((2, 2))))]).note is other
+    assert average([Told(note=np.ones((1, 1))), Told(note=(other := np.zeros((1, 1))))]).note is other
+    assert average([Told(note=1.0), Told(note="text")]).note == "text"
+    assert average([Told(note=True), Told(note=False)]).note is False
+    assert average([Told(note=None), Told(note=None)]).note is None
+    assert average([Told(note=2.0), Told(note=None), Told(note=torch.tensor([4.0]))]).note == 3.0
+    inner = average([Told(note=Stats(loss=1.0)), Told(note=Stats(loss=3.0))]).note
+    assert (type(inner), inner.loss) == (Stats, 2.0)
+
+
+def test_times_are_summed():
+    merged = average([Stats(loss=0.0, train_time=time, sample_time=time / 4) for time in (0.5, 1.0, 2.0)])
+    assert (merged.train_time, merged.sample_time) == (3.5, 0.875)
+
+
+def test_known_values_replace_those_of_the_updates():
+    merged = average([Stats(loss=1.0), Stats(loss=2.0)], loss=7.0, alpha=3.0)
+    assert (merged.loss, merged.alpha) == (7.0, 3.0)
+
+
+def test_a_loss_that_is_told_at_times_keeps_its_average():
+    metrics = UpdateMetrics()
+    metrics.merge([Stats(loss=1.0, alpha=5.0)])
+    assert metrics.merge([Stats(loss=3.0)]).smoothed_loss == {"loss": 2.0, "alpha": 5.0}
+
+
+def test_a_moving_average_is_over_a_hundred_updates():
+    metrics = UpdateMetrics()
+    metrics.merge([Stats(loss=1000.0)])
+    for _ in range(99):
+        merged = metrics.merge([Stats(loss=0.0)])
+    assert merged.smoothed_loss == {"loss": 10.0}
+    assert metrics.merge([Stats(loss=0.0)]).smoothed_loss == {"loss": 0.0}
+    assert len(metrics.state()["loss"]) == 100
+
+
+def test_the_shares_of_a_second():
+    before = Clock(seconds=5.0, collecting=1.0, sampling=0.5, learning=0.25, updates=10)
+    after = Clock(seconds=9.0, collecting=3.0, sampling=0.7, learning=1.25, updates=30)
+    assert after.since(before) == {"updates/s": 5.0, "collect": "50%", "sample": "5%", "learn": "25%"}
+    soon = Clock(seconds=5.0, collecting=1.0, sampling=0.5, learning=0.25, updates=11)
+    assert soon.since(before) == {"updates/s": pytest.approx(1e9), "collect": "0%", "sample": "0%", "learn": "0%"}
+    quick = Clock(seconds=5.5, collecting=1.25, sampling=0.5, learning=0.25, updates=11)
+    assert quick.since(before) == {"updates/s": 2.0, "collect": "50%", "sample": "0%", "learn": "0%"}

@@ -1,9 +1,11 @@
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from rlfast.trainer import gather_info, test_episode
+from rlfast.trainer.utils import scalarised
 
 
 def test_a_test_empties_the_buffer_and_leaves_evaluation_mode(setting):
@@ -42,3 +44,28 @@ def test_totals_of_a_run(setting):
     assert timing.update_speed == pytest.approx(20 / timing.train_time)
     nothing = gather_info(time.time(), 0.0, 0, 0.0, 0.0)
     assert (nothing.train_step, nothing.test_step, nothing.timing.update_speed) == (0, 0, 0.0)
+    assert (nothing.train_episode, nothing.test_episode, nothing.gradient_step) == (0, 0, 0)
+    assert (nothing.timing.train_time_collect, nothing.timing.test_time, nothing.timing.train_time_sample) == (0, 0, 0)
+
+
+def test_times_are_never_negative(monkeypatch):
+    """A clock may be set back, and tests may take longer than the run so far."""
+    monkeypatch.setattr(time, "time", lambda: 100.0)
+    back = gather_info(200.0, 0.0, 0, 0.0, 0.0).timing
+    assert (back.total_time, back.train_time, back.update_speed) == (0.0, 0.0, 0.0)
+    train, test = (SimpleNamespace(collect_time=seconds, collect_step=6, collect_episode=2) for seconds in (0.25, 2.0))
+    timing = gather_info(99.5, 0.125, 0, 0.0, 0.0, train, test, 0.0625).timing
+    assert (timing.total_time, timing.train_time, timing.test_time, timing.update_speed) == (0.5, 0.0, 2.0, 0.0)
+    timing = gather_info(99.5, 0.125, 0, 0.0, 0.0, train, None, 0.0625).timing
+    assert (timing.train_time, timing.train_time_collect, timing.update_speed) == (0.5, 0.25, 12.0)
+    assert (timing.train_time_update, timing.train_time_sample) == (0.125, 0.0625)
+
+
+def test_a_metric_leaves_the_statistics_of_the_collect_as_they_are(setting):
+    parts = setting(test_reward=6.0)
+    stats = parts.test_collector.collect(n_episode=2)
+    weighed = scalarised(stats, lambda returns: -returns)
+    assert (weighed.returns.tolist(), stats.returns.tolist()) == ([-6.0, -6.0], [6.0, 6.0])
+    assert scalarised(stats, None) is stats
+    nothing = parts.train_collector.collect(n_step=2)
+    assert scalarised(nothing, lambda returns: 1 / 0) is nothing

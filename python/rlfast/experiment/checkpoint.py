@@ -151,8 +151,7 @@ def _buffers_of(trainer: BaseTrainer) -> dict[str, ReplayBuffer]:
     """By the names of their files; offline training may collect into another than it learns from."""
     collected = None if trainer.train_collector is None else trainer.train_collector.buffer
     given = None if trainer.buffer is collected else trainer.buffer
-    names = (_BUFFER, _GIVEN_BUFFER) if collected is not None else (_BUFFER,)
-    return dict(zip(names, (one for one in (collected, given) if one is not None), strict=False))
+    return dict(zip((_BUFFER, _GIVEN_BUFFER), (one for one in (collected, given) if one is not None), strict=False))
 
 
 def _apart(tensor: torch.Tensor) -> torch.Tensor:
