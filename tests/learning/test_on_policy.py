@@ -10,7 +10,9 @@ from rlfast.experiment.run import train
 @pytest.mark.learning
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("algorithm", "env", "threshold"), [("pg", "CartPole-v1", 475.0)])
+@pytest.mark.parametrize(
+    ("algorithm", "env", "threshold"), [("a2c", "CartPole-v1", 475.0), ("pg", "CartPole-v1", 475.0)]
+)
 def test_the_preset_solves(algorithm, env, threshold, seed, run_dir):
     preset = ALGORITHMS[algorithm].preset(env)
     result = train(replace(preset, seed=seed, run_dir=run_dir, progress=False))

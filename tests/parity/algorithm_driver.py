@@ -83,12 +83,20 @@ def state_value(library):
     return library.fixed(library.discrete.Critic(library.common.Net((4,), hidden_sizes=[16])))
 
 
+def a2c(library, options):
+    actor, given = chooser(library, options.pop("continuous"))
+    critic = state_value(library)
+    optim = sgd(torch.nn.ModuleList([actor, critic]), lr=0.005)
+    policy = library.policy.A2CPolicy(actor=actor, critic=critic, optim=optim, **given, **options)
+    return policy, ("loss", "actor_loss", "vf_loss", "ent_loss")
+
+
 def pg(library, options):
     actor, given = chooser(library, options.pop("continuous"))
     return library.policy.PGPolicy(actor=actor, optim=sgd(actor, lr=0.005), **given, **options), ("loss",)
 
 
-ALGORITHMS = {"td3": td3, "c51": c51, "qrdqn": qrdqn, "pg": pg}
+ALGORITHMS = {"td3": td3, "c51": c51, "qrdqn": qrdqn, "a2c": a2c, "pg": pg}
 
 
 def filled(library, given, prioritized):

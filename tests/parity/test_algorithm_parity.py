@@ -92,7 +92,12 @@ def test_td3(tmp_path, options, prioritized):
 @pytest.mark.parametrize("actions", ["discrete", "continuous"])
 @pytest.mark.parametrize(
     ("algorithm", "options"),
-    [("pg", {}), ("pg", {"reward_normalization": True, "discount_factor": 0.9})],
+    [
+        ("a2c", {}),
+        ("a2c", {"reward_normalization": True, "max_grad_norm": 0.1, "gae_lambda": 0.5, "max_batchsize": 7}),
+        ("pg", {}),
+        ("pg", {"reward_normalization": True, "discount_factor": 0.9}),
+    ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value) or "defaults",
 )
 def test_on_policy(tmp_path, algorithm, options, actions):

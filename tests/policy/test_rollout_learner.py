@@ -42,11 +42,11 @@ class Reinforce(RolloutLearner):
         self.seed(seed)
         self.compile_update(compile, actor, critic)
 
-    def gradient_step(self, dist, obs, *columns):
+    def gradient_step(self, distribution, obs, *columns):
         act, returns = columns
         if not torch.compiler.is_compiling():
             self.seen.append(returns.tolist())
-        loss = -(dist.log_prob(act) * returns).mean() + 0.0 * self.critic(obs).mean()
+        loss = -(distribution().log_prob(act) * returns).mean() + 0.0 * self.critic(obs).mean()
         descend(loss, self.optim)
         return {"loss": loss.detach(), "rows": torch.tensor(float(len(act)))}
 

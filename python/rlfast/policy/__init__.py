@@ -5,6 +5,7 @@ from rlfast.utils.extras import needed_by
 with needed_by("rlfast.policy"):
     from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
     from rlfast.policy.modelbased.icm import ICMPolicy
+    from rlfast.policy.modelfree.a2c import A2CPolicy
     from rlfast.policy.modelfree.c51 import C51Policy
     from rlfast.policy.modelfree.ddpg import DDPGPolicy
     from rlfast.policy.modelfree.dqn import DQNPolicy
@@ -17,6 +18,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.temperature import Alpha, AutoAlpha, FixedAlpha
 
 __all__ = [
+    "A2CPolicy",
     "ActingPolicy",
     "Alpha",
     "AutoAlpha",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 
 TDistFn = Callable[..., torch.distributions.Distribution]
+TDistribution = Callable[[], torch.distributions.Distribution]
 
 
 @stock("__call__", "forward")
@@ -105,11 +106,11 @@ class RolloutLearner(BasePolicy):
 
     @abstractmethod
     def gradient_step(
-        self, dist: torch.distributions.Distribution, obs: Any, *columns: torch.Tensor
+        self, distribution: TDistribution, obs: Any, *columns: torch.Tensor
     ) -> Mapping[str, torch.Tensor]:
-        """Do one gradient step, in a graph as well as line by line.
+        """Learn from one minibatch: by one gradient step in most algorithms, in a graph as well as line by line.
 
-        :param dist: the distribution over actions at the B observations.
+        :param distribution: gives the distribution over actions at the B observations, by the weights of the moment.
         :param obs: the observations, for the critic.
         :param columns: the rows of :attr:`columns`.
         :return: the losses before the step: scalars without gradient, by the names of the statistics' fields.
@@ -242,7 +243,7 @@ class RolloutLearner(BasePolicy):
             for part in _minibatches_of(len(order), batch_size):
                 minibatch = rollout[order[part]]
                 dist = partial(self._dist_by_itself, minibatch)
-                yield self.minibatch_step(dist, minibatch.obs, *(minibatch[name] for name in self.columns))
+                yield self.gradient_step(dist, minibatch.obs, *(minibatch[name] for name in self.columns))
             return
         gradient_step = self._gradient_step if self._compiled is None else self._compiled
         for rows in self._minibatches(rollout, batch_size):
@@ -251,17 +252,7 @@ class RolloutLearner(BasePolicy):
             yield losses
 
     def _gradient_step(self, obs: Any, state: Any, *columns: torch.Tensor) -> Mapping[str, torch.Tensor]:
-        return self.minibatch_step(lambda: self._dist_at(obs, state), obs, *columns)
-
-    def minibatch_step(
-        self, dist: Callable[[], torch.distributions.Distribution], obs: Any, *columns: torch.Tensor
-    ) -> Mapping[str, torch.Tensor]:
-        """Learn from one minibatch: by one gradient step, unless a template needs the distribution more than once.
-
-        :param dist: gives the distribution over actions at the observations, by the weights of the moment.
-        :param obs: see :meth:`gradient_step`, as for ``columns`` and what is returned.
-        """
-        return self.gradient_step(dist(), obs, *columns)
+        return self.gradient_step(lambda: self._dist_at(obs, state), obs, *columns)
 
     def _dist_by_itself(self, minibatch: Any) -> torch.distributions.Distribution:
         return cast("torch.distributions.Distribution", self(minibatch, minibatch.get("state")).dist)

@@ -15,7 +15,8 @@ from rlfast.experiment.run import train
 from rlfast.functional import Categorical, DiagonalNormal, MultiCategorical
 
 SHARED = {"learning_rate": 0.25, "gamma": 0.5, "scale_returns": True, "log_std": -1.0}
-SETTINGS = {"pg": {}, "ppo": {"gae_lambda": 0.25, "vf_coef": 0.75, "ent_coef": 0.125, "max_grad_norm": 2.0}}
+CRITIC = {"gae_lambda": 0.25, "vf_coef": 0.75, "ent_coef": 0.125, "max_grad_norm": 2.0}
+SETTINGS = {"a2c": CRITIC, "pg": {}, "ppo": CRITIC}
 NAMES = [*SETTINGS]
 OWN_NAMES = {"scale_returns": "rew_norm"}
 

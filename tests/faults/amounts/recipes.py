@@ -163,6 +163,7 @@ def bits() -> Any:
 
 
 INSTANCES: dict[str, Callable[[], Any]] = {
+    "A2CPolicy": lambda: policy.A2CPolicy(**_ppo_parts()),
     "ActingPolicy": dqn,
     "ActionSpaceInfo": lambda: None,
     "BasePolicy": dqn,
@@ -548,6 +549,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.BasePolicy.set_agent_id": lambda: {"agent_id": 1},
     "rlfast.policy.BasePolicy.update": lambda: {"buffer": cart_pole()},
     "rlfast.policy.DQNPolicy.__init__": lambda: _dqn_parts(),
+    "rlfast.policy.A2CPolicy.__init__": _ppo_parts,
     "rlfast.policy.PGPolicy.__init__": lambda: _pg_parts(),
     "rlfast.policy.PPOPolicy.__init__": _ppo_parts,
     "rlfast.policy.RolloutLearner.learn": lambda: _learning(INSTANCES["PPOPolicy"]()),

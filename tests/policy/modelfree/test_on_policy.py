@@ -8,7 +8,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from rlfast.data import Batch
-from rlfast.policy import PGPolicy, PPOPolicy
+from rlfast.policy import A2CPolicy, PGPolicy, PPOPolicy
 from rlfast.policy._compiled import CompiledUpdate
 from rlfast.policy.rollout_learner import RolloutLearner
 from rlfast.utils.net.common import Net
@@ -17,10 +17,11 @@ from rlfast.utils.optim import adam
 from rollouts import HEADS, rollout, weights
 
 LOSSES = {
+    A2CPolicy: ["loss", "actor_loss", "vf_loss", "ent_loss"],
     PGPolicy: ["loss"],
     PPOPolicy: ["loss", "clip_loss", "vf_loss", "ent_loss"],
 }
-COMPILED = [PGPolicy, PPOPolicy]
+COMPILED = [A2CPolicy, PGPolicy, PPOPolicy]
 KINDS = [*LOSSES]
 
 

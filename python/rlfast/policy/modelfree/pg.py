@@ -10,7 +10,7 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.policy._returns import Index
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.rollout_learner import RolloutLearner, TDistFn
+from rlfast.policy.rollout_learner import RolloutLearner, TDistFn, TDistribution
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptimizerFactory, descend
 from rlfast.utils.validation import UnitFloat, validate_arguments
@@ -124,12 +124,12 @@ class PGPolicy(RolloutLearner):
 
     def gradient_step(
         self,
-        dist: torch.distributions.Distribution,
+        distribution: TDistribution,
         obs: Any,  # noqa: ARG002 (for a critic)
         *columns: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
         """Do one step down the loss of a minibatch."""
         act, returns_B = columns
-        loss = policy_gradient_loss(dist.log_prob(act), returns_B)
+        loss = policy_gradient_loss(distribution().log_prob(act), returns_B)
         descend(loss, self.optim)
         return {"loss": loss.detach()}

@@ -9,7 +9,7 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, value_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.rollout_learner import RolloutLearner, TDistFn
+from rlfast.policy.rollout_learner import RolloutLearner, TDistFn, TDistribution
 from rlfast.utils.optim import OptimizerFactory, descend
 from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 
@@ -139,10 +139,9 @@ class PPOPolicy(RolloutLearner):
         self.vf_coef, self.ent_coef, self.max_grad_norm = vf_coef, ent_coef, max_grad_norm
         self.compile_update(compile, actor, critic)
 
-    def gradient_step(
-        self, dist: torch.distributions.Distribution, obs: Any, *columns: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
+    def gradient_step(self, distribution: TDistribution, obs: Any, *columns: torch.Tensor) -> dict[str, torch.Tensor]:
         """Do one step down the loss of a minibatch."""
+        dist = distribution()
         act, logp_old_B, adv_B, returns_B, v_s_B = columns
         if self.norm_adv:
             adv_B = normalize(adv_B)

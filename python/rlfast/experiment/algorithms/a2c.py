@@ -1,0 +1,69 @@
+"""Advantage actor-critic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlfast.experiment.config import AdvantageConfig
+from rlfast.experiment.schedules import set_learning_rate as schedules
+from rlfast.utils.validation import NonNegativeFloat, PositiveInt
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import A2CPolicy
+
+__all__ = ["PRESETS", "SUMMARY", "TITLE", "Config", "build", "schedules"]
+
+TITLE = "A2C"
+SUMMARY = "advantage actor-critic, for discrete and continuous actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(AdvantageConfig):
+    """Advantage actor-critic, for discrete, multi-discrete and continuous actions."""
+
+    learning_rate: NonNegativeFloat = 7e-4
+    collect_steps: PositiveInt = 128
+    batch_size: PositiveInt = 128
+    repeat: PositiveInt = 1
+    vf_coef: NonNegativeFloat = 0.5
+    """Weight of the critic's loss."""
+    ent_coef: NonNegativeFloat = 0.0
+    """Weight of the entropy."""
+    max_grad_norm: NonNegativeFloat = 0.5
+    """Largest norm of a gradient."""
+
+
+PRESETS = {
+    "CartPole-v1": Config(stop_return=475.0, eval_interval=4_096, max_steps=300_000, learning_rate=2e-3, gamma=0.98)
+}
+
+
+def build(config: Config, networks: Networks) -> A2CPolicy:
+    """The policy, with an actor and a critic whose first weights are orthogonal."""
+    from torch.nn import Tanh
+
+    from rlfast.experiment.networks import initialize_orthogonally
+    from rlfast.policy import A2CPolicy
+    from rlfast.utils.optim import adam
+
+    critic = networks.state_value(activation=Tanh)
+    actor, dist_fn = networks.actor(activation=Tanh, log_std=config.log_std)
+    initialize_orthogonally(actor, critic)
+    return A2CPolicy(
+        actor=actor,
+        critic=critic,
+        optim=adam(config.learning_rate, eps=1e-5),
+        dist_fn=dist_fn,
+        action_scaling=networks.continuous,
+        reward_normalization=config.scale_returns,
+        vf_coef=config.vf_coef,
+        ent_coef=config.ent_coef,
+        max_grad_norm=config.max_grad_norm,
+        gae_lambda=config.gae_lambda,
+        discount_factor=config.gamma,
+        deterministic_eval=True,
+        compile=config.compile,
+        **networks.spaces,
+    )
