@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "Desk",
     "Lease",
     "NativeEnvs",
     "OutOfRange",
@@ -16,6 +15,7 @@ __all__ = [
     "SegmentTree",
     "Settling",
     "Slab",
+    "WorkerEndpoint",
     "__version__",
     "bootstrapped",
     "carried",
@@ -445,7 +445,7 @@ class Slab:
         :param pipes: wake by pipes instead of futexes. :param spins: turns of a wait before it sleeps."""
 
     def files(self, worker: int) -> list[int]:
-        """What another process needs for :meth:`Desk.attach`."""
+        """What another process needs for :meth:`WorkerEndpoint.attach`."""
     def view(self, offset: int, dtype: np.dtype[Any], shape: Sequence[int], lease: Lease | None = None) -> NDArray[Any]:
         """An array over the rows at ``offset``; with a lease, they stay lent as long as it or a view of it lives."""
     def notes(self) -> NDArray[np.uint8]:
@@ -473,7 +473,7 @@ class Slab:
         """Environment (-1: none), phase and seconds that a worker is at, or was when it died."""
     def abandon(self, worker: int) -> None:
         """Forgets what a worker that has ended was asked. Answers stay."""
-    def desk(self, worker: int, *, spins: int = 0) -> Desk:
+    def endpoint(self, worker: int, *, spins: int = 0) -> WorkerEndpoint:
         """A worker's place, in this process."""
 
 @final
@@ -484,11 +484,13 @@ class Lease:
     def bank(self) -> int: ...
 
 @final
-class Desk:
+class WorkerEndpoint:
     """A worker's place at a slab."""
 
     @staticmethod
-    def attach(files: Sequence[int], starts: Sequence[int], data: int, worker: int, *, spins: int = 0) -> Desk:
+    def attach(
+        files: Sequence[int], starts: Sequence[int], data: int, worker: int, *, spins: int = 0
+    ) -> WorkerEndpoint:
         """At the slab of another process. The files may be closed afterwards."""
     @property
     def slab(self) -> Slab: ...

@@ -62,13 +62,13 @@ CALLS = {
     "shared bytes": lambda amount: _core.Slab([0, 1], amount),
     "a shared view": lambda amount: _core.Slab([0, 1], 64).view(0, np.dtype("u1"), amount),
     "an offset": lambda amount: _core.Slab([0, 1], 64).view(amount, np.dtype("u1"), (1,)),
-    "files": lambda amount: _core.Desk.attach(amount, [0, 1], 64, 0),
-    "a file": lambda amount: _core.Desk.attach([amount], [0, 1], 64, 0),
+    "files": lambda amount: _core.WorkerEndpoint.attach(amount, [0, 1], 64, 0),
+    "a file": lambda amount: _core.WorkerEndpoint.attach([amount], [0, 1], 64, 0),
     "attached starts": lambda amount: attached(starts=amount),
     "attached bytes": lambda amount: attached(data=amount),
     "an attached worker": lambda amount: attached(worker=amount),
-    "answers": lambda amount: _core.Slab([0, 1], 64).desk(0).answer(amount, 0.0, False, False, 0),
-    "entered": lambda amount: _core.Slab([0, 1], 64).desk(0).enter(amount, 0),
+    "answers": lambda amount: _core.Slab([0, 1], 64).endpoint(0).answer(amount, 0.0, False, False, 0),
+    "entered": lambda amount: _core.Slab([0, 1], 64).endpoint(0).enter(amount, 0),
     "rows drawn": lambda amount: ring().sample(amount),
     "rows by priority": lambda amount: ring(PrioritizedReplayBuffer, alpha=0.6, beta=0.4).sample(amount),
     "rows before": lambda amount: ring().prev(amount),
@@ -83,9 +83,9 @@ CALLS = {
 
 
 def attached(*, starts=(0, 1), data=64, worker=0):
-    """A desk behind the file of a slab."""
+    """A worker's endpoint behind the file of a slab."""
     slab = _core.Slab([0, 1], 64)
-    return _core.Desk.attach(slab.files(0), starts, data, worker)
+    return _core.WorkerEndpoint.attach(slab.files(0), starts, data, worker)
 
 
 def ring(kind=ReplayBuffer, **options):

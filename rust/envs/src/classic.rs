@@ -1,7 +1,8 @@
 //! Classic control problems.
 //!
-//! Angles go through the C library's `sin` and `cos`, as NumPy's do wherever it has no vector code of its own for doubles: there,
-//! trajectories are Gymnasium's to the bit. On processors with AVX-512 NumPy may round a sine the other way.
+//! Sines and cosines are those of the C library, which NumPy uses, too, unless it has vector code for doubles. With
+//! that library, trajectories equal Gymnasium's to the bit; on processors with AVX-512, NumPy may round a sine
+//! differently.
 
 mod acrobot;
 mod cart_pole;

@@ -1,4 +1,4 @@
-//! Functions that NumPy's scalars go through, to the bit.
+//! Functions that give the same bits as NumPy's for scalars.
 
 use std::f32::consts::FRAC_2_PI;
 use std::hint::black_box;
@@ -6,32 +6,32 @@ use std::hint::black_box;
 use crate::LANES;
 use crate::lanes::flagged;
 
-// NumPy raises its scalars by the C library's `pow`, which in one case of a thousand rounds a square another way than `x * x`
-// does: where the exact square lies near the middle of two numbers. Only near there is `pow` asked, which is slow. glibc's and
-// musl's err by less than 0.52 units in the last place on squares, and `powf` by less than 0.502.
+// NumPy squares its scalars by the C library's `pow`, which is slow, and which in one case of a thousand rounds
+// differently from `x * x`: where the exact square lies near the middle of two numbers. Only there is `pow` called. The
+// error of glibc's and musl's `pow` on squares is below 0.52 units in the last place, and that of `powf` below 0.502.
 
-/// `x ** 2` of a `numpy.float64`.
+/// Returns `x ** 2` of a `numpy.float64`.
 #[inline]
 pub fn squared(x: f64) -> f64 {
     let square = x * x;
-    // What the rounding lost (Dekker, 1971): the halves' products are exact.
+    // The rounding error of the square (Dekker, 1971), from exact products of the halves.
     let scaled = x * SPLIT;
     let high = scaled - (scaled - x);
     let low = x - high;
     let lost = ((high * high - square) + 2.0 * high * low) + low * low;
-    // The last place of a number between 2^k and 2^(k+1) is 2^(k-52).
+    // The unit in the last place of a number between 2^k and 2^(k+1) is 2^(k-52).
     let power = f64::from_bits(square.to_bits() & f64::INFINITY.to_bits());
     if (1e-280..1e280).contains(&square) && lost.abs() < 0.48 * f64::EPSILON * power {
         return square;
     }
-    // A visible exponent would turn the call into a product.
+    // With a constant exponent, the compiler would replace the call by a product.
     x.powf(black_box(2.0))
 }
 
 /// Splits a double in two halves of 26 bits each.
 const SPLIT: f64 = ((1_u64 << 27) + 1) as f64;
 
-/// `x ** 2` of a `numpy.float32`.
+/// Returns `x ** 2` of a `numpy.float32`.
 #[inline]
 pub fn squared_single(x: f32) -> f32 {
     let exact = f64::from(x) * f64::from(x);
@@ -44,11 +44,13 @@ pub fn squared_single(x: f32) -> f32 {
     x.powf(black_box(2.0))
 }
 
-/// `numpy.sin(x)` and `numpy.cos(x)` of a `numpy.float32` within a hundred of 0, as NumPy computes them on processors that
-/// fuse products and sums: minimax polynomials by Horner's rule, not the C library's `sinf` and `cosf`.
+/// Returns `numpy.sin(x)` and `numpy.cos(x)` of a `numpy.float32` from -100 to 100, as NumPy computes them on
+/// processors with fused multiplication and addition: by minimax polynomials and Horner's rule, not by the C library's
+/// `sinf` and `cosf`.
 pub fn sin_cos_single(x: f32) -> (f32, f32) {
     debug_assert!(x.abs() <= 100.0, "{x} is further from 0 than was compared");
-    // Quarter turns are taken away in three pieces, together longer than a single (Cody and Waite, 1980).
+    // Quarter turns are subtracted in three parts, which together are more precise than a single (Cody and Waite,
+    // 1980).
     let quarters = (x * FRAC_2_PI).round_ties_even();
     let x = QUARTER_TURN.into_iter().fold(x, |x, piece| quarters.mul_add(-piece, x));
     let square = x * x;
@@ -64,18 +66,19 @@ pub fn sin_cos_single(x: f32) -> (f32, f32) {
     }
 }
 
-/// Half of pi, in pieces; the first is rounded down.
+/// Half of pi as a sum of three parts; the first is rounded down.
 const QUARTER_TURN: [f32; 3] = [f32::from_bits(0x3fc9_0fd8), 3.139_164_7e-7, 5.390_302_5e-15];
 
-/// Of `sin(x) / x - 1`, by powers of the square of `x`, highest first.
+/// Coefficients of `sin(x) / x - 1` as a polynomial in the square of `x`, highest power first.
 const SINE: [f32; 5] = [2.8404097e-6, -1.9856491e-4, 8.333397e-3, -0.16666667, 0.0];
 
-/// Of `cos(x)`, likewise.
+/// Coefficients of `cos(x)`, likewise.
 const COSINE: [f32; 5] = [2.4372266e-5, -1.388652e-3, 4.166662e-2, -0.5, 1.0];
 
-/// Sine and cosine of an angle, in a form that vector registers can hold, and whether they are surely those of the C library:
-/// they are where the exact values lie far enough from the middle of two numbers, as both are then the nearest numbers. Never
-/// sure beyond a quarter. glibc's err by less than 0.52 units in the last place there, and by less than 0.505 up to 0.126.
+/// Returns the sine and the cosine of an angle, computed without branches so that loops vectorise, and whether they
+/// certainly equal the C library's. They do where the exact values are far enough from the middle of two numbers, as
+/// both are then rounded to the nearest. The result is never certain beyond 0.25. The error of glibc is below 0.52
+/// units in the last place up to there, and below 0.505 up to 0.126.
 #[inline(always)]
 pub fn small_sin_cos(x: f64) -> (f64, f64, bool) {
     const HALF_ULP: f64 = f64::EPSILON / 2.0;
@@ -83,17 +86,17 @@ pub fn small_sin_cos(x: f64) -> (f64, f64, bool) {
     let bend = x * (square * small(SMALL_SINE, square));
     let dip = square * small(SMALL_COSINE, square);
     let (sine, cosine) = (x + bend, 1.0 + dip);
-    // What the rounding of these sums lost (Dekker, 1971), and at most that of `bend` and `dip` before.
+    // The rounding errors of these sums (Dekker, 1971), and bounds for those of `bend` and `dip`.
     let sine_lost = ((x - sine) + bend).abs() + 4.0 * HALF_ULP * bend.abs();
     let cosine_lost = ((1.0 - cosine) + dip).abs() + 3.0 * HALF_ULP * dip.abs();
     let power = f64::from_bits(sine.to_bits() & f64::INFINITY.to_bits());
-    // The last place of a cosine is half of that of 1.
+    // The unit in the last place of a cosine is half that of 1.
     let safe = if x.abs() < 0.126 { 0.495 } else { 0.48 };
     let certain = (x.abs() <= 0.25) & (sine_lost < safe * f64::EPSILON * power) & (cosine_lost < safe * HALF_ULP);
     (sine, cosine, certain)
 }
 
-/// Sines and cosines of the first `count` of `angles`: those of the C library, to the bit.
+/// Returns the sines and cosines of the first `count` of `angles`, which equal the C library's to the bit.
 #[inline(always)]
 pub fn sin_cos_lanes(count: usize, angles: &[f64; LANES], sines: &mut [f64; LANES], cosines: &mut [f64; LANES]) {
     assert!(count <= LANES, "too many lanes");
@@ -120,11 +123,12 @@ fn small<const N: usize>(coefficients: [f64; N], square: f64) -> f64 {
     sum
 }
 
-/// Of `sin(x) / x - 1`, by powers of the square of `x`, highest first: Taylor's series, up to where the rest is invisible.
+/// Coefficients of the Taylor series of `sin(x) / x - 1` in the square of `x`, highest power first, up to the last one
+/// that matters.
 const SMALL_SINE: [f64; 6] =
     [1.0 / 6_227_020_800.0, -1.0 / 39_916_800.0, 1.0 / 362_880.0, -1.0 / 5_040.0, 1.0 / 120.0, -1.0 / 6.0];
 
-/// Of `cos(x) - 1`, likewise.
+/// Coefficients of `cos(x) - 1`, likewise.
 const SMALL_COSINE: [f64; 6] =
     [1.0 / 479_001_600.0, -1.0 / 3_628_800.0, 1.0 / 40_320.0, -1.0 / 720.0, 1.0 / 24.0, -1.0 / 2.0];
 
@@ -132,7 +136,8 @@ const SMALL_COSINE: [f64; 6] =
 mod tests {
     use super::*;
 
-    /// Units in the last place that a C library's `pow` may be off: none where it is the one that the threshold is for.
+    /// The error in units in the last place that the test allows a C library: 0 for the libraries on Linux, whose
+    /// bounds are known.
     const SLACK: f64 = if cfg!(target_os = "linux") { 0.0 } else { 1.0 };
 
     fn assert_squared(x: f64) {
@@ -198,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Of NumPy 2.4.6, first where `sinf` or `cosf` rounds the other way.
+    /// Angles, and their sines and cosines by NumPy 2.4.6; first some that `sinf` or `cosf` rounds differently.
     const ANGLES: [(f32, f32, f32); 13] = [
         (-0.09232814, -0.092197016, 0.9957408),
         (0.042649645, 0.042636715, 0.9990907),

@@ -1,10 +1,10 @@
-//! What the tests of all environments do.
+//! Assertions for the tests of all environments.
 
 use crate::{Element, Env, StepError};
 
-/// Numbers that may differ as Gymnasium's and ours may: in the last bit of a sine.
+/// Numbers that are compared with Gymnasium's, from which they may differ in the last bit of a sine.
 pub trait Close: Element {
-    /// Whether `self` and `other` differ by no more than that.
+    /// Returns whether `self` and `other` differ by no more than that.
     fn close(self, other: Self) -> bool;
 }
 
@@ -23,7 +23,7 @@ impl Close for i64 {
 /// An action; observation, reward and `terminated` after it.
 pub type Step<A, O, const N: usize> = (A, [O; N], f64, bool);
 
-/// Asserts that Gymnasium's episode with `seed` comes again: its first observation to the bit, and every step.
+/// Asserts that an episode with `seed` equals Gymnasium's: its first observation to the bit, and every step.
 pub fn assert_episode<E, O: Close, const N: usize>(
     env: &mut E,
     seed: u64,
@@ -46,7 +46,8 @@ pub fn assert_episode<E, O: Close, const N: usize>(
     }
 }
 
-/// Asserts that whoever loads a saved `env` goes on as it does, for a thousand steps and over resets.
+/// Asserts that an environment that loads the state of `env` continues as `env` does, for a thousand steps and over
+/// resets.
 pub fn assert_resumes<E: Env>(mut env: E, mut other: E, action: impl Fn(usize) -> E::Action) {
     let infos = env.info_fields().iter().map(|field| field.len()).sum();
     let mut ours = (vec![E::Observation::default(); env.observation_space().len()], vec![0.0; infos]);
@@ -84,7 +85,8 @@ pub fn assert_resumes<E: Env>(mut env: E, mut other: E, action: impl Fn(usize) -
     }
 }
 
-/// Asserts that an environment refuses to step before a reset, and each of `illegal` after it, naming the space as `wanted`.
+/// Asserts that an environment refuses any action before a reset, and each of `illegal` after it, with `wanted` as the
+/// name of the space in the error.
 pub fn assert_refuses<E: Env>(mut env: E, legal: E::Action, illegal: &[&[E::Action]], wanted: &str) {
     let mut observation = vec![E::Observation::default(); env.observation_space().len()];
     assert_eq!(env.check(&[legal]), Err(StepError::NeedsReset));

@@ -38,7 +38,7 @@ mod _core {
     use super::index::{carried, carry, shift};
     #[cfg(unix)]
     #[pymodule_export]
-    use super::process::{Desk, Lease, Slab, end_with};
+    use super::process::{Lease, Slab, WorkerEndpoint, end_with};
     #[pymodule_export]
     use super::replay::Replay;
     #[pymodule_export]

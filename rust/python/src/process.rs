@@ -82,7 +82,7 @@ impl Slab {
         Ok(Self { memory: Arc::new(process::Slab::create(starts.0, data, banks, pipes, spins).python()?) })
     }
 
-    /// What a process needs for ``Desk``: the file of the memory and, where bells are pipes, two ends of them.
+    /// What a process needs for ``WorkerEndpoint``: the file of the memory and, where bells are pipes, two ends of them.
     fn files(&self, worker: usize) -> PyResult<Vec<i32>> {
         let pipes = self.memory.pipes(self.worker(worker)?);
         let ends = [Some(self.memory.file()), pipes.map(|ends| ends.0), pipes.map(|ends| ends.1)];
@@ -213,9 +213,9 @@ impl Slab {
 
     /// A worker's place at this slab, in this process.
     #[pyo3(signature = (worker, *, spins=0))]
-    fn desk(&self, worker: usize, spins: u32) -> PyResult<Desk> {
-        let desk = process::Desk::new(self.memory.clone(), self.worker(worker)?, spins);
-        Ok(Desk { memory: self.memory.clone(), worker, spins, desk: Shared::new(desk) })
+    fn endpoint(&self, worker: usize, spins: u32) -> PyResult<WorkerEndpoint> {
+        let endpoint = process::WorkerEndpoint::new(self.memory.clone(), self.worker(worker)?, spins);
+        Ok(WorkerEndpoint { memory: self.memory.clone(), worker, spins, endpoint: Shared::new(endpoint) })
     }
 }
 
@@ -242,16 +242,16 @@ impl Drop for Lease {
 
 /// A worker's place at a slab.
 #[pyclass(frozen, module = "rlfast._core")]
-pub struct Desk {
+pub struct WorkerEndpoint {
     memory: Arc<process::Slab>,
     worker: usize,
     spins: u32,
-    desk: Shared<process::Desk>,
+    endpoint: Shared<process::WorkerEndpoint>,
 }
 
 #[pymethods]
-impl Desk {
-    /// The desk of ``worker`` at the slab behind ``files``, which are its own from now on.
+impl WorkerEndpoint {
+    /// The endpoint of ``worker`` at the slab behind ``files``, which are its own from now on.
     #[staticmethod]
     #[pyo3(signature = (files, starts, data, worker, *, spins=0))]
     fn attach(files: Items<i32>, starts: Items<usize>, data: usize, worker: usize, spins: u32) -> PyResult<Self> {
@@ -275,11 +275,11 @@ impl Desk {
             _ => (Doorbell::Futex(Futex), Doorbell::Futex(Futex)),
         };
         let memory = Arc::new(process::Slab::attach(file, starts, data, answers, ask, worker).python()?);
-        let desk = Shared::new(process::Desk::new(memory.clone(), worker, spins));
-        Ok(Self { memory, worker, spins, desk })
+        let endpoint = Shared::new(process::WorkerEndpoint::new(memory.clone(), worker, spins));
+        Ok(Self { memory, worker, spins, endpoint })
     }
 
-    /// The slab of this desk.
+    /// The slab of this endpoint.
     #[getter]
     fn slab(&self) -> Slab {
         Slab { memory: self.memory.clone() }
@@ -288,9 +288,9 @@ impl Desk {
     /// Waits for something to do: ``(environment, kind, bank)``, where the environment is -1 for mail and -2 for the end. None
     /// after a while in which there was nothing.
     fn next(&self, py: Python<'_>) -> Option<(i64, u8, u8)> {
-        let found = self.desk.with(py, process::Desk::look).or_else(|seen| {
+        let found = self.endpoint.with(py, process::WorkerEndpoint::look).or_else(|seen| {
             py.detach(|| self.memory.sleep(self.worker, self.spins, seen, Duration::from_secs(1)));
-            self.desk.with(py, process::Desk::look)
+            self.endpoint.with(py, process::WorkerEndpoint::look)
         });
         found.ok().map(|task| match task {
             Task::Env(env, ask) => (env as i64, ask.kind, ask.bank),
@@ -302,9 +302,9 @@ impl Desk {
     /// Says what is at work from now on, should the process die or hang; -1: none.
     fn enter(&self, py: Python<'_>, env: i64, phase: u8) -> PyResult<()> {
         let env = if env < 0 { None } else { Some(self.slab().env(env)?) };
-        self.desk.with(py, |desk| match env {
-            Some(env) => desk.enter(env, phase),
-            None => desk.leave(),
+        self.endpoint.with(py, |endpoint| match env {
+            Some(env) => endpoint.enter(env, phase),
+            None => endpoint.leave(),
         });
         Ok(())
     }
@@ -322,7 +322,7 @@ impl Desk {
         note: u8,
     ) -> PyResult<()> {
         let env = self.slab().env(env)?;
-        self.desk.with(py, |desk| desk.answer(env, reward, terminated, truncated, note));
+        self.endpoint.with(py, |endpoint| endpoint.answer(env, reward, terminated, truncated, note));
         Ok(())
     }
 }

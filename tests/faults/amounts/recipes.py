@@ -173,7 +173,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "Collector": collector,
     "AsyncCollector": lambda: collector(data.AsyncCollector),
     "DQNPolicy": dqn,
-    "Desk": lambda: slab().desk(0),
+    "WorkerEndpoint": lambda: slab().endpoint(0),
     "NativeEnvs": lambda: _reset(_core.NativeEnvs("CartPole-v1", 2, "NextStep")),
     "PGPolicy": lambda: policy.PGPolicy(**_pg_parts()),
     "PPOPolicy": lambda: policy.PPOPolicy(**_ppo_parts()),
@@ -497,8 +497,8 @@ OF_MODULE = {
 }
 """Instances of classes whose names others have, too, by the beginnings of their functions' names."""
 CALLS: dict[str, Callable[[], dict[str, Any]]] = {
-    "rlfast._core.Desk.answer": lambda: {"reward": 0.0, "terminated": False, "truncated": False},
-    "rlfast._core.Desk.attach": _attached,
+    "rlfast._core.WorkerEndpoint.answer": lambda: {"reward": 0.0, "terminated": False, "truncated": False},
+    "rlfast._core.WorkerEndpoint.attach": _attached,
     "rlfast._core.NativeEnvs.__init__": lambda: {"id": "CartPole-v1", "autoreset": "NextStep"},
     "rlfast._core.NativeEnvs.set_state": lambda: {"state": _state()},
     "rlfast._core.Replay.__init__": lambda: {"capacities": [4, 4], "batch": SimpleNamespace},

@@ -51,7 +51,7 @@ class Worker:
     """A worker with its environments, which serves requests of the parent.
 
     :param channel: the channel to the parent.
-    :param desk: this worker's endpoint of the shared memory.
+    :param endpoint: this worker's endpoint of the shared memory.
     :param plan: the layout of the shared memory.
     :param records: the descriptor of the file for large records.
     :param first: the number of the first environment.
@@ -63,7 +63,7 @@ class Worker:
     def __init__(
         self,
         channel: Channel,
-        desk: Any,
+        endpoint: Any,
         plan: Plan,
         records: int,
         first: int,
@@ -71,18 +71,18 @@ class Worker:
         env_fns: Sequence[EnvFn],
         over: Sequence[bool],
     ) -> None:
-        self.channel, self.desk, self.first, self.envs, self.env_fns = channel, desk, first, envs, env_fns
+        self.channel, self.endpoint, self.first, self.envs, self.env_fns = channel, endpoint, first, envs, env_fns
         self.mode, self.strict, self.over = plan.mode, plan.strict, list(over)
         places = Places(plan)
         self.obs, self.action = places.obs, places.action
-        self.views = places.views(desk.slab)
+        self.views = places.views(endpoint.slab)
         self.records = Records(self.views, lambda _env: (first, records))
         self.requests: dict[int, dict[str, Any]] = {}  # arguments of pending resets
         self.spilled: dict[int, dict[int, Any]] = {}  # parts of actions that the parent has sent pickled
 
     def run(self) -> None:
         """Serves requests until the parent stops the worker."""
-        next_task = self.desk.next
+        next_task = self.endpoint.next
         while True:
             task = next_task()
             if task is None:
@@ -121,7 +121,7 @@ class Worker:
                     extra["final"] = spill
                 if info:
                     extra["final_info"] = info
-                self.desk.enter(env, RESET)
+                self.endpoint.enter(env, RESET)
                 obs, info = self.begin(env)
                 return self.answer(env, bank, obs, info, reward, terminated, truncated, AGAIN, extra)
             self.over[local] = self.mode is AutoresetMode.NEXT_STEP
@@ -171,13 +171,13 @@ class Worker:
             if extra:
                 self.records.write(env, dumps(extra))
                 note |= EXTRA
-        self.desk.answer(env, float(reward), bool(terminated), bool(truncated), note)
+        self.endpoint.answer(env, float(reward), bool(terminated), bool(truncated), note)
 
     def fail(self, env: int, error: BaseException) -> None:
         """Writes an exception as the result."""
         self.over[env - self.first] = False
         self.records.write(env, pickle.dumps(RemoteError.of(error)))
-        self.desk.answer(env, 0.0, False, False, EXTRA | FAILED)
+        self.endpoint.answer(env, 0.0, False, False, EXTRA | FAILED)
 
     # -- messages of the channel -------------------------------------------------------------------------------------
 
@@ -196,12 +196,12 @@ class Worker:
             self.spilled.update(content)
         else:
             number, method, env, arguments = content
-            self.desk.enter(env, METHOD)
+            self.endpoint.enter(env, METHOD)
             try:
                 reply = dumps((number, True, getattr(self, f"do_{method}")(env - self.first, *arguments)))
             except BaseException as error:
                 reply = pickle.dumps((number, False, RemoteError.of(error)))
-            self.desk.enter(-1, 0)
+            self.endpoint.enter(-1, 0)
             self.channel.send(reply)
 
     def do_get_attr(self, local: int, name: str) -> Any:
@@ -252,13 +252,13 @@ class Worker:
                 env.close()
 
 
-def work(channel: Channel, env_fns: Sequence[EnvFn] | None, desk: Callable[[int], Any] | None = None) -> None:
+def work(channel: Channel, env_fns: Sequence[EnvFn] | None, endpoint: Callable[[int], Any] | None = None) -> None:
     """Runs a worker until it ends, in a process or a thread.
 
     :param channel: the channel to the parent.
     :param env_fns: the functions that make the environments; None if the parent sends them through the channel.
-    :param desk: for a thread, a function that returns the worker's endpoint of the shared memory; None for a process,
-        which maps the shared memory itself.
+    :param endpoint: for a thread, a function that returns the worker's endpoint of the shared memory; None for a
+        process, which maps the shared memory itself.
     """
     envs: list[gym.Env[Any, Any]] = []
     try:
@@ -273,10 +273,10 @@ def work(channel: Channel, env_fns: Sequence[EnvFn] | None, desk: Callable[[int]
         message, files = channel.receive()
         plan, number, over, spins = pickle.loads(message)  # noqa: S301
         records = files.pop()
-        if desk is None:
-            place = _core.Desk.attach(files, plan.starts, Places(plan).size, number, spins=spins)
+        if endpoint is None:
+            place = _core.WorkerEndpoint.attach(files, plan.starts, Places(plan).size, number, spins=spins)
         else:
-            place = desk(number)
+            place = endpoint(number)
         for file in files:
             os.close(file)
         worker = Worker(channel, place, plan, records, first, envs, fns, over)

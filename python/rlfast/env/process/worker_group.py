@@ -71,15 +71,15 @@ class WorkerGroup:
             else:
                 inner = Channel(end.dup())
                 if self.method == "thread":
-                    self.children[worker] = Threaded(lambda: work(inner, fns, self._desk))
+                    self.children[worker] = Threaded(lambda: work(inner, fns, self._endpoint))
                 else:
                     self.children[worker] = Forked(lambda: work(inner, fns))
                     inner.close()
         channel.send(pickle.dumps((self.starts[worker], packed, registered)), look=lambda: self._alive(worker))
 
-    def _desk(self, worker: int) -> Any:
+    def _endpoint(self, worker: int) -> Any:
         """Returns the slab's endpoint of a worker thread, which starts before the slab is made."""
-        return self.slab.desk(worker, spins=0)
+        return self.slab.endpoint(worker, spins=0)
 
     def described(self, worker: int, limit: float | None) -> dict[str, Any]:
         """Waits until a worker has made its environments, and returns its description of them.

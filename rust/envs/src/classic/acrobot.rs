@@ -1,4 +1,4 @@
-//! Acrobot: swinging the end of a two-link pendulum above a line, by its elbow.
+//! Acrobot: swinging the end of a two-link pendulum above a line by a torque on the joint between the links.
 
 use std::f64::consts::PI;
 
@@ -7,29 +7,29 @@ use crate::options::{bounds_of, low_and_high};
 use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
 const GRAVITY: f64 = 9.8;
-/// Of both links.
+/// Length of each link.
 const MASS: f64 = 1.0;
 const LENGTH: f64 = 1.0;
-/// From a link's joint to its centre of mass.
+/// Distance from a link's joint to its centre of mass.
 const CENTRE: f64 = 0.5;
 const INERTIA: f64 = 1.0;
-/// Greatest angular velocity of either joint.
+/// Largest angular velocity of each joint.
 const SPEED_LIMITS: [f64; 2] = [4.0 * PI, 9.0 * PI];
-/// Seconds of a step.
+/// Duration of a step in seconds.
 const STEP: f64 = 0.2;
-/// Between these lies each component of a first state.
+/// Bounds of each component of a first state.
 const START: [f64; 2] = [-0.1, 0.1];
 const OPTIONS: [ResetOption; 2] = low_and_high(START);
 
-/// Angles of the first link from hanging down and of the second from the first, then their velocities.
+/// The angle of the first link from hanging down, the angle of the second link from the first, and their velocities.
 type Motion = [f64; 4];
 
-/// The acrobot of Sutton (1996) with the dynamics of Sutton and Barto's book and Gymnasium's constants: `Acrobot-v1`, when under
-/// a [`TimeLimit`](crate::wrapper::TimeLimit) of 500.
+/// The acrobot of Sutton (1996) with the dynamics of Sutton and Barto's book and Gymnasium's constants. With a
+/// [`TimeLimit`](crate::wrapper::TimeLimit) of 500 it is `Acrobot-v1`.
 ///
-/// Observations are cosine and sine of the first angle, those of the second, and the angular velocities; actions 0, 1 and 2 turn
-/// the elbow with torque -1, 0 and 1. A step costs 1, but for the one that lifts the end above the line, with which the
-/// episode terminates.
+/// Observations are cosine and sine of the first angle, cosine and sine of the second, and the angular velocities.
+/// Actions 0, 1 and 2 apply torque -1, 0 and 1 to the joint between the links. The reward is -1, except for the step
+/// that lifts the end above the line, whose reward is 0 and which terminates the episode.
 #[derive(Clone, Debug)]
 pub struct Acrobot {
     motion: Motion,
@@ -37,7 +37,7 @@ pub struct Acrobot {
 }
 
 impl Acrobot {
-    /// One that waits for its first reset.
+    /// Returns an environment that must be reset first.
     pub fn new() -> Self {
         Self { motion: [0.0; 4], episode: Episode::new() }
     }
@@ -61,7 +61,7 @@ impl Default for Acrobot {
     }
 }
 
-/// How fast `motion` changes under `torque`.
+/// Returns the derivative of `motion` under `torque`.
 fn derivative([first, second, spin_first, spin_second]: Motion, torque: f64) -> Motion {
     let (sin_second, cos_second) = second.sin_cos();
     let arm = MASS * LENGTH * CENTRE;
@@ -80,7 +80,7 @@ fn derivative([first, second, spin_first, spin_second]: Motion, torque: f64) -> 
     [spin_first, spin_second, acceleration_first, acceleration_second]
 }
 
-/// One step of the classic Runge-Kutta method of fourth order.
+/// Returns `motion` after one step of the classic Runge-Kutta method of fourth order.
 fn integrated(motion: Motion, torque: f64) -> Motion {
     let from = |step: f64, slope: Motion| -> Motion { std::array::from_fn(|i| motion[i] + step * slope[i]) };
     let k1 = derivative(motion, torque);
@@ -90,7 +90,7 @@ fn integrated(motion: Motion, torque: f64) -> Motion {
     from(STEP / 6.0, std::array::from_fn(|i| k1[i] + 2.0 * k2[i] + 2.0 * k3[i] + k4[i]))
 }
 
-/// `angle`, whole turns away until it lies between -pi and pi.
+/// Returns `angle` plus or minus whole turns, between -pi and pi.
 fn wrapped(mut angle: f64) -> f64 {
     while angle > PI {
         angle -= 2.0 * PI;
@@ -118,10 +118,10 @@ impl Env for Acrobot {
     }
 
     fn reset_with(&mut self, seed: Option<u64>, options: &[f64], observation: &mut [f32]) -> Result<(), OptionsError> {
-        // Angles of states that come of others would take for ever to wrap.
+        // Bounds are limited, as large angles would take very long to wrap.
         let [low, high] = bounds_of(options, &OPTIONS, SPEED_LIMITS[1])?;
         let generator = self.episode.begin(seed);
-        // A first state has single precision, and so have its sines.
+        // Gymnasium's first state has single precision, and so have its sines.
         let start: [f32; 4] = std::array::from_fn(|_| generator.uniform(low, high) as f32);
         self.motion = start.map(f64::from);
         self.write([sin_cos_single(start[0]), sin_cos_single(start[1])], observation);
@@ -157,7 +157,7 @@ impl Env for Acrobot {
 
     fn load(&mut self, from: &mut &[u8]) -> Result<(), LoadError> {
         let (motion, episode): (Motion, _) = State::load(from)?;
-        // Angles far from there would take for ever to wrap.
+        // Angles far outside would take very long to wrap.
         if !motion.iter().all(|value| value.abs() <= SPEED_LIMITS[1]) {
             return Err(LoadError::Invalid("an angle or a velocity is out of bounds"));
         }

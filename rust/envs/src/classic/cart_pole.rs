@@ -9,23 +9,24 @@ const GRAVITY: f64 = 9.8;
 const CART_MASS: f64 = 1.0;
 const POLE_MASS: f64 = 0.1;
 const TOTAL_MASS: f64 = POLE_MASS + CART_MASS;
-/// Half of the pole, as its centre of mass lies there.
+/// Half of the pole's length: the distance of its centre of mass.
 const POLE_LENGTH: f64 = 0.5;
 const FORCE: f64 = 10.0;
-/// Seconds of a step.
+/// Duration of a step in seconds.
 const STEP: f64 = 0.02;
 const POSITION_LIMIT: f64 = 2.4;
-/// 12 degrees.
+/// The largest angle of the pole, 12 degrees in radians.
 const ANGLE_LIMIT: f64 = 12.0 * 2.0 * std::f64::consts::PI / 360.0;
-/// Between these lies each component of a first state.
+/// Bounds of each component of a first state.
 const START: [f64; 2] = [-0.05, 0.05];
 const OPTIONS: [ResetOption; 2] = low_and_high(START);
 
 /// The cart-pole problem of Barto, Sutton and Anderson (1983), with the corrected equations of Florian (2005) and
-/// Gymnasium's constants: `CartPole-v1`, when under a [`TimeLimit`](crate::wrapper::TimeLimit) of 500.
+/// Gymnasium's constants. With a [`TimeLimit`](crate::wrapper::TimeLimit) of 500 it is `CartPole-v1`.
 ///
-/// Observations are cart position, cart velocity, pole angle and angular velocity; action 0 pushes to the left, 1 to the
-/// right; every step earns 1, the last one included. An episode terminates where the cart leaves the track or the pole tilts too far.
+/// Observations are cart position, cart velocity, pole angle and angular velocity. Action 0 pushes to the left, 1 to
+/// the right. The reward is 1 for every step, the last one included. An episode terminates when the cart leaves the
+/// track or the pole tilts too far.
 #[derive(Clone, Debug)]
 pub struct CartPole {
     sutton_barto_reward: bool,
@@ -33,7 +34,7 @@ pub struct CartPole {
     episode: Episode,
 }
 
-/// Position, its velocity, angle, its velocity.
+/// Cart position, cart velocity, pole angle, angular velocity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Motion([f64; 4]);
 
@@ -43,7 +44,7 @@ impl Motion {
         self.moved(force, angle.sin(), angle.cos())
     }
 
-    /// One step of Euler's method.
+    /// Makes one step of Euler's method.
     #[inline(always)]
     fn moved(self, force: f64, sin: f64, cos: f64) -> Self {
         let Self([position, velocity, angle, spin]) = self;
@@ -75,13 +76,13 @@ impl Motion {
 }
 
 impl CartPole {
-    /// One that waits for its first reset. With `sutton_barto_reward` a step earns nothing and the fall costs 1, as in Sutton
-    /// and Barto's book.
+    /// Returns an environment that must be reset first. With `sutton_barto_reward`, the reward is 0, and -1 for the
+    /// step that terminates the episode, as in Sutton and Barto's book.
     pub fn new(sutton_barto_reward: bool) -> Self {
         Self { sutton_barto_reward, motion: Motion([0.0; 4]), episode: Episode::new() }
     }
 
-    /// Found, not decided: whether it is a last step cannot be foretold.
+    /// The reward is selected without a branch, as the processor cannot predict which step ends an episode.
     #[inline(always)]
     fn reward(&self, terminated: bool) -> f64 {
         [[1.0, 1.0], [0.0, -1.0]][usize::from(self.sutton_barto_reward)][usize::from(terminated)]
@@ -104,7 +105,7 @@ impl Env for CartPole {
     type Action = i64;
 
     fn observation_space(&self) -> Space {
-        // Twice the limits, so that a final observation lies inside as well.
+        // Twice the limits, so that the space contains final observations as well.
         Space::symmetric::<f32>(&[2.0 * POSITION_LIMIT, f64::INFINITY, 2.0 * ANGLE_LIMIT, f64::INFINITY])
     }
 
@@ -140,7 +141,7 @@ impl Env for CartPole {
         true
     }
 
-    /// Numbers of a kind lie side by side meanwhile, so that plain loops over them become loops over vectors.
+    /// The states are transposed, so that plain loops over one component compile to vector instructions.
     #[inline(always)]
     fn step_lanes<T>(
         holders: &mut [T],

@@ -3,21 +3,21 @@
 use crate::options::{bounds_of, low_and_high};
 use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
-/// Where the valley ends on either side.
+/// Bounds of the position: the ends of the valley.
 const POSITION: [f64; 2] = [-1.2, 0.6];
 const SPEED_LIMIT: f64 = 0.07;
 const GOAL: f64 = 0.5;
 const FORCE: f64 = 0.001;
 const GRAVITY: f64 = 0.0025;
-/// Between these the car starts, at rest.
+/// Bounds of the first position; the first velocity is 0.
 const START: [f64; 2] = [-0.6, -0.4];
 const OPTIONS: [ResetOption; 2] = low_and_high(START);
 
-/// The mountain car of Moore (1990) with Gymnasium's constants: `MountainCar-v0`, when under a
-/// [`TimeLimit`](crate::wrapper::TimeLimit) of 200.
+/// The mountain car of Moore (1990) with Gymnasium's constants. With a [`TimeLimit`](crate::wrapper::TimeLimit) of 200
+/// it is `MountainCar-v0`.
 ///
-/// Observations are position and velocity; action 0 accelerates to the left, 2 to the right, 1 not at all; every step costs 1.
-/// An episode terminates on top of the right hill.
+/// Observations are position and velocity. Action 0 accelerates to the left, 2 to the right, 1 not at all. The reward
+/// is -1 for every step. An episode terminates on top of the right hill.
 #[derive(Clone, Debug)]
 pub struct MountainCar {
     goal_velocity: f64,
@@ -27,7 +27,8 @@ pub struct MountainCar {
 }
 
 impl MountainCar {
-    /// One that waits for its first reset. The goal counts as reached at `goal_velocity` or more; 0 in Gymnasium.
+    /// Returns an environment that must be reset first. The goal is reached only with at least `goal_velocity`, which
+    /// is 0 in Gymnasium.
     pub fn new(goal_velocity: f64) -> Self {
         Self { goal_velocity, position: 0.0, velocity: 0.0, episode: Episode::new() }
     }

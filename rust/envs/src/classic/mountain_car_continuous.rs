@@ -1,26 +1,26 @@
-//! MountainCarContinuous: the mountain car with a throttle.
+//! MountainCarContinuous: the mountain car with a continuous force as action.
 
 use crate::options::{bounds_of, low_and_high};
 use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
-/// Where the valley ends on either side.
+/// Bounds of the position: the ends of the valley.
 const POSITION: [f64; 2] = [-1.2, 0.6];
 const SPEED_LIMIT: f64 = 0.07;
 const GOAL: f64 = 0.45;
 const POWER: f64 = 0.0015;
 const GRAVITY: f64 = 0.0025;
-/// Between these the car starts, at rest.
+/// Bounds of the first position; the first velocity is 0.
 const START: [f64; 2] = [-0.6, -0.4];
 const OPTIONS: [ResetOption; 2] = low_and_high(START);
 
-/// The mountain car with a continuous action and Gymnasium's constants: `MountainCarContinuous-v0`, when under a
-/// [`TimeLimit`](crate::wrapper::TimeLimit) of 999.
+/// The mountain car with a continuous action and Gymnasium's constants. With a [`TimeLimit`](crate::wrapper::TimeLimit)
+/// of 999 it is `MountainCarContinuous-v0`.
 ///
-/// Observations are position and velocity; the action is a force, clipped to [-1, 1]. A step costs a tenth of the square of the
-/// action as given, and reaching the top of the right hill, where an episode terminates, earns 100.
+/// Observations are position and velocity; the action is a force, clipped to [-1, 1]. The reward is minus a tenth of
+/// the square of the unclipped action, plus 100 for reaching the top of the right hill, where an episode terminates.
 ///
-/// The original computes the first step of an episode in double precision and all later ones in single precision, except where
-/// it replaces a value by one of its limits. So does this one.
+/// As in Gymnasium, the first step of an episode is computed in double precision and all later ones in single
+/// precision, except where a value is replaced by one of its limits.
 #[derive(Clone, Debug)]
 pub struct MountainCarContinuous {
     goal_velocity: f64,
@@ -32,14 +32,16 @@ pub struct MountainCarContinuous {
 }
 
 impl MountainCarContinuous {
-    /// One that waits for its first reset. The goal counts as reached at `goal_velocity` or more; 0 in Gymnasium.
+    /// Returns an environment that must be reset first. The goal is reached only with at least `goal_velocity`, which
+    /// is 0 in Gymnasium.
     pub fn new(goal_velocity: f64) -> Self {
         Self { goal_velocity, position: 0.0, velocity: 0.0, single: false, episode: Episode::new() }
     }
 
-    /// Moves the car, and says whether it is at the goal.
+    /// Moves the car, and returns whether it has reached the goal.
     fn accelerate(&mut self, action: f32) -> bool {
-        // Sums and products of two singles, rounded to single precision, are the same computed in double precision first.
+        // A sum or product of two singles that is computed in double precision and then rounded equals the one in
+        // single precision.
         let single = self.single;
         let round = |value: f64| if single { f64::from(value as f32) } else { value };
 
@@ -53,7 +55,7 @@ impl MountainCarContinuous {
         let velocity = round(self.velocity + round(acceleration));
         let limit = round(SPEED_LIMIT);
         self.velocity = velocity.clamp(-limit, limit);
-        // A velocity replaced by its limit is compared in double precision.
+        // A velocity that was replaced by its limit is compared in double precision.
         let fast = if velocity > limit {
             SPEED_LIMIT >= self.goal_velocity
         } else if velocity < -limit {

@@ -8,44 +8,44 @@ use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, 
 
 const SPEED_LIMIT: f64 = 8.0;
 const TORQUE_LIMIT: f32 = 2.0;
-/// Seconds of a step.
+/// Duration of a step in seconds.
 const STEP: f64 = 0.05;
 const MASS: f64 = 1.0;
 const LENGTH: f64 = 1.0;
-/// Greatest angle and speed at the start, to either side.
+/// Largest absolute angle and angular velocity of a first state.
 const START: [f64; 2] = [PI, 1.0];
 const OPTIONS: [ResetOption; 2] =
     [ResetOption { name: "x_init", default: START[0] }, ResetOption { name: "y_init", default: START[1] }];
 
-/// The frictionless pendulum with Gymnasium's constants: `Pendulum-v1`, when under a
-/// [`TimeLimit`](crate::wrapper::TimeLimit) of 200.
+/// The frictionless pendulum with Gymnasium's constants. With a [`TimeLimit`](crate::wrapper::TimeLimit) of 200 it is
+/// `Pendulum-v1`.
 ///
-/// Observations are the cosine and the sine of the angle, which is 0 upright, and the angular velocity; the action is a torque,
-/// clipped to [-2, 2]. A step costs the angle squared, a tenth of the velocity squared and a thousandth of the torque squared.
-/// Episodes never terminate.
+/// Observations are the cosine and the sine of the angle, which is 0 upright, and the angular velocity; the action is a
+/// torque, clipped to [-2, 2]. The reward is minus the sum of the squared angle, a tenth of the squared velocity and a
+/// thousandth of the squared torque. Episodes never terminate.
 #[derive(Clone, Debug)]
 pub struct Pendulum {
     gravity: f64,
     angle: f64,
     velocity: f64,
-    /// Sine of `angle`, which both the observation and the next step need.
+    /// The sine of `angle`, which the observation and the next step need.
     sine: f64,
     episode: Episode,
 }
 
 impl Pendulum {
-    /// One that waits for its first reset, under a `gravity` in m/s²; 10 in Gymnasium.
+    /// Returns an environment that must be reset first, with `gravity` in m/s², which is 10 in Gymnasium.
     pub fn new(gravity: f64) -> Self {
         Self { gravity, angle: 0.0, velocity: 0.0, sine: 0.0, episode: Episode::new() }
     }
 
-    /// What the present state and `torque` cost.
+    /// Returns the cost of the present state and `torque`.
     fn cost(&self, torque: f32) -> f64 {
         squared(normalized(self.angle)) + 0.1 * squared(self.velocity) + f64::from(0.001 * squared_single(torque))
     }
 
     fn turn(&mut self, torque: f32) {
-        // The torque's share is single precision, as the action is.
+        // The term of the torque has single precision, as the action has.
         let torque = f64::from((3.0 / (MASS * LENGTH * LENGTH)) as f32 * torque);
         let acceleration = 3.0 * self.gravity / (2.0 * LENGTH) * self.sine + torque;
         self.velocity = (self.velocity + acceleration * STEP).clamp(-SPEED_LIMIT, SPEED_LIMIT);
@@ -53,7 +53,7 @@ impl Pendulum {
     }
 
     fn write(&mut self, observation: &mut [f32]) {
-        // Asserted first, so that nothing comes between sine and cosine, and one call computes both.
+        // Asserted first, so that the compiler computes sine and cosine by one call.
         assert_eq!(observation.len(), 3, "an observation has 3 elements");
         let (sine, cosine) = self.angle.sin_cos();
         self.sine = sine;
@@ -61,11 +61,11 @@ impl Pendulum {
     }
 }
 
-/// The same direction between -pi and pi, by Python's `%`.
+/// Returns the equivalent angle between -pi and pi, as Python's `%` computes it.
 fn normalized(angle: f64) -> f64 {
     const TURN: f64 = 2.0 * PI;
     let shifted = angle + PI;
-    // A remainder is slow, and seldom needed; the difference of two numbers that differ by a factor of at most two is exact.
+    // The remainder is slow and rarely needed. A difference of two numbers within a factor of two is exact.
     let turned = match shifted.abs() {
         less if less < TURN => shifted,
         less if less < 2.0 * TURN => shifted - TURN.copysign(shifted),

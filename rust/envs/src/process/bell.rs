@@ -1,4 +1,4 @@
-//! Waking somebody in another process: by futex where the system has them between processes, by a byte in a pipe elsewhere.
+//! Waking another process: by a futex where the system has shared ones, by a byte in a pipe elsewhere.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -10,30 +10,31 @@ use super::sync::AtomicU32;
 
 /// Waits and wakes on a word of shared memory.
 pub trait Bell {
-    /// Sleeps while `word` is `seen`, for `timeout` at most. May return for no reason.
+    /// Sleeps while `word` equals `seen`, for `timeout` at most. It may return early.
     fn wait(&self, word: &AtomicU32, seen: u32, timeout: Duration);
-    /// Wakes who sleeps on `word`.
+    /// Wakes one thread that sleeps on `word`.
     fn ring(&self, word: &AtomicU32);
 }
 
-/// The system's own, between processes.
+/// A futex of the system that works between processes.
 #[derive(Clone, Copy, Debug)]
 pub struct Futex;
 
 #[cfg(all(target_os = "linux", not(loom)))]
 impl Bell for Futex {
     fn wait(&self, word: &AtomicU32, seen: u32, timeout: Duration) {
-        // Woken, changed before it slept, interrupted by a signal or late: callers look again in any case.
+        // The result (woken, changed, interrupted or timed out) is ignored, as callers check the word again in any
+        // case.
         let _ = rustix::thread::futex::wait(word, rustix::thread::futex::Flags::empty(), seen, Some(&time(timeout)));
     }
 
     fn ring(&self, word: &AtomicU32) {
-        // It cannot fail on a word that is mapped.
+        // A wake on a mapped word cannot fail.
         let _ = rustix::thread::futex::wake(word, rustix::thread::futex::Flags::empty(), 1);
     }
 }
 
-/// A pipe that holds a byte while somebody is to be woken. Each side keeps the end it uses.
+/// A pipe that holds a byte while its reader is to be woken. Each side keeps the end that it uses.
 #[derive(Debug)]
 pub struct Pipe {
     read: Option<OwnedFd>,
@@ -41,10 +42,10 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A new pipe, both of its ends.
+    /// Returns a new pipe with both ends.
     ///
     /// # Errors
-    /// When the process has too many files open.
+    /// If the process has too many open files.
     pub fn new() -> io::Result<Self> {
         let (read, write) = rustix::pipe::pipe()?;
         for end in [&read, &write] {
@@ -54,17 +55,17 @@ impl Pipe {
         Ok(Self { read: Some(read), write: Some(write) })
     }
 
-    /// The end that is waited on.
+    /// Returns the end that waits.
     pub fn reader(end: OwnedFd) -> Self {
         Self { read: Some(end), write: None }
     }
 
-    /// The end that is rung.
+    /// Returns the end that wakes.
     pub fn writer(end: OwnedFd) -> Self {
         Self { read: None, write: Some(end) }
     }
 
-    /// The ends that are held.
+    /// Returns the reading and the writing end, each None if this side does not keep it.
     pub fn ends(&self) -> (Option<BorrowedFd<'_>>, Option<BorrowedFd<'_>>) {
         (self.read.as_ref().map(OwnedFd::as_fd), self.write.as_ref().map(OwnedFd::as_fd))
     }
@@ -74,7 +75,7 @@ impl Bell for Pipe {
     fn wait(&self, _word: &AtomicU32, _seen: u32, timeout: Duration) {
         let Some(read) = &self.read else { return };
         let mut ends = [PollFd::new(read, PollFlags::IN)];
-        // As with a futex, callers look again whatever the reason.
+        // As with a futex, callers check the word again in any case.
         if poll(&mut ends, Some(&time(timeout))).is_ok_and(|ready| ready > 0) {
             let _ = rustix::io::read(read, &mut [0_u8; 64][..]);
         }
@@ -82,19 +83,19 @@ impl Bell for Pipe {
 
     fn ring(&self, _word: &AtomicU32) {
         if let Some(write) = &self.write {
-            // A full pipe wakes as well as a fuller one; a closed one has nobody to wake.
+            // Errors are ignored: a full pipe wakes its reader already, and a closed one has no reader.
             let _ = rustix::io::write(write, &[1]);
         }
     }
 }
 
-/// Either of the two.
+/// A futex or a pipe.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub enum Doorbell {
-    /// By futex.
+    /// Wakes by a futex.
     Futex(Futex),
-    /// By pipe.
+    /// Wakes by a pipe.
     Pipe(Pipe),
 }
 

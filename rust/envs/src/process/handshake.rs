@@ -1,27 +1,29 @@
-//! How one side sleeps until the other has something for it, without a lost wake-up and without a system call when awake.
+//! A counter on which one side sleeps until the other increments it, without lost wake-ups, and without a system call
+//! if it is awake.
 
 use std::time::Duration;
 
 use super::bell::Bell;
 use super::sync::{AtomicU32, Ordering, fence};
 
-/// Three words that a sleeper and those who wake it share.
+/// Three words that a reader and the writers that wake it share.
 ///
-/// The sleeper says that it sleeps, *then* looks at the count; the others count, *then* look whether it sleeps. Between the
-/// two stands a full fence on either side, so at least one sees the other.
+/// The reader sets `sleeping` and *then* reads the count; a writer increments the count and *then* reads `sleeping`.
+/// Each side has a full fence between its two operations, so at least one of them sees the other's write.
 #[derive(Clone, Copy, Debug)]
 pub struct Post<'a> {
-    /// How many announcements there ever were.
+    /// The number of announcements so far.
     pub count: &'a AtomicU32,
-    /// Whether the reader sleeps, or is about to.
+    /// Whether the reader sleeps, or is about to sleep.
     pub sleeping: &'a AtomicU32,
-    /// The count at which the sleeper wants to be woken.
+    /// The count at which the reader is to be woken.
     pub wanted: &'a AtomicU32,
 }
 
 impl Post<'_> {
-    /// Tells the reader that there is something; what was written before is visible to it. Rings only if it sleeps and has waited
-    /// for just this, so one sleep costs one wake however many announcements it takes.
+    /// Increments the count. Everything written before is visible to a reader that sees it. It rings the bell only if
+    /// the reader sleeps and the count has reached `wanted`, so one sleep costs one wake, whatever the number of
+    /// announcements.
     pub fn announce(&self, bell: &impl Bell) {
         let count = self.count.fetch_add(1, Ordering::Release).wrapping_add(1);
         fence(Ordering::SeqCst);
@@ -32,13 +34,13 @@ impl Post<'_> {
         }
     }
 
-    /// The count now; everything announced up to it is visible.
+    /// Returns the count. Everything announced up to it is visible.
     pub fn seen(&self) -> u32 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Sleeps until `more` announcements after `seen` have been made, or for `timeout`; it may also return early, so callers
-    /// look again.
+    /// Sleeps until `more` announcements after `seen` have been made, or for `timeout`. It may return early, so callers
+    /// check again.
     pub fn sleep(&self, bell: &impl Bell, seen: u32, more: u32, timeout: Duration) {
         self.wanted.store(seen.wrapping_add(more), Ordering::Relaxed);
         self.sleeping.store(1, Ordering::Release);
@@ -50,7 +52,7 @@ impl Post<'_> {
     }
 }
 
-/// `RUSTFLAGS="--cfg loom" cargo test -p rlfast-envs --release --lib loom` (or `make loom`).
+/// Run by `RUSTFLAGS="--cfg loom" cargo test -p rlfast-envs --release --lib loom` (or `make loom`).
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -58,7 +60,7 @@ mod loom_tests {
     use loom::sync::{Arc, Condvar, Mutex};
     use loom::thread;
 
-    /// A futex without its timeout: who misses a wake-up sleeps for ever, and loom says so.
+    /// A futex without a timeout: a reader that misses a wake-up sleeps for ever, which loom reports.
     #[derive(Default)]
     struct Model {
         gate: Mutex<()>,
@@ -96,7 +98,7 @@ mod loom_tests {
         value: UnsafeCell<u32>,
     }
 
-    // SAFETY: the tests write `value` on one side of `state` at a time, which is what loom checks.
+    // SAFETY: only the side that `state` names writes `value`; loom checks it.
     unsafe impl Sync for Row {}
 
     impl Row {
@@ -105,17 +107,17 @@ mod loom_tests {
         }
 
         fn answer(&self, value: u32, side: &Side) {
-            // SAFETY: the state says that this row is asked: the worker's.
+            // SAFETY: the state is asked, so the row is the worker's.
             self.value.with_mut(|cell| unsafe { *cell = value });
             self.state.store(2, Ordering::Release);
             side.post().announce(&side.bell);
         }
     }
 
-    /// The parent sleeps until both answers of two workers are there, and reads what they wrote.
+    /// The parent sleeps until two workers have answered, and reads their values.
     #[test]
     fn loom_answers_of_two_workers_wake_the_parent() {
-        // Three threads meet in too many orders to try all: those in which one is interrupted at most twice.
+        // Three threads have too many orders to try all; this tries those with at most two preemptions.
         let mut some = loom::model::Builder::new();
         some.preemption_bound = Some(2);
         some.check(|| {
@@ -134,14 +136,14 @@ mod loom_tests {
                 side.post().sleep(&side.bell, seen, 2 - ready, Duration::ZERO);
             }
             for (k, row) in rows.iter().enumerate() {
-                // SAFETY: the state says answered: the parent's.
+                // SAFETY: the state is answered, so the row is the parent's.
                 assert_eq!(row.value.with(|cell| unsafe { *cell }), k as u32 + 10);
             }
             workers.into_iter().for_each(|worker| worker.join().unwrap());
         });
     }
 
-    /// One whole step, and the worker goes to sleep before, after or while it is asked.
+    /// One whole step, in which the worker goes to sleep before, during or after the request.
     #[test]
     fn loom_a_question_wakes_the_worker_and_its_answer_the_parent() {
         loom::model(|| {
@@ -153,7 +155,7 @@ mod loom_tests {
                     loop {
                         let seen = sides[0].post().seen();
                         if row.state.load(Ordering::Acquire) == 1 {
-                            // SAFETY: the state says asked: the worker's.
+                            // SAFETY: the state is asked, so the row is the worker's.
                             let action = row.value.with(|cell| unsafe { *cell });
                             return row.answer(action + 1, &sides[1]);
                         }
@@ -161,7 +163,7 @@ mod loom_tests {
                     }
                 })
             };
-            // SAFETY: the state says idle: the parent's.
+            // SAFETY: the state is idle, so the row is the parent's.
             row.value.with_mut(|cell| unsafe { *cell = 5 });
             row.state.store(1, Ordering::Release);
             sides[0].post().announce(&sides[0].bell);
@@ -172,7 +174,7 @@ mod loom_tests {
                 }
                 sides[1].post().sleep(&sides[1].bell, seen, 1, Duration::ZERO);
             }
-            // SAFETY: the state says answered: the parent's.
+            // SAFETY: the state is answered, so the row is the parent's.
             assert_eq!(row.value.with(|cell| unsafe { *cell }), 6);
             worker.join().unwrap();
         });

@@ -1,4 +1,4 @@
-//! The shared memory and its two users: the parent through [`Slab`], a worker through its [`Desk`].
+//! The shared memory, which the parent uses through [`Slab`] and a worker through its [`WorkerEndpoint`].
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use rlfast_core::memory::Storage;
 use super::bell::{Doorbell, Futex, Pipe};
 use super::handshake::Post;
 
-/// Words of different writers stand this far apart, so that no cache line has two (and its neighbour is not prefetched).
+/// The distance in bytes between words of different writers: two cache lines, as processors prefetch lines in pairs.
 const LINE: usize = 128;
 
 const CONTEXT: &str = "cannot share memory with environments";
@@ -24,12 +24,12 @@ const IDLE: u32 = 0;
 const ANSWERED: u32 = 1;
 const ASKED: u32 = 2;
 
-/// What an environment is asked to do.
+/// A request to an environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// A number that the two sides agree on.
+    /// The kind of the request, a number that both sides define.
     pub kind: u8,
-    /// Which of the banks of observations the answer goes to.
+    /// The number of the bank of observations that the answer is written to.
     pub bank: u8,
 }
 
@@ -43,37 +43,38 @@ impl Ask {
     }
 }
 
-/// What an answer says beside its numbers: bits that the two sides agree on.
+/// Bits of an answer beside its numbers, which both sides define.
 pub type Note = u8;
 
-/// What a worker does next.
+/// The next task of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Environment number `0` (of all) is asked.
+    /// A request to the environment with this number.
     Env(usize, Ask),
-    /// A message waits in the worker's channel.
+    /// A message in the worker's channel.
     Mail,
-    /// The environments are to be closed.
+    /// Closing the environments.
     Stop,
 }
 
-/// What a worker is doing.
+/// The present activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// Environment number, if one is at work (or was when the worker died).
+    /// The number of the environment that it runs (or ran when it died), if any.
     pub env: Option<usize>,
-    /// What it does: the kind it was asked, or what [`Desk::enter`] said since.
+    /// The kind of the request, or the phase that [`WorkerEndpoint::enter`] set since.
     pub phase: u8,
-    /// For how long.
+    /// The time since the activity began.
     pub since: Duration,
 }
 
-/// Some environment cannot be asked: it still owes an answer, or its answer was not taken.
+/// The error that environments cannot take a request, as they have not answered the last one or their answer was not
+/// taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("environments {0:?} are stepping: take their answers first")]
 pub struct Busy(pub Vec<usize>);
 
-/// Offsets of the control words. Everything else in the shared memory is rows that the two sides have agreed upon.
+/// Offsets of the control words. The rest of the shared memory is rows, whose layout both sides define.
 #[derive(Clone, Copy, Debug)]
 struct Places {
     states: usize,
@@ -98,7 +99,7 @@ impl Places {
     }
 }
 
-/// Words in a worker's line, after the three of its post.
+/// Offsets of the words in a worker's line, after the three words of its [`Post`].
 const MAIL: usize = 12;
 const STOP: usize = 16;
 const CURRENT: usize = 20;
@@ -107,7 +108,7 @@ const STARTED: usize = 32;
 
 /// Shared memory for `starts.last()` environments, of which worker `w` owns `starts[w]..starts[w + 1]`.
 ///
-/// Nothing in the file system names it, so nothing is left of it when the last process that has it mapped ends, however it
+/// It has no name in the file system, so the system frees it when the last process that maps it ends, however that
 /// ends.
 #[derive(Debug)]
 pub struct Slab {
@@ -115,22 +116,22 @@ pub struct Slab {
     file: File,
     starts: Vec<usize>,
     places: Places,
-    /// Rung when answers are there; one for all workers.
+    /// Wakes the parent when answers are ready; one for all workers.
     answers: Doorbell,
-    /// Rung when a worker is asked; one for each.
+    /// Wakes the workers when there are requests; one for each worker.
     asks: Vec<Doorbell>,
-    /// Turns of a wait before it sleeps.
+    /// Iterations for which the parent spins before it sleeps.
     spins: u32,
-    /// Bit `b`: bank `b` is lent. Of this process alone.
+    /// Bit `b` is set while bank `b` is lent. It is not shared with other processes.
     lent: AtomicU64,
     banks: u32,
 }
 
 impl Slab {
-    /// Fresh, zeroed shared memory.
+    /// Returns new, zeroed shared memory.
     ///
     /// # Errors
-    /// When the system has not that much memory, or too many files are open.
+    /// If there is not enough memory, or the process has too many open files.
     ///
     /// # Panics
     /// If there are more than 64 banks, or `starts` does not ascend from 0.
@@ -143,10 +144,10 @@ impl Slab {
         Self::map(file, starts, places, answers, bells, spins, banks)
     }
 
-    /// What another process created.
+    /// Maps the memory that another process created.
     ///
     /// # Errors
-    /// When the memory cannot be mapped, or is smaller than it must be.
+    /// If the memory cannot be mapped, or is too small.
     ///
     /// # Panics
     /// As `create`.
@@ -192,27 +193,28 @@ impl Slab {
         Ok(Self { map, file, starts, places, answers, asks, spins, lent: AtomicU64::new(0), banks })
     }
 
-    /// How many environments there are.
+    /// Returns the number of environments.
     pub fn envs(&self) -> usize {
         self.starts[self.workers()]
     }
 
-    /// How many workers there are.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The environments of a worker.
+    /// Returns the environments of a worker.
     pub fn of(&self, worker: usize) -> Range<usize> {
         self.starts[worker]..self.starts[worker + 1]
     }
 
-    /// The memory's file, to be given to a worker.
+    /// Returns the file of the memory, for [`Slab::attach`] in a worker.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// The ends of pipes that worker `worker` needs: to tell of answers, to be asked. None where bells are futexes.
+    /// Returns the ends of pipes that worker `worker` needs: the writing end of answers and the reading end of
+    /// requests. None if bells are futexes.
     pub fn pipes(&self, worker: usize) -> Option<(BorrowedFd<'_>, BorrowedFd<'_>)> {
         match (&self.answers, &self.asks[worker]) {
             (Doorbell::Pipe(answers), Doorbell::Pipe(asks)) => Some((answers.ends().1?, asks.ends().0?)),
@@ -220,21 +222,21 @@ impl Slab {
         }
     }
 
-    /// The address of `bytes` bytes of rows that begin at `offset`; None when they reach outside.
+    /// Returns the address of `bytes` bytes of rows from `offset` on; None if they reach outside the memory.
     pub fn rows(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
         let end = self.places.data.checked_add(offset)?.checked_add(bytes)?;
         (end <= self.places.end).then(|| self.at(self.places.data + offset))
     }
 
-    /// The rewards: `envs()` doubles.
+    /// Returns the address of the rewards, `envs()` doubles.
     pub fn rewards(&self) -> *mut f64 {
         self.at(self.places.rewards).cast()
     }
 
-    /// `envs()` bytes each of `terminated`, `truncated` and notes, by `which` of 0, 1, 2.
+    /// Returns the address of `envs()` bytes: `terminated`, `truncated` or notes, if `which` is 0, 1 or 2.
     ///
     /// # Panics
-    /// If there is no such column.
+    /// If `which` is greater than 2.
     pub fn flags(&self, which: usize) -> *mut u8 {
         assert!(which < 3, "there are three columns of flags");
         self.at(self.places.flags + which * self.envs())
@@ -255,7 +257,7 @@ impl Slab {
         Post { count: self.word(at), sleeping: self.word(at + 4), wanted: self.word(at + 8) }
     }
 
-    fn desk_word(&self, worker: usize, word: usize) -> &AtomicU32 {
+    fn worker_word(&self, worker: usize, word: usize) -> &AtomicU32 {
         self.word(LINE * (1 + worker) + word)
     }
 
@@ -275,10 +277,10 @@ impl Slab {
 
     // -- the parent's side -----------------------------------------------------------------------------------------------
 
-    /// Asks `envs`, whose actions are written, and wakes each of their workers once. All or none.
+    /// Makes a request to each of `envs`, whose actions have been written, and wakes each of their workers once.
     ///
     /// # Errors
-    /// [`Busy`] when one of them is not idle.
+    /// [`Busy`] if one of them is not idle; no request is made then.
     ///
     /// # Panics
     /// If one of them does not exist.
@@ -303,34 +305,34 @@ impl Slab {
         Ok(())
     }
 
-    /// Tells a worker to read its channel.
+    /// Makes a worker read its channel.
     pub fn mail(&self, worker: usize) {
-        self.desk_word(worker, MAIL).fetch_add(1, Ordering::Release);
+        self.worker_word(worker, MAIL).fetch_add(1, Ordering::Release);
         self.wake(worker);
     }
 
-    /// Tells a worker to close its environments when it has finished the one at hand.
+    /// Makes a worker close its environments after the request that it is serving.
     pub fn stop(&self, worker: usize) {
-        self.desk_word(worker, STOP).store(1, Ordering::Release);
+        self.worker_word(worker, STOP).store(1, Ordering::Release);
         self.wake(worker);
     }
 
-    /// How many answers wait to be taken.
+    /// Returns the number of answers that have not been taken.
     pub fn ready(&self) -> usize {
         (0..self.envs()).filter(|&env| self.answered(env)).count()
     }
 
-    /// Whether the answer of `env` waits to be taken; its rows can be read then.
+    /// Returns whether `env` has an answer that has not been taken. Its rows may be read then.
     pub fn answered(&self, env: usize) -> bool {
         self.state(env).load(Ordering::Acquire) == ANSWERED
     }
 
-    /// What `env` was asked and has not answered.
+    /// Returns the request that `env` has not answered, if any.
     pub fn asked(&self, env: usize) -> Option<Ask> {
         Ask::of(self.state(env).load(Ordering::Acquire))
     }
 
-    /// Waits until `needed` answers are there, or for `timeout`; how many there are.
+    /// Waits until there are `needed` answers, or for `timeout`; returns the number of answers.
     pub fn wait(&self, needed: usize, timeout: Duration) -> usize {
         let deadline = Instant::now() + timeout;
         for _ in 0..self.spins {
@@ -341,7 +343,7 @@ impl Slab {
             std::hint::spin_loop();
         }
         loop {
-            // Counted before the states are read: announcements in between make this wake early, never late.
+            // The count is read before the states: announcements in between make this wake early, never late.
             let seen = self.post(0).seen();
             let ready = self.ready();
             let left = deadline.saturating_duration_since(Instant::now());
@@ -352,20 +354,20 @@ impl Slab {
         }
     }
 
-    /// Marks answers as taken: their rows have been copied, or are lent.
+    /// Marks answers as taken, after their rows have been copied or lent.
     pub fn take(&self, envs: impl Iterator<Item = usize>) {
         envs.for_each(|env| self.state(env).store(IDLE, Ordering::Release));
     }
 
-    /// What a worker is at.
+    /// Returns the present activity of a worker.
     pub fn running(&self, worker: usize) -> Activity {
-        let env = self.desk_word(worker, CURRENT).load(Ordering::Acquire).checked_sub(1);
-        let phase = self.desk_word(worker, PHASE).load(Ordering::Relaxed) as u8;
+        let env = self.worker_word(worker, CURRENT).load(Ordering::Acquire).checked_sub(1);
+        let phase = self.worker_word(worker, PHASE).load(Ordering::Relaxed) as u8;
         let since = Duration::from_nanos(now().saturating_sub(self.started(worker).load(Ordering::Relaxed)));
         Activity { env: env.map(|env| env as usize), phase, since }
     }
 
-    /// Makes the desk of a worker that has ended ready for another one. What its environments were asked is forgotten; answers
+    /// Prepares the endpoint of a worker that has ended for its successor. Unanswered requests are dropped; answers
     /// stay.
     pub fn abandon(&self, worker: usize) {
         for env in self.of(worker) {
@@ -374,11 +376,11 @@ impl Slab {
             }
         }
         for word in [4, MAIL, STOP, CURRENT, PHASE] {
-            self.desk_word(worker, word).store(0, Ordering::Release);
+            self.worker_word(worker, word).store(0, Ordering::Release);
         }
     }
 
-    /// As [`Desk::sleep`], for who has not the desk at hand, after so many `spins`.
+    /// Does what [`WorkerEndpoint::sleep`] does for `worker`, after `spins` iterations of spinning.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -393,7 +395,8 @@ impl Slab {
         post.sleep(&self.asks[worker], seen, 1, timeout);
     }
 
-    /// A bank whose rows nobody holds, marked as lent. Bank 0 is never lent: it is for answers that are copied.
+    /// Returns a free bank, and marks it as lent; None if there is none. Bank 0 is never lent, as its answers are
+    /// copied.
     pub fn lend(&self) -> Option<u8> {
         let mut lent = self.lent.load(Ordering::Relaxed);
         loop {
@@ -405,49 +408,49 @@ impl Slab {
         }
     }
 
-    /// The last holder of rows of `bank` has let go of them.
+    /// Marks `bank` as free again, after the last view of its rows has gone.
     pub fn give_back(&self, bank: u8) {
         self.lent.fetch_and(!(1 << bank), Ordering::Release);
     }
 }
 
-/// A worker's place at the slab.
+/// A worker's side of the slab.
 #[derive(Debug)]
-pub struct Desk {
+pub struct WorkerEndpoint {
     slab: Arc<Slab>,
     worker: usize,
-    /// The environment that is looked at first, so that each has its turn.
+    /// The environment that is checked first; it moves on, so that each has its turn.
     cursor: usize,
     mail: u32,
     spins: u32,
 }
 
-impl Desk {
-    /// The desk of worker `worker`.
+impl WorkerEndpoint {
+    /// Returns the endpoint of worker `worker`.
     pub fn new(slab: Arc<Slab>, worker: usize, spins: u32) -> Self {
         let cursor = slab.of(worker).start;
         Self { slab, worker, cursor, mail: 0, spins }
     }
 
-    /// The slab.
+    /// Returns the slab.
     pub fn slab(&self) -> &Slab {
         &self.slab
     }
 
-    /// What is to be done, if anything is; else a number for [`Desk::sleep`].
+    /// Returns the next task.
     ///
     /// # Errors
-    /// Nothing is to be done.
+    /// If there is none, with the count for [`WorkerEndpoint::sleep`].
     pub fn look(&mut self) -> std::result::Result<Task, u32> {
         let own = self.slab.of(self.worker);
         let seen = self.slab.post(1 + self.worker).seen();
-        if self.slab.desk_word(self.worker, STOP).load(Ordering::Acquire) != 0 {
+        if self.slab.worker_word(self.worker, STOP).load(Ordering::Acquire) != 0 {
             return Ok(Task::Stop);
         }
         let asked =
             (self.cursor..own.end).chain(own.start..self.cursor).find_map(|env| Some((env, self.slab.asked(env)?)));
-        // Looked at last: mail that was sent before a question is seen before it.
-        if self.slab.desk_word(self.worker, MAIL).load(Ordering::Acquire) != self.mail {
+        // Messages are checked after requests: a message that was sent before a request is then seen before it.
+        if self.slab.worker_word(self.worker, MAIL).load(Ordering::Acquire) != self.mail {
             self.mail = self.mail.wrapping_add(1);
             return Ok(Task::Mail);
         }
@@ -459,19 +462,19 @@ impl Desk {
         Err(seen)
     }
 
-    /// Sleeps until the parent has something to say after `seen`, or for `timeout`.
+    /// Sleeps until the parent announces something after `seen`, or for `timeout`.
     pub fn sleep(&self, seen: u32, timeout: Duration) {
         self.slab.sleep(self.worker, self.spins, seen, timeout);
     }
 
-    /// Says which environment is at work from now on, and on what: what the parent reads when this process dies or hangs.
+    /// Sets the activity of this worker, which the parent reads if this process dies or hangs.
     pub fn enter(&self, env: usize, phase: u8) {
         self.slab.started(self.worker).store(now(), Ordering::Relaxed);
-        self.slab.desk_word(self.worker, PHASE).store(u32::from(phase), Ordering::Relaxed);
-        self.slab.desk_word(self.worker, CURRENT).store((env as u32).wrapping_add(1), Ordering::Release);
+        self.slab.worker_word(self.worker, PHASE).store(u32::from(phase), Ordering::Relaxed);
+        self.slab.worker_word(self.worker, CURRENT).store((env as u32).wrapping_add(1), Ordering::Release);
     }
 
-    /// Answers for `env`, whose observation is written.
+    /// Answers for `env`, whose observation has been written.
     pub fn answer(&self, env: usize, reward: f64, terminated: bool, truncated: bool, note: Note) {
         self.leave();
         let slab = &self.slab;
@@ -487,19 +490,19 @@ impl Desk {
         slab.post(0).announce(&slab.answers);
     }
 
-    /// No environment is at work.
+    /// Clears the activity of this worker.
     pub fn leave(&self) {
-        self.slab.desk_word(self.worker, CURRENT).store(0, Ordering::Release);
+        self.slab.worker_word(self.worker, CURRENT).store(0, Ordering::Release);
     }
 }
 
-/// Nanoseconds on a clock that all processes share.
+/// Returns nanoseconds of a clock that all processes share.
 fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A file without a name. Its pages cost nothing until they are written.
+/// Returns a file without a name. Its pages take no memory until they are written.
 #[cfg(target_os = "linux")]
 fn unnamed(bytes: usize) -> io::Result<File> {
     let file = rustix::fs::memfd_create("rlfast-envs", rustix::fs::MemfdFlags::CLOEXEC)?;

@@ -1,4 +1,4 @@
-//! Atomics: the real ones, or loom's where it explores every order in which threads can meet.
+//! Atomics: the standard ones, or with `--cfg loom` loom's, which explores every order of the threads' operations.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, Ordering, fence};

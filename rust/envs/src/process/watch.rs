@@ -1,14 +1,14 @@
-//! A worker does not outlive the process it works for.
+//! Ends a worker process when its parent process ends.
 
 use std::io;
 
-/// Starts a thread that ends this process, at once and whatever it is doing, when process `pid` has ended.
+/// Starts a thread that kills this process when process `pid` has ended.
 ///
-/// A thread of its own, as an environment may be stepping for ever. The system's "signal at the parent's death" is not used: it
-/// tells of the end of the *thread* that made the child, and environments may be made in a thread.
+/// A thread is needed, as an environment may step for ever. Linux's parent-death signal does not serve, as it is sent
+/// when the *thread* that made the child ends, and environments may be made in a thread.
 ///
 /// # Errors
-/// When the thread cannot be started, or the system cannot watch `pid` for another reason than that it is gone.
+/// If the thread cannot be started, or the system cannot watch `pid` although it exists.
 pub fn die_with(pid: u32) -> io::Result<()> {
     std::thread::Builder::new().name("rlfast-watch".to_owned()).spawn(move || {
         until_gone(pid);
@@ -18,7 +18,7 @@ pub fn die_with(pid: u32) -> io::Result<()> {
 }
 
 fn end() {
-    // Nobody is left who could read an exit status, and no handler of an environment may delay this.
+    // Nobody is left to read an exit status, and no exit handler of an environment may delay the end.
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }
 

@@ -1,4 +1,4 @@
-//! Which environments there are: one entry for each id, with Gymnasium's time limit and default arguments.
+//! The table of environments: one entry for each id, with Gymnasium's time limit and default arguments.
 
 use super::{Arguments, Build, Entry, Made, RegistryError};
 use crate::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
@@ -18,11 +18,12 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("Blackjack-v1", None, blackjack),
     entry("FrozenLake-v1", Some(100), |arguments, build| frozen_lake(arguments, build, "4x4")),
     entry("FrozenLake8x8-v1", Some(200), |arguments, build| frozen_lake(arguments, build, "8x8")),
-    // Gymnasium before 1.2, without slippery ground.
+    // The id before Gymnasium 1.2, which has no slippery ground.
     entry("CliffWalking-v0", None, |_, build| build.vector(Grid::cliff_walking(false))),
     entry("CliffWalking-v1", None, |arguments, build| cliff_walking(arguments, build, false)),
     entry("CliffWalkingSlippery-v1", None, |arguments, build| cliff_walking(arguments, build, true)),
-    // Gymnasium before 1.3: the same where it neither rains nor the passenger wavers, which it had got wrong.
+    // The id before Gymnasium 1.3. Rain and fickle passengers are not supported, as Gymnasium's implementation of them
+    // had faults.
     entry("Taxi-v3", Some(200), |_, build| refusing(Taxi::new(None, None)).and_then(|env| build.vector(env))),
     entry("Taxi-v4", Some(200), taxi),
 ];
@@ -48,7 +49,7 @@ fn blackjack(arguments: &mut Arguments, build: &Build) -> Made {
     build.vector(Blackjack::new(rules))
 }
 
-/// Every environment would have another map, that no seed decides.
+/// The error for a random map, which would be different in every environment, whatever the seed.
 const RANDOM_MAP: &str = "map_name=None asks for a random map, which no seed decides: give one as \
     desc=gymnasium.envs.toy_text.frozen_lake.generate_random_map(size, seed=...)";
 

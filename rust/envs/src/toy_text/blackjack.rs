@@ -4,27 +4,28 @@ use rlfast_core::rng::numpy::Generator;
 
 use crate::{Env, Episode, LoadError, OptionsError, Outcome, Space, State, StepError};
 
-/// Values of the cards of one suit; the deck never runs out.
+/// Values of the cards of one suit. Cards are drawn with replacement.
 const SUIT: [u8; 13] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10, 10];
-/// At this sum the dealer stops.
+/// The sum at which the dealer stops.
 const DEALER_STOPS: u8 = 17;
 
-/// What an ace and a ten at the start are worth.
+/// The reward of a natural: an ace and a ten as the first two cards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// No more than any 21: Gymnasium's `sab=False, natural=False`, the default of its class.
+    /// A natural counts as any other 21: Gymnasium's `sab=False, natural=False`, the default of its class.
     #[default]
     Plain,
-    /// Half as much again if it wins: `natural=True`.
+    /// A natural that wins has reward 1.5: `natural=True`.
     Natural,
-    /// It wins against everything but another one, as in Sutton and Barto's book: `sab=True`, with which `Blackjack-v1` is registered.
+    /// A natural wins unless the dealer has one, too, as in Sutton and Barto's book: `sab=True`, with which
+    /// `Blackjack-v1` is registered.
     SuttonBarto,
 }
 
 /// The blackjack of example 5.1 in Sutton and Barto's book: Gymnasium's `Blackjack-v1`.
 ///
-/// Observations are the player's sum, the dealer's open card (1 for an ace), and whether the player has an ace that counts 11.
-/// Action 0 sticks, 1 draws a card. A game that is won earns 1, one that is lost costs 1.
+/// Observations are the player's sum, the dealer's open card (1 for an ace), and whether the player has an ace that
+/// counts 11. Action 0 sticks, 1 draws a card. The reward is 1 for a win and -1 for a loss.
 #[derive(Clone, Debug)]
 pub struct Blackjack {
     rules: Rules,
@@ -34,17 +35,17 @@ pub struct Blackjack {
     episode: Episode,
 }
 
-/// What matters of some cards.
+/// The cards of one player, summarised.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hand {
     cards: u8,
-    /// With each ace as 1.
+    /// The sum of the values, with each ace as 1.
     sum: u8,
     ace: bool,
 }
 
 impl Hand {
-    /// Draws a card, and tells its value.
+    /// Draws a card, and returns its value.
     fn draw(&mut self, generator: &mut Generator) -> u8 {
         let value = SUIT[generator.below(SUIT.len() as u64) as usize];
         *self = Self { cards: self.cards + 1, sum: self.sum + value, ace: self.ace || value == 1 };
@@ -75,7 +76,7 @@ impl State for Hand {
 
     fn load(from: &mut &[u8]) -> Result<Self, LoadError> {
         let (cards, sum, ace) = State::load(from)?;
-        // A bust hand has at most the 21 before it and a ten.
+        // A bust hand had at most 21 before its last card, which adds at most 10.
         if sum > 31 || cards > sum {
             return Err(LoadError::Invalid("there is no such hand of cards"));
         }
@@ -84,12 +85,12 @@ impl State for Hand {
 }
 
 impl Blackjack {
-    /// One that waits for its first reset.
+    /// Returns an environment that must be reset first.
     pub fn new(rules: Rules) -> Self {
         Self { rules, player: Hand::default(), dealer: Hand::default(), open: 0, episode: Episode::new() }
     }
 
-    /// Plays the dealer's hand, and tells what the player gets.
+    /// Plays the dealer's hand, and returns the reward of the player.
     fn settle(&mut self) -> f64 {
         while self.dealer.total() < DEALER_STOPS {
             self.dealer.draw(&mut self.episode.generator);
@@ -127,7 +128,7 @@ impl Env for Blackjack {
         self.dealer.draw(generator);
         self.player.draw(generator);
         self.player.draw(generator);
-        // What the original paints on the open card: its suit, and which of the court a ten is.
+        // Gymnasium draws these to render the open card: its suit, and which card with value 10 it is.
         generator.below(4);
         if self.open == 10 {
             generator.below(3);

@@ -11,11 +11,11 @@ pub const LAKE_4X4: [&str; 4] = ["SFFF", "FHFH", "FFFH", "HFFG"];
 pub const LAKE_8X8: [&str; 8] =
     ["SFFFFFFF", "FFFFFFFF", "FFFHFFFF", "FFFFFHFF", "FFFHFFFF", "FHHFFFHF", "FHFFHFHF", "FFFHFFFG"];
 
-/// Left, down, right, up: the actions.
+/// The directions of the actions: left, down, right, up.
 const DIRECTIONS: [[isize; 2]; 4] = [[0, -1], [1, 0], [0, 1], [-1, 0]];
 
-/// How to build a frozen lake: `FrozenLake-v1` in Gymnasium, there under a [`TimeLimit`](crate::wrapper::TimeLimit) of 100, and
-/// `FrozenLake8x8-v1` on [`LAKE_8X8`] under one of 200. There are no random maps here: whoever wants one gives it as `map`.
+/// The options of a frozen lake. The defaults with a [`TimeLimit`](crate::wrapper::TimeLimit) of 100 are Gymnasium's
+/// `FrozenLake-v1`; [`LAKE_8X8`] with one of 200 is `FrozenLake8x8-v1`. Random maps must be given as `map`.
 ///
 /// ```
 /// use rlfast_envs::toy_text::FrozenLake;
@@ -25,11 +25,12 @@ const DIRECTIONS: [[isize; 2]; 4] = [[0, -1], [1, 0], [0, 1], [-1, 0]];
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct FrozenLake {
-    /// Rows of fields: `S` where an episode may start, `G` goals, `H` holes, anything else ice.
+    /// Rows of fields: `S` is a start, `G` a goal, `H` a hole, and any other letter ice.
     pub map: Vec<String>,
-    /// The probability to move as intended, and else to either side; None on ice that is not slippery. 1/3 in Gymnasium.
+    /// The probability of moving in the direction of the action; otherwise the move goes to either side of it. None on
+    /// ice that is not slippery. 1/3 in Gymnasium.
     pub success_rate: Option<f64>,
-    /// What a step onto a goal, into a hole, and onto ice earns. 1, 0, 0 in Gymnasium.
+    /// The rewards of a step onto a goal, into a hole, and onto ice. 1, 0, 0 in Gymnasium.
     pub rewards: [f64; 3],
 }
 
@@ -40,11 +41,11 @@ impl Default for FrozenLake {
 }
 
 impl FrozenLake {
-    /// The lake as an environment. Actions 0 to 3 go to the left, down, to the right, and up; an episode terminates in a hole or
-    /// at a goal.
+    /// Returns the environment. Actions 0 to 3 go to the left, down, to the right, and up. An episode terminates in a
+    /// hole or at a goal.
     ///
     /// # Errors
-    /// Says what is wrong with the map or the success rate.
+    /// If the map or the success rate is invalid, with a description.
     pub fn build(&self) -> Result<Grid, String> {
         let columns = self.map.first().map_or(0, String::len);
         if columns == 0 || self.map.iter().any(|row| row.len() != columns || !row.is_ascii()) {

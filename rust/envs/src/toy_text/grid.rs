@@ -1,14 +1,15 @@
-//! Walking on a grid.
+//! Walks on a grid.
 
 use std::sync::Arc;
 
 use super::table::Table;
 use crate::{Env, Episode, InfoField, LoadError, OptionsError, Outcome, Space, State, StepError};
 
-/// A walk over the fields of a grid, on which each action leads to known fields with known probabilities. What is built from the
-/// same map, clones included, shares one table of them.
+/// A walk over the fields of a grid, in which each action leads to given fields with given probabilities. Clones share
+/// one table of them.
 ///
-/// Observations are the field's number, row by row. `info` has `prob`, the probability of the way the last step turned out.
+/// An observation is the number of the field, counted row by row. `info` has `prob`, the probability of the last
+/// transition.
 #[derive(Clone, Debug)]
 pub struct Grid {
     table: Arc<Table>,
@@ -18,13 +19,14 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// One that waits for its first reset.
+    /// Returns an environment that must be reset first.
     pub(super) fn new(table: Table) -> Self {
         Self { table: Arc::new(table), field: 0, probability: 1.0, episode: Episode::new() }
     }
 }
 
-/// The neighbour of `[row, column]` in a direction of `[rows, columns]`, or itself at the edge of a grid of `shape`.
+/// Returns the neighbour of `[row, column]` in a direction of `[rows, columns]`, or the field itself at the edge of a
+/// grid of `shape`.
 pub(super) fn neighbour(from: [usize; 2], direction: [isize; 2], shape: [usize; 2]) -> [usize; 2] {
     std::array::from_fn(|i| from[i].saturating_add_signed(direction[i]).min(shape[i] - 1))
 }

@@ -1,22 +1,22 @@
-//! Tables of what each action leads to in each state.
+//! Transition tables of finite Markov decision processes.
 
 use rlfast_core::rng::numpy::Generator;
 
-/// One way in which a step can turn out.
+/// One possible transition of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Branch {
-    /// How likely it is.
+    /// Its probability.
     pub probability: f64,
-    /// The state it leads to.
+    /// The next state.
     pub state: usize,
-    /// What it earns.
+    /// The reward.
     pub reward: f64,
-    /// Whether the episode is over with it.
+    /// Whether it terminates the episode.
     pub terminated: bool,
 }
 
-/// Index of the first sum above a uniform `draw`; the first of all, should rounding have left the last sum below it.
-/// `numpy.cumsum` adds in this order too.
+/// Returns the index of the first cumulative probability above a uniform `draw`, or 0 if rounding has left the last sum
+/// below it. `numpy.cumsum` adds in the same order.
 fn pick(probabilities: impl Iterator<Item = f64>, draw: f64) -> usize {
     let mut sum = 0.0;
     let mut sums = probabilities.map(|probability| {
@@ -26,19 +26,19 @@ fn pick(probabilities: impl Iterator<Item = f64>, draw: f64) -> usize {
     sums.position(|sum| sum > draw).unwrap_or(0)
 }
 
-/// Where episodes start, and the branches of every state and action.
+/// The distribution of first states, and the transitions of every state and action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     actions: usize,
     start: Vec<f64>,
     branches: Vec<Branch>,
-    /// Those of action `a` in state `s` begin at `offsets[s * actions + a]` and end where the next begin.
+    /// The branches of action `a` in state `s` begin at `offsets[s * actions + a]` and end where the next ones begin.
     offsets: Vec<u32>,
 }
 
 impl Table {
-    /// The table of a problem in which episodes start in state `s` with probability `start[s]`, and `branches(s, a)` follow
-    /// on action `a` there.
+    /// Returns the table in which episodes start in state `s` with probability `start[s]`, and action `a` in state `s`
+    /// has the transitions `branches(s, a)`.
     pub fn new(start: Vec<f64>, actions: usize, branches: impl Fn(usize, usize) -> Vec<Branch>) -> Self {
         let mut table = Self { actions, start, branches: Vec::new(), offsets: vec![0] };
         for state in 0..table.start.len() {
@@ -50,12 +50,12 @@ impl Table {
         table
     }
 
-    /// How many states there are.
+    /// Returns the number of states.
     pub fn states(&self) -> usize {
         self.start.len()
     }
 
-    /// How many actions there are.
+    /// Returns the number of actions.
     pub fn actions(&self) -> usize {
         self.actions
     }
@@ -65,7 +65,7 @@ impl Table {
         pick(self.start.iter().copied(), generator.random())
     }
 
-    /// Draws what follows on `action` in `state`. A certain step costs a draw too.
+    /// Draws a transition for `action` in `state`. It draws one number also if there is only one transition.
     pub fn step(&self, state: usize, action: usize, generator: &mut Generator) -> Branch {
         let at = state * self.actions + action;
         let branches = &self.branches[self.offsets[at] as usize..self.offsets[at + 1] as usize];

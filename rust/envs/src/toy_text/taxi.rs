@@ -1,45 +1,47 @@
-//! Taxi: fetching a passenger and taking them to a hotel.
+//! Taxi: picking up a passenger and driving them to their destination.
 
 use std::sync::Arc;
 
 use super::table::{Branch, Table};
 use crate::{Env, Episode, InfoField, LoadError, OptionsError, Outcome, Space, State, StepError};
 
-/// The streets: a taxi passes between two columns where there is a colon.
+/// The map, as Gymnasium prints it: a taxi can drive between two columns where there is a colon.
 const MAP: [&[u8; 11]; 5] = [b"|R: | : :G|", b"| : | : : |", b"| : : : : |", b"| | : | : |", b"|Y| : |B: |"];
 const SIZE: usize = 5;
-/// Where passengers wait and want to go: red, green, yellow, blue.
+/// Row and column of the places where passengers wait and want to go: red, green, yellow, blue.
 const PLACES: [[usize; 2]; 4] = [[0, 0], [0, 4], [4, 0], [4, 3]];
-/// The passenger's place while in the taxi.
+/// The number of the passenger's place while in the taxi.
 const ABOARD: usize = PLACES.len();
 const STATES: usize = SIZE * SIZE * (ABOARD + 1) * PLACES.len();
 const ACTIONS: usize = 6;
 const PICK_UP: usize = 4;
 const DROP_OFF: usize = 5;
-/// What the move to the left and to the right of each move is, as actions: south, north, east, west.
+/// For each move (south, north, east, west), the actions that move to its left and to its right.
 const SIDES: [[usize; 2]; 4] = [[2, 3], [3, 2], [1, 0], [0, 1]];
 
-/// The taxi problem of Dietterich (2000) as Gymnasium's `Taxi-v4`, when under a [`TimeLimit`](crate::wrapper::TimeLimit) of 200.
+/// The taxi problem of Dietterich (2000). With a [`TimeLimit`](crate::wrapper::TimeLimit) of 200 it is Gymnasium's
+/// `Taxi-v4`.
 ///
-/// Observations are `((row * 5 + column) * 5 + passenger) * 4 + destination`; a passenger is at place 0 to 3, or 4, aboard. Actions
-/// 0 to 3 drive south, north, east and west, 4 picks up and 5 drops off. A step costs 1, picking up or dropping off in the wrong
-/// place 10, and the drop at the destination, which terminates the episode, earns 20.
+/// An observation is `((row * 5 + column) * 5 + passenger) * 4 + destination`, where `passenger` is the number of a
+/// place, 0 to 3, or 4 in the taxi. Actions 0 to 3 drive south, north, east and west, 4 picks up and 5 drops off. The
+/// reward is -1 for a step, -10 for picking up or dropping off in the wrong place, and 20 for dropping off at the
+/// destination, which terminates the episode.
 ///
-/// `info` has `prob`, the probability of the way the last step turned out, and `action_mask`, which is 1 for actions that would
-/// change something.
+/// `info` has `prob`, the probability of the last transition, and `action_mask`, which is 1 for actions that would
+/// change the state.
 #[derive(Clone, Debug)]
 pub struct Taxi {
     table: Arc<Table>,
-    /// How likely the passenger is to change their mind in an episode; None for one who never does.
+    /// The probability that the passenger changes the destination once in an episode; None if they never do.
     fickle: Option<f64>,
     at: usize,
     probability: f64,
-    /// The passenger will change their mind after the first move with them aboard.
+    /// Whether the passenger will change the destination after the first move with them in the taxi.
     wavering: bool,
     episode: Episode,
 }
 
-/// What an observation encodes.
+/// The state that an observation encodes.
 #[derive(Clone, Copy)]
 struct Scene {
     taxi: [usize; 2],
@@ -59,7 +61,7 @@ impl Scene {
         (field * (ABOARD + 1) + self.passenger) * PLACES.len() + self.destination
     }
 
-    /// Where the taxi gets by one of the four moves, if nothing is in its way.
+    /// Returns the field to which one of the four moves leads, which is the present one if the way is blocked.
     fn driven(self, action: usize) -> Option<[usize; 2]> {
         let [row, column] = self.taxi;
         match action {
@@ -70,7 +72,7 @@ impl Scene {
         }
     }
 
-    /// Whether an action would change anything.
+    /// Returns whether an action would change the state.
     fn can(self, action: usize) -> bool {
         match action {
             PICK_UP => self.passenger < ABOARD && self.taxi == PLACES[self.passenger],
@@ -98,8 +100,8 @@ impl Scene {
         }
     }
 
-    /// What follows on a move. In rain the taxi goes as intended with probability `dry`, and else to either side; where the
-    /// way is blocked it stays.
+    /// Returns the transitions of a move. In rain the taxi moves in the direction of the action with probability `dry`,
+    /// and otherwise to either side of it; where the way is blocked it stays.
     fn moved(self, action: usize, dry: Option<f64>) -> Vec<Branch> {
         let ahead = self.driven(action);
         let to = |taxi: Option<[usize; 2]>| Self { taxi: taxi.unwrap_or(self.taxi), ..self };
@@ -117,14 +119,14 @@ fn certain(scene: Scene, reward: f64, terminated: bool) -> Branch {
 }
 
 impl Taxi {
-    /// One that waits for its first reset.
+    /// Returns an environment that must be reset first.
     ///
-    /// `rain` is the probability to move as intended: 0.8 in Gymnasium with `is_rainy=True`, None without. `fickle` is the
-    /// probability that the passenger changes their mind once, after the first move with them aboard: 0.3 with
-    /// `fickle_passenger=True`, None without.
+    /// `rain` is the probability of moving in the direction of the action: 0.8 in Gymnasium with `is_rainy=True`, None
+    /// without. `fickle` is the probability that the passenger changes the destination once, after the first move with
+    /// them in the taxi: 0.3 with `fickle_passenger=True`, None without.
     ///
     /// # Errors
-    /// If one of them is no probability.
+    /// If one of them is not a probability.
     pub fn new(rain: Option<f64>, fickle: Option<f64>) -> Result<Self, String> {
         for (name, value) in [("rainy_probability", rain), ("fickle_probability", fickle)] {
             if let Some(value) = value.filter(|value| !(0.0..=1.0).contains(value)) {
@@ -146,7 +148,7 @@ impl Taxi {
         Ok(Self { table, fickle, at: 0, probability: 1.0, wavering: false, episode })
     }
 
-    /// `to`, with another destination if this is the move after which the passenger changes their mind.
+    /// Returns `to`, with another destination if the passenger changes it after this move.
     fn reconsidered(&mut self, to: usize) -> usize {
         let (before, after) = (Scene::decoded(self.at), Scene::decoded(to));
         if !(self.wavering && before.passenger == ABOARD && before.taxi != after.taxi) {
@@ -154,7 +156,7 @@ impl Taxi {
         }
         self.wavering = false;
         let other = self.episode.generator.below(PLACES.len() as u64 - 1) as usize;
-        // The others in order, the old one left out.
+        // Numbers from the old destination on are one higher, as it is left out.
         let destination = other + usize::from(other >= before.destination);
         Scene { destination, ..after }.encoded()
     }

@@ -9,27 +9,28 @@ use super::part::Part;
 use super::{Autoreset, Events};
 use crate::Env;
 
-/// Nanoseconds of work below which a step stays on the caller's thread: waking another costs as much as it saves even
-/// where it is cheap. In virtual machines it may cost ten times as much, so above this both ways are tried and timed.
+/// Nanoseconds of work below which a step stays on the caller's thread, as waking another thread costs as much as it
+/// saves. In virtual machines it may cost ten times as much, so above this bound both ways are tried and timed.
 const WORTH_SHARING: f64 = 16_000.0;
-/// Nanoseconds of work in a chunk, at the least.
+/// The least nanoseconds of work in a chunk.
 const CHUNK: f64 = 5_000.0;
-/// Chunks for each thread, at the most: more of them leave less to wait for when a thread is put to sleep in the midst of one.
+/// The most chunks for each thread. With more chunks, less work waits for a thread that the system suspends within one.
 const CHUNKS_PER_THREAD: usize = 4;
-/// Steps that either way is given for an idea of what it costs.
+/// The number of first steps by which the cost of each way is measured.
 const TRIALS: u32 = 8;
-/// Later, every so many steps are timed.
+/// The number of steps between two measurements after that.
 const TIMED: u32 = 64;
-/// And after so many, the way that did not pay is tried again: what a thread costs changes with what else the machine does.
+/// The number of steps after which the slower way is tried again, as the cost of a thread changes with the load of the
+/// machine.
 const RETRY: u32 = 4096;
 
-/// Measures the cost of steps, and decides by it whether threads share them.
+/// Measures the cost of steps, and decides whether threads share them.
 pub(super) struct Sharing {
     alone: Cost,
-    /// Waking and waiting included.
+    /// The cost of a shared step, with waking and waiting.
     shared: Cost,
     steps: u32,
-    /// Tests: chunks of every step.
+    /// The number of chunks of every step, for tests.
     #[cfg(test)]
     pub always: Option<usize>,
 }
@@ -46,7 +47,8 @@ impl Default for Sharing {
     }
 }
 
-/// Nanoseconds for a row of a whole step. Half a step tells little of it: cores that work at the same time slow each other down.
+/// Nanoseconds for one row, measured over a whole step. Parts of a step do not serve, as cores that work at the same
+/// time slow each other down.
 #[derive(Clone, Copy)]
 struct Cost(f64);
 
@@ -120,7 +122,7 @@ fn share<E: Env>(mut rest: Part<'_, E>, chunks: usize, autoreset: Autoreset, eve
         rest = later;
     }
     parts.push(rest);
-    // Each is locked once, by the thread that claimed it: the lock hands it over.
+    // Each part is locked once, by the thread that claimed it: the mutex hands it over.
     let parts: Vec<_> = parts.into_iter().map(|part| Mutex::new((Some(part), Events::default()))).collect();
     pool::run(chunks, |chunk| {
         let mut slot = parts[chunk].lock().unwrap_or_else(PoisonError::into_inner);

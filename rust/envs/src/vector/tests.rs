@@ -1,9 +1,10 @@
-//! Vectors of toys whose whole life is told in their observations.
+//! Tests of vectors, with environments whose observations tell their whole history.
 
 use super::*;
 use crate::{OptionsError, Outcome, StepError};
 
-/// Counts: its observation is (its episode, the step in it), its episodes last as many steps as its seed says.
+/// An environment whose observation is (number of its episode, step in the episode), and whose episodes have as many
+/// steps as its seed.
 #[derive(Clone, Default)]
 struct Counter {
     length: u64,
@@ -50,7 +51,7 @@ impl Env for Counter {
         self.running = self.steps < self.length;
         self.show(observation);
         let over = !self.running;
-        // Odd episodes end for good, even ones are cut short.
+        // Odd episodes terminate, even ones are truncated.
         let terminated = over && self.episode % 2 == 1;
         Outcome { reward: action[0] as f64, terminated, truncated: over && !terminated }
     }
@@ -74,7 +75,7 @@ impl Env for Counter {
     }
 }
 
-/// What a step wrote.
+/// The results of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Written {
     obs: Vec<[i64; 2]>,
@@ -100,7 +101,7 @@ fn step(vector: &mut Vector<Counter>, ids: Option<&[usize]>, actions: &[i64]) ->
     vector.step(ids, actions, output).map(|()| to)
 }
 
-/// Environments with episodes of `lengths` steps, reset.
+/// Returns environments with episodes of `lengths` steps, after a reset.
 fn counters(lengths: &[u64], autoreset: Autoreset) -> Vector<Counter> {
     let mut vector = Vector::new(vec![Counter::default(); lengths.len()], autoreset);
     let seeds: Vec<_> = lengths.iter().copied().map(Some).collect();
@@ -131,7 +132,7 @@ fn next_step_resets_in_a_step_of_its_own() {
     let mut vector = counters(&[1, 2], Autoreset::NextStep);
     step(&mut vector, None, &[1, 1]).expect("both are running");
     assert_eq!(vector.events(), &Events::default());
-    // An illegal action is ignored where it would be.
+    // The illegal action is ignored, as the step only resets this environment.
     let written = step(&mut vector, None, &[-5, 2]).expect("the first only resets");
     let wanted =
         Written { obs: vec![[2, 0], [1, 2]], rew: vec![0.0, 2.0], terminated: vec![0, 1], truncated: vec![0, 0] };

@@ -4,45 +4,45 @@ use crate::Element;
 
 /// An element whose slices can be converted into [`Values`] and back.
 pub trait Erase: Element {
-    /// Hides the type.
+    /// Wraps a slice in the variant of its type.
     fn hide(values: &[Self]) -> Values<'_>;
-    /// Likewise, to write to.
+    /// The same for a mutable slice.
     fn hide_mut(values: &mut [Self]) -> ValuesMut<'_>;
-    /// Shows it again; None if it is another.
+    /// Returns the slice inside; None if it has another type.
     fn show(values: Values<'_>) -> Option<&[Self]>;
-    /// Likewise, to write to.
+    /// The same for a mutable slice.
     fn show_mut(values: ValuesMut<'_>) -> Option<&mut [Self]>;
 }
 
 macro_rules! erase {
     ($($type:ty => $dtype:ident),+) => {
-        /// Numbers of one of the [`DType`](crate::DType)s.
+        /// A slice of numbers of one of the [`DType`](crate::DType)s.
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[expect(missing_docs, reason = "each is named after its type")]
         pub enum Values<'a> { $($dtype(&'a [$type])),+ }
 
-        /// Numbers of one of the [`DType`](crate::DType)s, to write to.
+        /// A mutable slice of numbers of one of the [`DType`](crate::DType)s.
         #[derive(Debug)]
         #[expect(missing_docs, reason = "each is named after its type")]
         pub enum ValuesMut<'a> { $($dtype(&'a mut [$type])),+ }
 
-        /// Numbers of one of the [`DType`](crate::DType)s, owned.
+        /// A vector of numbers of one of the [`DType`](crate::DType)s.
         #[derive(Clone, Debug, PartialEq)]
         #[expect(missing_docs, reason = "each is named after its type")]
         pub enum OwnedValues { $($dtype(Vec<$type>)),+ }
 
         impl Values<'_> {
-            /// A copy.
+            /// Returns a copy.
             pub fn to_owned(self) -> OwnedValues {
                 match self { $(Self::$dtype(values) => OwnedValues::$dtype(values.to_vec())),+ }
             }
         }
 
         impl ValuesMut<'_> {
-            /// Copies the rows of `from`, but for those numbered `at`, which it takes from `others`, one after the other.
+            /// Copies the rows of `from`, except for the rows `at`, which are copied from successive rows of `others`.
             ///
             /// # Panics
-            /// If they are of different types, or not as many, or there is no such row.
+            /// If the types or the lengths differ, or `at` names a row that does not exist.
             pub fn copy_rows(self, from: Values<'_>, at: &[usize], others: Values<'_>) {
                 match (self, from, others) {
                     $((Self::$dtype(to), Values::$dtype(from), Values::$dtype(others)) => {
@@ -58,7 +58,7 @@ macro_rules! erase {
         }
 
         impl OwnedValues {
-            /// All of them.
+            /// Returns all numbers.
             pub fn as_values(&self) -> Values<'_> {
                 match self { $(Self::$dtype(values) => Values::$dtype(values)),+ }
             }

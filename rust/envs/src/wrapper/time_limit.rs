@@ -1,4 +1,4 @@
-//! Episodes of bounded length.
+//! A limit on the length of episodes.
 
 use crate::vector::Output;
 use crate::{Env, InfoField, LoadError, OptionsError, Outcome, ResetOption, Space, State as _, StepError};
@@ -12,7 +12,7 @@ pub struct TimeLimit<E> {
 }
 
 impl<E: Env> TimeLimit<E> {
-    /// `env` with episodes of at most `limit` steps.
+    /// Returns `env` with episodes of at most `limit` steps.
     ///
     /// # Panics
     /// If `limit` is 0.
@@ -28,7 +28,7 @@ impl<E: Env> TimeLimit<E> {
     }
 }
 
-/// Lets the compiler see that a closure borrows from its argument.
+/// Returns the closure unchanged; its signature tells the compiler that the result borrows from the argument.
 fn finding<T, E, F: Fn(&mut T) -> &mut E>(env: F) -> F {
     env
 }

@@ -1,4 +1,4 @@
-//! Against Gymnasium 1.4.0: `gymnasium.make("Acrobot-v1")`.
+//! Compares Acrobot with episodes recorded from Gymnasium 1.4.0's `gymnasium.make("Acrobot-v1")`.
 
 use super::*;
 use crate::testing::{Step, assert_episode, assert_refuses, assert_resumes};
@@ -15,7 +15,7 @@ const EPISODE: [Step<i64, f32, 6>; 6] = [
     (2, [0.99782735, -0.06588311, 0.99103665, 0.13359027, -0.28250143, 0.44273213], -1.0, false),
 ];
 
-/// One in motion.
+/// Returns an environment in the state `motion`.
 fn swinging(motion: Motion) -> Acrobot {
     let mut env = Acrobot::new();
     env.reset(Some(0), &mut [0.0; 6]);
@@ -59,7 +59,7 @@ fn angles_wrap_and_velocities_have_limits() {
 }
 
 impl Acrobot {
-    /// An observation before its rounding to single precision.
+    /// Returns an observation before it is rounded to single precision.
     fn write_doubles(&self) -> [f64; 6] {
         let [first, second, spin_first, spin_second] = self.motion;
         [first.cos(), first.sin(), second.cos(), second.sin(), spin_first, spin_second]

@@ -1,4 +1,4 @@
-//! Against episodes recorded from Gymnasium 1.4.0: `gymnasium.make("CartPole-v1")`.
+//! Compares CartPole with episodes recorded from Gymnasium 1.4.0's `gymnasium.make("CartPole-v1")`.
 
 use super::*;
 use crate::testing::{Close as _, assert_refuses, assert_resumes};
@@ -19,7 +19,8 @@ const STARTS: [(u64, [f32; 4]); 4] = [
     (123456789, [-0.047228727, 0.040670004, 0.038139354, 0.012489728]),
 ];
 
-/// Every observation after the reset with seed 42 under the actions `t * 7 % 3 % 2`; it terminates with the last one.
+/// Every observation after a reset with seed 42 and the actions `t * 7 % 3 % 2`; the episode terminates with the last
+/// one.
 const EPISODE: [[f32; 4]; 13] = [
     [0.027273363, -0.20172954, 0.03625453, 0.32351476],
     [0.02323877, -0.007142078, 0.04272482, 0.042481862],
@@ -36,7 +37,7 @@ const EPISODE: [[f32; 4]; 13] = [
     [-0.07688602, -0.9958181, 0.22159865, 1.8321853],
 ];
 
-/// The first observation of the episode after that one, without a new seed.
+/// The first observation of the next episode, without a new seed.
 const NEXT_START: [f32; 4] = [-0.040582266, 0.047562234, 0.02611397, 0.02860643];
 
 /// The observation after 500 steps from seed 7 under [`balance`].
@@ -123,7 +124,7 @@ fn a_loaded_episode_goes_on() {
     assert_resumes(cart_pole_v1(), cart_pole_v1(), |t| (t * 5 % 7 % 2) as i64);
 }
 
-/// What a step gives: observations, rewards, ends, cuts, and the rows that were reset or ended.
+/// The results of a step: observations, rewards, `terminated`, `truncated`, and the rows that were reset or ended.
 type Stepped = (Vec<f32>, Vec<f64>, Vec<u8>, Vec<u8>, [Vec<usize>; 2]);
 
 fn stepped(vector: &mut Vector<CartPoleV1>, actions: &[i64]) -> Stepped {
@@ -138,7 +139,7 @@ fn stepped(vector: &mut Vector<CartPoleV1>, actions: &[i64]) -> Stepped {
 #[test]
 fn side_by_side_they_move_as_alone() {
     let mut generator = crate::Generator::new(3);
-    // All in lanes, and with some left over.
+    // Numbers of environments that are no multiple of LANES, so that some lanes are left over.
     for (autoreset, envs) in [(Autoreset::NextStep, LANES + 21), (Autoreset::SameStep, LANES + 3)] {
         let vector = |count| Vector::new(vec![TimeLimit::new(CartPole::default(), 40); count], autoreset);
         let (mut together, mut alone) = (vector(envs), (0..envs).map(|_| vector(1)).collect::<Vec<_>>());

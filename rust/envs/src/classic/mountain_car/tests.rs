@@ -1,4 +1,4 @@
-//! Against Gymnasium 1.4.0: `gymnasium.make("MountainCar-v0")`.
+//! Compares MountainCar with episodes recorded from Gymnasium 1.4.0's `gymnasium.make("MountainCar-v0")`.
 
 use super::*;
 use crate::testing::{Step, assert_episode, assert_refuses, assert_resumes};
@@ -13,7 +13,7 @@ const EPISODE: [Step<i64, f32, 2>; 6] = [
     (0, [-0.46378428, -0.0041964934], -1.0, false),
 ];
 
-/// One on its way.
+/// Returns an environment in a running episode.
 fn driving(goal_velocity: f64, position: f64, velocity: f64) -> MountainCar {
     let mut env = MountainCar::new(goal_velocity);
     env.reset(Some(0), &mut [0.0; 2]);

@@ -1,4 +1,5 @@
-//! Against Gymnasium 1.4.0: `gymnasium.make("MountainCarContinuous-v0")`.
+//! Compares MountainCarContinuous with episodes recorded from Gymnasium 1.4.0's
+//! `gymnasium.make("MountainCarContinuous-v0")`.
 
 use super::*;
 use crate::testing::{Step, assert_episode, assert_refuses, assert_resumes};
@@ -13,7 +14,7 @@ const EPISODE: [Step<f32, f32, 2>; 6] = [
     (0.3, [-0.44234622, -0.0016889966], -0.009000000715255752, false),
 ];
 
-/// One on its way, after its first step.
+/// Returns an environment in a running episode, after its first step.
 fn driving(goal_velocity: f64, position: f32, velocity: f32) -> MountainCarContinuous {
     let mut env = MountainCarContinuous::new(goal_velocity);
     env.reset(Some(0), &mut [0.0; 2]);

@@ -1,4 +1,4 @@
-//! Against Gymnasium 1.4.0: `gymnasium.make("Pendulum-v1")`.
+//! Compares Pendulum with episodes recorded from Gymnasium 1.4.0's `gymnasium.make("Pendulum-v1")`.
 
 use super::*;
 use crate::testing::{Step, assert_episode, assert_refuses, assert_resumes};
@@ -20,7 +20,7 @@ const WEAKER_GRAVITY: [Step<f32, f32, 3>; 2] = [
     (-2.5, [-0.25190708, 0.96775144, 1.252414], -3.1804767497237547, false),
 ];
 
-/// One in motion.
+/// Returns an environment in this state.
 fn turning(angle: f64, velocity: f64) -> Pendulum {
     let mut env = Pendulum::default();
     env.reset(Some(0), &mut [0.0; 3]);

@@ -7,21 +7,21 @@ fn slab(starts: &[usize], pipes: bool) -> Arc<Slab> {
     Arc::new(Slab::create(starts.to_vec(), 4096, 3, pipes, 0).unwrap())
 }
 
-/// Answers `env + 100` until it is told to stop.
+/// Answers each request with `env + 100` until it is stopped.
 fn serve(slab: Arc<Slab>, worker: usize) -> std::thread::JoinHandle<usize> {
     std::thread::spawn(move || {
-        let mut desk = Desk::new(slab, worker, 0);
+        let mut endpoint = WorkerEndpoint::new(slab, worker, 0);
         let mut steps = 0;
         loop {
-            match desk.look() {
+            match endpoint.look() {
                 Ok(Task::Env(env, ask)) => {
-                    assert_eq!(desk.slab().running(worker).env, Some(env));
+                    assert_eq!(endpoint.slab().running(worker).env, Some(env));
                     steps += 1;
-                    desk.answer(env, env as f64 + 100.0, false, env % 2 == 1, ask.kind);
+                    endpoint.answer(env, env as f64 + 100.0, false, env % 2 == 1, ask.kind);
                 }
                 Ok(Task::Mail) => {}
                 Ok(Task::Stop) => return steps,
-                Err(seen) => desk.sleep(seen, SECOND),
+                Err(seen) => endpoint.sleep(seen, SECOND),
             }
         }
     })
@@ -65,37 +65,37 @@ fn any_order_and_any_subset_can_be_asked() {
 #[test]
 fn a_worker_takes_its_environments_in_turn() {
     let slab = slab(&[0, 3], false);
-    let mut desk = Desk::new(slab.clone(), 0, 0);
+    let mut endpoint = WorkerEndpoint::new(slab.clone(), 0, 0);
     slab.ask(0..3, STEP).unwrap();
     let mut order = Vec::new();
     for _ in 0..9 {
-        let Ok(Task::Env(env, _)) = desk.look() else { panic!("something was asked") };
+        let Ok(Task::Env(env, _)) = endpoint.look() else { panic!("something was asked") };
         order.push(env);
-        desk.answer(env, 0.0, false, false, 0);
+        endpoint.answer(env, 0.0, false, false, 0);
         slab.take([env].into_iter());
-        slab.ask([env].into_iter(), STEP).unwrap(); // at once again: the others have their turn first all the same
+        slab.ask([env].into_iter(), STEP).unwrap(); // asked again at once, it still comes after the others
     }
     assert_eq!(order, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
 }
 
 #[test]
-fn the_desk_of_a_dead_worker_says_what_it_was_at_and_can_be_used_again() {
+fn the_endpoint_of_a_dead_worker_tells_its_activity_and_can_be_used_again() {
     let slab = slab(&[0, 2], false);
-    let mut desk = Desk::new(slab.clone(), 0, 0);
+    let mut endpoint = WorkerEndpoint::new(slab.clone(), 0, 0);
     slab.mail(0);
     slab.ask(0..2, Ask { kind: 2, bank: 1 }).unwrap();
-    assert_eq!(desk.look(), Ok(Task::Mail));
-    assert_eq!(desk.look(), Ok(Task::Env(0, Ask { kind: 2, bank: 1 })));
-    desk.answer(0, 7.0, true, false, 0);
-    assert_eq!(desk.look(), Ok(Task::Env(1, Ask { kind: 2, bank: 1 })));
-    drop(desk); // here it dies
+    assert_eq!(endpoint.look(), Ok(Task::Mail));
+    assert_eq!(endpoint.look(), Ok(Task::Env(0, Ask { kind: 2, bank: 1 })));
+    endpoint.answer(0, 7.0, true, false, 0);
+    assert_eq!(endpoint.look(), Ok(Task::Env(1, Ask { kind: 2, bank: 1 })));
+    drop(endpoint); // the worker dies
     let running = slab.running(0);
     assert_eq!((running.env, running.phase), (Some(1), 2));
     assert!(running.since < SECOND);
     slab.abandon(0);
     assert!(slab.answered(0) && !slab.answered(1) && slab.asked(1).is_none());
     assert_eq!(slab.running(0).env, None);
-    let mut next = Desk::new(slab.clone(), 0, 0);
+    let mut next = WorkerEndpoint::new(slab.clone(), 0, 0);
     assert!(next.look().is_err());
     slab.mail(0);
     assert_eq!(next.look(), Ok(Task::Mail));
@@ -104,10 +104,10 @@ fn the_desk_of_a_dead_worker_says_what_it_was_at_and_can_be_used_again() {
 #[test]
 fn a_wait_ends_in_time_with_what_is_there() {
     let slab = slab(&[0, 2], false);
-    let mut desk = Desk::new(slab.clone(), 0, 0);
+    let mut endpoint = WorkerEndpoint::new(slab.clone(), 0, 0);
     slab.ask(0..2, STEP).unwrap();
-    assert!(matches!(desk.look(), Ok(Task::Env(0, _))));
-    desk.answer(0, 0.0, false, false, 0);
+    assert!(matches!(endpoint.look(), Ok(Task::Env(0, _))));
+    endpoint.answer(0, 0.0, false, false, 0);
     let start = Instant::now();
     assert_eq!(slab.wait(2, Duration::from_millis(30)), 1);
     assert!(start.elapsed() >= Duration::from_millis(30));

@@ -1,4 +1,4 @@
-//! Against Gymnasium 1.4.0: `gymnasium.make("Blackjack-v1")`.
+//! Compares Blackjack with games recorded from Gymnasium 1.4.0's `gymnasium.make("Blackjack-v1")`.
 
 use super::*;
 use crate::testing::{assert_episode, assert_refuses, assert_resumes};
@@ -7,8 +7,8 @@ fn hand(cards: &[u8]) -> Hand {
     Hand { cards: cards.len() as u8, sum: cards.iter().sum(), ace: cards.contains(&1) }
 }
 
-/// What sticking earns with these cards against a dealer who draws no more.
-fn settled(rules: Rules, player: &[u8], dealer: &[u8]) -> f64 {
+/// Returns the reward of sticking with these cards against a dealer who draws no more.
+fn reward_of_sticking(rules: Rules, player: &[u8], dealer: &[u8]) -> f64 {
     let mut env = Blackjack::new(rules);
     env.reset(Some(0), &mut [0; 3]);
     let mut env = Blackjack { player: hand(player), dealer: hand(dealer), ..env };
@@ -48,7 +48,7 @@ fn the_higher_score_wins() {
         [(&[10, 9][..], &[10, 8][..], 1.0), (&[9, 8], &[10, 7], 0.0), (&[4, 5], &[10, 7], -1.0)]
     {
         for rules in [Rules::Plain, Rules::Natural, Rules::SuttonBarto] {
-            assert_eq!(settled(rules, player, dealer), reward);
+            assert_eq!(reward_of_sticking(rules, player, dealer), reward);
         }
     }
 }
@@ -59,11 +59,11 @@ fn naturals_are_worth_what_the_rules_say() {
     for (rules, against_20, against_21, against_natural) in
         [(Rules::Plain, 1.0, 0.0, 0.0), (Rules::Natural, 1.5, 0.0, 0.0), (Rules::SuttonBarto, 1.0, 1.0, 0.0)]
     {
-        assert_eq!(settled(rules, &natural, &[10, 10]), against_20);
-        assert_eq!(settled(rules, &natural, &drawn), against_21);
-        assert_eq!(settled(rules, &natural, &natural), against_natural);
-        assert_eq!(settled(rules, &drawn, &[10, 10]), 1.0);
-        assert_eq!(settled(rules, &drawn, &natural), 0.0);
+        assert_eq!(reward_of_sticking(rules, &natural, &[10, 10]), against_20);
+        assert_eq!(reward_of_sticking(rules, &natural, &drawn), against_21);
+        assert_eq!(reward_of_sticking(rules, &natural, &natural), against_natural);
+        assert_eq!(reward_of_sticking(rules, &drawn, &[10, 10]), 1.0);
+        assert_eq!(reward_of_sticking(rules, &drawn, &natural), 0.0);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Against Gymnasium 1.4.0: `gymnasium.make("CliffWalking-v1")` and `gymnasium.make("CliffWalkingSlippery-v1")`.
+//! Compares CliffWalking with episodes recorded from Gymnasium 1.4.0's `CliffWalking-v1` and `CliffWalkingSlippery-v1`.
 
 use super::*;
 use crate::testing::{Step, assert_episode, assert_refuses, assert_resumes};

@@ -1,4 +1,4 @@
-//! Against Gymnasium 1.4.0: `gymnasium.make("FrozenLake-v1")`.
+//! Compares FrozenLake with episodes recorded from Gymnasium 1.4.0's `gymnasium.make("FrozenLake-v1")`.
 
 use super::*;
 use crate::testing::{Step, assert_episode, assert_refuses, assert_resumes};
@@ -17,7 +17,7 @@ const SLIPPERY_EPISODE: [Step<i64, i64, 1>; 9] = [
     (1, [5], 0.0, true),
 ];
 
-/// On the larger map with `success_rate=0.7, reward_schedule=(3, -3, 0.125)`, with each step's `prob`.
+/// An episode on the larger map with `success_rate=0.7, reward_schedule=(3, -3, 0.125)`, and each step's `prob`.
 const LARGE_EPISODE: [(i64, i64, f64, f64); 8] = [
     (2, 0, 0.125, 0.15000000000000002),
     (2, 1, 0.125, 0.7),

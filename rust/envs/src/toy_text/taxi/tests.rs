@@ -1,4 +1,4 @@
-//! Against Gymnasium 1.4.0: `gymnasium.make("Taxi-v4")`.
+//! Compares Taxi with episodes recorded from Gymnasium 1.4.0's `gymnasium.make("Taxi-v4")`.
 
 use super::*;
 use crate::testing::{Step, assert_episode, assert_refuses, assert_resumes};
@@ -21,13 +21,13 @@ fn dry() -> Taxi {
     Taxi::new(None, None).expect("no probability is asked for")
 }
 
-/// One on its way in a scene.
+/// Returns `env` in a running episode with this state.
 fn driving(mut env: Taxi, taxi: [usize; 2], passenger: usize, destination: usize) -> Taxi {
     env.reset(Some(0), &mut [0]);
     Taxi { at: Scene { taxi, passenger, destination }.encoded(), ..env }
 }
 
-/// Reward and `terminated` of an action, and the scene after it.
+/// Returns the reward and `terminated` of an action, and the state after it.
 fn stepped(env: &mut Taxi, action: i64) -> (f64, bool, Scene) {
     let mut observation = [0];
     let outcome = env.step(&[action], &mut observation);
@@ -57,7 +57,7 @@ fn a_passenger_is_fetched_and_delivered() {
     let (reward, _, scene) = stepped(&mut env, 4);
     assert_eq!((reward, scene.passenger), (-1.0, ABOARD));
     assert_eq!(mask(&env), [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
-    // Down to the row without walls, across, and up again.
+    // Drives down to the row without walls, across, and up again.
     for action in [0, 0, 2, 2, 2, 2, 1, 1] {
         assert_eq!(stepped(&mut env, action).0, -1.0);
     }
@@ -100,7 +100,7 @@ fn rain_drives_the_taxi_aside_but_not_where_the_way_is_blocked() {
 fn a_fickle_passenger_changes_their_mind_once_after_a_move() {
     let mut env = driving(Taxi::new(None, Some(1.0)).expect("1 is a probability"), [2, 2], ABOARD, 1);
     assert!(env.wavering);
-    // Standing still is no move: neither a wrong drop nor a wall.
+    // Actions that leave the taxi in place, a wrong drop and a blocked move, do not count as moves.
     assert_eq!(stepped(&mut env, 5).2.destination, 1);
     let destination = stepped(&mut env, 0).2.destination;
     assert_ne!(destination, 1);
