@@ -1,4 +1,4 @@
-"""What constructors of policies refuse."""
+"""Checks of the arguments of policies."""
 
 import math
 import warnings
@@ -13,19 +13,23 @@ from rlfast.utils.net.common import BaseActor
 
 
 def check_networks(**networks: Any) -> None:
-    """Refuse what is no module of torch.
+    """Check that networks are modules of torch.
 
-    :raises TypeError: so it is.
+    :param networks: the arguments of a policy by their names.
+    :raises TypeError: if one of them is not an ``nn.Module``.
     """
     for name, network in networks.items():
         check_instance(name, network, nn.Module)
 
 
 def check_output(actor: nn.Module, action_space: gym.Space[Any], *, stacklevel: int = 5) -> None:
-    """Warn of one of our actors whose output does not fit the actions; others may give what they like.
+    """Warn if an actor of this library has an output size that does not fit the action space. Other actors are not
+    checked.
 
-    :param stacklevel: of the warning, from here to who made the policy.
-    :raises TypeError: ``action_space`` is no space.
+    :param actor: the actor.
+    :param action_space: the action space of one environment.
+    :param stacklevel: level of the warning's stack frame, so that it points to the code that made the policy.
+    :raises TypeError: if ``action_space`` is not a space.
     """
     check_instance("action_space", action_space, gym.Space)
     if not isinstance(actor, BaseActor):

@@ -9,19 +9,18 @@ from rlfast.utils.capture import capture, check_capturable
 
 
 class CompiledUpdate:
-    """A policy's update as one graph: forward, loss, backward, the optimizers' steps and the target networks'.
+    """A policy's update as one compiled graph: forward, loss, backward, steps of the optimizers and target networks.
 
-    Parameters and the optimizers' states are changed where they are, so the policy acts with the new weights at once,
-    and a checkpoint is the same as without. The first update after construction runs as it is written, for the state
-    of the optimizers begins with it; the second takes the time to compile.
+    Parameters and the states of optimizers are updated in place, so the policy acts with the new weights at once, and
+    checkpoints are the same as without compilation. The first update after construction is not compiled, as it creates
+    the states of the optimizers; the second one takes the time to compile.
 
-    What draws random numbers inside, such as dropout, draws others than it does without.
+    Modules that draw random numbers, such as dropout, draw other numbers than without compilation.
 
-    :param update: takes and gives tensors, and calls :func:`rlfast.utils.optim.optim_step` to step.
-    :param optimizers: gives the optimizers that it steps.
-    :param backend: of ``torch.compile``.
+    :param update: a function of tensors that returns tensors, and calls :func:`rlfast.utils.optim.optim_step` to step.
+    :param optimizers: returns the optimizers that ``update`` steps.
     :raises ValueError: for an optimizer whose step cannot be captured.
-    :raises RuntimeError: if this PyTorch cannot take gradients within a graph.
+    :raises RuntimeError: if this version of PyTorch cannot compute gradients within a graph.
     """
 
     backend = "inductor"
@@ -31,9 +30,8 @@ class CompiledUpdate:
             check_capturable(optim)
         _allow_gradients()
         self._update, self._optimizers = update, optimizers
-        compiler: Any = (
-            torch.compile
-        )  # its overloads do not know isolate_recompiles: a limit for each policy of its own
+        # isolate_recompiles gives each policy its own limit of recompilations; the overloads do not know it yet
+        compiler: Any = torch.compile
         self._graph = compiler(update, fullgraph=True, backend=self.backend, isolate_recompiles=True)
 
     def __call__(self, *args: Any) -> Any:
@@ -41,7 +39,7 @@ class CompiledUpdate:
         return self._graph(*args) if all(ready) else self._update(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies compile for themselves: a graph knows the networks it was made of."""
+        """Pickle and copy without the graph, which holds the networks that it was made of; a copy compiles its own."""
         return CompiledUpdate, (self._update, self._optimizers)
 
 
@@ -54,9 +52,10 @@ def _allow_gradients() -> None:
 
 
 def check_compilable(*networks: nn.Module) -> None:
-    """Refuse networks that no graph can hold.
+    """Check that networks can be compiled.
 
-    :raises ValueError: one of them is recurrent.
+    :param networks: the networks.
+    :raises ValueError: if one of them is recurrent.
     """
     for network in networks:
         for module in network.modules():

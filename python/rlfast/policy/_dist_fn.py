@@ -12,10 +12,11 @@ _SEEDED = (Categorical, DiagonalNormal, MultiCategorical, SquashedNormal)
 
 
 def takes_a_tuple(dist_fn: Callable[..., Distribution]) -> bool:
-    """Whether a function that makes a distribution takes all that an actor gives as one tuple, as right after
-    Tianshou 1.0, and not one by one.
+    """Return whether a function that makes a distribution takes the outputs of an actor as one tuple, as in versions
+    right after Tianshou 1.0, and not as separate arguments.
 
-    :param dist_fn: one parameter, or a first one that is annotated as a tuple, says so.
+    :param dist_fn: takes a tuple if it has one parameter, or annotates its first parameter as a tuple.
+    :return: True for one tuple, False for separate arguments.
 
     >>> from torch.distributions import Independent, Normal
     >>> takes_a_tuple(lambda loc_scale: Independent(Normal(*loc_scale), 1)), takes_a_tuple(Normal)
@@ -25,7 +26,7 @@ def takes_a_tuple(dist_fn: Callable[..., Distribution]) -> bool:
     """
     try:
         signature = inspect.signature(dist_fn.forward if isinstance(dist_fn, nn.Module) else dist_fn)
-    except (TypeError, ValueError):  # of a function in C, nothing is known
+    except (TypeError, ValueError):  # a function in C has no signature
         return False
     if not signature.parameters:
         return False
@@ -44,10 +45,11 @@ def _binds(signature: inspect.Signature, number: int) -> bool:
 
 
 def draw(dist: Distribution, stream: torch.Generator | None) -> Any:
-    """Draw actions.
+    """Draw actions from a distribution.
 
     :param dist: the distribution.
-    :param stream: what random numbers come from; None for torch's global generator.
+    :param stream: the generator of random numbers; None for torch's global generator.
+    :return: the actions, a tensor of the distribution's shape.
     """
     if stream is None:
         return dist.sample()
@@ -55,6 +57,6 @@ def draw(dist: Distribution, stream: torch.Generator | None) -> Any:
         return dist.sample(generator=stream)  # type: ignore[call-arg]
     started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     devices = range(torch.cuda.device_count()) if started else ()
-    with torch.random.fork_rng(devices):  # others ask torch's global generators
+    with torch.random.fork_rng(devices):  # other distributions draw from torch's global generators
         torch.manual_seed(int(torch.randint(2**62, (), generator=stream)))
         return dist.sample()

@@ -20,18 +20,18 @@ def stored_state(
     *,
     after: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """Give the hidden state that a recurrent policy had before it saw some rows, as it was stored while collecting.
+    """Return the hidden state of a recurrent policy before given rows, as it was stored during collection.
 
-    It is what a network starts from when it sees their frames again (the *stored state* of Kapturowski et al. 2019,
-    *Recurrent Experience Replay in Distributed Reinforcement Learning*, section 3). What follows is as it was while
-    acting, but for rows at the start of an episode, which have no whole stack: there the first frame is repeated, and
-    was seen once.
+    A network that processes the frames of the rows again starts from it (the *stored state* of Kapturowski et al. 2019,
+    *Recurrent Experience Replay in Distributed Reinforcement Learning*, section 3). Its outputs are then those of
+    acting, except at the start of an episode: a stack repeats the first frame there, which acting saw once.
 
     :param batch: a sample of the buffer.
+    :param buffer: the buffer.
     :param indices: rows, ``[B]``.
-    :param after: for the state before the frames of ``obs_next``, of which the first is a row later: gives the state
-        of the network after an observation, from the state before it. It is asked where the buffer has no later row
-        of the episode. None (default) is for the frames of ``obs``.
+    :param after: selects the state before the frames of ``obs_next``, the first of which is one row later. It is called
+        with an observation and the state before it, and returns the state after it, for rows without a later row in
+        their episode. None (default) selects the state before the frames of ``obs``.
     :return: a ``Batch`` of tensors ``[B, ...]``; None if no state was stored.
     """
     policy = batch.get("policy")
@@ -39,7 +39,7 @@ def stored_state(
         return None
     for _ in range(buffer.stack_num - 1 - (after is not None)):
         indices = np.asarray(buffer.prev(indices))
-    if after is None or buffer.stack_num > 1:  # the first frame is that of a row
+    if after is None or buffer.stack_num > 1:  # the first frame is the observation of a row
         return _state_of(buffer, indices)
     later = np.asarray(buffer.next(indices))
     state = _state_of(buffer, later)
@@ -53,9 +53,11 @@ def stored_state(
 
 
 def add_stored_state(batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: "Index") -> None:
-    """Add to a sample, as ``batch.state``, the hidden state of :func:`stored_state`, if there is one.
+    """Set ``batch.state`` to the hidden state of :func:`stored_state`, if one was stored.
 
-    A field without rows would leave the sample without a length.
+    :param batch: a sample of the buffer.
+    :param buffer: the buffer.
+    :param indices: rows, ``[B]``.
     """
     state = stored_state(batch, buffer, indices)
     if state is not None:

@@ -5,23 +5,27 @@ Kind = TypeVar("Kind", bound=type)
 
 
 class Replaceable:
-    """A class that takes a quick way only where its own methods would be called on the slow one."""
+    """A class with faster code that bypasses some of its methods, unless a subclass or an assignment has replaced
+    them.
+    """
 
     _stock: ClassVar[Mapping[str, Any]] = {}
 
     def is_replaced(self, *names: str) -> bool:
-        """Whether a subclass, or an assignment to class or object, has replaced one of these methods.
+        """Return whether a subclass, or an assignment to the class or the object, has replaced one of these methods.
 
-        :param names: of methods that :func:`stock` was told of.
+        :param names: names of methods that were given to :func:`stock`.
         """
         own, kind, stock = vars(self), type(self), self._stock
         return any(name in own or getattr(kind, name) is not stock[name] for name in names)
 
 
 def stock(*names: str) -> Callable[[Kind], Kind]:
-    """Note the methods of an algorithm that others may replace, and that it would otherwise not call.
+    """Decorate an algorithm to record its own versions of methods that its faster code bypasses; see
+    :meth:`Replaceable.is_replaced`.
 
-    :param names: of methods of the class that is decorated.
+    :param names: names of methods of the decorated class.
+    :return: the decorator.
 
     >>> @stock("greet")
     ... class Host(Replaceable):

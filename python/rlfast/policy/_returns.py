@@ -18,10 +18,11 @@ Index: TypeAlias = NDArray[np.int64]
 
 
 def episode_mc_return_to_go(rewards: NDArray[Any], gamma: float = 0.99) -> NDArray[np.float64]:
-    """Give the discounted sums of an episode's rewards from each step on.
+    """Return the discounted sum of an episode's rewards from each step on.
 
-    :param rewards: of one episode, from its first step to its last.
+    :param rewards: rewards of one episode in order of time, ``[T]``.
     :param gamma: discount. Default: 0.99.
+    :return: float64 ``[T]``.
 
     >>> episode_mc_return_to_go(np.array([1.0, 0.0, 4.0]), gamma=0.5).tolist()
     [2.0, 2.0, 4.0]
@@ -32,15 +33,17 @@ def episode_mc_return_to_go(rewards: NDArray[Any], gamma: float = 0.99) -> NDArr
 
 
 class ReturnEstimation:
-    """Returns and advantages of what a buffer holds."""
+    """Estimates of returns and advantages for the rows of a buffer."""
 
     @staticmethod
     def value_mask(buffer: "ReplayBuffer", indices: Index) -> NDArray[np.bool_]:
-        """Say where the next observation has a value: everywhere but at a terminal state. A time limit is none.
+        """Return for which rows the value of the next observation counts: all but those that reached a terminal state.
 
-        :param buffer: holds the rows.
+        A truncated episode, such as one that a time limit ended, has not reached one.
+
+        :param buffer: the buffer that holds the rows.
         :param indices: rows, ``[B]``.
-        :return: ``[B]``.
+        :return: bool ``[B]``.
         """
         return ~as_flags("terminated", buffer.terminated[indices])
 
@@ -61,17 +64,16 @@ class ReturnEstimation:
             A_t = \delta_t + \gamma\lambda A_{t+1}, \qquad
             G_t = A_t + V(s_t)
 
-        Episodes end where the batch says so and at the newest row of those that still run. A terminal state has value
-        0, whatever is given for it; one cut off by time keeps its value.
+        Episodes end at rows that are terminated or truncated, and at the newest row of a running episode. A terminal
+        state has value 0, whatever ``v_s_`` is there; the last state of a truncated episode keeps its value.
 
         :param batch: B rows in order of time, with ``rew``, ``terminated`` and ``truncated``, each ``[B]`` or ``[B,
-            1]``; flags may be numbers, 0 and 1.
-        :param buffer: where they come from.
-        :param indices: their places there, ``[B]``.
+            1]``; flags may be the numbers 0 and 1.
+        :param buffer: the buffer that holds the rows.
+        :param indices: their indices in the buffer, ``[B]``.
         :param v_s_: values of the next observations, B of them; None for 0, which needs ``gae_lambda=1``.
-        :param v_s: values of the observations, B of them. None takes those of the rows before from ``v_s_``; the first
-            row of an episode has none before and gets 0: its return is right all the same, its advantage has no
-            baseline.
+        :param v_s: values of the observations, B of them. None takes the next value of the row before, and 0 for the
+            first row of an episode, whose return is still correct but whose advantage has no baseline.
         :param gamma: discount. Default: 0.99.
         :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
         :return: returns and advantages, each ``[B]``.
@@ -109,18 +111,20 @@ class ReturnEstimation:
 
         .. math:: G_t = \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k (1 - d)\, Q(s_{t+k})
 
-        (Sutton and Barto, 2nd edition, section 7.1): over the :math:`k \le n` steps that are left in the episode, d
-        saying that :math:`s_{t+k}` is terminal. The sum over rewards is made by the buffer, the rest on the device of
-        Q. A sample of a buffer with ``unit=NStep`` brings its sums along; its number of steps and its discount hold
-        then.
+        (Sutton and Barto, 2nd edition, section 7.1). The sum has the :math:`k \le n` steps that are left in the
+        episode,
+        and :math:`d` is 1 if :math:`s_{t+k}` is terminal, else 0. The buffer sums the rewards; the rest is computed on
+        the device of Q. A sample of a buffer with ``unit=NStep`` contains the sums, for the unit's number of steps and
+        discount.
 
-        :param batch: the sample, of B rows. Its ``weight``, if any, becomes a tensor.
-        :param buffer: where it comes from.
-        :param indices: the rows' places there, ``[B]``.
-        :param target_q_fn: called, without gradients, with the buffer and the last row of each sum; gives the value of
-            the observation after that row, B of them or ``[B, m]``.
+        :param batch: a sample of B rows. Its ``weight``, if any, becomes a tensor.
+        :param buffer: the buffer that it was drawn from.
+        :param indices: indices of the rows in the buffer, ``[B]``.
+        :param target_q_fn: called, without gradients, with the buffer and the last row of each sum; returns the value
+            of
+            the observation after that row, ``[B]`` or ``[B, m]``.
         :param gamma: discount. Default: 0.99.
-        :param n_step: most steps to sum over, at least 1. Default: 1.
+        :param n_step: the largest number of steps to sum over, at least 1. Default: 1.
         :param rew_norm: must be False.
         :return: the batch, with ``returns``, ``[B, m]``, of the dtype and device of Q (m is 1 if Q has one dimension).
         :raises ValueError: if the numbers of rows differ, ``rew_norm`` is set, or both ``n_step`` and the unit sum
@@ -146,9 +150,11 @@ class ReturnEstimation:
 
 
 def check_indices(batch: "RolloutBatchProtocol", indices: Index) -> None:
-    """Refuse indices of other rows than those of a batch.
+    """Check that there is one index for each row of a batch.
 
-    :raises ValueError: there are more of them than rows, or fewer.
+    :param batch: a sample.
+    :param indices: indices of its rows in the buffer, ``[B]``.
+    :raises ValueError: if their numbers differ.
     """
     if len(indices) != len(batch.rew):
         raise ValueError(f"got {len(batch.rew)} rows and {len(indices)} indices")
@@ -157,16 +163,21 @@ def check_indices(batch: "RolloutBatchProtocol", indices: Index) -> None:
 def nstep_sums(
     batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index, gamma: float, n_step: int
 ) -> tuple[NDArray[Any], NDArray[Any], Index]:
-    """Sum up to ``n_step`` rewards from each row on.
+    """Return discounted sums of up to ``n_step`` rewards from each row on.
 
-    :param batch: the rows, which bring the sums along if they were drawn with ``unit=NStep``.
-    :return: the sums; the discount of what follows, 0 after a terminal state; the last row of each sum. Each ``[B]``.
+    :param batch: the rows, which contain the sums if they were drawn with ``unit=NStep``.
+    :param buffer: the buffer that they were drawn from.
+    :param indices: indices of the rows in the buffer, ``[B]``.
+    :param gamma: discount.
+    :param n_step: the largest number of steps to sum over.
+    :return: the sums; the discount of the value after them, 0 after a terminal state; the last row of each sum. Each
+        ``[B]``.
     :raises ValueError: if the numbers of rows differ, or both ``n_step`` and the unit sum rewards.
     """
     check_indices(batch, indices)
     if "last_index" not in batch or "discount" not in batch:
         return buffer.nstep(indices, n_step, gamma)
-    if n_step == 1:  # drawn with unit=NStep: a transition is n steps already
+    if n_step == 1:  # drawn with unit=NStep, so a transition has several steps already
         return batch.rew, batch.discount, batch.last_index
     raise ValueError(f"the buffer's unit sums rewards already, n_step={n_step} would do so again; set it to 1")
 
@@ -178,7 +189,7 @@ def _floats(numbers: "NDArray[Any] | torch.Tensor") -> NDArray[np.floating]:
 
 
 def _is_column(sums: Any) -> bool:
-    """Whether it is what the engine's quick way takes: one sum for each row, no tensor."""
+    """Return whether ``sums`` is a float64 array with one sum for each row, as the engine takes it."""
     return isinstance(sums, np.ndarray) and sums.ndim == 1 and sums.dtype == np.float64
 
 

@@ -1,4 +1,4 @@
-"""Which of a policy's attributes are training state, wherever they hang: in lists, dicts, submodules and objects."""
+"""Finding, saving and restoring the training state of a policy, also in lists, dicts, submodules and objects."""
 
 import inspect
 import sys
@@ -14,42 +14,42 @@ import numpy as np
 import torch
 from torch import nn
 
-_ATOMS = (type(None), bool, int, float, str)
+_SCALAR_TYPES = (type(None), bool, int, float, str)
 _KINDS = "biuf"
-_TORCHS_OWN = frozenset(vars(nn.Module()))  # what every module has: parameters, hooks and the like
-_SKIPPED = _TORCHS_OWN | {
-    *("_rng", "_torch_rng", "lr_scheduler"),  # which have their own places in the state
-    *("_lagged", "_made_with", "_networks_seen", "_sampled_weight", "updating"),
+_MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))  # attributes of every module: parameters, hooks and the like
+_SKIPPED = _MODULE_ATTRIBUTES | {
+    *("_rng", "_torch_rng", "lr_scheduler"),  # they have their own entries in the state
+    *("_lagged", "_initial_values", "_networks_seen", "_sampled_weight", "updating"),
 }
 _FOREIGN = sys.stdlib_module_names | {"torch", "numpy", "gymnasium", "envpool", "ray", "pettingzoo", "wandb"}
-_DEEPEST = 6  # levels below the policy: who goes deeper is not in a policy any more
-_OURS = ("rlfast.data", "rlfast.env", "rlfast.trainer", "rlfast.experiment", "rlfast.utils.logger")
+_MAX_DEPTH = 6  # levels below the policy that are searched
+_LIBRARY_MODULES = ("rlfast.data", "rlfast.env", "rlfast.trainer", "rlfast.experiment", "rlfast.utils.logger")
 
 Values: TypeAlias = dict[str, Any]
 
 
 class Slot(NamedTuple):
-    """Where a value is."""
+    """A value and its place."""
 
     owner: Any
-    """An object, a list or a dict."""
+    """The object, list or dict that holds the value."""
     name: Any
-    """Of an attribute, an index or a key."""
+    """The name of the attribute, the index or the key."""
     value: Any
 
 
 class Found(NamedTuple):
-    """All training state of a policy but weights and random streams, by its place, such as ``critic_optims.0``."""
+    """The training state of a policy except weights and its random streams, by place, such as ``critic_optims.0``."""
 
     optimizers: dict[str, torch.optim.Optimizer]
     parts: dict[str, Any]
-    """What has ``state_dict`` and ``load_state_dict``: schedules, normalisers, noise, networks in lists."""
+    """Objects with ``state_dict`` and ``load_state_dict``: schedules, normalisers, noise, networks in lists."""
     slots: dict[str, Slot]
-    """Numbers, arrays, tensors and containers of them."""
+    """Numbers, arrays, tensors and containers of these."""
 
 
 def find(policy: nn.Module) -> Found:
-    """Look through a policy."""
+    """Return the training state of a policy."""
     found = Found({}, {}, {})
     registered = {id(module) for module in policy.modules()}
     seen = {id(policy), *map(id, policy.parameters()), *map(id, policy.buffers())}
@@ -63,21 +63,21 @@ def find(policy: nn.Module) -> Found:
                     found.slots[place] = Slot(owner, name, value)
             elif id(value) not in seen:
                 seen.add(id(value))
-                if not _keep(found, place, value, registered) and depth < _DEEPEST:
+                if not _keep(found, place, value, registered) and depth < _MAX_DEPTH:
                     todo.append((value, f"{place}.", depth + 1))
     return found
 
 
 def _keep(found: Found, place: str, value: Any, registered: set[int]) -> bool:
-    """Add what is a part by itself to what was found.
+    """Add ``value`` to ``found`` if it is an optimizer or a part.
 
-    :return: whether there is nothing more to find in it.
+    :return: whether its own attributes need no search.
     """
     if isinstance(value, torch.optim.Optimizer):
         found.optimizers[place] = value
         return True
     if isinstance(value, nn.Module) and id(value) in registered:
-        return type(value).get_extra_state is not nn.Module.get_extra_state  # it writes its state down itself
+        return type(value).get_extra_state is not nn.Module.get_extra_state  # then its state_dict has its whole state
     if isinstance(value, list | tuple | dict | deque):
         return False
     if isinstance(value, np.random.Generator | torch.Generator):
@@ -92,7 +92,7 @@ def _keep(found: Found, place: str, value: Any, registered: set[int]) -> bool:
 
 
 class _Stream:
-    """A random stream, with the methods that other parts have."""
+    """A random stream with ``state_dict`` and ``load_state_dict``."""
 
     def __init__(self, stream: np.random.Generator | torch.Generator) -> None:
         self._stream = stream
@@ -123,96 +123,98 @@ def _items(owner: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_foreign(value: Any) -> bool:
-    """Whether it is something that a policy only knows of: functions, environments, buffers, loggers."""
+    """Return whether ``value`` is not a policy's state: a function, an environment, a buffer, a logger and the like."""
     if isinstance(value, type | ModuleType | gym.Env | gym.Space) or inspect.isroutine(value):
         return True
     home = type(value).__module__
     if isinstance(value, torch.optim.lr_scheduler.LRScheduler | nn.Module):
         return False
-    return home.partition(".")[0] in _FOREIGN or home.startswith(_OURS)
+    return home.partition(".")[0] in _FOREIGN or home.startswith(_LIBRARY_MODULES)
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
-    if type(value) in _ATOMS:
+    if type(value) in _SCALAR_TYPES:
         return True
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind in _KINDS
     if isinstance(value, torch.Tensor):
         return not (depth and isinstance(value, nn.Parameter))
-    if depth > _DEEPEST or type(value) not in (list, tuple, deque, dict):
+    if depth > _MAX_DEPTH or type(value) not in (list, tuple, deque, dict):
         return False
     if isinstance(value, dict):
-        return all(type(key) in _ATOMS and _is_plain(entry, depth + 1) for key, entry in value.items())
+        return all(type(key) in _SCALAR_TYPES and _is_plain(entry, depth + 1) for key, entry in value.items())
     return all(_is_plain(entry, depth + 1) for entry in value)
 
 
-# -- what has changed since a policy was made ------------------------------------------------------------------------
+# -- values that have changed since a policy was made ----------------------------------------------------------------
 
 
-def noting(construct: Callable[..., None]) -> Callable[..., None]:
-    """Let a constructor of policies, when the outermost one returns, note the values that the policy is made with."""
+def records_initial_values(construct: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a constructor of policies so that the outermost one records the initial values of the policy's state."""
 
     @wraps(construct)
     def init(policy: Any, /, *args: Any, **kwargs: Any) -> None:
-        outermost = "_made_with" not in vars(policy)
-        vars(policy).setdefault("_made_with", {})
+        outermost = "_initial_values" not in vars(policy)
+        vars(policy).setdefault("_initial_values", {})
         construct(policy, *args, **kwargs)
         if outermost:
-            vars(policy)["_made_with"] = {place: _mark(slot.value) for place, slot in find(policy).slots.items()}
+            vars(policy)["_initial_values"] = {
+                place: _fingerprint(slot.value) for place, slot in find(policy).slots.items()
+            }
 
     return init
 
 
 def values_of(policy: nn.Module) -> dict[str, Values]:
-    """Write down the values that have changed since the policy was made, and unchanged numbers and empty containers.
+    """Return the values that have changed since the policy was made, and unchanged numbers and empty containers.
 
-    Arguments of the constructor are no training state, and a policy that goes on from this keeps its own.
+    Arguments of the constructor are not training state: a policy that loads these values keeps its own arguments.
     """
-    made: Values = vars(policy).get("_made_with", {})
+    made: Values = vars(policy).get("_initial_values", {})
     slots = find(policy).slots
-    changed = {place: s for place, s in slots.items() if place not in made or made[place] != _mark(s.value)}
+    changed = {place: s for place, s in slots.items() if place not in made or made[place] != _fingerprint(s.value)}
     return {
-        "changed": {place: _written(slot.value) for place, slot in changed.items()},
+        "changed": {place: _serialized(slot.value) for place, slot in changed.items()},
         "made_with": {
-            place: _written(slot.value)
+            place: _serialized(slot.value)
             for place, slot in slots.items()
-            if place not in changed and (type(slot.value) in _ATOMS or _is_empty(slot.value))
+            if place not in changed and (type(slot.value) in _SCALAR_TYPES or _is_empty(slot.value))
         },
     }
 
 
 def set_values(policy: nn.Module, state: dict[str, Values]) -> None:
-    """Take over what :func:`values_of` gave; a number that had not changed there is set back where it has here."""
-    made: Values = vars(policy).get("_made_with", {})
+    """Restore the values of :func:`values_of`. A number that was unchanged there and has changed here is set back."""
+    made: Values = vars(policy).get("_initial_values", {})
     slots = find(policy).slots
     for place, value in state["made_with"].items():
-        if place in slots and place in made and made[place] != _mark(slots[place].value):
-            _put(slots[place], _read(value, slots[place].value))
+        if place in slots and place in made and made[place] != _fingerprint(slots[place].value):
+            _put(slots[place], _restored(value, slots[place].value))
     for place, written in state["changed"].items():
         slot = slots.get(place) or _new_slot(policy, place)
         if slot is not None:
-            _put(slot, _read(written, slot.value))
+            _put(slot, _restored(written, slot.value))
 
 
 def _is_empty(value: Any) -> bool:
     return isinstance(value, dict | list) and not value
 
 
-def _mark(value: Any) -> Any:
-    """Something that is equal only as long as the value is."""
-    if type(value) in _ATOMS:
-        return (type(value), repr(value))  # of NaN, too
+def _fingerprint(value: Any) -> Any:
+    """Return a fingerprint that changes when the value does."""
+    if type(value) in _SCALAR_TYPES:
+        return (type(value), repr(value))  # NaN equals itself so
     if isinstance(value, torch.Tensor):
         flat = value.detach().cpu().reshape(-1)
         return (str(value.dtype), tuple(value.shape), zlib.crc32(flat.view(torch.uint8).numpy().tobytes()))
     if isinstance(value, np.ndarray | np.generic):
         return (value.dtype.str, value.shape, zlib.crc32(value.tobytes()))
     entries = value.items() if isinstance(value, dict) else enumerate(value)
-    return (type(value), tuple((key, _mark(entry)) for key, entry in entries))
+    return (type(value), tuple((key, _fingerprint(entry)) for key, entry in entries))
 
 
-def _written(value: Any) -> Any:
-    """The value as numbers, lists, dicts and tensors: what ``torch.load`` reads with ``weights_only``."""
+def _serialized(value: Any) -> Any:
+    """Return the value as numbers, lists, dicts and tensors, which ``torch.load`` reads with ``weights_only=True``."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -220,14 +222,16 @@ def _written(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, dict):
-        return {"dict": [[key, _written(entry)] for key, entry in value.items()]}
+        return {"dict": [[key, _serialized(entry)] for key, entry in value.items()]}
     if isinstance(value, list | tuple | deque):
-        return {type(value).__name__: [_written(entry) for entry in value]}
+        return {type(value).__name__: [_serialized(entry) for entry in value]}
     return value
 
 
-def _read(written: Any, old: Any) -> Any:
-    """What :func:`_written` was given: ``old`` itself, changed, if it can be, for others may hold it."""
+def _restored(written: Any, old: Any) -> Any:
+    """Return the value that :func:`_serialized` was given. ``old`` is changed in place if possible, as others may hold
+    it.
+    """
     if isinstance(written, dict):
         (kind, entries) = next(iter(written.items()))
         return _read_entries(kind, entries, old)
@@ -248,13 +252,13 @@ def _read_entries(kind: str, entries: Any, old: Any) -> Any:
         return old
     if kind == "dict":
         known = old if isinstance(old, dict) else {}
-        read = {key: _read(entry, known.get(key)) for key, entry in entries}
+        read = {key: _restored(entry, known.get(key)) for key, entry in entries}
         known.clear()
         known.update(read)
         return known
     before = [*old] if isinstance(old, list | tuple | deque) else []
     before += [None] * (len(entries) - len(before))
-    listed = [_read(entry, one) for entry, one in zip(entries, before, strict=False)]
+    listed = [_restored(entry, one) for entry, one in zip(entries, before, strict=False)]
     if kind == "tuple":
         return tuple(listed)
     known_list: Any = old if isinstance(old, list | deque) else deque() if kind == "deque" else []
@@ -264,7 +268,7 @@ def _read_entries(kind: str, entries: Any, old: Any) -> Any:
 
 
 def _new_slot(policy: Any, place: str) -> Slot | None:
-    """Where an attribute, or an entry of a dict, belongs that came into being after the policy was made."""
+    """Return the place of an attribute, or an entry of a dict, that was added after the policy was made."""
     owner = policy
     *path, name = place.split(".")
     for step in path:

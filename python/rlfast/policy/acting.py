@@ -16,7 +16,7 @@ from rlfast.utils.seeding import SeededMixin
 if TYPE_CHECKING:
     from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, arr_type
 
-_COUNTED = (Discrete, MultiDiscrete)  # spaces whose actions are counted
+_COUNTED = (Discrete, MultiDiscrete)  # spaces whose actions are integers that may begin at ``start``
 _NUMBERS = frozenset({bool, int, float})
 _BOUND_METHODS = ("clip", "tanh", None)
 _ONE = 1 - float(np.finfo(np.float32).eps)  # the largest action whose inverse tanh is finite in float32
@@ -24,27 +24,27 @@ _ONE = 1 - float(np.finfo(np.float32).eps)  # the largest action whose inverse t
 
 @stock("map_action", "map_action_inverse")
 class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
-    """What chooses actions: all that collectors and evaluators need of a policy.
+    """A policy that chooses actions, with everything that collectors and evaluators need of it.
 
-    Actions have two forms. The policy's own form is what :meth:`forward` gives, buffers store and learning sees;
-    :meth:`map_action` makes of it what the environment takes. For a Box, the policy's form is bounded to [-1, 1] first
-    and then, with ``action_scaling``, stretched to the Box. For discrete spaces, a policy that
-    :attr:`counts_from_zero` leaves out the space's ``start``, which the environment counts from.
+    Actions have two forms. :meth:`forward` returns the policy's form, which buffers store and algorithms learn from;
+    :meth:`map_action` converts it into the environment's form. For a Box, it first bounds actions to [-1, 1] and then,
+    with ``action_scaling``, stretches them to the bounds of the Box. For discrete spaces, the environment's actions
+    begin at the ``start`` of the space, and those of a policy with :attr:`counts_from_zero` at 0.
 
-    Random choices draw from streams of the policy's own after :meth:`seed`. Without it, those of NumPy's kind draw from
-    :attr:`rng` all the same, and those of torch's kind from torch's global generator.
+    After :meth:`seed`, random choices draw from the policy's own streams. Before it, choices with NumPy draw from
+    :attr:`rng`, and choices with torch from torch's global generator.
 
-    :param action_space: of one environment: Box, Discrete, MultiDiscrete or MultiBinary.
-    :param observation_space: of one environment, kept for reference; anything is taken. Default: None.
+    :param action_space: action space of one environment: Box, Discrete, MultiDiscrete or MultiBinary.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
     :param action_scaling: whether actions in [-1, 1] are stretched to the bounds of the Box. Default: False.
-    :param action_bound_method: how actions are brought into [-1, 1]: ``"clip"`` (default), ``"tanh"``, or None to leave
-        them. Concerns a Box only.
-    :raises ValueError: for another kind of space, another bound method, or scaling to anything but a Box with finite
+    :param action_bound_method: how the actions of a Box are bounded to [-1, 1]: by ``"clip"`` (default), by ``"tanh"``,
+        or not at all, with None.
+    :raises ValueError: for another type of space, another bound method, or ``action_scaling`` without a Box with finite
         bounds.
     """
 
     counts_from_zero: ClassVar[bool] = False
-    """Whether actions of discrete spaces are counted from 0 whatever the space's ``start``."""
+    """Whether the policy's actions of discrete spaces begin at 0, whatever the space's ``start``."""
 
     _torch_rng: torch.Generator | None = None
 
@@ -68,14 +68,15 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         self.action_scaling = action_scaling
         self.action_bound_method = action_bound_method
         start = getattr(action_space, "start", 0)
-        self._start: Any = start if np.any(start) else None  # where the environment counts from, unless from 0
+        self._start: Any = start if np.any(start) else None  # the environment's first action, None for 0
         self.action_type: Literal["continuous", "discrete"] = (
             "continuous" if isinstance(action_space, Box) else "discrete"
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; a number that takes the place of a number is not looked for among parameters and modules,
-        which ``nn.Module`` takes as long for as a step of the environments.
+        """Set an attribute. A number that replaces a number bypasses ``nn.Module``'s search among parameters and
+        modules,
+        which takes as long as a step of the environments.
         """
         if type(value) in _NUMBERS and name in self.__dict__:
             object.__setattr__(self, name, value)
@@ -86,29 +87,32 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
     def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":
         """Choose actions.
 
-        :param batch: has ``obs``, ``[B, ...]``, and ``info``.
+        :param batch: a batch with ``obs``, ``[B, ...]``, and ``info``.
         :param state: hidden state of a recurrent policy, None at the start.
-        :return: a ``Batch`` with ``act``, ``[B, ...]`` in the policy's form, and, where there is one, the next hidden
-            ``state``. What it has under ``policy`` is stored with the transition.
+        :return: a ``Batch`` with ``act``, ``[B, ...]`` in the policy's form, and for a recurrent policy the next hidden
+            ``state``. Its field ``policy``, if any, is stored with the transition.
         """
 
     def exploration_noise(
         self,
         act: NDArray[Any],
-        batch: "ObsBatchProtocol",  # noqa: ARG002 (for those who explore by what they see)
+        batch: "ObsBatchProtocol",  # noqa: ARG002 (for overrides that depend on observations)
     ) -> NDArray[Any]:
-        """Add noise to actions while data are collected; none here.
+        """Return actions with exploration noise, during collection. This one adds none.
 
         :param act: actions in the policy's form, ``[B, ...]``; not changed.
-        :param batch: what they were chosen for.
+        :param batch: the observations that they were chosen for.
+        :return: actions, ``[B, ...]``.
         """
         return act
 
     def map_action(self, act: "arr_type") -> NDArray[Any]:
-        """Make what the environment takes of actions in the policy's form.
+        """Convert actions from the policy's form into the environment's.
 
         :param act: ``[..., *action_space.shape]``; not changed.
+        :return: an array of the same shape.
         :raises ValueError: if an action to be scaled is outside [-1, 1] and ``action_bound_method`` is None.
+        :raises TypeError: if ``act`` is neither an array nor a tensor.
         """
         array = _as_array(act)
         space = self.action_space
@@ -129,9 +133,11 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         return array
 
     def map_action_inverse(self, act: "arr_type") -> NDArray[Any]:
-        """Bring the environment's actions into the policy's form, so that ``map_action`` would give them.
+        """Convert actions from the environment's form into the policy's: the inverse of :meth:`map_action`.
 
         :param act: ``[..., *action_space.shape]``, such as samples of the action space; not changed.
+        :return: an array of the same shape.
+        :raises TypeError: if ``act`` is neither an array nor a tensor.
         """
         array = _as_array(act)
         space = self.action_space
@@ -140,7 +146,7 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         if not isinstance(space, Box):
             return array
         if self.action_scaling:
-            width = np.maximum(space.high - space.low, np.finfo(np.float32).eps)  # an axis may have one point only
+            width = np.maximum(space.high - space.low, np.finfo(np.float32).eps)  # bounds may be equal
             array = (array - space.low) * 2.0 / width - 1.0
         if self.action_bound_method == "tanh":
             array = np.arctanh(np.clip(array, -_ONE, _ONE))
@@ -148,7 +154,9 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
 
     @property
     def _shifts(self) -> bool:
-        """Whether the two forms of a discrete action differ. Who maps actions by a method of its own is left to it."""
+        """Whether discrete actions must be shifted by ``start``; never in a policy that maps actions by its own
+        methods.
+        """
         return (
             self._start is not None
             and self.counts_from_zero
@@ -156,16 +164,22 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         )
 
     def seed(self, seed: int) -> None:
-        """Restart the random streams.
+        """Restart the policy's random streams.
 
-        :param seed: any non-negative integer.
+        :param seed: a non-negative integer.
         """
         super().seed(seed)
         self._torch_rng = torch.Generator()
         self._torch_rng.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0] >> 1))
 
     def draw_normal(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        """Draw standard normal numbers: from the stream that :meth:`seed` began, else from torch's."""
+        """Draw standard normal numbers from the policy's stream, or before :meth:`seed` from torch's global generator.
+
+        :param shape: shape of the result.
+        :param dtype: dtype of the result.
+        :param device: device of the result.
+        :return: a tensor.
+        """
         if self._torch_rng is None:
             return torch.randn(shape, dtype=dtype, device=device)
         return torch.randn(shape, dtype=dtype, generator=self._torch_rng).to(device)
@@ -174,10 +188,10 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
     def compute_action(self, obs: Any, info: Mapping[str, Any] | None = None, state: Any = None) -> NDArray[Any] | int:
         """Choose the action for one observation of one environment.
 
-        :param obs: as the environment gives it: a number, an array or a dict.
-        :param info: as the environment gives it.
-        :param state: hidden state for a batch of one.
-        :return: what the environment's ``step`` takes: an int for Discrete, else an array of the space's shape.
+        :param obs: the observation as the environment returns it: a number, an array or a dict.
+        :param info: the info dict of the environment.
+        :param state: hidden state for a batch of one row.
+        :return: the action in the environment's form: an int for Discrete, otherwise an array of the space's shape.
         """
         batch: Any = Batch(obs=[obs], info=[info] if info else {})
         act = self.map_action(self(batch, state).act)[0]

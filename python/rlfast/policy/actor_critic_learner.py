@@ -1,4 +1,4 @@
-"""The template of algorithms with an actor of continuous actions and critics of them."""
+"""The template of algorithms with an actor for continuous actions, and critics."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from rlfast.utils.optim import OptimizerFactory, make_optimizer
 
 @stock("_target_q")
 class ActorCriticLearner(Critics, ReplayLearner):
-    """Learns from sampled transitions how good continuous actions are, and an actor that chooses good ones.
+    """A learner of critics that estimate the values of continuous actions, and of an actor that chooses actions.
 
     A subclass of an algorithm that overrides :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch,
     critic, optimizer)`` learns through them, and so does a policy to which hooks or a method of its own are given. An
@@ -33,9 +33,9 @@ class ActorCriticLearner(Critics, ReplayLearner):
     :param actor: called as ``actor(obs, state=..., info=...)``.
     :param actor_optim: optimizes ``actor``: an optimizer, a factory, or None for a policy that only acts.
     :param action_space: of one environment, a Box.
-    :param tau: share of the way that target networks go in each step, in [0, 1].
+    :param tau: size of the steps of target networks towards the trained ones, in [0, 1].
     :param gamma: discount, in [0, 1].
-    :param estimation_step: most steps to sum rewards over.
+    :param estimation_step: the largest number of steps to sum rewards over.
     :param exploration_noise: added to actions where collectors ask for noise; ``"default"`` for normal noise of 0.1.
     :param action_bound_method: ``"clip"`` or None.
     :param options: of :class:`rlfast.policy.BasePolicy`.
@@ -88,7 +88,7 @@ class ActorCriticLearner(Critics, ReplayLearner):
     # -- exploration ---------------------------------------------------------------------------------------------------
 
     def set_exp_noise(self, noise: Callable[[Sequence[int]], NDArray[Any]] | None) -> None:
-        """Set what is added to actions where collectors ask for noise; None for nothing.
+        """Set the exploration noise, which collectors with noise add to actions; None for no noise.
 
         :param noise: a :class:`rlfast.exploration.BaseNoise`, or any function of the actions' shape.
         """
@@ -98,12 +98,12 @@ class ActorCriticLearner(Critics, ReplayLearner):
     def exploration_noise(
         self,
         act: Any,
-        batch: Any,  # noqa: ARG002 (for those who explore by what they see)
+        batch: Any,  # noqa: ARG002 (for overrides that depend on observations)
     ) -> Any:
-        """Add the noise that was set, if any; not changed is ``act`` itself.
+        """Return actions with the exploration noise, if any.
 
-        :param act: ``[B, *shape]``.
-        :param batch: what they were chosen for.
+        :param act: ``[B, *shape]``; not changed.
+        :param batch: the observations that they were chosen for.
         """
         if self._exploration_noise is None:
             return act
@@ -121,16 +121,16 @@ class ActorCriticLearner(Critics, ReplayLearner):
         return self.actor
 
     def inputs(self, obs: Any) -> Any:
-        """Give observations as the networks take them: those of others are written for what buffers give."""
+        """Return observations as tensors; foreign networks get them as buffers return them."""
         known = self._compiled is not None or self._known_networks(self.actor, *self.critics)
         return to_torch(obs, device=self._device) if known else obs
 
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:
-        """Give stored actions as tensors of the actor's dtype."""
+        """Return stored actions as tensors of the actor's dtype."""
         return cast("torch.Tensor", to_torch(act, self._dtype, device))
 
     def _leave_errors(self, batch: Any, error_B: torch.Tensor) -> None:
-        """Leave errors for priorities, and under the name, and with the sign, that Tianshou gives them."""
+        """Set ``td_error`` for priorities, and ``weight``, which is its name in Tianshou, with Tianshou's sign."""
         batch.td_error, batch.weight = error_B, -error_B
 
     @property

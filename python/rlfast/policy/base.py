@@ -14,7 +14,7 @@ from rlfast.data import to_numpy
 from rlfast.policy import _state
 from rlfast.policy._compiled import CompiledUpdate, check_compilable
 from rlfast.policy._returns import Index, ReturnEstimation, episode_mc_return_to_go
-from rlfast.policy._state import noting
+from rlfast.policy._state import records_initial_values
 from rlfast.policy.acting import ActingPolicy
 from rlfast.policy.lagged import LaggedNetworks
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
@@ -42,24 +42,25 @@ TLearningRateScheduler: TypeAlias = torch.optim.lr_scheduler.LRScheduler | Multi
 class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
     """A policy that learns: :meth:`update` is sample, :meth:`process_fn`, :meth:`learn`, :meth:`post_process_fn`.
 
-    Its ``state_dict`` has all that training goes on from: the networks' weights, and under ``_extra_state`` the state
-    of every optimizer, schedule, normaliser, exploration noise and network in a list, the numbers, arrays and tensors
-    that have changed since the policy was made, and the random streams; whether they are attributes of the policy, of
-    its submodules or of objects it holds, or in lists and dicts of these. A file with weights alone loads too, with a
-    warning.
+    Its ``state_dict`` holds everything that is needed to continue training: the weights of the networks and, under
+    ``_extra_state``, the random streams, the state of every optimizer, schedule, normaliser, exploration noise and
+    network in a list, and the numbers, arrays and tensors that have changed since the policy was made. These are found
+    in attributes of the policy, of its submodules and of objects that it holds, and in lists and dicts of them. A
+    ``state_dict`` with weights alone can be loaded, too, with a warning.
 
-    :param action_space: see :class:`ActingPolicy`, as for ``observation_space``, ``action_scaling`` and
+    :param action_space: see :class:`ActingPolicy`, also for ``observation_space``, ``action_scaling`` and
         ``action_bound_method``.
-    :param lr_scheduler: anything with a method ``step``, which is called after each update. Default: None.
-    :raises ValueError: as :class:`ActingPolicy`.
+    :param lr_scheduler: an object with a method ``step``, which is called after each update. Default: None.
+    :raises ValueError: see :class:`ActingPolicy`.
+    :raises TypeError: if ``lr_scheduler`` has no method ``step``.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = noting(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = records_initial_values(cls.__init__)  # type: ignore[method-assign]
 
-    @noting
+    @records_initial_values
     def __init__(
         self,
         *,
@@ -85,19 +86,22 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         self.register_load_state_dict_post_hook(_accept_weights_alone)  # type: ignore[no-untyped-call]
 
     def __class_getitem__(cls, _: Any) -> type[Self]:
-        """Accept ``BasePolicy[MyStats]``, as scripts for Tianshou 1.0 spell it."""
+        """Return the class itself, for ``BasePolicy[MyStats]`` in scripts for Tianshou 1.0."""
         return cls
 
     def set_agent_id(self, agent_id: int) -> None:
-        """Say which agent this is, where several learn in one environment."""
+        """Set the number of this agent, where several agents learn in one environment.
+
+        :param agent_id: the number.
+        """
         self.agent_id = agent_id
 
     # -- one update ----------------------------------------------------------------------------------------------------
 
     def process_buffer(self, buffer: "ReplayBuffer") -> "ReplayBuffer":
-        """Prepare a whole buffer, once, before training from it begins; nothing here.
+        """Prepare a buffer once, before offline training from it begins. This one changes nothing.
 
-        :param buffer: what offline training will sample from.
+        :param buffer: the buffer with the data.
         :return: the buffer to sample from.
         """
         return buffer
@@ -105,35 +109,38 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
     def process_fn(
         self,
         batch: "RolloutBatchProtocol",
-        buffer: "ReplayBuffer",  # noqa: ARG002 (for algorithms that look around in it)
+        buffer: "ReplayBuffer",  # noqa: ARG002 (for algorithms that read other rows)
         indices: Index,  # noqa: ARG002
     ) -> "RolloutBatchProtocol":
-        """Add to a sample what learning needs, such as returns; nothing here.
+        """Add to a sample what :meth:`learn` needs, such as returns. This one adds nothing.
 
-        :param batch: the sample, of B rows.
-        :param buffer: where it comes from.
-        :param indices: the rows' places there, ``[B]``.
+        :param batch: a sample of B rows.
+        :param buffer: the buffer that it was drawn from.
+        :param indices: indices of the rows in the buffer, ``[B]``.
+        :return: the sample for :meth:`learn`.
         """
         return batch
 
     @abstractmethod
     def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> TrainingStats:
-        """Improve the networks by a processed sample.
+        """Train the networks on a processed sample.
 
-        The absolute values of what it leaves as ``batch.td_error``, ``[B]``, become the rows' priorities in a
-        prioritized buffer. (A new ``batch.weight``, Tianshou 1.0's way, is understood as well.)
+        It may set ``batch.td_error``, ``[B]``, whose absolute values become the priorities of the rows in a prioritized
+        buffer. (As in Tianshou 1.0, it may replace ``batch.weight`` instead.)
 
-        :param batch: what :meth:`process_fn` gave; with ``weight``, ``[B]``, from a prioritized buffer.
-        :return: the losses, read back from the device once.
+        :param batch: the result of :meth:`process_fn`; a sample of a prioritized buffer has ``weight``, ``[B]``.
+        :param args: further arguments of an algorithm.
+        :param kwargs: further arguments of an algorithm.
+        :return: the losses.
         """
 
     def post_process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> None:
-        """Tell a prioritized buffer, one with a method ``update_weight``, the new priorities.
+        """Update the priorities of the rows in a prioritized buffer, which is one with a method ``update_weight``.
 
-        :param batch: after :meth:`learn`, which has left ``td_error`` or replaced ``weight``; else priorities stay, and
-            a warning says so.
-        :param buffer: where it comes from.
-        :param indices: as sampled; updates of rows overwritten since then are refused by the buffer.
+        :param batch: the sample after :meth:`learn`. Without ``td_error`` or a new ``weight``, priorities stay as they
+            are, with a warning.
+        :param buffer: the buffer that it was drawn from.
+        :param indices: indices of the rows in the buffer, ``[B]``; the buffer ignores rows that were overwritten since.
         """
         if not hasattr(buffer, "update_weight"):
             return
@@ -149,7 +156,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         buffer.update_weight(indices, error)
 
     def _replaced_weight(self, batch: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
-        """Give what ``learn`` has put in the place of the importance weights; None if they are still there."""
+        """Return the ``weight`` that ``learn`` has set; None if the sample still has its importance weights."""
         weight = batch.get("weight")
         if weight is None or weight is self._sampled_weight:
             return None
@@ -158,13 +165,13 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         return None if now.shape == before.shape and np.allclose(now, before, rtol=1e-5, atol=0) else weight
 
     def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
-        """Learn from one sample.
+        """Learn from one sample: sample, process, learn, update priorities, step the learning-rate schedule.
 
-        :param sample_size: rows to draw; 0 for all rows in order of time, None for as many as there are, drawn at
-            random.
-        :param buffer: to sample from; None to learn nothing.
-        :param kwargs: given on to :meth:`learn`.
-        :return: what ``learn`` gave, with ``train_time`` and ``sample_time``.
+        :param sample_size: number of rows to draw; 0 for all rows in order of time, None to draw as many rows as there
+            are.
+        :param buffer: the buffer to sample from; None to learn nothing.
+        :param kwargs: passed to :meth:`learn`.
+        :return: the statistics of ``learn``, with ``train_time`` and ``sample_time``.
         """
         if buffer is None:
             return TrainingStats()
@@ -174,7 +181,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         self.updating = True
         try:
             batch = self.process_fn(cast("RolloutBatchProtocol", sample), buffer, indices)
-            vars(self)["_sampled_weight"] = batch.get("weight")  # not looked for among parameters
+            vars(self)["_sampled_weight"] = batch.get("weight")  # spares nn.Module's search among parameters
             stats: TrainingStats = as_stats(self.learn(batch, **kwargs), type(self).__name__)
             self.post_process_fn(batch, buffer, indices)
             if self.lr_scheduler is not None:
@@ -188,7 +195,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Give what ``state_dict`` holds besides weights."""
+        """Return the part of ``state_dict`` besides weights."""
         found = _state.find(self)
         scheduler = getattr(self.lr_scheduler, "state_dict", None)
         return {
@@ -201,9 +208,10 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take over what :meth:`get_extra_state` gave.
+        """Restore the result of :meth:`get_extra_state`.
 
-        :raises ValueError: if this policy has other optimizers or another scheduler; nothing is changed then.
+        :param state: the result.
+        :raises ValueError: if this policy has other optimizers, parts or schedules. Nothing is changed then.
         """
         found = _state.find(self)
         if found.optimizers.keys() != state["optimizers"].keys():
@@ -215,7 +223,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         if found.parts.keys() != state["parts"].keys():
             raise ValueError(f"got the state of {[*state['parts']]}, this policy has {[*found.parts]}")
         for name, optim in found.optimizers.items():
-            optim.load_state_dict(deepcopy(state["optimizers"][name]))  # it keeps the tensors, which may be in use
+            optim.load_state_dict(deepcopy(state["optimizers"][name]))  # optimizers keep the tensors they are given
         if self.lr_scheduler is not None and state["lr_scheduler"] is not None:
             self.lr_scheduler.load_state_dict(deepcopy(state["lr_scheduler"]))
         self.set_random_state(state["random"])
@@ -228,7 +236,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         _state.set_values(self, state["values"])
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        """Move to another device or dtype, as ``to`` asks, and the optimizers' states along with their parameters."""
+        """Move parameters to another device or dtype, and the states of optimizers with them."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for optim in _state.find(self).optimizers.values():
             if optim.state:
@@ -236,20 +244,21 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         return self
 
     def compiled(self, update: Callable[..., Any], *networks: nn.Module) -> CompiledUpdate:
-        """Make one graph of an update, for policies with ``compile=True``.
+        """Return an update as one graph, for policies with ``compile=True``.
 
-        :param update: a method that takes and gives tensors.
-        :param networks: what it computes with.
-        :raises ValueError: for a recurrent network, an unknown optimizer or a method of the algorithm that is replaced.
+        :param update: a method that takes and returns tensors.
+        :param networks: the networks that it uses.
+        :return: a function like ``update``.
+        :raises ValueError: for a recurrent network, an unknown optimizer, or a replaced method of the algorithm.
         """
         self.check_graph_is_stock()
         check_compilable(*networks)
         return CompiledUpdate(update, self._all_optimizers)
 
     def check_graph_is_stock(self) -> None:
-        """Refuse to learn by a graph that was made without what has replaced methods of the policy.
+        """Check that no method that a graph contains was replaced.
 
-        :raises ValueError: one is replaced, or there are hooks.
+        :raises ValueError: if one was replaced, or the policy has hooks.
         """
         names = sorted(name for name in self._stock if not name.startswith("map_action"))
         if self._asks_itself(*names):
@@ -259,11 +268,11 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
             )
 
     def _asks_itself(self, *names: str) -> bool:
-        """Whether learning must call the policy, because somebody listens to the calls or gives other answers.
+        """Return whether learning must call the policy itself, because ``forward`` was replaced or has hooks.
 
-        :param names: of methods that matter besides ``forward``.
+        :param names: names of other methods whose replacement counts, too.
         """
-        own, kind, stock = self.__dict__, type(self), self._stock  # asked several times an update: spelled out
+        own, kind, stock = self.__dict__, type(self), self._stock  # written out, as it runs several times in an update
         return bool(
             "forward" in own
             or kind.forward is not stock["forward"]
@@ -274,7 +283,9 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         )
 
     def _known_networks(self, *networks: nn.Module) -> bool:
-        """Whether networks are made of modules of this library and of torch, which take tensors as well as arrays."""
+        """Return whether networks consist of modules of this library and of torch, which take tensors and arrays
+        alike.
+        """
         if self._networks_seen[0] != networks:
             known = all(
                 type(module).__module__.startswith(("rlfast.", "torch."))

@@ -25,11 +25,11 @@ class Critics(Replaceable, LaggedNetworks):
     """
 
     critic_names: ClassVar[tuple[str, ...]] = ("critic",)
-    """Of the critics."""
+    """Names of the attributes that are critics."""
     lagged_names: ClassVar[tuple[str, ...]] = ("critic",)
-    """Of the networks that have a target network."""
+    """Names of the networks that have a target network."""
     tau: float
-    """Share of the way that target networks go in each step."""
+    """Size of the steps of target networks towards the trained ones, in [0, 1]."""
 
     def add_critics(
         self,
@@ -38,12 +38,13 @@ class Critics(Replaceable, LaggedNetworks):
         critic2: nn.Module | None = None,
         critic2_optim: torch.optim.Optimizer | OptimizerFactory | None = None,
     ) -> None:
-        """Take the critics over, one or, as :attr:`critic_names` says, two, and make their optimizers and target
-        networks.
+        """Set one critic, or two if :attr:`critic_names` has two names, and make optimizers and target networks.
 
-        :param critic2: None for one like the first, with parameters of its own.
-        :param critic2_optim: None for one like that of the first.
-        :raises ValueError: for an optimizer of a ``critic2`` that is not given.
+        :param critic: called as ``critic(obs, act)``; returns values ``[B, 1]``.
+        :param critic_optim: an optimizer of ``critic``, a factory, or None for a policy that only acts.
+        :param critic2: the second critic; None for a copy of the first with new parameters.
+        :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first.
+        :raises ValueError: if there is an optimizer for ``critic2``, but no ``critic2``.
         """
         check_networks(critic=critic, critic2=critic if critic2 is None else critic2)
         if critic2 is None and isinstance(critic2_optim, torch.optim.Optimizer):
@@ -67,16 +68,20 @@ class Critics(Replaceable, LaggedNetworks):
         return [getattr(self, name) for name in self.critic_names]
 
     def rate(self, obs: Any, act: torch.Tensor, *, old: bool = False) -> list[torch.Tensor]:
-        """Give the value of actions by each critic, ``[B]``.
+        """Return the values of actions by each critic.
 
-        :param old: whether to ask the target networks.
+        :param obs: observations.
+        :param act: actions, ``[B, ...]``.
+        :param old: whether to use the target networks.
+        :return: one tensor ``[B]`` for each critic.
         """
         return [getattr(self, f"{name}_old" if old else name)(obs, act).flatten() for name in self.critic_names]
 
     def regress(self, sample: Sample) -> tuple[list[torch.Tensor], torch.Tensor]:
         """Do a gradient step for each critic towards the returns.
 
-        :return: the losses before the steps, and the mean error ``[B]``, returns minus values.
+        :param sample: the sample.
+        :return: the losses before the steps, and the mean of the critics' errors, returns minus values, ``[B]``.
         """
         pairs = [(getattr(self, name), getattr(self, f"{name}_optim")) for name in self.critic_names]
         if not torch.compiler.is_compiling() and self.is_replaced("_mse_optimizer"):
@@ -118,7 +123,10 @@ def _mean(errors: tuple[torch.Tensor, ...]) -> torch.Tensor:
 
 
 def another(network: nn.Module) -> nn.Module:
-    """Give a network of the same structure with new parameters: critics that begin equal would stay equal.
+    """Return a network of the same structure with new parameters, as critics that begin equal would stay equal.
+
+    :param network: the network.
+    :return: a copy whose layers were initialised again.
 
     >>> one = nn.Linear(2, 2)
     >>> torch.equal(another(one).weight, one.weight)

@@ -1,4 +1,4 @@
-"""Actions that an actor gives as they are."""
+"""The template of algorithms with a deterministic actor."""
 
 import warnings
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @stock("__call__", "forward")
 class DeterministicActor(ActorCriticLearner):
-    """A learner whose actor gives one action for each observation, and has a target network, ``actor_old``.
+    """A learner with a deterministic actor, and a target network of it, ``actor_old``.
 
-    :param actor: called as ``actor(obs, state=..., info=...)``; gives actions ``[B, size]`` and the next hidden state.
+    :param actor: called as ``actor(obs, state=..., info=...)``; returns actions ``[B, size]`` and the next hidden
+        state.
     :param action_scaling: whether actions are stretched from [-1, 1] to the bounds of the Box.
     :param options: of :class:`ActorCriticLearner`.
     """
@@ -41,11 +42,12 @@ class DeterministicActor(ActorCriticLearner):
         model: Literal["actor", "actor_old"] = "actor",
         **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
     ) -> "ActStateBatchProtocol":
-        """Choose the actions that the actor deems best.
+        """Choose actions by the actor.
 
-        :param batch: has ``obs`` and ``info``.
+        :param batch: a batch with ``obs`` and ``info``.
         :param state: hidden state of the actor.
-        :param model: which actor to ask, the trained one or its target.
+        :param model: name of the actor, the trained one or its target network.
+        :param kwargs: ignored.
         :return: ``act``, ``[B, *shape]``; ``state``, the next hidden state.
         """
         act, hidden = getattr(self, model)(batch.obs, state=state, info=batch.info)
@@ -54,12 +56,13 @@ class DeterministicActor(ActorCriticLearner):
     def best_actions(
         self, obs: Any, state: Any = None, batch: Any = None, model: Literal["actor", "actor_old"] = "actor"
     ) -> torch.Tensor:
-        """Give the actions that an actor deems best, through :meth:`forward` if need be.
+        """Return the actions of an actor, by :meth:`forward` where that was replaced or has hooks.
 
         :param obs: observations.
         :param state: hidden state of the actor.
         :param batch: the sample that the observations belong to, if any.
-        :param model: which actor to ask.
+        :param model: name of the actor, the trained one or its target network.
+        :return: actions, ``[B, *shape]``.
         """
         if self.is_heard():
             options = {} if model == "actor" else {"model": model}

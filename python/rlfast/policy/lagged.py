@@ -9,23 +9,28 @@ from torch import nn
 
 
 class LaggedNetworks(nn.Module):
-    """Target networks: they follow the trained ones when told to, and never leave evaluation mode."""
+    """A module with target networks, which are always in evaluation mode and change only by :meth:`soft_update`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lagged: list[nn.Module] = []
 
     def lagged_copy(self, source: nn.Module) -> nn.Module:
-        """Make a target network: a copy that follows only when told to, and stays in evaluation mode without gradients.
+        """Make a target network: a copy without gradients that stays in evaluation mode.
 
-        :param source: the network that is trained.
+        :param source: the trained network.
+        :return: the copy.
         """
         target = deepcopy(source).eval().requires_grad_(False)
         self._lagged.append(target)
         return target
 
     def train(self, mode: bool = True) -> Self:
-        """Set training or evaluation mode for all but the target networks."""
+        """Set training or evaluation mode, except for the target networks.
+
+        :param mode: True for training mode.
+        :return: this module.
+        """
         super().train(mode)
         for target in self._lagged:
             target.eval()
@@ -42,9 +47,8 @@ class LaggedNetworks(nn.Module):
 
         :param tgt: the target network, of the same structure as ``src``.
         :param src: the trained network.
-        :param tau: in [0, 1].
-        :raises ValueError: for another ``tau``, or if the networks differ in structure or share a parameter that is
-            trained.
+        :param tau: size of the step, in [0, 1]; 1 copies the source.
+        :raises ValueError: for another ``tau``, or if the networks differ in structure or share a trained parameter.
         """
         if not 0 <= tau <= 1:
             raise ValueError(f"tau must be in [0, 1], got {tau}")
@@ -55,7 +59,9 @@ class LaggedNetworks(nn.Module):
 
 
 class _Pair:
-    """The tensors of a target network and of its source as lists: to find them takes longer than to move them."""
+    """The tensors of a target network and its source, kept in lists, as collecting them takes longer than the
+    update.
+    """
 
     def __init__(self, tgt: nn.Module, src: nn.Module) -> None:
         self.targets: list[torch.Tensor] = [*tgt.parameters()]
@@ -70,17 +76,17 @@ class _Pair:
                 )
 
     def remember(self, tgt: nn.Module, src: nn.Module) -> Self:
-        """Note what the networks hold, without holding the networks."""
+        """Record the tensors and submodules of the networks, without references to the networks themselves."""
         self.source = ref(src)
         modules = [module for network in (tgt, src) for module in network.modules()]
-        # kept, lest another network within take the place and the id of one that is gone
+        # references to the submodules keep their ids from being used again
         self.inner = [module for module in modules if module is not tgt and module is not src]
         self.holders = [held for m in modules for held in (m._parameters, m._buffers, m._modules)]  # noqa: SLF001
         self.held = self.now_held()
         return self
 
     def now_held(self) -> list[int]:
-        """Give the identity of everything that the networks hold; another one is another network."""
+        """Return the ids of all parameters, buffers and submodules, which change if one of them is replaced."""
         return [id(value) for holder in self.holders for value in holder.values()]
 
 

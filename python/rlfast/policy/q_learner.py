@@ -1,4 +1,4 @@
-"""The template of algorithms that choose the action of the greatest value."""
+"""The template of algorithms that learn values of discrete actions and choose the greatest."""
 
 import warnings
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
@@ -121,7 +121,7 @@ class QLearner(ReplayLearner):
         model: Literal["model", "model_old"] = "model",
         **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
     ) -> "ModelOutputBatchProtocol":
-        """Choose the actions of the greatest value.
+        """Choose the actions with the greatest values.
 
         :param batch: has ``obs`` and ``info``. If ``obs`` has parts of its own, the model sees ``obs.obs`` where there
             is one, and ``obs.mask``, ``[B, actions]``, is True for legal actions.
@@ -152,7 +152,7 @@ class QLearner(ReplayLearner):
         self.max_action_num = number
 
     def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
-        """Make action values of the model's output.
+        """Return action values for the model's output.
 
         :param logits: ``[B, actions]``.
         :param mask: ``[B, actions]``, true for legal actions; None if all are.

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class RandomTrainingStats(TrainingStats):
-    """Nothing was learned, so there is nothing to tell."""
+    """The statistics of :class:`RandomPolicy`, which learns nothing."""
 
 
 TRandomTrainingStats = TypeVar("TRandomTrainingStats", bound=RandomTrainingStats)
 
 
 class RandomPolicy(BasePolicy):
-    """Chooses uniformly among the actions, or among the legal ones where ``obs.mask``, bool ``[B, actions]``, marks
-    them.
+    """A policy that chooses actions uniformly, among the legal ones if observations have ``obs.mask``, bool ``[B,
+    actions]`` with True for legal actions.
 
     >>> policy = RandomPolicy(action_space=Discrete(3))
     >>> policy(Batch(obs=Batch(obs=np.zeros((2, 4)), mask=np.array([[False, True, False]] * 2)), info={})).act.tolist()
@@ -43,16 +43,16 @@ class RandomPolicy(BasePolicy):
         return cast("ActBatchProtocol", Batch(act=act, state=state))
 
     def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> RandomTrainingStats:  # noqa: ARG002
-        """Learn nothing."""
+        """Return empty statistics."""
         return RandomTrainingStats()
 
     def _sample(self, size: int) -> NDArray[Any]:
-        space = deepcopy(self.action_space)  # the environment may own the stream of the original
+        space = deepcopy(self.action_space)  # the environment may draw from the original's random stream
         space.seed(int(self.rng.integers(2**31)))
         return np.stack([space.sample() for _ in range(size)])
 
 
-#: What Tianshou 1.1 calls them.
+#: Names in Tianshou 1.1.
 MARLRandomPolicy, MARLRandomTrainingStats, TMARLRandomTrainingStats = (
     RandomPolicy,
     RandomTrainingStats,
@@ -61,10 +61,10 @@ MARLRandomPolicy, MARLRandomTrainingStats, TMARLRandomTrainingStats = (
 
 
 def action_mask(obs: Any) -> Any:
-    """Find which actions are legal.
+    """Return the mask of legal actions.
 
     :param obs: observations; a ``Batch`` may have ``mask``, ``[B, actions]`` with True for legal actions.
-    :return: bool ``[B, actions]``, an array or a tensor as the mask is; None where there is none.
+    :return: bool ``[B, actions]``, an array or a tensor like ``obs.mask``; None without a mask.
     """
     if not isinstance(obs, Batch) or "mask" not in obs:
         return None
@@ -73,10 +73,11 @@ def action_mask(obs: Any) -> Any:
 
 
 def random_legal(rng: np.random.Generator, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Choose uniformly among legal actions.
+    """Draw uniformly among legal actions.
 
-    :param mask: ``[B, actions]``, True for legal actions.
-    :return: ``[B]``.
+    :param rng: the source of random numbers.
+    :param mask: bool ``[B, actions]``, True for legal actions.
+    :return: int64 ``[B]``.
 
     >>> random_legal(np.random.default_rng(0), np.array([[False, True], [True, False]])).tolist()
     [1, 0]

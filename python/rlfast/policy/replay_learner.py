@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from rlfast.data.types import BatchWithReturnsProtocol, RolloutBatchProtocol
 
 Losses: TypeAlias = Mapping[str, torch.Tensor]
-"""Scalars without gradient, by the names of the statistics' fields."""
+"""Losses by the names of the fields of the statistics: scalar tensors without gradient."""
 
 
 class Sample(NamedTuple):
-    """What a gradient step learns from: B transitions.
+    """The B transitions of a gradient step.
 
-    ``obs`` and ``obs_next`` are tensors where the networks are known to take them, and as the buffer gives them
-    otherwise; all else is tensors on the networks' device.
+    ``obs`` and ``obs_next`` are tensors if the networks are known to accept them, otherwise as the buffer returns them.
+    All other fields are tensors on the device of the networks.
     """
 
     batch: Any
-    """The sample as :meth:`ReplayLearner.process_fn` left it; None within a graph."""
+    """The sample after :meth:`ReplayLearner.process_fn`; None within a graph."""
     obs: Any
     state: Any
     """Hidden state before ``obs``, or None."""
@@ -40,50 +40,50 @@ class Sample(NamedTuple):
     weight: torch.Tensor | None
     """Importance weights of prioritized replay, ``[B]``."""
     is_due: bool
-    """Whether what happens every so many gradient steps happens in this one; see :attr:`ReplayLearner.period`."""
+    """Whether this gradient step is one of the periodic ones; see :attr:`ReplayLearner.period`."""
     draws: tuple[torch.Tensor, ...]
-    """What :meth:`ReplayLearner.draw_step` gave."""
+    """The random numbers of :meth:`ReplayLearner.draw_step`."""
     returns: Any = None
-    """N-step returns, a tensor ``[B]``, or ``[B, m]`` where next values have m columns."""
+    """N-step returns, ``[B]``, or ``[B, m]`` if next values have m columns."""
     reward_sum: Any = None
-    """Sums of up to n rewards, a tensor ``[B]``; None if there are ``returns`` instead."""
+    """Discounted sums of up to n rewards, ``[B]``; None if there are ``returns``."""
     discount: Any = None
-    """What a value after these rewards counts, ``[B]``: 0 after a terminal state."""
+    """The factor of the value after these rewards, ``[B]``; 0 after a terminal state."""
     obs_next: Any = None
     """The observations after these rewards."""
     state_next: Any = None
     """Hidden state before ``obs_next``, or None."""
     draws_next: tuple[torch.Tensor, ...] = ()
-    """What :meth:`ReplayLearner.draw_next` gave."""
+    """The random numbers of :meth:`ReplayLearner.draw_next`."""
 
 
 class ReplayLearner(BasePolicy):
-    """Learns from sampled transitions; an algorithm says what the next state is worth and what a gradient step is.
+    """The template of algorithms that learn from sampled transitions.
 
-    Here are n-step sums, stored hidden states, transfers to the device, updates as one graph, learning through a
-    ``forward`` that is replaced or listened to, priorities, the count of gradient steps, and the one time that losses
-    are read back.
+    It implements n-step sums, stored hidden states, transfers to the device, compiled updates, learning through a
+    ``forward`` that was replaced or has hooks, priorities, the count of gradient steps, and one transfer of the losses
+    back from the device.
 
-    An algorithm has
+    An algorithm defines
 
-    - :meth:`next_value` and :meth:`gradient_step`, and ``stats_class``, whose fields the losses are;
-    - where random numbers are needed, :meth:`draw_next` and :meth:`draw_step`, for a graph draws none;
-    - in both, actions and values from :meth:`through_forward` where :meth:`is_heard`.
+    - :meth:`next_value` and :meth:`gradient_step`, and ``stats_class``, which has a field for each loss;
+    - :meth:`draw_next` and :meth:`draw_step`, if these need random numbers, as a graph cannot draw them;
+    - in both, actions and values by :meth:`through_forward` where :meth:`is_heard` is True.
 
-    One that needs more than returns, such as the distribution of them, sets ``learns_from_returns`` to False: its
-    samples have ``reward_sum``, ``discount`` and ``obs_next`` in their place.
+    An algorithm that needs more than returns, such as their distribution, sets ``learns_from_returns`` to False. Its
+    samples then have ``reward_sum``, ``discount`` and ``obs_next`` instead of ``returns``.
 
     :param gamma: discount, in [0, 1].
-    :param n_step: most steps to sum rewards over, 1 or more.
-    :param options: of :class:`BasePolicy`.
+    :param n_step: the largest number of steps to sum rewards over, at least 1.
+    :param options: arguments of :class:`BasePolicy`.
     """
 
     stats_class: ClassVar[type[TrainingStats]]
-    """Made of the losses by their names."""
+    """The class of the statistics, which has a field for each loss."""
     learns_from_returns: ClassVar[bool] = True
-    """Whether samples have ``returns``; else ``reward_sum`` and ``discount``."""
+    """Whether samples have ``returns``, and not ``reward_sum`` and ``discount``."""
     rew_norm: bool = False
-    """Given on to :meth:`compute_nstep_return`, which refuses True."""
+    """Passed to :meth:`compute_nstep_return`, which refuses True."""
 
     def __init__(self, *, gamma: float, n_step: int, **options: Any) -> None:
         super().__init__(**options)
@@ -93,78 +93,102 @@ class ReplayLearner(BasePolicy):
         self._last_losses: dict[str, Any] = {}
         self._compiled: Any = None
 
-    # -- what an algorithm says ----------------------------------------------------------------------------------------
+    # -- methods that an algorithm defines
+    # ------------------------------------------------------------------------------
 
     @abstractmethod
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Rate the observation after the last reward, without gradients.
+        """Return the value of the observation after the last reward. It is called without gradients.
 
         :param obs_next: B observations.
         :param state: hidden state before them, or None.
-        :param draws: what :meth:`draw_next` gave; none where actions come from a ``forward`` that is replaced.
+        :param draws: the random numbers of :meth:`draw_next`; none if actions come from a ``forward`` that was
+            replaced.
         :return: ``[B]``, or ``[B, m]`` for m returns of each row.
         """
 
     @abstractmethod
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor | None]:
-        """Do one gradient step, in a graph as well as line by line.
+        """Do one gradient step. It must work both compiled and not compiled.
 
-        :return: the losses before the step, of which one that is missing keeps its last value; and the errors ``[B]``
-            whose absolute values become priorities, None for no priorities.
+        :param sample: the transitions.
+        :return: the losses before the step, where a missing loss keeps its last value; and the errors ``[B]`` whose
+            absolute values become priorities, or None for no priorities.
         """
 
     def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
-        """Draw the random numbers of :meth:`next_value`."""
+        """Draw the random numbers of :meth:`next_value`; none by default.
+
+        :param rows: number of rows of the sample.
+        """
         return ()
 
     def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
-        """Draw the random numbers of :meth:`gradient_step`."""
+        """Draw the random numbers of :meth:`gradient_step`; none by default.
+
+        :param rows: number of rows of the sample.
+        """
         return ()
 
     @property
     def period(self) -> int:
-        """After how many gradient steps ``sample.is_due`` is True again, the first one included; 0 for never."""
+        """The number of gradient steps between two with ``sample.is_due``, of which the first step is one; 0 for
+        none.
+        """
         return 0
 
     @property
     def acting_network(self) -> nn.Module:
-        """The network that actions come from, whose device learning happens on."""
+        """The network that chooses actions; its device is that of the learner."""
         raise NotImplementedError
 
     def state_after(self, obs: Any, state: Any) -> Any:
-        """Give the hidden state after an observation, from the one before it."""
+        """Return the hidden state after observations.
+
+        :param obs: observations.
+        :param state: hidden state before them.
+        """
         return self.acting_network(self.inputs(obs), state=state, info={})[1]
 
-    # -- what it can rely on -------------------------------------------------------------------------------------------
+    # -- methods for algorithms ----------------------------------------------------------------------------------------
 
     def is_heard(self, *names: str) -> bool:
-        """Whether :meth:`forward` is replaced or listened to, so that learning has to go through it.
+        """Return whether :meth:`forward` was replaced or has hooks, so that learning must call it.
 
-        :param names: of other methods that count as well.
+        :param names: names of other methods whose replacement counts, too.
         """
         return not torch.compiler.is_compiling() and self._asks_itself(*names)
 
     def through_forward(self, obs: Any, state: Any = None, batch: Any = None, **options: Any) -> Any:
-        """Give what :meth:`forward` gives, for where :meth:`is_heard`.
+        """Return the result of :meth:`forward`, with its hooks, for use where :meth:`is_heard` is True.
 
         :param obs: observations.
         :param state: hidden state.
-        :param batch: the sample that they belong to, if any.
-        :param options: of :meth:`forward`.
+        :param batch: the sample that the observations belong to, if any.
+        :param options: arguments of :meth:`forward`.
         """
         return self(Batch(obs=obs, info=[None] * len(obs)) if batch is None else batch, state, **options)
 
     def inputs(self, obs: Any) -> Any:
-        """Give observations as the networks take them: for those of others, as buffers give them."""
+        """Return observations in the form that the networks accept; foreign networks get them as buffers return them.
+
+        :param obs: observations.
+        """
         return obs if self._compiled is None else to_torch(obs, device=self._device)
 
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:
-        """Give stored actions as :meth:`gradient_step` takes them."""
+        """Return stored actions as a tensor for :meth:`gradient_step`.
+
+        :param act: actions, ``[B, ...]``.
+        :param device: device of the result.
+        """
         return torch.as_tensor(act, dtype=self._dtype, device=device)
 
     def compile_update(self, compile: bool, *networks: nn.Module) -> None:
-        """Make one graph of targets and gradient step, if asked to: the last line of a constructor.
+        """Compile targets and gradient step into one graph, if ``compile`` is True. Constructors call this last.
 
+        :param compile: whether to compile.
+        :param networks: the networks of the update.
         :raises ValueError: see :meth:`BasePolicy.compiled`.
         """
         self._compiled = self.compiled(self._whole_update, *networks) if compile else None
@@ -174,8 +198,11 @@ class ReplayLearner(BasePolicy):
     def process_fn(
         self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index
     ) -> "BatchWithReturnsProtocol":
-        """Add n-step returns, ``[B, 1]``; see :meth:`BasePolicy.compute_nstep_return`. An algorithm that is compiled or
-        needs more than returns gets ``reward_sum``, ``discount`` and the last ``obs_next`` instead.
+        """Add n-step returns, ``[B, 1]``; see :meth:`BasePolicy.compute_nstep_return`. A compiled algorithm, or one
+        with
+        ``learns_from_returns = False``, gets ``reward_sum``, ``discount`` and the ``obs_next`` after the last reward.
+
+        :raises TypeError: if a compiled algorithm gets observations that are not one array.
         """
         if self._compiled is not None:
             self.check_graph_is_stock()
@@ -201,25 +228,26 @@ class ReplayLearner(BasePolicy):
         return last
 
     def _target_q(self, buffer: "ReplayBuffer", indices: Index) -> torch.Tensor:
-        """Rate the observation after each of some rows; the method that subclasses override."""
+        """Return the value of the observation after each of some rows. Subclasses may override it."""
         return self._value_after(None, buffer, indices)
 
     def _value_after(self, batch: "RolloutBatchProtocol | None", buffer: "ReplayBuffer", last: Index) -> torch.Tensor:
-        """Rate the observation after each of some rows.
+        """Return the value of the observation after each of some rows.
 
-        :param batch: the sample that the rows belong to, whose next observations spare looking for them.
+        :param batch: the sample whose rows these are, from which next observations are taken; None to read the buffer.
         """
         rows: Any = buffer[last] if batch is None else batch
         obs_next = rows.obs_next if batch is None or self.n_step == 1 else buffer.get(last, "obs_next")
         state = stored_state(rows, buffer, last, after=self.state_after)
-        if self.is_heard():  # to whom observations are given as they were sampled, and who draws by himself
+        if self.is_heard():  # such a forward gets observations as they were sampled, and draws itself
             return self.next_value(obs_next, state)
         return self.next_value(self.inputs(obs_next), state, *self.draw_next(len(last)))
 
     def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
         """Do one gradient step.
 
-        :param batch: what :meth:`process_fn` gave; ``td_error``, ``[B]``, is added to it.
+        :param batch: the result of :meth:`process_fn`, to which ``td_error``, ``[B]``, is added.
+        :return: the losses as an object of ``stats_class``.
         """
         sample = self._as_sample(batch)
         step = self.gradient_step if self._compiled is None else self._compiled
@@ -234,7 +262,7 @@ class ReplayLearner(BasePolicy):
 
     def _as_sample(self, batch: Any) -> Sample:
         device, rows = self._device, len(batch.act)
-        graph, heard = self._compiled is not None, self.is_heard()  # a forward that is heard draws by itself
+        graph, heard = self._compiled is not None, self.is_heard()  # a replaced forward draws its own numbers
         period = self.period
         head = (
             None if graph else batch,
@@ -247,7 +275,7 @@ class ReplayLearner(BasePolicy):
         if self.learns_from_returns and not graph:
             returns = _column(torch.as_tensor(batch.returns, dtype=self._dtype, device=device))
             return Sample(*head, () if heard else self.draw_step(rows), returns)
-        draws_next = () if heard else self.draw_next(rows)  # in the order of process_fn and learn
+        draws_next = () if heard else self.draw_next(rows)  # drawn before draw_step, as without a graph
         return Sample(
             *head,
             () if heard else self.draw_step(rows),
@@ -259,7 +287,7 @@ class ReplayLearner(BasePolicy):
         )
 
     def _whole_update(self, sample: Sample) -> tuple[Losses, torch.Tensor | None]:
-        """Do as one graph what :meth:`process_fn` and :meth:`learn` do in turn."""
+        """Compute targets and do a gradient step: the function that is compiled."""
         if self.learns_from_returns:
             with torch.no_grad():
                 value = self.next_value(sample.obs_next, None, *sample.draws_next)
@@ -269,17 +297,22 @@ class ReplayLearner(BasePolicy):
 
     @staticmethod
     def returns_of(sample: Sample, next_value: torch.Tensor) -> torch.Tensor:
-        """Give n-step returns of a sample with ``reward_sum`` and ``discount``, in the shape of the next values."""
+        """Return the n-step returns of a sample with ``reward_sum`` and ``discount``.
+
+        :param sample: the sample.
+        :param next_value: values of its next observations, ``[B]`` or ``[B, m]``.
+        :return: returns in the shape of ``next_value``.
+        """
         shape = (-1, *[1] * (next_value.dim() - 1))
         reward_sum = sample.reward_sum.to(next_value.dtype).reshape(shape)
         discount = sample.discount.to(next_value.dtype).reshape(shape)
         return bootstrapped_return(reward_sum, discount, next_value)
 
     def _leave_errors(self, batch: Any, error_B: torch.Tensor) -> None:
-        """Leave errors for priorities, and under the name that Tianshou gives them."""
+        """Set ``td_error`` for priorities, and ``weight``, which is its name in Tianshou."""
         batch.td_error = batch.weight = error_B
 
-    # -- small things --------------------------------------------------------------------------------------------------
+    # -- attributes ----------------------------------------------------------------------------------------------------
 
     @property
     def estimation_step(self) -> int:
@@ -296,10 +329,10 @@ class ReplayLearner(BasePolicy):
 
     @property
     def _dtype(self) -> torch.dtype | None:
-        """What actions and returns are converted to; None leaves them."""
+        """The dtype that actions and returns are converted to; None leaves them as they are."""
         return None
 
 
 def _column(returns: torch.Tensor) -> torch.Tensor:
-    """Give one return of each row as ``[B]``; several stay ``[B, m]``."""
+    """Return ``[B, 1]`` as ``[B]``, and ``[B, m]`` as it is."""
     return returns if returns.dim() > 1 and returns.shape[1] > 1 else returns.flatten()

@@ -1,4 +1,4 @@
-"""The template of algorithms that learn from what they have just done."""
+"""The template of on-policy algorithms."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,14 +34,14 @@ TDistribution = Callable[[], torch.distributions.Distribution]
 
 @stock("__call__", "forward")
 class RolloutLearner(BasePolicy):
-    """Acts by a distribution, and learns from whole roll-outs; an algorithm says what a gradient step is.
+    """The template of algorithms that act by a distribution and learn from whole roll-outs.
 
-    Here are acting, values, returns and advantages, minibatches, transfers to the device, gradient steps as graphs,
-    learning through a ``forward`` that is replaced or listened to, and the one time that losses are read back.
+    It implements acting, values, returns and advantages, minibatches, transfers to the device, compiled gradient steps,
+    learning through a ``forward`` that was replaced or has hooks, and one transfer of the losses back from the device.
 
-    An algorithm has :meth:`gradient_step`; ``stats_class``, each of whose fields is a summary of a loss; and, if they
-    differ, the ``columns`` that its gradient steps learn from. One that asks for no values says ``has_critic = False``
-    and has a ``_compute_returns``.
+    An algorithm defines :meth:`gradient_step`; ``stats_class``, which has a field with a summary for each loss; and, if
+    they differ from the default, the ``columns`` that its gradient steps learn from. One without a critic sets
+    ``has_critic = False`` and defines ``_compute_returns``.
 
     :param actor: called as ``actor(obs, state=..., info=...)``; gives the arguments of ``dist_fn`` and the next hidden
         state.
@@ -58,7 +58,7 @@ class RolloutLearner(BasePolicy):
 
     counts_from_zero = True
     stats_class: ClassVar[type[Any]]
-    """Made of a summary of each loss, by the names of the losses."""
+    """The class of the statistics, which has a field with a summary for each loss."""
     columns: ClassVar[tuple[str, ...]] = ("act", "logp_old", "adv", "returns", "v_s")
     """What :meth:`gradient_step` takes of each row besides its observation. Log-probabilities of the policy that acted
     are computed if they are among it."""
@@ -102,18 +102,20 @@ class RolloutLearner(BasePolicy):
         self._buffer: ReplayBuffer | None = None  # of a roll-out whose advantages are recomputed
         self._indices: Index | None = None
 
-    # -- what an algorithm says ----------------------------------------------------------------------------------------
+    # -- methods that an algorithm defines
+    # ------------------------------------------------------------------------------
 
     @abstractmethod
     def gradient_step(
         self, distribution: TDistribution, obs: Any, *columns: torch.Tensor
     ) -> Mapping[str, torch.Tensor]:
-        """Learn from one minibatch: by one gradient step in most algorithms, in a graph as well as line by line.
+        """Learn from one minibatch, in most algorithms by one gradient step. It must work compiled and not compiled.
 
-        :param distribution: gives the distribution over actions at the B observations, by the weights of the moment.
+        :param distribution: a function that returns the distribution over actions at the B observations, by the present
+            weights.
         :param obs: the observations, for the critic.
         :param columns: the rows of :attr:`columns`.
-        :return: the losses before the step: scalars without gradient, by the names of the statistics' fields.
+        :return: the losses before the step: scalars without gradient, by the names of the fields of the statistics.
         """
 
     def optimized(self, *networks: nn.Module) -> Iterable[nn.Parameter]:
@@ -124,7 +126,7 @@ class RolloutLearner(BasePolicy):
         return nn.ModuleList(networks).parameters()
 
     def compile_update(self, compile: bool, *networks: nn.Module) -> None:
-        """Make one graph of a gradient step, if asked to: the last line of a constructor.
+        """Compile a gradient step into one graph, if ``compile`` is True. Constructors call this last.
 
         :raises ValueError: see :meth:`BasePolicy.compiled`.
         """
@@ -138,7 +140,7 @@ class RolloutLearner(BasePolicy):
         state: Any = None,
         **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
     ) -> "DistBatchProtocol":
-        """Choose actions: at random, or the mode in evaluation mode with ``deterministic_eval``.
+        """Choose actions at random, or by the mode in evaluation mode with ``deterministic_eval``.
 
         :param batch: has ``obs`` and ``info``.
         :param state: hidden state of the actor.
@@ -168,15 +170,15 @@ class RolloutLearner(BasePolicy):
         return ActorCritic(self.actor, self.critic)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the roll-out out of copies: it is the whole buffer."""
+        """Leave the roll-out out of copies, as it is the whole buffer."""
         return {**vars(self), "_buffer": None, "_indices": None}
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
-        """Make tensors of a roll-out, and add what the passes over it compare with.
+        """Convert a roll-out to tensors, and add values, returns, advantages and log-probabilities.
 
-        :param batch: rows in order of time, as ``sample(0)`` gives them.
+        :param batch: rows in order of time, as ``sample(0)`` returns them.
         :return: with ``v_s``, ``returns``, ``adv`` and ``logp_old``, each ``[B]``.
         :raises ValueError: the numbers of rows and indices differ.
         """
@@ -219,7 +221,7 @@ class RolloutLearner(BasePolicy):
     ) -> Any:
         """Pass over a roll-out, with a gradient step for each minibatch.
 
-        :param batch: what :meth:`process_fn` gave, of N rows.
+        :param batch: the result of :meth:`process_fn`, of N rows.
         :param batch_size: rows in a minibatch; the last one takes the rest along. None for all rows.
         :param repeat: passes, each in an order of its own.
         """
@@ -230,7 +232,7 @@ class RolloutLearner(BasePolicy):
                 rollout = self._as_tensors(self._compute_returns(rollout, self._buffer, self._indices))
             losses += self._pass_over(rollout, batch_size)
         scalars = torch.stack([loss for step_losses in losses for loss in step_losses.values()])
-        columns = scalars.view(len(losses), -1).T.tolist()  # the one time that the device is waited for
+        columns = scalars.view(len(losses), -1).T.tolist()  # the only wait for the device
         summaries = map(SequenceSummaryStats.from_sequence, columns)
         return self.stats_class(**dict(zip(losses[0], summaries, strict=True)))
 
@@ -261,7 +263,7 @@ class RolloutLearner(BasePolicy):
         return self._dist(self.actor(obs, state=state, info={})[0])
 
     def _as_tensors(self, batch: Any) -> Any:
-        """Make tensors of what a ``process_fn`` of others has left as arrays."""
+        """Convert columns to tensors that an overridden ``process_fn`` has left as arrays."""
         for name in self.columns:
             value = batch[name]
             if not isinstance(value, torch.Tensor):
@@ -270,7 +272,7 @@ class RolloutLearner(BasePolicy):
 
     @property
     def _takes_tensors(self) -> bool:
-        """Whether the networks take tensors as observations; those of others are written for what buffers give."""
+        """Whether observations are converted to tensors; foreign networks get them as buffers return them."""
         if self._compiled is not None:
             return True
         return self._known_networks(*self._networks) and not self._asks_itself()

@@ -1,4 +1,4 @@
-"""Random actions between -1 and 1: a normal distribution through tanh."""
+"""The template of algorithms whose actor is a normal distribution squashed by tanh."""
 
 import math
 from typing import TYPE_CHECKING, Any, cast
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @stock("__call__", "forward")
 class SquashedActor(ActorCriticLearner):
-    """A learner whose actor gives means and standard deviations before squashing.
+    """A learner whose actor returns the means and standard deviations of actions before tanh.
 
-    :meth:`next_value` and :meth:`gradient_step` get the noise of their actions as the one tensor that they draw.
+    :meth:`next_value` and :meth:`gradient_step` receive the noise of their actions as one drawn tensor.
     """
 
     deterministic_eval: bool
@@ -30,10 +30,11 @@ class SquashedActor(ActorCriticLearner):
         state: Any = None,
         **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
     ) -> "DistLogProbBatchProtocol":
-        """Choose actions: at random, or the mean in evaluation mode with ``deterministic_eval``.
+        """Choose actions at random, or by the mean in evaluation mode with ``deterministic_eval``.
 
-        :param batch: has ``obs`` and ``info``.
+        :param batch: a batch with ``obs`` and ``info``.
         :param state: hidden state of the actor.
+        :param kwargs: ignored.
         :return: ``act``, ``[B, *shape]`` in [-1, 1]; ``log_prob``, ``[B, 1]``; ``dist``, the squashed normal
             distribution; ``logits``, means and deviations, ``[2, B, size]``; ``state``, the next hidden state.
         """
@@ -48,12 +49,14 @@ class SquashedActor(ActorCriticLearner):
     def random_actions(
         self, obs: Any, state: Any = None, batch: Any = None, *noise: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Give random actions, in evaluation mode as well, and their log-probabilities, ``[B]``.
+        """Return random actions, also in evaluation mode, and their log-probabilities, ``[B]``.
 
         :param obs: observations.
         :param state: hidden state of the actor.
         :param batch: the sample that the observations belong to, if any.
-        :param noise: standard normal, ``[B, size]``; none where :meth:`forward` draws it.
+        :param noise: standard normal numbers, ``[B, size]``; nothing where :meth:`forward` was replaced, which draws
+            itself.
+        :return: actions, ``[B, *shape]``, and log-probabilities, ``[B]``.
         """
         if self.is_heard():
             result = self.through_forward(obs, state, batch)
@@ -63,11 +66,11 @@ class SquashedActor(ActorCriticLearner):
         return act.reshape(len(act), *self._act_shape), log_prob_B
 
     def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
-        """Draw the noise of the actions that targets are made of."""
+        """Draw the noise of the actions in the targets."""
         return (self._draw(rows),)
 
     def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:
-        """Draw the noise of the actions that the actor is rated by."""
+        """Draw the noise of the actions in the loss of the actor."""
         return (self._draw(rows),)
 
     def _draw(self, rows: int) -> torch.Tensor:

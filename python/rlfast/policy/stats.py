@@ -13,7 +13,7 @@ from rlfast.utils.print import DataclassPPrintMixin
 
 @dataclass(kw_only=True)
 class TrainingStats(DataclassPPrintMixin):
-    """What one update of a policy tells; algorithms add their losses, usually as fields of a dataclass like this one.
+    """The statistics of one update of a policy. Algorithms add their losses, usually as fields of a derived dataclass.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(kw_only=True)
@@ -27,19 +27,20 @@ class TrainingStats(DataclassPPrintMixin):
     _non_loss_fields: ClassVar[tuple[str, ...]] = ("train_time", "smoothed_loss", "sample_time", "loss_summary")
 
     train_time: float = 0.0
-    """Seconds the update took, sampling included."""
+    """Duration of the update in seconds, sampling included."""
     smoothed_loss: dict[str, float] = field(default_factory=dict)
-    """Moving averages of the losses, where a trainer keeps them."""
+    """Moving averages of the losses, set by trainers."""
     sample_time: float = 0.0
-    """Seconds of ``train_time`` that drawing the sample took."""
+    """The part of ``train_time`` for sampling, in seconds."""
     loss_summary: dict[str, SequenceSummaryStats] = field(default_factory=dict)
-    """Mean, deviation, largest and smallest of each loss, where a trainer has put several updates together."""
+    """Mean, standard deviation, maximum and minimum of each loss, set by trainers for several updates together."""
 
     def get_loss_stats_dict(self) -> dict[str, float]:
-        """Give the losses for logging.
+        """Return the losses for logging.
 
-        :return: every attribute of the subclass that is not None and whose name does not begin with an underscore; a
-            summary of several values by its mean.
+        :return: the attributes of the subclass that are not None and whose names do not begin with an underscore. A
+            summary
+            of several values is replaced by its mean.
         """
         return {
             name: value.mean if isinstance(value, SequenceSummaryStats) else value
@@ -55,13 +56,14 @@ _NO_LOSSES = frozenset(f.name for f in fields(TrainingStats))
 
 
 class TrainingStatsWrapper(TrainingStats):
-    """What an update tells that contains the update of another policy.
+    """The statistics of a policy that wraps another policy.
 
-    What is not found here is looked for in what is wrapped, and the fields of :class:`TrainingStats` are always those
-    of what is wrapped. A subclass sets its own attributes first, and calls this constructor last: an attribute that
-    neither has cannot be set from then on.
+    Attributes that this object lacks are those of the wrapped statistics, as are the fields of :class:`TrainingStats`.
+    A
+    subclass sets its own attributes first and calls this constructor last; after that, an attribute that neither object
+    has cannot be set.
 
-    :param wrapped_stats: of the policy inside.
+    :param wrapped_stats: the statistics of the wrapped policy.
 
     >>> @dataclass(kw_only=True)
     ... class LossStats(TrainingStats):
@@ -80,11 +82,11 @@ class TrainingStatsWrapper(TrainingStats):
 
     @property
     def wrapped_stats(self) -> TrainingStats:
-        """Of the policy inside."""
+        """The statistics of the wrapped policy."""
         return self._wrapped_stats
 
     def __getattr__(self, name: str) -> Any:
-        if "_wrapped_stats" not in vars(self):  # a copy in the making
+        if "_wrapped_stats" not in vars(self):  # while a copy is being made
             raise AttributeError(name)
         return getattr(self._wrapped_stats, name)
 
@@ -101,7 +103,7 @@ class TrainingStatsWrapper(TrainingStats):
             )
 
     def __copy__(self) -> Self:
-        """Copy what is wrapped as well: its fields are assigned to through this."""
+        """Return a copy with a copy of the wrapped statistics, as assignments reach those."""
         other = object.__new__(type(self))
         vars(other).update(vars(self), _wrapped_stats=copy.copy(self._wrapped_stats))
         return other
@@ -118,7 +120,7 @@ class TrainingStatsWrapper(TrainingStats):
         return {**self._wrapped_stats._get_self_dict(), **vars(self)}  # noqa: SLF001 (the same class's)
 
 
-def _of_the_wrapped(name: str) -> property:
+def _wrapped_property(name: str) -> property:
     def get(stats: TrainingStatsWrapper) -> Any:
         return getattr(stats.wrapped_stats, name)
 
@@ -128,33 +130,37 @@ def _of_the_wrapped(name: str) -> property:
     return property(get, set_)
 
 
-for _name in _NO_LOSSES:  # the class has defaults for some, so that __getattr__ would not be asked
-    setattr(TrainingStatsWrapper, _name, _of_the_wrapped(_name))
+for _name in _NO_LOSSES:  # the class has defaults for some, so __getattr__ would not be called
+    setattr(TrainingStatsWrapper, _name, _wrapped_property(_name))
 
 
-def as_stats(told: Any, teller: str) -> Any:
-    """Give the statistics that ``learn`` of a policy means.
+def as_stats(result: Any, policy_name: str) -> Any:
+    """Return the result of a policy's ``learn`` as statistics.
 
-    :param told: what it gave: statistics, as they are; losses by name; None for nothing to tell.
-    :param teller: the policy's name, for the error.
-    :raises TypeError: it is something else.
+    :param result: statistics, which are returned as they are; a dict of losses; or None for no losses.
+    :param policy_name: the name of the policy's class, for the error.
+    :return: the statistics.
+    :raises TypeError: for another result.
 
     >>> as_stats({"loss/actor": 0.5}, "MyPolicy").get_loss_stats_dict()
     {'loss/actor': 0.5}
     """
-    if isinstance(told, TrainingStats) or callable(getattr(told, "get_loss_stats_dict", None)):
-        return told
-    if told is not None and not isinstance(told, Mapping):
+    if isinstance(result, TrainingStats) or callable(getattr(result, "get_loss_stats_dict", None)):
+        return result
+    if result is not None and not isinstance(result, Mapping):
         raise TypeError(
-            f"{teller}.learn must return a TrainingStats, a dict of losses or None, got {type(told).__name__}"
+            f"{policy_name}.learn must return a TrainingStats, a dict of losses or None, got {type(result).__name__}"
         )
     stats = TrainingStats()
-    vars(stats).update(told or {})
+    vars(stats).update(result or {})
     return stats
 
 
 def figures_of(stats: Any) -> dict[str, Any]:
-    """Give all that statistics tell, for loggers: the fields of a dataclass, and the losses that are no fields.
+    """Return all values of statistics for loggers: the fields of a dataclass, and losses that are not fields.
+
+    :param stats: the statistics.
+    :return: numbers, and dicts of numbers, by name.
 
     >>> figures_of(as_stats({"loss": torch.tensor(0.5)}, "MyPolicy"))["loss"]
     0.5

@@ -1,4 +1,4 @@
-"""How much entropy is worth: fixed, or learned."""
+"""The temperature of soft actor-critic, fixed or learned."""
 
 import math
 from abc import abstractmethod
@@ -14,34 +14,34 @@ from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
 
 
 class Alpha(nn.Module):
-    """The temperature of soft actor-critic: how much entropy is worth, in rewards."""
+    """The temperature of soft actor-critic: the coefficient of the entropy in the objective."""
 
     @property
     @abstractmethod
     def value(self) -> torch.Tensor:
-        """The temperature, one number without gradient."""
+        """The temperature, a tensor of one number without gradient."""
 
     @abstractmethod
     def assign(self, value: torch.Tensor | float) -> None:
         """Set the temperature.
 
-        :param value: 0 or more; above 0 for one that is learned.
-        :raises ValueError: it is something else.
+        :param value: at least 0; greater than 0 for a learned temperature.
+        :raises ValueError: for another value.
         """
 
     @abstractmethod
     def learn(self, log_prob: torch.Tensor) -> torch.Tensor | None:
-        """Adapt to the policy.
+        """Do one gradient step on the temperature.
 
-        :param log_prob: of the actions that the policy chose, ``[B]``.
+        :param log_prob: log-probabilities of actions of the policy, ``[B]``.
         :return: the loss before the step; None if the temperature is fixed.
         """
 
 
 class FixedAlpha(Alpha):
-    """A temperature that stays.
+    """A fixed temperature.
 
-    :param alpha: 0 or more.
+    :param alpha: the temperature, at least 0.
     :raises ValueError: if it is negative or NaN.
 
     >>> FixedAlpha(0.5).value.item()
@@ -53,7 +53,8 @@ class FixedAlpha(Alpha):
         check_number("alpha", alpha)
         if not alpha >= 0:
             raise ValueError(f"alpha must be 0 or more, got {alpha}")
-        self._alpha = torch.tensor(float(alpha))  # no buffer: an argument is no weight that a checkpoint would bring
+        # not a buffer, as loading a checkpoint keeps the arguments of the constructor
+        self._alpha = torch.tensor(float(alpha))
 
     @property
     def value(self) -> torch.Tensor:
@@ -71,21 +72,22 @@ class FixedAlpha(Alpha):
         return self
 
     def learn(self, log_prob: torch.Tensor) -> None:
-        """Do nothing."""
+        """Return None, as the temperature is fixed."""
 
 
 class AutoAlpha(Alpha):
-    r"""A temperature that holds the policy's entropy at a target (Haarnoja et al., arXiv:1812.05905, section 5).
+    r"""A learned temperature, which keeps the policy's entropy near a target (arXiv:1812.05905, section 5).
 
     :param target_entropy: :math:`\bar{\mathcal H}`, usually minus the number of action dimensions.
-    :param log_alpha: the logarithm to start from: a number, or a tensor of one element that requires a gradient.
+    :param log_alpha: the first logarithm of the temperature: a number, or a tensor of one element that requires a
+        gradient.
     :param optim: an optimizer that holds ``log_alpha``, or a factory of one, such as ``adam(3e-4)``.
-    :raises ValueError: if ``log_alpha`` is a tensor that is not one number with a gradient, or the optimizer holds it
-        not.
+    :raises ValueError: if ``log_alpha`` is a tensor that has several elements or requires no gradient, or is not a
+        parameter of the optimizer.
 
     >>> from rlfast.utils.optim import adam
     >>> alpha = AutoAlpha(target_entropy=-1.0, log_alpha=0.0, optim=adam(0.1))
-    >>> loss = alpha.learn(torch.tensor([3.0]))  # the entropy, -3, is too small: it shall be worth more
+    >>> loss = alpha.learn(torch.tensor([3.0]))  # the entropy, -3, is below the target, so the temperature rises
     >>> alpha.value.item()
     1.10...
     """
@@ -108,7 +110,7 @@ class AutoAlpha(Alpha):
         self.log_alpha: torch.Tensor
         if isinstance(log_alpha, nn.Parameter):
             self.log_alpha = log_alpha
-        else:  # the tensor that the optimizer holds: it is saved as well, and stays on its device
+        else:  # a buffer is saved and moved with the module, and stays the tensor of the optimizer
             self.register_buffer("log_alpha", log_alpha)
         made: Any = make_optimizer(optim, [log_alpha])  # type: ignore[list-item]
         self.optim = made
@@ -125,11 +127,11 @@ class AutoAlpha(Alpha):
         number = torch.as_tensor(value, dtype=self.log_alpha.dtype, device=self.log_alpha.device).detach()
         if not bool(((number > 0) & number.isfinite()).all()):
             raise ValueError(f"a learned alpha must be above 0, got {value}")
-        if bool((number != self.value).any()):  # its logarithm would round
+        if bool((number != self.value).any()):  # an equal value is not assigned, as its logarithm would be rounded
             self.log_alpha.copy_(number.log())
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        """Move a given tensor as parameters are moved: it stays the one that the optimizer and the script hold."""
+        """Move ``log_alpha`` in place, so that it stays the tensor that the optimizer and the script hold."""
         given = self._buffers.pop("log_alpha", None)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if given is not None:
@@ -140,16 +142,18 @@ class AutoAlpha(Alpha):
         return self
 
     def learn(self, log_prob: torch.Tensor) -> torch.Tensor:
-        """Do one gradient step."""
+        """Do one gradient step on ``log_alpha``; see :meth:`Alpha.learn`."""
         loss = temperature_loss(self.log_alpha, log_prob, self.target_entropy)
         descend(loss, self.optim)
         return loss.detach()
 
 
 def make_alpha(alpha: "float | Sequence[Any] | Alpha") -> Alpha:
-    """Give the temperature that a policy's argument means.
+    """Return the temperature for the argument ``alpha`` of a policy.
 
-    :param alpha: a number for a fixed one; ``(target_entropy, log_alpha, optim)`` for a learned one; or either, made.
+    :param alpha: a number for a fixed temperature, ``(target_entropy, log_alpha, optim)`` for a learned one, or an
+        :class:`Alpha`.
+    :return: the temperature.
     """
     if isinstance(alpha, Alpha):
         return alpha
@@ -157,7 +161,7 @@ def make_alpha(alpha: "float | Sequence[Any] | Alpha") -> Alpha:
 
 
 class Temperature:
-    """A policy's temperature and the names by which scripts ask for it."""
+    """Attributes of policies with a temperature."""
 
     temperature: Alpha
     alpha_optim: torch.optim.Optimizer
@@ -165,7 +169,7 @@ class Temperature:
     def set_temperature(self, alpha: "float | Sequence[Any] | Alpha") -> None:
         """Set the temperature, and ``alpha_optim`` if it is learned.
 
-        :param alpha: as :func:`make_alpha` takes it.
+        :param alpha: see :func:`make_alpha`.
         """
         self.temperature = make_alpha(alpha)
         if isinstance(self.temperature, AutoAlpha):
@@ -173,7 +177,7 @@ class Temperature:
 
     @property
     def alpha(self) -> float | torch.Tensor:
-        """The temperature now: a number if it is fixed, a tensor like ``log_alpha`` if it is learned."""
+        """The present temperature: a float if it is fixed, a tensor like ``log_alpha`` if it is learned."""
         value = self.temperature.value
         return value if self.is_auto_alpha else value.item()
 
@@ -188,12 +192,12 @@ class Temperature:
 
     @property
     def log_alpha(self) -> torch.Tensor:
-        """The logarithm of a learned temperature: the tensor that its optimizer holds."""
+        """The logarithm of a learned temperature, which is the tensor of its optimizer."""
         return self._learned_alpha().log_alpha
 
     @property
     def target_entropy(self) -> float:
-        """The entropy that a learned temperature aims at."""
+        """The target of the entropy, for a learned temperature."""
         return self._learned_alpha().target_entropy
 
     @target_entropy.setter

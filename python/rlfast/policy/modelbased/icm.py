@@ -1,4 +1,4 @@
-"""Curiosity: a policy is rewarded for what it could not predict."""
+"""Curiosity: rewards for transitions that a model predicts badly."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class ICMTrainingStats(TrainingStatsWrapper):
-    """The losses of the policy inside, and those of its model.
+    """The losses of the wrapped policy and of the curiosity model.
 
-    :param wrapped_stats: of the policy inside.
-    :param icm_loss: what the optimizer of the model has minimized.
-    :param icm_forward_loss: of the prediction of features.
-    :param icm_inverse_loss: of the prediction of actions.
+    :param wrapped_stats: the statistics of the wrapped policy.
+    :param icm_loss: the loss that the optimizer of the model minimizes.
+    :param icm_forward_loss: the loss of the prediction of features.
+    :param icm_inverse_loss: the loss of the prediction of actions.
     """
 
     def __init__(
@@ -40,17 +40,18 @@ class ICMTrainingStats(TrainingStatsWrapper):
 class ICMPolicy(BasePolicy):
     """A policy with an intrinsic curiosity module (arXiv:1705.05363): errors of its predictions are added to rewards.
 
-    The sum reaches algorithms that learn from the rewards of the sample, such as :class:`PPOPolicy`; n-step returns,
-    such as those of :class:`DQNPolicy`, are made of the rewards in the buffer, which stay as they are.
+    The sums affect algorithms that learn from the rewards of the sample, such as :class:`PPOPolicy`. They do not affect
+    n-step returns, such as those of :class:`DQNPolicy`, which are computed from the rewards in the buffer.
 
-    :param policy: acts, and learns from the sums. It has discrete actions.
-    :param model: predicts.
-    :param optim: of the model.
-    :param lr_scale: what the model's loss is multiplied by.
-    :param reward_scale: what the errors are multiplied by.
-    :param forward_loss_weight: share of the prediction of features in the model's loss, between 0 and 1; the rest is
-        that of the prediction of actions.
-    :param action_space: see :class:`BasePolicy`, as are the others.
+    :param policy: the wrapped policy, which acts and learns from the sums. Its actions are discrete.
+    :param model: the model that predicts features and actions.
+    :param optim: the optimizer of the model.
+    :param lr_scale: factor of the model's loss.
+    :param reward_scale: factor of the errors that are added to rewards.
+    :param forward_loss_weight: weight of the prediction of features in the model's loss, between 0 and 1; the
+        prediction
+        of actions has the rest.
+    :param action_space: see :class:`BasePolicy`, also for the other parameters.
     """
 
     def __init__(
@@ -83,26 +84,27 @@ class ICMPolicy(BasePolicy):
         self.forward_loss_weight = forward_loss_weight
 
     def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":
-        """Act as the policy inside."""
+        """Choose actions by the wrapped policy."""
         result: ActBatchProtocol = self.policy(batch, state, **kwargs)
         return result
 
     def exploration_noise(self, act: Any, batch: "ObsBatchProtocol") -> Any:
-        """Add the noise of the policy inside."""
+        """Add the noise of the wrapped policy."""
         return self.policy.exploration_noise(act, batch)
 
     def map_action(self, act: "arr_type") -> NDArray[Any]:
-        """Map actions as the policy inside."""
+        """Map actions by the wrapped policy."""
         return self.policy.map_action(act)
 
     def map_action_inverse(self, act: "arr_type") -> NDArray[Any]:
-        """Map actions back as the policy inside."""
+        """Map actions back by the wrapped policy."""
         return self.policy.map_action_inverse(act)
 
     def set_eps(self, eps: float) -> None:
         """Set the probability of random actions.
 
-        :raises NotImplementedError: the policy inside has none.
+        :param eps: the probability.
+        :raises NotImplementedError: if the wrapped policy has none.
         """
         set_eps: Callable[[float], None] | None = getattr(self.policy, "set_eps", None)
         if set_eps is None:
@@ -112,7 +114,7 @@ class ICMPolicy(BasePolicy):
     def process_fn(
         self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index
     ) -> "RolloutBatchProtocol":
-        """Add the model's errors to the rewards, and have the policy inside prepare the sample."""
+        """Add the model's errors to the rewards, and process the sample by the wrapped policy."""
         error, act_hat = self.model(batch.obs, batch.act, batch.obs_next)
         batch.policy = Batch(batch.get("policy", Batch()), orig_rew=batch.rew, act_hat=act_hat, mse_loss=error)
         surprise = to_numpy(error.detach() * self.reward_scale)
@@ -120,12 +122,12 @@ class ICMPolicy(BasePolicy):
         return self.policy.process_fn(batch, buffer, indices)
 
     def post_process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> None:
-        """Have the policy inside set priorities, and give the sample its own rewards back."""
+        """Update priorities by the wrapped policy, and restore the rewards of the sample."""
         self.policy.post_process_fn(batch, buffer, indices)
         batch.rew = batch.policy.orig_rew
 
     def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> ICMTrainingStats:
-        """Improve the policy inside, then the model."""
+        """Train the wrapped policy, then the model."""
         stats = self.policy.learn(batch, *args, **kwargs)
         act_hat = batch.policy.act_hat
         inverse_loss = functional.cross_entropy(act_hat, to_torch(batch.act, torch.long, act_hat.device).flatten())
