@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data.types import BatchProtocol, RolloutBatchProtocol
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class CollectActionBatchProtocol(BatchProtocol, Protocol):

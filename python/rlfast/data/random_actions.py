@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete, MultiDiscrete
+from numpy.typing import NDArray
 
 from rlfast._core import integers_of_each, uniform_below
 from rlfast.data import row_trees
 from rlfast.env.nested import collate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 
 class RandomActions:

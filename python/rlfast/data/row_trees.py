@@ -6,17 +6,15 @@ Every leaf has one row for each environment. No function changes its arguments: 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.batch.values import is_tensor, object_array
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 
 def map_leaves(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:

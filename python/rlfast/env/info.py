@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
+from numpy.typing import NDArray
 
 _NUMBERS = (bool, int, float)
 _ARRAYS = (np.ndarray, np.number, np.bool_)

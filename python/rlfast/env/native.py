@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from rlfast._core import NativeEnvs, SchemaMismatch, native_envs
 from rlfast.env.adapters.base import WarnOnce
-from rlfast.env.backends.base import Backend, IsAllEnvs, Rows
+from rlfast.env.backends.base import Backend, IsAllEnvs, Rows, Tree
 from rlfast.env.backends.rows import joined
 from rlfast.env.info import Info
 from rlfast.env.specs import native_spec
 from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.actions import converter
-from rlfast.env.vector.arguments import as_autoreset_mode
+from rlfast.env.vector.arguments import Ids, VectorStep, as_autoreset_mode
 from rlfast.env.vector.base import BaseVectorEnv
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from gymnasium.envs.registration import EnvSpec
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
-    from rlfast.env.vector.arguments import Ids, VectorStep
-
-    InfoRows = NDArray[np.float64] | None
-    """The infos as numbers, one row for each environment; None for environments without infos."""
-    Events = tuple[NDArray[np.int64], NDArray[Any] | None, InfoRows] | None
-    """The rows in which an environment was reset. If it was reset within the step that ended its episode (SAME_STEP),
-    also the observations of all rows before the resets, and the final infos of these rows; otherwise two Nones."""
-    StepOutput = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], InfoRows, Events]
+InfoRows = NDArray[np.float64] | None
+"""The infos as numbers, one row for each environment; None for environments without infos."""
+Events = tuple[NDArray[np.int64], NDArray[Any] | None, InfoRows] | None
+"""The rows in which an environment was reset. If it was reset within the step that ended its episode (SAME_STEP),
+also the observations of all rows before the resets, and the final infos of these rows; otherwise two Nones."""
+StepOutput = tuple[NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], InfoRows, Events]
 
 
 def ids() -> list[str]:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
-from rlfast.env.spaces import ARRAY_SPACES
+from rlfast.env.backends.base import Tree
+from rlfast.env.spaces import ARRAY_SPACES, Space
 from rlfast.env.worker import stack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
-    from rlfast.env.spaces import Space
 
 
 def collate(rows: Sequence[Any]) -> Tree:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import AutoresetMode
 
 from rlfast.env.process.registrations import register, registrations
+from rlfast.env.spaces import ObservationMode
+from rlfast.env.vector.arguments import EnvFn
 from rlfast.env.vector.base import BaseVectorEnv
-from rlfast.env.worker import DummyEnvWorker, EnvWorker, seed_space
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import gymnasium as gym
-    from gymnasium.vector import AutoresetMode
-
-    from rlfast.env.spaces import ObservationMode
-    from rlfast.env.vector.arguments import EnvFn
-    from rlfast.env.worker import ResetResult, StepResult
+from rlfast.env.worker import DummyEnvWorker, EnvWorker, ResetResult, StepResult, seed_space
 
 
 def _ray() -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
@@ -14,15 +15,12 @@ from rlfast.env import native
 from rlfast.env.errors import EnvFailure
 from rlfast.env.specs import find_spec, why_not_native
 from rlfast.env.subproc import SubprocVectorEnv
+from rlfast.env.vector.arguments import EnvFn
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.vector.dummy import DummyVectorEnv
 
 __all__ = ["can_be_native", "find_spec", "make_vec"]
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from rlfast.env.vector.arguments import EnvFn
 
 _log = logging.getLogger(__name__)
 

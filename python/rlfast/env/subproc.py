@@ -5,25 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env import nested
+from rlfast.env.backends.base import Rows
 from rlfast.env.backends.in_process import InProcess
 from rlfast.env.process import ProcessBackend
 from rlfast.env.process.placement import choose
+from rlfast.env.spaces import ObservationMode
 from rlfast.env.vector.actions import lenient
 from rlfast.env.vector.arguments import EnvFn, as_autoreset_mode, as_env_fns, check_waiting
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult
-
-if TYPE_CHECKING:
-    from rlfast.env.backends.base import Rows
-    from rlfast.env.spaces import ObservationMode
-
 
 _log = logging.getLogger(__name__)
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.policy.stats import TrainingStats
 from rlfast.utils import MovAvg
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class UpdateMetrics:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from numpy.typing import NDArray
+
+from rlfast.policy import BasePolicy
 from rlfast.utils.checks import ArgumentError, check_function, check_number, count_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from rlfast.policy import BasePolicy
-    from rlfast.utils.logger import BaseLogger
-
+from rlfast.utils.logger import BaseLogger
 
 _LEAST = {
     "max_epoch": 0,

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from rlfast.data import ReplayBuffer
 from rlfast.data.batch.batch import Batch
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from rlfast.data import ReplayBuffer
-
-    Index: TypeAlias = NDArray[np.int64]
-    Path: TypeAlias = tuple[str, ...]
+Index: TypeAlias = NDArray[np.int64]
+Path: TypeAlias = tuple[str, ...]
 
 _ALIGNMENT = 64
 """Bytes. Every leaf begins at a multiple of it, which is aligned for a tensor of any dtype."""

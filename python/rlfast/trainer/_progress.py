@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from rlfast.data.collect import state as collector_state
 from rlfast.data.collect.collector import Collector
 from rlfast.data.stats import CollectStats, CollectStatsBase
+from rlfast.policy import TrainingStats
 from rlfast.trainer._metrics import UpdateMetrics
+from rlfast.utils.logger import BaseLogger
 from rlfast.utils.seeding import global_random_state, set_global_random_state
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rlfast.policy import TrainingStats
-    from rlfast.utils.logger import BaseLogger
 
 _COUNTERS = (
     "_started",

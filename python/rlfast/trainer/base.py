@@ -5,12 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import torch
+from numpy.typing import NDArray
 
-from rlfast.data.stats import CollectStats, CollectStatsBase, EpochStats
+from rlfast.data import ReplayBuffer
+from rlfast.data.collect.collector import Collector
+from rlfast.data.stats import CollectStats, CollectStatsBase, EpochStats, InfoStats, SequenceSummaryStats
+from rlfast.policy import BasePolicy, TrainingStats
 from rlfast.policy.stats import figures_of
 from rlfast.trainer._metrics import Clock
 from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
@@ -18,21 +23,10 @@ from rlfast.trainer._parts import as_dict, check_parts, collect_exactly
 from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.trainer._progress import Progress
 from rlfast.trainer.utils import gather_info, scalarised, test_episode
-from rlfast.utils.logger import LazyLogger
+from rlfast.utils import MovAvg
+from rlfast.utils.logger import BaseLogger, LazyLogger
 from rlfast.utils.net.common import device_of
 from rlfast.utils.progress import ProgressBar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from rlfast.data import ReplayBuffer
-    from rlfast.data.collect.collector import Collector
-    from rlfast.data.stats import InfoStats, SequenceSummaryStats
-    from rlfast.policy import BasePolicy, TrainingStats
-    from rlfast.utils import MovAvg
-    from rlfast.utils.logger import BaseLogger
 
 log = logging.getLogger(__name__)
 

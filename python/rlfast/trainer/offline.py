@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from rlfast.data.stats import CollectStatsBase
+from rlfast.policy import TrainingStats
 from rlfast.trainer._metrics import average
 from rlfast.trainer.base import BaseTrainer
-
-if TYPE_CHECKING:
-    from rlfast.data.stats import CollectStatsBase
-    from rlfast.policy import TrainingStats
 
 
 class OfflineTrainer(BaseTrainer):

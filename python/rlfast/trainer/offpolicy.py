@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+from rlfast.data.stats import CollectStatsBase
+from rlfast.policy import TrainingStats
 from rlfast.trainer.base import BaseTrainer
-
-if TYPE_CHECKING:
-    from rlfast.data.stats import CollectStatsBase
-    from rlfast.policy import TrainingStats
 
 _ROUNDING = 1e-6
 """The tolerance for rounding errors in sums of fractions that should be whole numbers."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 from rlfast.data.collect.checks import row_capacities
+from rlfast.data.collect.collector import Collector
+from rlfast.data.stats import CollectStats, CollectStatsBase
+from rlfast.policy import TrainingStats
 from rlfast.trainer.base import BaseTrainer
-
-if TYPE_CHECKING:
-    from rlfast.data.collect.collector import Collector
-    from rlfast.data.stats import CollectStats, CollectStatsBase
-    from rlfast.policy import TrainingStats
 
 
 class OnpolicyTrainer(BaseTrainer):

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rlfast.data.stats import InfoStats, SequenceSummaryStats, TimingStats
+from numpy.typing import NDArray
+
+from rlfast.data.collect.collector import Collector
+from rlfast.data.stats import CollectStats, InfoStats, SequenceSummaryStats, TimingStats
+from rlfast.policy import ActingPolicy
 from rlfast.trainer._parts import as_dict, plays_by_collect
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from rlfast.data.collect.collector import Collector
-    from rlfast.data.stats import CollectStats
-    from rlfast.policy import ActingPolicy
-    from rlfast.utils.logger import BaseLogger
+from rlfast.utils.logger import BaseLogger
 
 
 def test_episode(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Callable, Sequence
 from math import isfinite
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 
 class ArgumentError(TypeError, ValueError, AssertionError):

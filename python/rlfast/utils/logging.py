@@ -12,10 +12,8 @@ from collections.abc import Callable
 from datetime import datetime
 from io import StringIO
 from logging import *  # noqa: F403 (the names of the standard module)
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from types import TracebackType
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 

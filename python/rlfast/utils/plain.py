@@ -6,14 +6,11 @@ import base64
 import json
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 WRONG_DATA = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 """The errors that reading damaged data can raise."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+import gymnasium as gym
 from gymnasium import spaces
 
 from rlfast.utils.string import ToStringMixin
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import gymnasium as gym
 
 
 @dataclass(kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as AbstractSequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlfast._core import SchemaMismatch
+from rlfast._core import SchemaMismatch, SegmentTree
 from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.config import Config, draw_seed, ignore_unknown
 from rlfast.data.buffer.relabelling import Hindsight
@@ -22,9 +22,6 @@ from rlfast.data.buffer.store.store import Added, Index, Store
 from rlfast.data.buffer.tianshou_view import TianshouView
 from rlfast.data.buffer.units import NStep, Sequence, Transition, Unit
 from rlfast.utils.checks import count_of
-
-if TYPE_CHECKING:
-    from rlfast._core import SegmentTree
 
 TBuffer = TypeVar("TBuffer", bound="ReplayBuffer")
 IndexLike = int | slice | list[int] | NDArray[Any]

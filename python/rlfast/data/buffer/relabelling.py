@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import carried, carry
+from rlfast._core import Replay, carried, carry
 from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.units import count_at_least
 from rlfast.utils.checks import check_number
-
-if TYPE_CHECKING:
-    from rlfast._core import Replay
 
 Index = NDArray[np.int64]
 Take = Callable[[Index, list[str], int], dict[str, Any]]

@@ -7,12 +7,15 @@ import math
 import types
 import warnings
 from abc import ABCMeta, abstractmethod
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
+import gymnasium as gym
 import numpy as np
 
+from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.vector import VectorReplayBuffer
 from rlfast.data.collect.checks import (
+    ActingPolicyProtocol,
     as_vector,
     check_buffer,
     check_nothing_missing,
@@ -22,14 +25,8 @@ from rlfast.data.collect.checks import (
     positive,
 )
 from rlfast.data.stats import CollectStats
+from rlfast.env import BaseVectorEnv
 from rlfast.utils.checks import ArgumentError, check_instance
-
-if TYPE_CHECKING:
-    import gymnasium as gym
-
-    from rlfast.data.buffer.base import ReplayBuffer
-    from rlfast.data.collect.checks import ActingPolicyProtocol
-    from rlfast.env import BaseVectorEnv
 
 TCollectStats = TypeVar("TCollectStats", bound=CollectStats)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
+from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.base import MalformedBufferError, ReplayBuffer
@@ -18,12 +20,7 @@ from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, as_vector_env
 from rlfast.utils.checks import ArgumentError, check_methods, check_number, count_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 
 class ActingPolicyProtocol(Protocol):

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from rlfast.data.batch.batch import Batch, wrap, wrap_nested
+from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.collect import state as collector_state
-from rlfast.data.collect.checks import CollectOptions, Tally, positive
-from rlfast.data.collect.hook_calls import HookCalls
+from rlfast.data.collect.checks import ActingPolicyProtocol, CollectOptions, Tally, positive
+from rlfast.data.collect.hook_calls import EpisodeFunction, HookCalls, StepFunction
 from rlfast.data.collect.limits import EpisodeLimit, EpisodeQuotas, Limit, StepLimit
 from rlfast.data.collect.observed import policy_input
 from rlfast.data.stats import CollectStats
+from rlfast.env import BaseVectorEnv
 from rlfast.utils.checks import ArgumentError, check_instance
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import gymnasium as gym
-
-    from rlfast.data.buffer.base import ReplayBuffer
-    from rlfast.data.collect.checks import ActingPolicyProtocol
-    from rlfast.data.collect.hook_calls import EpisodeFunction, StepFunction
-    from rlfast.env import BaseVectorEnv
-
 
 _KEYS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
 

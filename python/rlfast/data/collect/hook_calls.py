@@ -4,27 +4,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.batch.fields import set_fields
+from rlfast.data.collect.checks import Tally
 from rlfast.data.collect.stepping import Stepping
 from rlfast.data.stats import CollectStats
 from rlfast.utils.checks import check_function
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from rlfast.data.collect.checks import Tally
-
-    Ids = NDArray[np.int64]
-    StepFunction: TypeAlias = Callable[[Any, Any], None]
-    EpisodeFunction: TypeAlias = Callable[[Any], dict[str, NDArray[Any]] | None]
+Ids = NDArray[np.int64]
+StepFunction: TypeAlias = Callable[[Any, Any], None]
+EpisodeFunction: TypeAlias = Callable[[Any], dict[str, NDArray[Any]] | None]
 
 
 class WithDist(Batch):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rlfast.env.backends.base import Rows
 from rlfast.env.info import Info
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Rows
-
-    Ids = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 
 class LatestInfos:

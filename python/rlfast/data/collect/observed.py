@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data import row_trees
 from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.batch.fields import set_fields
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids: TypeAlias = NDArray[np.int64]
-    Before: TypeAlias = tuple[Ids, dict[str, Any]]
-    """The transitions of the newest step: the indices of their environments, and their columns by name."""
+Ids: TypeAlias = NDArray[np.int64]
+Before: TypeAlias = tuple[Ids, dict[str, Any]]
+"""The transitions of the newest step: the indices of their environments, and their columns by name."""
 
 _PREVIOUS_STEP = frozenset({"act", "rew", "terminated", "truncated", "done", "obs_next", "policy"})
 _context = "_context"

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.data import row_trees
 from rlfast.data.batch.batch import Batch, parse, wrap_nested
+from rlfast.env.backends.base import Rows
 from rlfast.env.info import Info
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Rows
-
-    Ids = NDArray[Any]
+Ids = NDArray[Any]
 
 
 class Preprocessing:

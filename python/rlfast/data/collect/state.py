@@ -4,20 +4,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from rlfast.data import row_trees
+from rlfast.data.collect.stepping import Stepping
+from rlfast.env import BaseVectorEnv
 from rlfast.env.state import set_space_streams, space_streams
 from rlfast.utils.plain import is_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rlfast.data.collect.stepping import Stepping
-    from rlfast.env import BaseVectorEnv
 
 _COUNTERS = ("collect_step", "collect_episode", "collect_time")
 

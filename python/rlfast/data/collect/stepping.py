@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from rlfast.data import row_trees
 from rlfast.data.batch.batch import Batch, wrap, wrap_nested
 from rlfast.data.collect.base import BaseCollector
-from rlfast.data.collect.checks import row_capacities
+from rlfast.data.collect.checks import CollectOptions, Tally, row_capacities
 from rlfast.data.collect.infos import LatestInfos, of_transitions
-from rlfast.data.collect.observed import policy_input
+from rlfast.data.collect.observed import Before, policy_input
 from rlfast.data.collect.pending_steps import PendingSteps
 from rlfast.data.collect.preprocessing import Preprocessing, as_arrays
 from rlfast.data.converter import to_numpy
 from rlfast.data.random_actions import RandomActions
+from rlfast.env.backends.base import Rows
 from rlfast.env.vector.arguments import as_seeds
 from rlfast.utils.checks import check_function
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from rlfast.data.collect.checks import CollectOptions, Tally
-    from rlfast.data.collect.observed import Before
-    from rlfast.env.backends.base import Rows
-
-    Ids = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 
 class Stepping(BaseCollector):

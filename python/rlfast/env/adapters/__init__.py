@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
+from rlfast.env.adapters.base import Wrapped
 from rlfast.env.adapters.envpool import EnvPoolBackend, is_envpool
 from rlfast.env.adapters.gymnasium import GymnasiumBackend
 from rlfast.env.adapters.steps import StepsBackend, overrides_steps
 from rlfast.env.vector import subset_calls
+from rlfast.env.vector.arguments import Ids, VectorStep
 from rlfast.env.vector.base import BaseVectorEnv
-
-if TYPE_CHECKING:
-    from rlfast.env.adapters.base import Wrapped
-    from rlfast.env.vector.arguments import Ids, VectorStep
 
 __all__ = ["AdaptedVectorEnv", "as_vector_env"]
 

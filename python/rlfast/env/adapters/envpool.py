@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from rlfast.env.adapters.base import WarnOnce, Wrapped
-from rlfast.env.backends.base import IsAllEnvs, Rows
+from rlfast.env.backends.base import IsAllEnvs, Rows, Tree
 from rlfast.env.backends.rows import joined, take
 from rlfast.env.info import Info
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
-
-    Ids = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 _KEYS = ["env_id", "players.env_id", "action"]
 _NOT_INFOS = ("info:env_id", "info:players.env_id")

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from numpy.typing import NDArray
 
 from rlfast.env import nested
 from rlfast.env.adapters.base import WarnOnce, Wrapped
-from rlfast.env.backends.base import Rows
+from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.backends.rows import take
 from rlfast.env.info import Info
 from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.arguments import as_autoreset_mode
 from rlfast.env.vector.base import BaseVectorEnv
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
-
-    Ids = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+Ids = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 class GymnasiumBackend(Wrapped):

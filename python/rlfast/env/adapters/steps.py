@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from rlfast.env import nested
 from rlfast.env.adapters.base import Wrapped
-from rlfast.env.backends.base import Rows
+from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.info import Info
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
-    from rlfast.env.vector.base import BaseVectorEnv
+from rlfast.env.vector.base import BaseVectorEnv
 
 
 def overrides_steps(env: BaseVectorEnv) -> bool:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
-    import numpy as np
-    from gymnasium.vector import AutoresetMode
-    from numpy.typing import NDArray
-
-    from rlfast.env.info import Info
-    from rlfast.env.spaces import Space
+from rlfast.env.info import Info
+from rlfast.env.spaces import Space
 
 Tree: TypeAlias = Any
 """An array with one row for each environment, or a dict or tuple of such arrays for nested spaces."""

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from rlfast.env import nested
+from rlfast.env.backends.base import Tree
 from rlfast.env.backends.workers import Workers, with_env_id
 from rlfast.env.worker import DummyEnvWorker, reset_result, step_result
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import gymnasium as gym
-    from gymnasium.vector import AutoresetMode
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
 
 
 class InProcess(Workers):

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from rlfast.env import nested
-from rlfast.env.backends.base import Backend, Rows
+from rlfast.env.backends.base import Backend, Rows, Tree
 from rlfast.env.info import Info
-from rlfast.env.spaces import common, declared
-from rlfast.env.worker import EnvWorker, reset_result, step_result
+from rlfast.env.spaces import Space, common, declared
+from rlfast.env.worker import EnvWorker, ResetResult, StepResult, reset_result, step_result
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    import gymnasium as gym
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
-    from rlfast.env.spaces import Space
-    from rlfast.env.worker import ResetResult, StepResult
-
-    Ids = NDArray[np.int64]
-    Failures = dict[int, Exception]
+Ids = NDArray[np.int64]
+Failures = dict[int, Exception]
 
 
 @dataclass

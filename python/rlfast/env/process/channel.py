@@ -6,10 +6,7 @@ import select
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence
 
 _HEAD = struct.Struct("<QI")
 _POLL = 0.05  # seconds of waiting between two calls of ``look``

@@ -10,15 +10,12 @@ import socket
 import struct
 import sys
 import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from rlfast.env.process.channel import Channel, Closed
 from rlfast.env.process.worker import leaving
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _NUMBER = struct.Struct("<i")
 _LOOK = 1.0  # seconds between checks for the parent, whose end of the socket may be open in a process that it forked

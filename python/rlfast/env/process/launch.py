@@ -6,6 +6,7 @@ import atexit
 import os
 import pickle
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -13,15 +14,12 @@ import threading
 import time
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlfast.env.process.channel import Channel, Closed
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
 
 METHODS = ("forkserver", "spawn", "fork", "thread")
 

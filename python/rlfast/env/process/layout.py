@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
+from rlfast.env.backends.base import Tree
 from rlfast.env.nested import fitted
-from rlfast.env.spaces import ARRAY_SPACES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
-    from rlfast.env.spaces import Space
+from rlfast.env.spaces import ARRAY_SPACES, Space
 
 Spill: TypeAlias = dict[int, Any]
 """The values of leaves that have no fixed layout or do not fit it, by leaf number; they are sent pickled."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 _lock = threading.Lock()
 

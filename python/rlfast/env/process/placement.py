@@ -5,9 +5,11 @@ from __future__ import annotations
 import pickle
 import socket
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
@@ -19,11 +21,6 @@ from rlfast.env.process.pickling import by_value
 from rlfast.env.process.pool import ProcessBackend
 from rlfast.env.process.registrations import register, registrations
 from rlfast.env.process.worker import leaving, prepare
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import gymnasium as gym
 
 PROBE = "rlfast.env.process.placement:main"
 _BUDGET = 0.02  # seconds that a measurement of steps takes

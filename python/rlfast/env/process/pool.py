@@ -7,14 +7,17 @@ import multiprocessing
 import os
 import time
 import weakref
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from rlfast import _core
-from rlfast.env.backends.base import IsAllEnvs, Rows
+from rlfast.env.backends.base import IsAllEnvs, Rows, Tree
 from rlfast.env.errors import EnvFailure
 from rlfast.env.info import Info
 from rlfast.env.nested import fitted
@@ -36,15 +39,7 @@ from rlfast.env.process.results import StepResults
 from rlfast.env.process.worker_group import WorkerGroup, failed
 from rlfast.env.spaces import common
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    import gymnasium as gym
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
-
-    Ids = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 _SLICE = 0.05  # seconds of waiting between two checks whether the workers are alive
 _GRACE = 1.0  # seconds that environments have to close

@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from rlfast.env.process.layout import Array, Node
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 # The kinds of requests, which are also the phases that a worker reports.
 STEP, RESET, REPLACE, METHOD = 1, 2, 3, 4

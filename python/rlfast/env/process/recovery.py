@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Backend, Rows
 from rlfast.env.errors import WorkerDied
@@ -17,10 +18,7 @@ from rlfast.env.process.layout import WHOLE
 from rlfast.env.process.protocol import PHASES, REPLACE, RESET, Places, Plan, Records, Views
 from rlfast.env.process.worker_group import WorkerGroup, failed
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 _CONSTRUCTOR = 60.0  # seconds for a constructor, where there is a step_timeout
 

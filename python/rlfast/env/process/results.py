@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.env import nested
-from rlfast.env.backends.base import Rows
+from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.info import Info
 from rlfast.env.process.layout import WHOLE, Shapeless
 from rlfast.env.process.protocol import AGAIN, EXTRA, ONLY_RESET, Places, Records, Views
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
-
-    Ids = NDArray[np.int64]
-    Extras = dict[int, dict[str, Any]]
+Ids = NDArray[np.int64]
+Extras = dict[int, dict[str, Any]]
 
 
 class StepResults:

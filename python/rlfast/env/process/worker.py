@@ -8,9 +8,10 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -41,10 +42,7 @@ from rlfast.env.spaces import declared
 from rlfast.env.state import capture, restore
 from rlfast.env.worker import attribute, reset_result, seed_env, seed_space, set_attribute, step_result
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    EnvFn = Callable[[], gym.Env[Any, Any]]
+EnvFn = Callable[[], gym.Env[Any, Any]]
 
 
 class Worker:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
 
 from rlfast.env.errors import EnvFailure
 from rlfast.env.process.channel import Channel, Closed
@@ -16,12 +19,7 @@ from rlfast.env.process.registrations import registrations
 from rlfast.env.process.remote_error import RemoteError
 from rlfast.env.process.worker import work
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import gymnasium as gym
-
-    EnvFn = Callable[[], gym.Env[Any, Any]]
+EnvFn = Callable[[], gym.Env[Any, Any]]
 
 
 _MAIN = "rlfast.env.process.worker:main"

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
+from rlfast.env.backends.base import Tree
 from rlfast.env.nested import collate_as, objects
-from rlfast.env.spaces import ARRAY_SPACES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
-    from rlfast.env.spaces import Space
+from rlfast.env.spaces import ARRAY_SPACES, Space
 
 Checker: TypeAlias = "Callable[[Any, NDArray[np.int64]], Tree]"
 """A function ``(actions, ids)`` that returns the validated actions as leaves of shape ``(len(ids), ...)``."""

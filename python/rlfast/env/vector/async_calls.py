@@ -6,21 +6,17 @@ from __future__ import annotations
 
 import multiprocessing
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast.env.backends.base import Rows
 from rlfast.env.errors import NothingPendingError, PendingError
 from rlfast.env.vector import gymnasium_protocol
-from rlfast.env.vector.arguments import as_seeds
+from rlfast.env.vector.arguments import Ids, VectorStep, as_seeds
 from rlfast.env.vector.attributes import EnvAttributes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Rows
-    from rlfast.env.vector.arguments import Ids, VectorStep
 
 
 class AsyncCalls(EnvAttributes):

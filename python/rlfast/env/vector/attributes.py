@@ -5,19 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 
+from rlfast.env.backends.base import Backend
+from rlfast.env.vector.arguments import Ids
 from rlfast.env.vector.worker_view import WorkerView
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Backend
-    from rlfast.env.vector.arguments import Ids
 
 
 class EnvAttributes(VectorEnv[Any, Any, Any]):

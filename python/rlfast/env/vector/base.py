@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from rlfast.env import nested
+from rlfast.env.backends.base import Backend, Rows, Tree
 from rlfast.env.backends.in_process import InProcess
 from rlfast.env.backends.rows import joined, ordered
 from rlfast.env.backends.workers import Workers
 from rlfast.env.errors import ClosedEnvsError, NoEpisodeError, NothingPendingError, PendingError
+from rlfast.env.info import Info
 from rlfast.env.spaces import ObservationMode, as_gymnasium, common
 from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.actions import checker, lenient
@@ -30,10 +32,6 @@ from rlfast.env.vector.arguments import (
 )
 from rlfast.env.vector.async_calls import AsyncCalls
 from rlfast.env.worker import DummyEnvWorker, EnvWorker
-
-if TYPE_CHECKING:
-    from rlfast.env.backends.base import Backend, Rows, Tree
-    from rlfast.env.info import Info
 
 
 class BaseVectorEnv(AsyncCalls):

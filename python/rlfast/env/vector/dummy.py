@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from gymnasium.vector import AutoresetMode
+
+from rlfast.env.spaces import ObservationMode
+from rlfast.env.vector.arguments import EnvFn
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.worker import DummyEnvWorker
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gymnasium.vector import AutoresetMode
-
-    from rlfast.env.spaces import ObservationMode
-    from rlfast.env.vector.arguments import EnvFn
 
 
 class DummyVectorEnv(BaseVectorEnv):

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from rlfast.env import nested
+from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.info import Info
 from rlfast.env.spaces import ARRAY_SPACES
-from rlfast.env.vector.arguments import as_seeds
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Rows, Tree
-    from rlfast.env.vector.arguments import Ids, Seeds
+from rlfast.env.vector.arguments import Ids, Seeds, as_seeds
 
 
 class Environments(Protocol):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from rlfast.env import nested
+from rlfast.env.backends.base import Tree
 from rlfast.env.vector import gymnasium_protocol
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Tree
-    from rlfast.env.vector.arguments import Ids, VectorStep
-    from rlfast.env.vector.base import BaseVectorEnv
+from rlfast.env.vector.arguments import Ids, VectorStep
+from rlfast.env.vector.base import BaseVectorEnv
 
 
 def is_subset_call(envs: BaseVectorEnv, id: Ids | None) -> bool:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.env import nested
+from rlfast.env.backends.base import Backend, Rows, Tree
+from rlfast.env.info import Info
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Backend, Rows, Tree
-    from rlfast.env.info import Info
 
 
 class Environments(Protocol):

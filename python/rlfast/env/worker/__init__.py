@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
-from rlfast.env.spaces import declared
+from rlfast.env.spaces import Space, declared
 from rlfast.env.state import capture, restore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from rlfast.env.spaces import Space
 
 StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
 """``(obs, rew, terminated, truncated, info)`` of one environment."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
+from rlfast.env.backends.base import Rows, Tree
+from rlfast.env.info import Info
 from rlfast.env.spaces import ARRAY_SPACES
+from rlfast.env.vector.arguments import Ids, Seeds
 from rlfast.env.wrappers.vector import VectorEnvWrapper
 from rlfast.utils.statistics import RunningMeanStd
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Rows, Tree
-    from rlfast.env.info import Info
-    from rlfast.env.vector.arguments import Ids, Seeds
 
 
 class VectorEnvNormObs(VectorEnvWrapper):

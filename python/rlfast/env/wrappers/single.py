@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 
 class ContinuousToDiscrete(gym.ActionWrapper[Any, Any, Any]):

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlfast.env.adapters import as_vector_env
+from rlfast.env.backends.base import Rows, Tree
+from rlfast.env.info import Info
 from rlfast.env.vector import subset_calls
+from rlfast.env.vector.arguments import Ids, Seeds, VectorStep
 from rlfast.env.vector.base import BaseVectorEnv
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from rlfast.env.backends.base import Rows, Tree
-    from rlfast.env.info import Info
-    from rlfast.env.vector.arguments import Ids, Seeds, VectorStep
 
 
 class VectorEnvWrapper(BaseVectorEnv):

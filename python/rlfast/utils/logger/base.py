@@ -5,19 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from numbers import Number
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    SaveCheckpointFn: TypeAlias = Callable[[int, int, int], str]
-    """``(epoch, env_step, gradient_step) -> path``."""
+SaveCheckpointFn: TypeAlias = Callable[[int, int, int], str]
+"""``(epoch, env_step, gradient_step) -> path``."""
 
 LogValue: TypeAlias = int | float | np.number[Any] | np.ndarray[Any, Any]
 # The names of Tianshou 1.0, the second one for isinstance:

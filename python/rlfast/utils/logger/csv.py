@@ -8,16 +8,12 @@ import os
 import time
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rlfast.utils.logger.base import BaseLogger, LogValue, LogWarning
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rlfast.utils.logger.base import SaveCheckpointFn
+from rlfast.utils.logger.base import BaseLogger, LogValue, LogWarning, SaveCheckpointFn
 
 _SAVE = "save"
 

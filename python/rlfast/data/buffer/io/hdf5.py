@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from math import inf
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +22,13 @@ from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.relabelling import Hindsight
 from rlfast.data.buffer.samplers import Prioritized, Uniform
-from rlfast.data.buffer.tianshou_view import Meta
+from rlfast.data.buffer.tianshou_view import Meta, TianshouView
 from rlfast.data.buffer.units import Transition
 from rlfast.data.hdf5 import from_hdf5, require_h5py, to_hdf5
 from rlfast.utils.checks import count_of
 from rlfast.utils.plain import WRONG_DATA, summary
 
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from rlfast.data.buffer.tianshou_view import TianshouView
-
-    PathType = str | PathLike[str]
+PathType = str | PathLike[str]
 
 
 class _Record:

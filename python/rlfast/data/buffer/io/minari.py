@@ -8,16 +8,14 @@ first row (zero, or None, in the others). Tuples become dicts with the keys ``"0
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch
 from rlfast.data.batch.values import object_array
-
-if TYPE_CHECKING:
-    from rlfast.data.buffer.tianshou_view import TianshouView
+from rlfast.data.buffer.tianshou_view import TianshouView
 
 _AT_ONCE = 64
 """Rows written in one call, for which the engine sets room aside as if no two of them shared an observation."""

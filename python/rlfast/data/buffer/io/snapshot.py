@@ -10,7 +10,8 @@ import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import Any
 
 import numpy as np
 
@@ -18,16 +19,12 @@ from rlfast._core import Replay
 from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.relabelling import Hindsight
 from rlfast.data.buffer.samplers import Prioritized, Uniform
+from rlfast.data.buffer.tianshou_view import TianshouView
 from rlfast.data.buffer.units import NStep, Sequence, Transition
 from rlfast.data.schema import Column, Schema
 from rlfast.utils.plain import WRONG_DATA, summary
 
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from rlfast.data.buffer.tianshou_view import TianshouView
-
-    PathType = str | PathLike[str]
+PathType = str | PathLike[str]
 
 _FORMAT = 1
 _OBJECT = np.dtype(object)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rlfast import _core
-from rlfast._core import carried, carry
+from rlfast._core import Replay, carried, carry
+from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.store.store import Index, Store
 from rlfast.utils.checks import check_copyable
-
-if TYPE_CHECKING:
-    from rlfast._core import Replay
-    from rlfast.data.buffer.config import Config
 
 
 class RowRange:
