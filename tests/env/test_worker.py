@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from rlfast.env import DummyEnvWorker
-from rlfast.env.worker import stack
+from rlfast.utils.tree import stack
 from scripted import Scripted
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch
-from rlfast.data.batch.values import is_tensor, object_array
+from rlfast.utils.tree import as_host, is_tensor, object_array
 
 Path: TypeAlias = tuple[str, ...]
 OBJECT = np.dtype(object)
@@ -177,7 +177,7 @@ def as_array(value: Any) -> NDArray[Any]:
     """
     if not isinstance(value, np.ndarray):
         if is_tensor(value):
-            value = value.detach().cpu().numpy()
+            value = as_host(value)
         elif isinstance(value, (list, tuple)):
             value = _from_sequence(value)
         else:
@@ -201,7 +201,7 @@ def _alone(value: Any) -> NDArray[Any]:
 
 def _from_sequence(values: list[Any] | tuple[Any, ...]) -> NDArray[Any]:
     if values and all(map(is_tensor, values)):
-        return np.stack([value.detach().cpu().numpy() for value in values])
+        return np.stack([as_host(value) for value in values])
     try:
         return np.asarray(values)
     except ValueError:  # ragged: rows of different lengths

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlfast.data.batch.batch import Batch, parse
-from rlfast.data.batch.values import as_array, is_number, is_tensor, to_tensor
+from rlfast.data.batch.values import as_array, is_number, to_tensor
+from rlfast.utils.tree import as_host, is_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -28,10 +29,8 @@ def to_numpy(x: Any) -> Any:
         b: array([1, 2]),
     )
     """
-    if isinstance(x, np.ndarray):
-        return x
-    if is_tensor(x):
-        return x.detach().cpu().numpy()
+    if isinstance(x, np.ndarray) or is_tensor(x):
+        return as_host(x)
     if x is None:
         return np.array(None, dtype=object)
     if isinstance(x, dict | Batch):

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from rlfast.data.batch.batch import Batch, parse, wrap
-from rlfast.data.batch.values import is_tensor, to_tensor
+from rlfast.data.batch.values import to_tensor
 from rlfast.data.safe_pickle import Global, dumps, loads
+from rlfast.utils.tree import as_host, is_tensor
 
 if TYPE_CHECKING:
     import h5py
@@ -83,7 +84,7 @@ def _is_name(key: object) -> bool:
 def _dataset(value: Any, names: Mapping[type, Global] | None) -> tuple[Any, str]:
     """Returns the data that a dataset holds for a value, and the name of its type."""
     if is_tensor(value):
-        return value.detach().cpu().numpy(), "Tensor"
+        return as_host(value), "Tensor"
     if isinstance(value, np.ndarray):
         if not value.dtype.hasobject and value.dtype.kind in "biufcSV":
             return value, "ndarray"

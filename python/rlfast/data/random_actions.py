@@ -11,8 +11,7 @@ from gymnasium.spaces import Discrete, MultiDiscrete
 from numpy.typing import NDArray
 
 from rlfast._core import integers_of_each, uniform_below
-from rlfast.data import row_trees
-from rlfast.env.nested import collate
+from rlfast.utils import tree
 
 
 class RandomActions:
@@ -40,9 +39,9 @@ class RandomActions:
         space: Any = self._space
         if isinstance(self._space, gym.Space):
             sample = uniform_below(space.np_random.bit_generator, space.nvec) if self._is_counted else space.sample()
-            return sample if len(ids) == self._env_num else row_trees.take(sample, ids)
+            return sample if len(ids) == self._env_num else tree.take(sample, ids)
         if self._shared is None:
-            return collate([space[i].sample() for i in ids.tolist()])
+            return tree.collate([space[i].sample() for i in ids.tolist()])
         drawn = integers_of_each([space[i].np_random.bit_generator for i in ids.tolist()], int(self._shared.n))
         return drawn + self._shared.start if self._shared.start else drawn
 

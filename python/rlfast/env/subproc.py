@@ -11,7 +11,6 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env import nested
 from rlfast.env.backends.base import Rows
 from rlfast.env.backends.in_process import InProcess
 from rlfast.env.process import ProcessBackend
@@ -21,6 +20,7 @@ from rlfast.env.vector.actions import lenient
 from rlfast.env.vector.arguments import EnvFn, as_autoreset_mode, as_env_fns, check_waiting
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult
+from rlfast.utils import tree
 
 _log = logging.getLogger(__name__)
 
@@ -219,7 +219,7 @@ class SubprocEnvWorker(EnvWorker):
         if action is None:
             seed, options = kwargs.pop("seed", None), kwargs.pop("options", None)
             obs, info = self._backend.reset(self._ONE, [seed], options, **kwargs)
-            self._answer = nested.each(obs)[0], info.dicts()[0]
+            self._answer = tree.each(obs)[0], info.dicts()[0]
         else:
             self._backend.send(self._as_actions([action], self._ONE), self._ONE)
             self._stepping = True
@@ -234,7 +234,7 @@ class SubprocEnvWorker(EnvWorker):
         if self._stepping:
             self._stepping = False
             rows: Rows = self._backend.recv(1)
-            obs, info = nested.each(rows.obs)[0], rows.info.dicts()[0]
+            obs, info = tree.each(rows.obs)[0], rows.info.dicts()[0]
             return obs, rows.rew[0], bool(rows.terminated[0]), bool(rows.truncated[0]), info
         answer, self._answer = self._answer, None
         if answer is None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rlfast.data import Batch, PrioritizedReplayBuffer
 from rlfast.interop._hosts import missing
+from rlfast.utils import tree
 
 try:
     from d3rlpy import dataset as host
@@ -38,12 +39,6 @@ def _theirs(column: Any, dtype: Any = None) -> Any:
     return column if dtype is None else column.astype(dtype)
 
 
-def _zeros(observation: Any) -> Any:
-    if isinstance(observation, dict):
-        return {key: np.zeros_like(part) for key, part in observation.items()}
-    return np.zeros_like(observation)
-
-
 class _Rows(host.BufferProtocol):  # type: ignore[misc]
     """The storage of d3rlpy's buffer, with one row of rlfast's engine for each step.
 
@@ -63,7 +58,7 @@ class _Rows(host.BufferProtocol):  # type: ignore[misc]
         """
         obs, act, rew = step
         row = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": not (following or terminated)}
-        row["obs_next"], row["act_next"] = (_zeros(obs), np.zeros_like(act)) if following is None else following[:2]
+        row["obs_next"], row["act_next"] = (tree.zeros(obs), np.zeros_like(act)) if following is None else following[:2]
         index = self.rows.add(Batch(row))[0]
         if row["truncated"]:
             self.rows.weight[index] = 0.0

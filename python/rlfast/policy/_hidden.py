@@ -5,7 +5,7 @@ import numpy as np
 import torch
 
 from rlfast.data import Batch, to_torch
-from rlfast.data.row_trees import storable
+from rlfast.utils.tree import storable
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer

@@ -17,9 +17,10 @@ from rlfast.data.batch.fields import parse as _parse
 from rlfast.data.batch.fields import set_fields
 from rlfast.data.batch.operations import cat, stack
 from rlfast.data.batch.transforms import ValueTransforms
-from rlfast.data.batch.values import is_number, is_numeric, is_tensor
+from rlfast.data.batch.values import is_number, is_numeric
 from rlfast.data.types import TBatch
 from rlfast.utils.checks import check_copyable
+from rlfast.utils.tree import is_tensor
 
 
 class Batch(ValueTransforms):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from rlfast._core import Settling
-from rlfast.data.batch.values import as_array, is_number, is_numeric, is_tensor, to_tensor
+from rlfast.data.batch.values import as_array, is_number, is_numeric, to_tensor
+from rlfast.utils.tree import as_host, is_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -163,7 +164,7 @@ class Fields(Settling):
 
         :return: this batch.
         """
-        self._convert(lambda value: value.detach().cpu().numpy() if is_tensor(value) else value)
+        self._convert(as_host)
         return self
 
     def to_torch(self, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> Self:

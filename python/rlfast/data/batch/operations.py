@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from rlfast.data.batch.fields import Fields, parse, set_fields
-from rlfast.data.batch.values import is_number, is_numeric, is_tensor, object_array, to_objects
+from rlfast.data.batch.values import is_number, is_numeric, to_objects
+from rlfast.utils.tree import is_tensor, object_array
 
 #: Marks a field that a batch lacks, or that is an empty batch there.
 _MISSING: Any = object()

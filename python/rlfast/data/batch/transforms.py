@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rlfast.data.batch.arithmetic import Arithmetic
 from rlfast.data.batch.distributions import dist_to_atleast_2d, equal, is_distribution
 from rlfast.data.batch.fields import Fields, parse, set_fields
-from rlfast.data.batch.values import is_tensor
+from rlfast.utils.tree import as_host, is_tensor
 
 
 class ValueTransforms(Arithmetic):
@@ -137,7 +137,7 @@ def _at_least_2d(value: Any) -> Any:
 
 
 def _is_null(value: Any) -> NDArray[np.bool_]:
-    array: NDArray[Any] = value.detach().cpu().numpy() if is_tensor(value) else np.asanyarray(value)
+    array: NDArray[Any] = np.asanyarray(as_host(value))
     if array.dtype.kind in "fc":
         return np.asarray(np.isnan(array))
     if array.dtype.kind in "mM":
@@ -157,7 +157,7 @@ def _equal(value: Any, other: Any) -> bool:
         return bool(value == other)
     if is_distribution(value):
         return equal(value, other)
-    a, b = (np.atleast_1d(x.detach().cpu().numpy() if is_tensor(x) else np.asanyarray(x)) for x in (value, other))
+    a, b = (np.atleast_1d(np.asanyarray(as_host(x))) for x in (value, other))
     if a.dtype.kind in "US" and b.dtype == object:
         a = a.astype(object)
     if a.dtype != b.dtype or a.shape != b.shape:

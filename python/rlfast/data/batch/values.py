@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from numbers import Number
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
+
+from rlfast.utils.tree import is_tensor, object_array
 
 if TYPE_CHECKING:
     import torch
@@ -15,12 +16,6 @@ if TYPE_CHECKING:
 
 #: Numeric dtypes in native byte order. Looking a dtype up here is quicker than examining its kind.
 PLAIN_DTYPES = frozenset(np.dtype(code) for code in "?bhilqpBHILQPefdgFDG")
-
-
-def is_tensor(value: Any) -> TypeGuard[torch.Tensor]:
-    """Whether ``value`` is a torch tensor. This does not import torch: without it, no value is one."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def is_number(value: Any) -> bool:
@@ -33,14 +28,6 @@ def is_numeric(value: Any) -> TypeGuard[NDArray[Any]]:
     return isinstance(value, np.ndarray) and (
         value.dtype in PLAIN_DTYPES or issubclass(value.dtype.type, np.bool_ | np.number)
     )
-
-
-def object_array(values: Sequence[Any]) -> NDArray[np.object_]:
-    """Returns a one-dimensional object array of the values (``np.array`` would make further axes of sequences)."""
-    array = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):
-        array[i] = value
-    return array
 
 
 def as_array(value: Any) -> Any:

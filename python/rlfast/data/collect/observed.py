@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data import row_trees
 from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.batch.fields import set_fields
+from rlfast.utils import tree
 
 Ids: TypeAlias = NDArray[np.int64]
 Before: TypeAlias = tuple[Ids, dict[str, Any]]
@@ -64,4 +64,4 @@ def _previous(before: Before, ids: Ids, key: str) -> Any:
     place = {i: row for row, i in enumerate(known.tolist())}
     if not all(i in place for i in ids.tolist()):
         return Batch()
-    return row_trees.take(value, np.array([place[i] for i in ids.tolist()]))
+    return tree.take(value, np.array([place[i] for i in ids.tolist()]))

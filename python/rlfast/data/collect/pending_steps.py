@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data import row_trees
+from rlfast.utils import tree
 
 Ids = NDArray[np.int64]
 
@@ -57,7 +57,7 @@ class PendingSteps:
             self._spread()
         self._open[ids] = False
         self._some_open = bool(self._open.any())
-        rows: dict[str, Any] = row_trees.take(self._table, ids)
+        rows: dict[str, Any] = tree.take(self._table, ids)
         return rows
 
     def clear(self) -> None:
@@ -72,7 +72,5 @@ class PendingSteps:
             self._latest = None
 
     def _write(self, ids: Ids, fields: dict[str, Any]) -> None:
-        self._table = {
-            key: row_trees.put(self._table.get(key), ids, rows, self._env_num) for key, rows in fields.items()
-        }
+        self._table = {key: tree.put(self._table.get(key), ids, rows, self._env_num) for key, rows in fields.items()}
         self._open[ids] = self._some_open = True

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data import row_trees
 from rlfast.data.batch.batch import Batch, parse, wrap_nested
 from rlfast.env.backends.base import Rows
 from rlfast.env.info import Info
+from rlfast.utils import tree
 
 Ids = NDArray[Any]
 
@@ -65,10 +65,10 @@ class Preprocessing:
         """Replaces the observations and infos of environments that reset themselves by preprocessed first ones."""
         dicts, fresh = info.dicts(), rows.info.dicts()
         own = Info.of([fresh[k] for k in where.tolist()])
-        first, own = self.of_reset(row_trees.take(as_arrays(rows.obs), where), own, rows.env_id[where])
+        first, own = self.of_reset(tree.take(as_arrays(rows.obs), where), own, rows.env_id[where])
         for k, one in zip(where.tolist(), own.dicts(), strict=True):
             dicts[k] = one
-        return row_trees.put(obs, where, first, len(rows.env_id)), Info.of(dicts)
+        return tree.put(obs, where, first, len(rows.env_id)), Info.of(dicts)
 
     def _call(self, **fields: Any) -> dict[str, Any]:
         takes = self._takes
@@ -79,7 +79,7 @@ class Preprocessing:
 
 def as_arrays(obs: Any) -> Any:
     """Converts observations to the form that policies and buffers take: an array, or nested dicts of arrays."""
-    return obs if isinstance(obs, np.ndarray) else row_trees.storable(obs)
+    return obs if isinstance(obs, np.ndarray) else tree.storable(obs)
 
 
 def as_info(value: Any, rows: int) -> Info:
@@ -89,6 +89,6 @@ def as_info(value: Any, rows: int) -> Info:
     :param rows: the number of environments.
     """
     if isinstance(value, Batch | dict):
-        columns = {key: row_trees.storable(column) for key, column in Batch(value).items() if key != "env_id"}
+        columns = {key: tree.storable(column) for key, column in Batch(value).items() if key != "env_id"}
         return Info(rows, columns=columns or None)
     return Info.of([dict(one) for one in value])

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box
 
-from rlfast.data import row_trees
+from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.collect.stepping import Stepping
 from rlfast.env import BaseVectorEnv
 from rlfast.env.state import set_space_streams, space_streams
 from rlfast.utils.plain import is_plain
 
+_BATCH = "~Batch"
 _COUNTERS = ("collect_step", "collect_episode", "collect_time")
 
 
@@ -30,7 +31,7 @@ def state_of(collector: Stepping) -> dict[str, Any]:
         "wrappers": [wrapper.state_dict() for wrapper in _wrappers(collector._envs)],
         "obs": collector._obs if shown else None,
         "infos": infos if shown else None,
-        "hidden": row_trees.plain(collector._state),
+        "hidden": _plain(collector._state),
     }
 
 
@@ -69,7 +70,7 @@ def load(collector: Stepping, state: dict[str, Any]) -> dict[int, str]:
         wrapper.load_state_dict(own)
     for name in _COUNTERS:
         setattr(collector, name, state["counters"][name])
-    collector._obs, collector._state = state["obs"], row_trees.unplain(state["hidden"])
+    collector._obs, collector._state = state["obs"], _unplain(state["hidden"])
     collector._infos.set_state(state["infos"])
     return lost
 
@@ -116,3 +117,20 @@ def _wrappers(env: BaseVectorEnv) -> list[Any]:
             found.append(layer)
         layer = vars(layer).get("venv")
     return found
+
+
+def _plain(tree: Any) -> Any:
+    """Returns ``tree`` with every ``Batch`` written as a dict; :func:`_unplain` is the inverse."""
+    if isinstance(tree, Batch):
+        return {_BATCH: {key: _plain(value) for key, value in tree.__dict__.items()}}
+    if isinstance(tree, dict):
+        return {key: _plain(value) for key, value in tree.items()}
+    return type(tree)(map(_plain, tree)) if type(tree) in (tuple, list) else tree
+
+
+def _unplain(tree: Any) -> Any:
+    """Returns the nested values that :func:`_plain` was given."""
+    if isinstance(tree, dict):
+        inner = {key: _unplain(value) for key, value in tree.get(_BATCH, tree).items()}
+        return wrap(inner) if _BATCH in tree else inner
+    return type(tree)(map(_unplain, tree)) if type(tree) in (tuple, list) else tree

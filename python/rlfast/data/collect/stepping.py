@@ -11,7 +11,6 @@ import torch
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.data import row_trees
 from rlfast.data.batch.batch import Batch, wrap, wrap_nested
 from rlfast.data.collect.base import BaseCollector
 from rlfast.data.collect.checks import CollectOptions, Tally, row_capacities
@@ -23,6 +22,7 @@ from rlfast.data.converter import to_numpy
 from rlfast.data.random_actions import RandomActions
 from rlfast.env.backends.base import Rows
 from rlfast.env.vector.arguments import as_seeds
+from rlfast.utils import tree
 from rlfast.utils.checks import check_function
 
 Ids = NDArray[np.int64]
@@ -72,12 +72,12 @@ class Stepping(BaseCollector):
         if not len(ids):
             return envs.recv()
         where = None if len(ids) == self.env_num else ids  # all environments: no row needs to be picked
-        obs = row_trees.take(self._obs, where)
+        obs = tree.take(self._obs, where)
         if options.random:
             act = self.policy.map_action_inverse(self._random_actions(ids))
             fields = {"obs": wrap_nested(obs), "act": wrap_nested(act)}
             if self._state is not None:  # the policy has not processed these observations
-                self._state = row_trees.clear(self._state, ids)
+                self._state = tree.clear(self._state, ids)
             self._dist = None
         else:
             fields = self._choose(obs, ids, where, no_grad=options.no_grad)
@@ -95,7 +95,7 @@ class Stepping(BaseCollector):
         """
         known = {"obs": wrap_nested(obs), "info": wrap_nested(self._infos.columns(ids))}  # arrays need no parsing
         policy: Any = self.policy
-        batch, before = policy_input(known, ids, self._before), row_trees.take(self._state, where)
+        batch, before = policy_input(known, ids, self._before), tree.take(self._state, where)
         with torch.set_grad_enabled(not no_grad and torch.is_grad_enabled()):
             result: Any = policy(batch, before) if callable(policy) else policy.forward(batch, before)
         if isinstance(result, dict):
@@ -104,12 +104,10 @@ class Stepping(BaseCollector):
         if self.exploration_noise:
             act = policy.exploration_noise(act, batch)
         stored, state = result.get("policy"), result.get("state")
-        extra = {} if stored is None else row_trees.storable(stored)
-        self._state = row_trees.put(self._state, where, state, self.env_num)
+        extra = {} if stored is None else tree.storable(stored)
+        self._state = tree.put(self._state, where, state, self.env_num)
         if state is not None:  # the network's initial state when it learns from this row
-            extra["hidden_state"] = (
-                row_trees.zeros(row_trees.storable(state)) if before is None else row_trees.storable(before)
-            )
+            extra["hidden_state"] = tree.zeros(tree.storable(state)) if before is None else tree.storable(before)
         if self._reports_steps:
             self._dist, self._dist_rows = result.get("dist"), len(ids)
         fields = {"obs": wrap_nested(obs), "act": act}
@@ -142,7 +140,7 @@ class Stepping(BaseCollector):
         else:
             ended = self._store_valid(transition, rows, tally)
         where = None if len(ids) == self.env_num else ids
-        self._obs = row_trees.put(self._obs, where, obs, self.env_num)
+        self._obs = tree.put(self._obs, where, obs, self.env_num)
         self._infos.put(ids, info)
         if rows.valid is not None:
             self._begin_anew(ids[rows.done | ~rows.valid], ids[rows.done])
@@ -157,7 +155,7 @@ class Stepping(BaseCollector):
         :param over: environments whose episode ended.
         """
         if self._state is not None:
-            self._state = row_trees.clear(self._state, fresh)
+            self._state = tree.clear(self._state, fresh)
         if not self._resets_itself:
             self._stale[over] = True
 
@@ -172,7 +170,7 @@ class Stepping(BaseCollector):
         if not valid.any():
             return broken[:0]
         kept = np.flatnonzero(valid)
-        return self._store(wrap(row_trees.take(transition, kept)), rows.env_id[kept], done[kept], tally)
+        return self._store(wrap(tree.take(transition, kept)), rows.env_id[kept], done[kept], tally)
 
     def _store(self, transition: Batch, ids: Ids, done: NDArray[np.bool_] | None, tally: Tally) -> Ids:
         """Adds one row for each of ``ids`` to the buffer, and counts it.
@@ -253,9 +251,9 @@ class Stepping(BaseCollector):
         if self._preprocessing is not None:
             obs, info = self._preprocessing.of_reset(obs, info, ids)
         self._close_episodes(ids)
-        self._obs = row_trees.put(self._obs, where, obs, self.env_num)
+        self._obs = tree.put(self._obs, where, obs, self.env_num)
         if self._state is not None:
-            self._state = row_trees.clear(self._state, ids)
+            self._state = tree.clear(self._state, ids)
         self._stale[ids] = False
         self._was_reset = True
         self._infos.put(ids, info)

@@ -9,14 +9,15 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
-from rlfast.env import nested
 from rlfast.env.adapters.base import WarnOnce, Wrapped
 from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.backends.rows import take
+from rlfast.env.collation import collate_as
 from rlfast.env.info import Info
 from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.arguments import as_autoreset_mode
 from rlfast.env.vector.base import BaseVectorEnv
+from rlfast.utils import tree
 
 Ids = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -92,7 +93,7 @@ class GymnasiumBackend(Wrapped):
         if not some:
             return shown, info
         dicts = info.dicts()
-        return nested.map_leaves(lambda leaf: leaf[ids], shown), Info.of([dicts[i] for i in ids.tolist()])
+        return tree.take(shown, ids), Info.of([dicts[i] for i in ids.tolist()])
 
     def _seeds(self, seeds: list[int | None], ids: Ids) -> Any:
         given = [seeds[i] for i in ids.tolist()]
@@ -119,15 +120,15 @@ class GymnasiumBackend(Wrapped):
             )
         if len(ids) < self.num_envs:
             if self._last is None:  # the others need some action of the space; its effect is discarded
-                self._last = nested.map_leaves(lambda leaf: np.repeat(leaf[:1], self.num_envs, axis=0), actions)
-            actions = nested.put(self._last, actions, ids)
+                self._last = tree.map_leaves(lambda leaf: np.repeat(leaf[:1], self.num_envs, axis=0), actions)
+            actions = tree.put(self._last, ids, actions)
             others = np.ones(self.num_envs, dtype=bool)
             others[ids] = False
             self._lost |= others
             if self._resets_some and self.autoreset_mode is AutoresetMode.DISABLED and (others & self._ended).any():
                 self.env.reset(options={"reset_mask": others & self._ended})  # they are stepped as well
         elif not np.array_equal(ids, self._all):
-            actions = nested.map_leaves(lambda leaf: leaf[np.argsort(ids)], actions)
+            actions = tree.take(actions, np.argsort(ids))
         self._last = actions
         self._pending_step = actions, ids
         if isinstance(self.env, AsyncVectorEnv):
@@ -186,10 +187,10 @@ class GymnasiumBackend(Wrapped):
             return
         at = np.flatnonzero(done)
         if isinstance(final, np.ndarray) and final.dtype == object and len(final) == len(done):
-            ended = nested.collate_as(self.single_observation_space, [final[k] for k in at])
+            ended = collate_as(self.single_observation_space, [final[k] for k in at])
         else:  # arrays with a row for each environment
-            ended = nested.map_leaves(lambda leaf: np.asarray(leaf)[at], final)
-        rows.obs_next = nested.put(rows.obs, ended, at)
+            ended = tree.take(np.asarray(final) if isinstance(final, list) else final, at)
+        rows.obs_next = tree.put(rows.obs, at, ended)
 
     def _own(self, obs: Any) -> Tree:
         """Copies observations unless ``env`` returns new arrays; tuples of elements become arrays of objects."""

@@ -9,11 +9,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.env import nested
 from rlfast.env.adapters.base import Wrapped
 from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.info import Info
 from rlfast.env.vector.base import BaseVectorEnv
+from rlfast.utils import tree
 
 
 def overrides_steps(env: BaseVectorEnv) -> bool:
@@ -52,7 +52,7 @@ class StepsBackend(Wrapped):
         if any(seed is not None for seed in seeds):
             given["seed"] = list(seeds)
         obs, infos = self.env.reset(ids, **given)
-        return nested.collate(obs), Info.of(infos)
+        return tree.collate(obs), Info.of(infos)
 
     def send(self, actions: Tree, ids: NDArray[np.int64]) -> None:
         """As :meth:`Backend.send`."""
@@ -64,7 +64,7 @@ class StepsBackend(Wrapped):
         """As :meth:`Backend.recv`; ``env`` decides how many results to wait for."""
         pending, self._pending_step = self._pending_step, None
         answer, rewards, ends, cuts, infos = self.env.step(None) if pending is None else self.env.step(*pending)
-        obs = nested.collate(answer)
+        obs = tree.collate(answer)
         return Rows(
             np.array([info["env_id"] for info in infos], dtype=np.int64),
             obs,

@@ -10,10 +10,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.env import nested
 from rlfast.env.backends.base import Tree
 from rlfast.env.backends.workers import Workers, with_env_id
 from rlfast.env.worker import DummyEnvWorker, reset_result, step_result
+from rlfast.utils import tree
 
 
 class InProcess(Workers):
@@ -41,7 +41,7 @@ class InProcess(Workers):
         """As :meth:`Backend.send`."""
         numbers = ids.tolist()
         self._pending_steps += zip(
-            numbers, actions if isinstance(actions, np.ndarray) else nested.each(actions), strict=True
+            numbers, actions if isinstance(actions, np.ndarray) else tree.each(actions), strict=True
         )
         self._stepping += numbers
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.env import nested
 from rlfast.env.backends.base import Rows
 from rlfast.env.info import Info
+from rlfast.utils import tree
 
 
 def joined(first: Rows, second: Rows) -> Rows:
@@ -17,7 +17,7 @@ def joined(first: Rows, second: Rows) -> Rows:
     both = (first, second)
 
     def leaves(name: str) -> Any:
-        return nested.joined([getattr(rows, name) for rows in both])
+        return tree.joined([getattr(rows, name) for rows in both])
 
     obs = leaves("obs")
     finals = [rows.final_info for rows in both]
@@ -46,24 +46,21 @@ def ordered(rows: Rows, ids: NDArray[np.int64]) -> Rows:
 def take(rows: Rows, place: NDArray[np.int64]) -> Rows:
     """Returns the rows with the indices ``place``, in this order."""
 
-    def leaves(tree: Any) -> Any:
-        return None if tree is None else nested.map_leaves(lambda leaf: leaf[place], tree)
-
     def infos(info: Info | None) -> Info | None:
         if info is None:
             return None
         dicts = info.dicts() if info else [{}] * info.rows
         return Info.of([dicts[k] for k in place.tolist()])
 
-    obs = leaves(rows.obs)
+    obs = tree.take(rows.obs, place)
     return Rows(
         env_id=rows.env_id[place],
         obs=obs,
-        obs_next=obs if rows.obs_next is rows.obs else leaves(rows.obs_next),
+        obs_next=obs if rows.obs_next is rows.obs else tree.take(rows.obs_next, place),
         rew=rows.rew[place],
         terminated=rows.terminated[place],
         truncated=rows.truncated[place],
         info=infos(rows.info) or Info(len(place)),
         final_info=infos(rows.final_info),
-        valid=leaves(rows.valid),
+        valid=None if rows.valid is None else rows.valid[place],
     )

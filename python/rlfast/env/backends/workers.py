@@ -13,11 +13,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.env import nested
 from rlfast.env.backends.base import Backend, Rows, Tree
+from rlfast.env.collation import collator
 from rlfast.env.info import Info
 from rlfast.env.spaces import Space, common, declared
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult, reset_result, step_result
+from rlfast.utils import tree
 
 Ids = NDArray[np.int64]
 Failures = dict[int, Exception]
@@ -75,9 +76,7 @@ class Workers(Backend):
         self.single_observation_space, self.single_action_space = self.observation_spaces[0], self.action_spaces[0]
         self._wait = type(self.workers[0]).wait
         self._collate: Callable[[Sequence[Any]], Tree] = (
-            nested.collate
-            if as_space is False
-            else nested.collator(common(self.observation_spaces), strict=bool(as_space))
+            tree.collate if as_space is False else collator(common(self.observation_spaces), strict=bool(as_space))
         )
         self._numbers = list(range(self.num_envs))
         self._all = np.arange(self.num_envs)
@@ -176,7 +175,7 @@ class Workers(Backend):
     def send(self, actions: Tree, ids: Ids) -> None:
         """As :meth:`Backend.send`; an exception of an environment is stored and raised by :meth:`recv`."""
         workers, numbers = self.workers, ids.tolist()
-        rows: Iterable[Any] = actions if isinstance(actions, np.ndarray) else nested.each(actions)
+        rows: Iterable[Any] = actions if isinstance(actions, np.ndarray) else tree.each(actions)
         for i, action in zip(numbers, rows, strict=True):
             try:
                 if i in self._ended:

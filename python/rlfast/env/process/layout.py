@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Tree
-from rlfast.env.nested import fitted
+from rlfast.env.collation import fitted
 from rlfast.env.spaces import ARRAY_SPACES, Space
 
 Spill: TypeAlias = dict[int, Any]

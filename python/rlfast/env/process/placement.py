@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env.nested import collate_as
+from rlfast.env.collation import collate_as
 from rlfast.env.process.channel import Channel, Closed
 from rlfast.env.process.cores import cores
 from rlfast.env.process.launch import Child, Served, Spawned, method_of
@@ -21,6 +21,7 @@ from rlfast.env.process.pickling import by_value
 from rlfast.env.process.pool import ProcessBackend
 from rlfast.env.process.registrations import register, registrations
 from rlfast.env.process.worker import leaving, prepare
+from rlfast.utils.tree import leaves
 
 PROBE = "rlfast.env.process.placement:main"
 _BUDGET = 0.02  # seconds that a measurement of steps takes
@@ -106,15 +107,7 @@ def _timed(env: gym.Env[Any, Any]) -> Measurement:
                 env.reset()
         took = (time.perf_counter() - start) / batch
         best, batch = min(best, took), min(batch * 2, 64) if took < 1e-3 else 1
-    return Measurement(float(best), _bytes(obs))
-
-
-def _bytes(obs: Any) -> int:
-    if isinstance(obs, dict):
-        return sum(map(_bytes, obs.values()))
-    if isinstance(obs, tuple):
-        return sum(map(_bytes, obs))
-    return int(np.asarray(obs).nbytes)
+    return Measurement(float(best), sum(np.asarray(leaf).nbytes for leaf in leaves(obs)))
 
 
 @dataclass(frozen=True)

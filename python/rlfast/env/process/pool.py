@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from rlfast import _core
 from rlfast.env.backends.base import IsAllEnvs, Rows, Tree
+from rlfast.env.collation import fitted
 from rlfast.env.errors import EnvFailure
 from rlfast.env.info import Info
-from rlfast.env.nested import fitted
 from rlfast.env.process.channel import Closed
 from rlfast.env.process.cores import cores
 from rlfast.env.process.launch import doorbell_by_pipe, method_of

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.env import nested
 from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.info import Info
 from rlfast.env.process.layout import WHOLE, Shapeless
 from rlfast.env.process.protocol import AGAIN, EXTRA, ONLY_RESET, Places, Records, Views
+from rlfast.utils import tree
 
 Ids = NDArray[np.int64]
 Extras = dict[int, dict[str, Any]]
@@ -78,9 +78,9 @@ class StepResults:
         if extras and any("misfit" in extra for extra in extras.values()):
             return self._of_misfits(ids, extras, arrays)
         if self._is_plain:
-            return nested.collate([extras[k]["obs"][0] for k in range(len(ids))])
+            return tree.collate([extras[k]["obs"][0] for k in range(len(ids))])
         leaves = [
-            array if array is not None else nested.objects([extras[k]["obs"][number] for k in range(len(ids))])
+            array if array is not None else tree.object_array([extras[k]["obs"][number] for k in range(len(ids))])
             for number, array in enumerate(arrays)
         ]
         return self.node.join(iter(leaves))
@@ -99,7 +99,7 @@ class StepResults:
                 "as they are; they are sent pickled, which is slower",
                 stacklevel=7,
             )
-        return nested.collate(rows)
+        return tree.collate(rows)
 
     def _of_banks(self, ids: Ids, banks: NDArray[np.uint8]) -> list[NDArray[Any] | None]:
         arrays = [view if view is None else view[ids] for view in self.views.banks[0]]

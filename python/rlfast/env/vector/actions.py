@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Tree
-from rlfast.env.nested import collate_as, objects
+from rlfast.env.collation import collate_as
 from rlfast.env.spaces import ARRAY_SPACES, Space
+from rlfast.utils.tree import object_array
 
 Checker: TypeAlias = "Callable[[Any, NDArray[np.int64]], Tree]"
 """A function ``(actions, ids)`` that returns the validated actions as leaves of shape ``(len(ids), ...)``."""
@@ -153,7 +154,7 @@ def one_each(actions: Any, ids: NDArray[np.int64]) -> NDArray[np.object_]:
         _raise_single(actions, ids)
     if len(rows) != len(ids):
         raise ValueError(f"got {len(rows)} actions for {len(ids)} environments: give one action for each")
-    return objects(rows)
+    return object_array(rows)
 
 
 def _raise_single(actions: Any, ids: NDArray[np.int64]) -> NoReturn:

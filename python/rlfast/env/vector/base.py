@@ -9,7 +9,6 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.env import nested
 from rlfast.env.backends.base import Backend, Rows, Tree
 from rlfast.env.backends.in_process import InProcess
 from rlfast.env.backends.rows import joined, ordered
@@ -32,6 +31,7 @@ from rlfast.env.vector.arguments import (
 )
 from rlfast.env.vector.async_calls import AsyncCalls
 from rlfast.env.worker import DummyEnvWorker, EnvWorker
+from rlfast.utils import tree
 
 
 class BaseVectorEnv(AsyncCalls):
@@ -306,7 +306,7 @@ class BaseVectorEnv(AsyncCalls):
                 )
             return gymnasium_protocol.reset(self, gymnasium_protocol.reset_request(self, **kwargs))
         obs, info = self.reset_rows(id, **kwargs)
-        return _rows_of(obs), nested.objects(info.dicts())
+        return _rows_of(obs), tree.object_array(info.dicts())
 
     def step(self, action: Any, id: Ids | None = None) -> VectorStep:
         """Steps each of the environments ``id``.
@@ -343,7 +343,7 @@ class BaseVectorEnv(AsyncCalls):
             if rows.info
             else [{"env_id": i} for i in numbers]
         )
-        return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, nested.objects(infos)
+        return _rows_of(rows.obs), rows.rew, rows.terminated, rows.truncated, tree.object_array(infos)
 
     def _step_rows(self, action: Any, id: Ids | None = None) -> Rows:
         """Steps the environments ``id``, waits for all of them, and returns their rows in the order of ``id``.
@@ -403,7 +403,7 @@ class BaseVectorEnv(AsyncCalls):
         :raises NotImplementedError: the state of an environment cannot be saved; see :mod:`rlfast.env.state`.
         """
         ids = self._idle(id)
-        shown = nested.each(self._last_obs) if self._last_obs is not None else [None] * self.num_envs
+        shown = tree.each(self._last_obs) if self._last_obs is not None else [None] * self.num_envs
         return [
             {"state": state, "over": bool(self._to_reset[i]), "shown": shown[i]}
             for i, state in zip(ids.tolist(), self._backend.get_state(ids), strict=True)
@@ -426,11 +426,11 @@ class BaseVectorEnv(AsyncCalls):
         self._some_to_reset = bool(self._to_reset.any())
         shown = [state["shown"] for state in states]
         if all(one is not None for one in shown):
-            rows = nested.collate(shown)
+            rows = tree.collate(shown)
             if len(ids) == self.num_envs:
-                self._last_obs = nested.put(rows, rows, ids)
+                self._last_obs = tree.put(rows, ids, rows)
             elif self._last_obs is not None:
-                self._last_obs = nested.put(self._last_obs, rows, ids)
+                self._last_obs = tree.put(self._last_obs, ids, rows)
 
     def render(self, **kwargs: Any) -> Any:
         """Renders all environments.
@@ -517,17 +517,17 @@ class BaseVectorEnv(AsyncCalls):
         self._abandoned = False
 
 
-def _rows_of(tree: Tree) -> NDArray[Any]:
+def _rows_of(obs: Tree) -> NDArray[Any]:
     """Converts observations into the form of Tianshou's protocol.
 
-    :param tree: an array ``(K, ...)``, or a dict of arrays.
+    :param obs: an array ``(K, ...)``, or a dict of arrays.
     :return: the array; for a dict, an object array ``(K,)`` with one dict for each environment.
     :raises TypeError: the observations are a tuple.
     """
-    if isinstance(tree, tuple):
+    if isinstance(obs, tuple):
         raise TypeError(
             "Tuple observation space is not supported in Tianshou's protocol: use an array or a dict, or an "
             "autoreset_mode"
         )
-    rows: NDArray[Any] = nested.objects(nested.each(tree)) if isinstance(tree, dict) else tree
+    rows: NDArray[Any] = tree.object_array(tree.each(obs)) if isinstance(obs, dict) else obs
     return rows

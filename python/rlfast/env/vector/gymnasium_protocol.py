@@ -11,11 +11,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.env import nested
 from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.info import Info
 from rlfast.env.spaces import ARRAY_SPACES
 from rlfast.env.vector.arguments import Ids, Seeds, as_seeds
+from rlfast.utils import tree
 
 
 class Environments(Protocol):
@@ -76,7 +76,7 @@ def reset(envs: Environments, request: ResetRequest) -> tuple[Any, dict[str, Any
         envs._last_obs = obs  # noqa: SLF001
         return last_obs(envs), info.columns()
     ids = request.ids
-    envs._last_obs = obs if len(ids) == envs.num_envs else nested.put(envs._last_obs, obs, ids)  # noqa: SLF001
+    envs._last_obs = obs if len(ids) == envs.num_envs else tree.put(envs._last_obs, ids, obs)  # noqa: SLF001
     return last_obs(envs), Info(envs.num_envs, dict(zip(ids.tolist(), info.dicts(), strict=True))).columns()
 
 
@@ -118,8 +118,8 @@ def final(rows: Rows, done: NDArray[np.bool_]) -> dict[str, Any]:
     :param rows: the result of a step.
     :param done: where an episode ended, bools ``(K,)``.
     """
-    obs = nested.objects([None] * len(done))
-    ended = nested.each(rows.obs_next)
+    obs = tree.object_array([None] * len(done))
+    ended = tree.each(rows.obs_next)
     for k in np.flatnonzero(done):
         obs[k] = ended[k]
     info = {} if rows.final_info is None else rows.final_info.columns()
@@ -131,20 +131,20 @@ def last_obs(envs: Environments) -> Any:
     return batched(envs.single_observation_space, envs._last_obs)  # noqa: SLF001
 
 
-def batched(space: gym.Space[Any], tree: Tree) -> Any:
+def batched(space: gym.Space[Any], values: Tree) -> Any:
     """Converts observations or actions with leaves ``(N, ...)`` into the form in which Gymnasium batches them.
 
     :param space: the space of one environment.
-    :param tree: the leaves; those of spaces without a shape are object arrays.
+    :param values: the leaves; those of spaces without a shape are object arrays.
     :return: the same, with a tuple in the place of each object array.
     """
     if isinstance(space, ARRAY_SPACES):
-        return tree
+        return values
     if isinstance(space, gym.spaces.Dict):
-        return {key: batched(part, tree[key]) for key, part in space.items()}
+        return {key: batched(part, values[key]) for key, part in space.items()}
     if isinstance(space, gym.spaces.Tuple):
-        return tuple(batched(part, leaf) for part, leaf in zip(space, tree, strict=True))
-    return tuple(tree)
+        return tuple(batched(part, leaf) for part, leaf in zip(space, values, strict=True))
+    return tuple(values)
 
 
 def unbatched(space: gym.Space[Any], value: Any, *, copy: bool) -> Tree:
@@ -160,4 +160,4 @@ def unbatched(space: gym.Space[Any], value: Any, *, copy: bool) -> Tree:
         return tuple(unbatched(part, leaf, copy=copy) for part, leaf in zip(space, value, strict=True))
     if isinstance(space, ARRAY_SPACES):
         return np.array(value, dtype=space.dtype) if copy else np.asarray(value, dtype=space.dtype)
-    return nested.objects(value)
+    return tree.object_array(value)

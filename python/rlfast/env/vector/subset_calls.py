@@ -8,11 +8,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.env import nested
 from rlfast.env.backends.base import Tree
 from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.arguments import Ids, VectorStep
 from rlfast.env.vector.base import BaseVectorEnv
+from rlfast.utils import tree
 
 
 def is_subset_call(envs: BaseVectorEnv, id: Ids | None) -> bool:
@@ -56,6 +56,6 @@ def step(envs: BaseVectorEnv, action: Any, id: Ids | None) -> VectorStep:
 def _remember(envs: BaseVectorEnv, obs: Tree, ids: NDArray[np.int64]) -> None:
     """Stores the newest observations of ``ids``, which a later reset of other environments returns."""
     if len(ids) == envs.num_envs:
-        envs._last_obs = nested.put(obs, obs, ids)  # noqa: SLF001
+        envs._last_obs = tree.put(obs, ids, obs)  # noqa: SLF001
     elif envs._last_obs is not None:  # noqa: SLF001
-        envs._last_obs = nested.put(envs._last_obs, obs, ids)  # noqa: SLF001
+        envs._last_obs = tree.put(envs._last_obs, ids, obs)  # noqa: SLF001

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.env import nested
 from rlfast.env.backends.base import Backend, Rows, Tree
 from rlfast.env.info import Info
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult
+from rlfast.utils import tree
 
 
 class Environments(Protocol):
@@ -72,7 +72,7 @@ class WorkerView(EnvWorker):
             return
         seed = kwargs.pop("seed", None)
         obs, info = self._envs.reset_rows(self._id, None if seed is None else [seed], **kwargs)
-        self._reset_result = nested.each(obs)[0], info.dicts()[0]
+        self._reset_result = tree.each(obs)[0], info.dicts()[0]
 
     def recv(self) -> StepResult | ResetResult:
         """Returns the result of the last ``send``.
@@ -83,7 +83,7 @@ class WorkerView(EnvWorker):
         if result is not None:
             return result
         rows = self._envs.recv(1)
-        obs, info = nested.each(rows.obs)[0], rows.info.dicts()[0]
+        obs, info = tree.each(rows.obs)[0], rows.info.dicts()[0]
         return obs, rows.rew[0], bool(rows.terminated[0]), bool(rows.truncated[0]), info
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:

@@ -9,8 +9,6 @@ from importlib import import_module
 from typing import Any, Self, TypeAlias
 
 import gymnasium as gym
-import numpy as np
-from numpy.typing import NDArray
 
 from rlfast.env.spaces import Space, declared
 from rlfast.env.state import capture, restore
@@ -323,30 +321,6 @@ class DummyEnvWorker(EnvWorker):
     def close_env(self) -> None:
         """Closes the environment."""
         self.env.close()
-
-
-_STACKABLE = (np.ndarray, float, int, np.generic, list)
-_ARRAYS = {np.ndarray}
-
-
-def stack(rows: Sequence[Any]) -> NDArray[Any]:
-    """Stacks the entries of several environments in one array.
-
-    The result is always a new array, so an environment that reuses its observation buffer does not change it.
-
-    :param rows: one entry for each environment.
-    :return: an array whose first axis counts environments; an object array if the entries have different shapes or are
-        not numbers or arrays.
-    """
-    if set(map(type, rows)) == _ARRAYS or all(isinstance(row, _STACKABLE) for row in rows):
-        try:
-            return np.array(rows)
-        except ValueError:  # different shapes
-            pass
-    objects = np.empty(len(rows), dtype=object)
-    for i, row in enumerate(rows):
-        objects[i] = row
-    return objects
 
 
 def __getattr__(name: str) -> Any:

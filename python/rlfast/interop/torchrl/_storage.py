@@ -14,22 +14,12 @@ from tensordict import TensorDict
 from torchrl.data import replay_buffers as host
 
 from rlfast.data import Batch, VectorReplayBuffer
+from rlfast.data.schema import nest
 from rlfast.interop.torchrl._convert import array_of, arrays_of, tensors_of
 
 _AT_ONCE = 64
 """The number of rows written in one call. The engine reserves memory as if no two of them shared an observation."""
 _ENDS = ("done", "terminated", "truncated")
-
-
-def _nested(keys: list[Any], source: Any) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key in keys:
-        *groups, name = key
-        inner = result
-        for group in groups:
-            inner = inner.setdefault(group, {})
-        inner[name] = source[key]
-    return result
 
 
 class Layout:
@@ -81,11 +71,11 @@ class Layout:
         fields["truncated"] = ends.get("truncated", ends.get("done", terminated) & ~terminated)
         if "done" in ends and (ends["done"] != (terminated | fields["truncated"])).any():
             raise ValueError("done must be terminated or truncated in ('next', ...)")
-        fields["obs"] = arrays_of(_nested(self.observed, tensordict)) if self.observed else none
-        fields["obs_next"] = arrays_of(_nested(self.observed, following)) if self.observed else none
+        fields["obs"] = arrays_of(nest({key: tensordict[key] for key in self.observed})) if self.observed else none
+        fields["obs_next"] = arrays_of(nest({key: following[key] for key in self.observed})) if self.observed else none
         others = {
-            "root": arrays_of(_nested(self.other_root, tensordict)),
-            "next": arrays_of(_nested(self.other_next, following)) if self.other_next else {},
+            "root": arrays_of(nest({key: tensordict[key] for key in self.other_root})),
+            "next": arrays_of(nest({key: following[key] for key in self.other_next})) if self.other_next else {},
         }
         fields["info"] = {name: group for name, group in others.items() if group}
         return Batch(fields)

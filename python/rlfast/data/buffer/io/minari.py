@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.data.batch.batch import Batch
-from rlfast.data.batch.values import object_array
 from rlfast.data.buffer.tianshou_view import TianshouView
+from rlfast.utils import tree
 
 _AT_ONCE = 64
 """Rows written in one call, for which the engine sets room aside as if no two of them shared an observation."""
@@ -48,7 +47,7 @@ def _fill(buffer: Any, dataset: Any) -> None:
         fields = _fields(episode)
         length = len(episode.rewards)
         for start in range(0, length, _AT_ONCE):
-            part = _map(lambda leaf, start=start: leaf[start : start + _AT_ONCE], fields)
+            part = tree.take(fields, slice(start, start + _AT_ONCE))
             buffer._store.add(part, np.zeros(len(part["rew"]), np.int64))
         if length and not (episode.terminations[-1] or episode.truncations[-1]):
             buffer.close_episodes()
@@ -59,17 +58,17 @@ def _fields(episode: Any) -> dict[str, Any]:
     obs = _arrays(episode.observations)
     infos = _arrays(episode.infos or {})
     fields: dict[str, Any] = {
-        "obs": _map(lambda leaf: leaf[:-1], obs),
-        "obs_next": _map(lambda leaf: leaf[1:], obs),
+        "obs": tree.take(obs, slice(-1)),
+        "obs_next": tree.take(obs, slice(1, None)),
         "act": _arrays(episode.actions),
         "rew": np.asarray(episode.rewards),
         "terminated": np.asarray(episode.terminations, np.bool_),
         "truncated": np.asarray(episode.truncations, np.bool_),
     }
     if episode.infos is not None:
-        fields["info"] = _map(lambda leaf: leaf[-length:], infos)
-    if infos and all(len(leaf) > length for leaf in _leaves(infos)):
-        fields["first_info"] = _map(lambda leaf: _first(leaf[0], length), infos)
+        fields["info"] = tree.take(infos, slice(-length, None))
+    if infos and all(len(leaf) > length for leaf in tree.leaves(infos)):
+        fields["first_info"] = tree.map_leaves(lambda leaf: _first(leaf[0], length), infos)
     return fields
 
 
@@ -81,26 +80,16 @@ def _first(value: Any, length: int) -> NDArray[Any]:
     return column
 
 
-def _arrays(tree: Any) -> Any:
-    if isinstance(tree, Mapping):
-        return {key: _arrays(value) for key, value in tree.items()}
-    if isinstance(tree, tuple):
-        return {str(place): _arrays(value) for place, value in enumerate(tree)}
-    if isinstance(tree, list) and tree and not np.isscalar(tree[0]):
-        return np.asarray(tree)
-    if isinstance(tree, list) and tree and isinstance(tree[0], str):
-        return object_array(tree)
-    return np.asarray(tree)
-
-
-def _map(fn: Any, tree: Any) -> Any:
-    if isinstance(tree, Mapping | Batch):
-        return {key: _map(fn, value) for key, value in tree.items()}
-    return fn(tree)
-
-
-def _leaves(tree: Any) -> list[Any]:
-    return [leaf for value in tree.values() for leaf in _leaves(value)] if isinstance(tree, Mapping) else [tree]
+def _arrays(nested: Any) -> Any:
+    if isinstance(nested, Mapping):
+        return {key: _arrays(value) for key, value in nested.items()}
+    if isinstance(nested, tuple):
+        return {str(place): _arrays(value) for place, value in enumerate(nested)}
+    if isinstance(nested, list) and nested and not np.isscalar(nested[0]):
+        return np.asarray(nested)
+    if isinstance(nested, list) and nested and isinstance(nested[0], str):
+        return tree.object_array(nested)
+    return np.asarray(nested)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -129,13 +118,13 @@ def _episodes(buffer: TianshouView, ring: int | None) -> list[dict[str, Any]]:
 
 
 def _episode(fields: dict[str, Any]) -> dict[str, Any]:
-    obs, obs_next = (_map(lambda leaf: leaf, fields[key]) for key in ("obs", "obs_next"))
+    obs, obs_next = (tree.storable(fields[key]) for key in ("obs", "obs_next"))
     truncated = fields["truncated"].copy()
     truncated[-1] |= not fields["terminated"][-1]
     infos = _infos(fields)
     return {
         "observations": _given(_joined(obs, obs_next, "obs")),
-        "actions": _given(_map(lambda leaf: leaf, fields["act"])),
+        "actions": _given(tree.storable(fields["act"])),
         "rewards": fields["rew"],
         "terminations": fields["terminated"],
         "truncations": truncated,
@@ -144,11 +133,11 @@ def _episode(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _infos(fields: dict[str, Any]) -> Any:
-    info = _map(lambda leaf: leaf, fields.get("info", {}))
+    info = tree.storable(fields.get("info", {}))
     if "first_info" not in fields:
         return info
-    first = _map(lambda leaf: leaf[:1], fields["first_info"])
-    return _pairs(lambda one, other: np.concatenate([one, other]), first, info)
+    first = tree.take(tree.storable(fields["first_info"]), slice(1))
+    return tree.map_leaves(lambda one, other: np.concatenate([one, other]), first, info)
 
 
 def _joined(obs: Any, obs_next: Any, name: str) -> Any:
@@ -168,17 +157,11 @@ def _joined(obs: Any, obs_next: Any, name: str) -> Any:
     return np.concatenate([obs, obs_next[-1:]])
 
 
-def _pairs(fn: Any, one: Any, other: Any) -> Any:
-    if isinstance(one, dict):
-        return {key: _pairs(fn, value, other[key]) for key, value in one.items()}
-    return fn(one, other)
-
-
-def _given(tree: Any) -> Any:
+def _given(nested: Any) -> Any:
     """Dicts that were tuples are tuples again, and objects are in lists."""
-    if not isinstance(tree, dict):
-        return tree.tolist() if tree.dtype == object else tree
-    values = {key: _given(value) for key, value in tree.items()}
+    if not isinstance(nested, dict):
+        return nested.tolist() if nested.dtype == object else nested
+    values = {key: _given(value) for key, value in nested.items()}
     if values and list(values) == [str(place) for place in range(len(values))]:
         return tuple(values.values())
     return values

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import wrap
-from rlfast.data.batch.values import object_array
 from rlfast.data.buffer.store.columns import Columns
 from rlfast.data.schema import Leaves, Oddities, Path, Schema, fit, flatten, nest
+from rlfast.utils.tree import object_array
 
 Index = NDArray[np.int64]
 Added = tuple[Index, NDArray[np.float64], Index, Index]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlfast.data import Batch
-from rlfast.data.row_trees import clear, put, storable, take
+from rlfast.utils.tree import clear, put, storable, take
 
 
 class Memory(NamedTuple):

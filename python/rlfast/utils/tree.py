@@ -1,0 +1,211 @@
+"""Functions of nested values: arrays and tensors, and dicts, tuples, lists and ``Batch`` of them.
+
+Every leaf has one row for each environment. No function changes its arguments: each returns new values.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast._core import Settling
+
+if TYPE_CHECKING:
+    import torch
+
+Ids = NDArray[np.int64]
+
+_STACKABLE = (np.ndarray, float, int, np.generic, list)
+_ARRAYS = {np.ndarray}
+
+
+def is_tensor(value: Any) -> TypeGuard[torch.Tensor]:
+    """Whether ``value`` is a torch tensor. This does not import torch: without it, no value is one."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def as_host(value: Any) -> Any:
+    """Returns the array of a tensor, which shares its memory on the CPU; anything else as it is."""
+    return value.detach().cpu().numpy() if is_tensor(value) else value
+
+
+def object_array(values: Sequence[Any]) -> NDArray[np.object_]:
+    """Returns a one-dimensional object array of the values (``np.array`` would make further axes of sequences)."""
+    array = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        array[i] = value
+    return array
+
+
+# -- rows of several environments in one array, and back ---------------------------------------------------------------
+
+
+def stack(rows: Sequence[Any]) -> NDArray[Any]:
+    """Stacks the entries of several environments in one array.
+
+    The result is always a new array, so an environment that reuses its observation buffer does not change it.
+
+    :param rows: one entry for each environment.
+    :return: an array whose first axis counts environments; an object array if the entries have different shapes or are
+        not numbers or arrays.
+    """
+    if set(map(type, rows)) == _ARRAYS or all(isinstance(row, _STACKABLE) for row in rows):
+        try:
+            return np.array(rows)
+        except ValueError:  # different shapes
+            pass
+    return object_array(rows)
+
+
+def collate(rows: Sequence[Any]) -> Any:
+    """Stacks one value per environment, recursively in dicts with the same keys and in tuples of the same length.
+
+    :param rows: one value for each environment.
+    :return: arrays whose first axis counts environments, nested like the values.
+
+    >>> collate([{"a": 1}, {"a": 2}])
+    {'a': array([1, 2])}
+    """
+    first = rows[0]
+    if type(first) is np.ndarray:
+        return stack(rows)
+    if isinstance(first, dict) and all(isinstance(row, dict) and row.keys() == first.keys() for row in rows):
+        return {key: collate([row[key] for row in rows]) for key in first}
+    if type(first) is tuple and all(type(row) is tuple and len(row) == len(first) for row in rows):
+        return tuple(collate(part) for part in zip(*rows, strict=True))
+    return stack(rows)
+
+
+def each(tree: Any) -> list[Any]:
+    """Reverses :func:`collate`: returns a list with one value for each environment."""
+    if isinstance(tree, dict):
+        parts = [each(part) for part in tree.values()]
+        return [dict(zip(tree, row, strict=True)) for row in zip(*parts, strict=True)]
+    if isinstance(tree, tuple):
+        return list(zip(*(each(part) for part in tree), strict=True))
+    return list(tree)
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Concatenates the rows of all ``parts``."""
+    first = parts[0]
+    if isinstance(first, dict) and all(isinstance(part, dict) and part.keys() == first.keys() for part in parts):
+        return {key: joined([part[key] for part in parts]) for key in first}
+    if isinstance(first, tuple) and all(isinstance(part, tuple) and len(part) == len(first) for part in parts):
+        return tuple(joined(own) for own in zip(*parts, strict=True))
+    if all(isinstance(part, np.ndarray) and part.shape[1:] == first.shape[1:] for part in parts):
+        return np.concatenate(parts)
+    return collate([row for part in parts for row in each(part)])
+
+
+# -- leaves ------------------------------------------------------------------------------------------------------------
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """Yields the values that are no dicts, tuples, lists or batches.
+
+    >>> list(leaves({"a": 1, "b": (2, [3])}))
+    [1, 2, 3]
+    """
+    if isinstance(tree, Mapping | Settling):
+        tree = tuple((tree.__dict__ if isinstance(tree, Settling) else tree).values())
+    if isinstance(tree, tuple | list):
+        for entry in tree:
+            yield from leaves(entry)
+    else:
+        yield tree
+
+
+def map_leaves(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """Applies a function to every leaf.
+
+    :param fn: called with a leaf of ``tree`` and the leaves at the same place in ``others``.
+    :param tree: nested arrays and tensors.
+    :param others: further nested values with the structure of ``tree``.
+    :return: the results, nested as ``tree`` is.
+    :raises TypeError: a leaf is neither an array nor a tensor.
+    """
+    if isinstance(tree, np.ndarray) or is_tensor(tree):
+        return fn(tree, *others)
+    if tree is None:
+        return None
+    if isinstance(tree, Settling):
+        batch: Any = object.__new__(type(tree))
+        batch.__setstate__(map_leaves(fn, tree.__dict__, *(other.__dict__ for other in others)))
+        return batch
+    if isinstance(tree, Mapping):
+        return {key: map_leaves(fn, value, *(other[key] for other in others)) for key, value in tree.items()}
+    if isinstance(tree, tuple | list):
+        entries = [map_leaves(fn, *entry) for entry in zip(tree, *others, strict=True)]
+        return type(tree)(*entries) if hasattr(tree, "_fields") else type(tree)(entries)
+    raise TypeError(
+        f"expected arrays or tensors with one row per environment, or dicts, tuples or lists of them, got {type(tree)}"
+    )
+
+
+def take(tree: Any, ids: Ids | slice | None) -> Any:
+    """Returns the rows ``ids`` of every leaf, or ``tree`` itself when ``ids`` is None."""
+    return tree if ids is None else map_leaves(lambda leaf: leaf[ids], tree)
+
+
+def put(tree: Any, ids: Ids | None, rows: Any, length: int = 0) -> Any:
+    """Returns ``tree`` with ``rows`` written at ``ids``.
+
+    :param tree: nested values; None for zeros of ``length`` rows.
+    :param ids: the rows to replace; None replaces all of them.
+    :param rows: the new rows, nested as ``tree`` is; None makes the result None.
+    :param length: the number of rows, if ``tree`` is None.
+    :return: the new nested values.
+    """
+    if ids is None or rows is None:
+        return rows
+
+    def replaced(row: Any, leaf: Any = None) -> Any:
+        if leaf is None:
+            shape = (length, *row.shape[1:])
+            leaf = np.zeros(shape, row.dtype) if isinstance(row, np.ndarray) else row.new_zeros(shape)
+        elif not isinstance(leaf, np.ndarray):
+            leaf = leaf.clone()
+        elif leaf.shape[1:] == row.shape[1:]:
+            leaf = leaf.astype(np.result_type(leaf, row))  # a copy
+        else:  # ragged: entries of different shapes
+            leaf, row = object_array(list(leaf)), object_array(list(row))
+        leaf[ids] = row
+        return leaf
+
+    return map_leaves(replaced, rows, *(() if tree is None else (tree,)))
+
+
+def clear(tree: Any, ids: Ids) -> Any:
+    """Returns ``tree`` with the rows ``ids`` set to zero (None in object arrays)."""
+
+    def cleared(leaf: Any) -> Any:
+        leaf = leaf.copy() if isinstance(leaf, np.ndarray) else leaf.clone()
+        leaf[ids] = None if leaf.dtype == object else 0
+        return leaf
+
+    return map_leaves(cleared, tree)
+
+
+def zeros(tree: Any) -> Any:
+    """Returns zeros (None in object arrays) in the structure, shapes and dtypes of ``tree``."""
+    return map_leaves(lambda leaf: np.full_like(leaf, None if leaf.dtype == object else 0), tree)
+
+
+def storable(tree: Any) -> Any:
+    """Converts nested values to nested dicts of NumPy arrays; entry ``i`` of a tuple or list gets the key ``str(i)``.
+
+    :raises TypeError: a leaf is neither an array nor a tensor.
+    """
+    if isinstance(tree, np.ndarray) or is_tensor(tree):
+        return as_host(tree)
+    if isinstance(tree, Settling | Mapping):
+        return {key: storable(value) for key, value in (tree.__dict__ if isinstance(tree, Settling) else tree).items()}
+    if isinstance(tree, tuple | list):
+        return {str(i): storable(entry) for i, entry in enumerate(tree)}
+    raise TypeError(f"expected arrays or tensors with one row per environment, got {type(tree)}")
