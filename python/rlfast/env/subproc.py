@@ -8,19 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env.backends.base import Rows
 from rlfast.env.backends.in_process import InProcess
 from rlfast.env.process import ProcessBackend
 from rlfast.env.process.placement import choose
 from rlfast.env.spaces import ObservationMode
-from rlfast.env.vector.actions import lenient
 from rlfast.env.vector.arguments import EnvFn, as_autoreset_mode, as_env_fns, check_waiting
 from rlfast.env.vector.base import BaseVectorEnv
-from rlfast.env.worker import EnvWorker, ResetResult, StepResult
-from rlfast.utils import tree
+from rlfast.env.vector.worker_view import WorkerView
+from rlfast.env.worker import EnvWorker
 
 _log = logging.getLogger(__name__)
 
@@ -155,7 +152,7 @@ class ShmemVectorEnv(SubprocVectorEnv):
         super().__init__(env_fns, wait_num, timeout, **options)
 
 
-class SubprocEnvWorker(EnvWorker):
+class SubprocEnvWorker(WorkerView):
     """A worker whose environment runs in a process of its own.
 
     :param env_fn: makes the environment, in that process.
@@ -166,7 +163,7 @@ class SubprocEnvWorker(EnvWorker):
     :raises EnvFailure: the constructor of the environment failed.
     """
 
-    _ONE = np.zeros(1, dtype=np.int64)
+    _envs: SubprocVectorEnv
 
     def __init__(
         self,
@@ -174,19 +171,7 @@ class SubprocEnvWorker(EnvWorker):
         share_memory: bool = False,  # noqa: ARG002
         context: Any = None,
     ) -> None:
-        self._backend = ProcessBackend([env_fn], context=context, strict=False)
-        self._as_actions = lenient(self._backend.single_action_space)
-        self._answer: StepResult | ResetResult | None = None
-        self._stepping = False
-        super().__init__(env_fn)
-
-    def get_env_attr(self, key: str) -> Any:
-        """As :meth:`EnvWorker.get_env_attr`."""
-        return self._backend.get_attr(key, self._ONE)[0]
-
-    def set_env_attr(self, key: str, value: Any) -> None:
-        """As :meth:`EnvWorker.set_env_attr`."""
-        self._backend.set_attr(key, [value], self._ONE)
+        super().__init__(SubprocVectorEnv([env_fn], context=context), 0)
 
     def set_wrapper_attr(self, key: str, value: Any) -> None:
         """Sets an attribute of the outermost wrapper that has it, otherwise of the environment.
@@ -194,7 +179,7 @@ class SubprocEnvWorker(EnvWorker):
         :param key: the attribute's name.
         :param value: its new value.
         """
-        self._backend.set_wrapper_attr(key, [value], self._ONE)
+        self._envs.set_attr(key, [value])
 
     def call_env(self, key: str, *args: Any, **kwargs: Any) -> Any:
         """Calls a method of the environment, or reads an attribute.
@@ -204,42 +189,7 @@ class SubprocEnvWorker(EnvWorker):
         :param kwargs: the method's keyword arguments.
         :return: what the method returned, or the attribute's value.
         """
-        return self._backend.call(key, args, kwargs, self._ONE)[0]
-
-    def send(self, action: Any, **kwargs: Any) -> None:
-        """Starts a step, or resets the environment if ``action`` is None.
-
-        :param action: the action; None for a reset.
-        :param kwargs: the arguments of a reset.
-        :raises RuntimeError: the previous result has not been received.
-        :raises EnvFailure: the reset failed.
-        """
-        if self._stepping or self._answer is not None:
-            raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
-        if action is None:
-            seed, options = kwargs.pop("seed", None), kwargs.pop("options", None)
-            obs, info = self._backend.reset(self._ONE, [seed], options, **kwargs)
-            self._answer = tree.each(obs)[0], info.dicts()[0]
-        else:
-            self._backend.send(self._as_actions([action], self._ONE), self._ONE)
-            self._stepping = True
-
-    def recv(self) -> StepResult | ResetResult:
-        """Waits for the result of the last :meth:`send` and returns it.
-
-        :return: ``(obs, rew, terminated, truncated, info)`` after a step, ``(obs, info)`` after a reset.
-        :raises RuntimeError: no step or reset was sent.
-        :raises EnvFailure: the environment failed.
-        """
-        if self._stepping:
-            self._stepping = False
-            rows: Rows = self._backend.recv(1)
-            obs, info = tree.each(rows.obs)[0], rows.info.dicts()[0]
-            return obs, rows.rew[0], bool(rows.terminated[0]), bool(rows.truncated[0]), info
-        answer, self._answer = self._answer, None
-        if answer is None:
-            raise RuntimeError("recv() without an answer to wait for: call send() first")
-        return answer
+        return self._envs.call(key, *args, **kwargs)[0]
 
     @staticmethod
     def wait(workers: Sequence[EnvWorker], wait_num: int, timeout: float | None = None) -> Sequence[EnvWorker]:
@@ -254,7 +204,7 @@ class SubprocEnvWorker(EnvWorker):
 
     def is_ready(self) -> bool:
         """Whether :meth:`recv` would return or raise without waiting."""
-        return not self._stepping or self._backend.is_ready()
+        return not self._envs.waiting_id or self._envs._backend.is_ready()  # type: ignore[attr-defined]  # noqa: SLF001
 
     def seed(self, seed: int | None = None) -> list[int | None] | None:
         """Seeds the environment and its action space.
@@ -264,17 +214,13 @@ class SubprocEnvWorker(EnvWorker):
         :param seed: the seed; None for fresh entropy.
         :return: the seed, in a list.
         """
-        super().seed(seed)
-        self._backend.seed(self._ONE, [seed])
-        return [seed]
-
-    def render(self, **kwargs: Any) -> Any:
-        """As :meth:`EnvWorker.render`."""
-        return self._backend.render(self._ONE, **kwargs)[0]
+        return self._envs.seed([seed])[0]
 
     def close_env(self) -> None:
         """Ends the process."""
-        self._backend.close()
+        self._envs.close()
+
+    close = close_env
 
 
 def wait_any(

@@ -11,14 +11,13 @@ from rlfast.env.adapters.base import Wrapped
 from rlfast.env.adapters.envpool import EnvPoolBackend, is_envpool
 from rlfast.env.adapters.gymnasium import GymnasiumBackend
 from rlfast.env.adapters.steps import StepsBackend, overrides_steps
-from rlfast.env.vector import subset_calls
-from rlfast.env.vector.arguments import Ids, VectorStep
 from rlfast.env.vector.base import BaseVectorEnv
+from rlfast.env.vector.subset_calls import SubsetVectorEnv
 
 __all__ = ["AdaptedVectorEnv", "as_vector_env"]
 
 
-class AdaptedVectorEnv(BaseVectorEnv):
+class AdaptedVectorEnv(SubsetVectorEnv):
     """A vector environment of another library, with the interface of :class:`BaseVectorEnv`.
 
     Attributes that only the original has can be read from this object.
@@ -37,31 +36,6 @@ class AdaptedVectorEnv(BaseVectorEnv):
         if key.startswith("_"):  # an attribute of BaseVectorEnv that has not been initialized yet
             raise AttributeError(f"{type(self).__name__} has no attribute {key!r}")
         return getattr(self._backend.env, key)  # type: ignore[attr-defined]
-
-    def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[Any, Any]:
-        """As :meth:`BaseVectorEnv.reset`, but accepts ``id`` in Gymnasium's protocol as well.
-
-        :param id: the environments; None for all.
-        :param kwargs: as for :meth:`BaseVectorEnv.reset`.
-        :return: with ``id`` in Gymnasium's protocol, the observations of these environments, and infos with the
-            ``env_id`` of each row.
-        """
-        id = kwargs.pop("env_id", id)
-        if subset_calls.is_subset_call(self, id):
-            return subset_calls.reset(self, id, **kwargs)
-        return super().reset(id, **kwargs)
-
-    def step(self, action: Any, id: Ids | None = None) -> VectorStep:
-        """As :meth:`BaseVectorEnv.step`, but accepts ``id`` in Gymnasium's protocol as well.
-
-        :param action: one action for each entry of ``id``.
-        :param id: the environments; None for all.
-        :return: with ``id`` in Gymnasium's protocol, the rows of these environments, and infos with the ``env_id`` of
-            each row.
-        """
-        if subset_calls.is_subset_call(self, id):
-            return subset_calls.step(self, action, id)
-        return super().step(action, id)
 
 
 def as_vector_env(env: Any) -> BaseVectorEnv:

@@ -17,9 +17,11 @@ class Environments(Protocol):
     """The attributes and methods of a vector environment that a view uses."""
 
     _backend: Backend
-    is_closed: bool
-    waiting_id: list[int]
 
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def waiting_id(self) -> list[int]: ...
     def get_env_attr(self, key: str, id: NDArray[np.int64]) -> list[Any]: ...
     def set_env_attr(self, key: str, value: Any, id: NDArray[np.int64]) -> None: ...
     def send(self, actions: Any, id: NDArray[np.int64]) -> None: ...
@@ -61,12 +63,14 @@ class WorkerView(EnvWorker):
 
         :param action: the action; None for a reset.
         :param kwargs: ``seed`` and ``options`` of a reset.
-        :raises RuntimeError: an environment is stepping, whose result would be received in place of this one's.
+        :raises RuntimeError: the previous result has not been received, or another environment is stepping, whose
+            result would be received in place of this one's.
         """
-        if self._envs.waiting_id:
-            raise RuntimeError(
-                f"environments {self._envs.waiting_id} are stepping: take their answers with recv() first"
-            )
+        waiting = self._envs.waiting_id
+        if self._reset_result is not None or waiting == self._id.tolist():
+            raise RuntimeError("send() twice in a row: the first answer is still waiting, call recv() to take it")
+        if waiting:
+            raise RuntimeError(f"environments {waiting} are stepping: take their answers with recv() first")
         if action is not None:
             self._envs.send([action], self._id)
             return
@@ -82,6 +86,8 @@ class WorkerView(EnvWorker):
         result, self._reset_result = self._reset_result, None
         if result is not None:
             return result
+        if not self._envs.waiting_id:
+            raise RuntimeError("recv() without an answer to wait for: call send() first")
         rows = self._envs.recv(1)
         obs, info = tree.each(rows.obs)[0], rows.info.dicts()[0]
         return obs, rows.rew[0], bool(rows.terminated[0]), bool(rows.truncated[0]), info

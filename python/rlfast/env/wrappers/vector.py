@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from rlfast.env.adapters import as_vector_env
 from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.info import Info
-from rlfast.env.vector import subset_calls
-from rlfast.env.vector.arguments import Ids, Seeds, VectorStep
+from rlfast.env.vector.arguments import Ids, Seeds
 from rlfast.env.vector.base import BaseVectorEnv
+from rlfast.env.vector.subset_calls import SubsetVectorEnv
 
 
-class VectorEnvWrapper(BaseVectorEnv):
+class VectorEnvWrapper(SubsetVectorEnv):
     """Forwards every call to a wrapped vector environment; subclasses override what they change.
 
     A subclass that overrides :meth:`reset_rows`, :meth:`send` and :meth:`recv` changes both protocols and the data of
@@ -59,31 +59,6 @@ class VectorEnvWrapper(BaseVectorEnv):
     def _space(self, name: str) -> Any:
         own = f"single_{name}" in self.__dict__ and self.autoreset_mode is not None
         return super()._space(name) if own else getattr(self.venv, name)
-
-    def reset(self, id: Ids | None = None, **kwargs: Any) -> tuple[Any, Any]:
-        """As :meth:`BaseVectorEnv.reset`, but accepts ``id`` in Gymnasium's protocol as well.
-
-        :param id: the environments; None for all.
-        :param kwargs: as for :meth:`BaseVectorEnv.reset`.
-        :return: with ``id`` in Gymnasium's protocol, the observations of these environments, and infos with the
-            ``env_id`` of each row.
-        """
-        id = kwargs.pop("env_id", id)
-        if subset_calls.is_subset_call(self, id):
-            return subset_calls.reset(self, id, **kwargs)
-        return super().reset(id, **kwargs)
-
-    def step(self, action: Any, id: Ids | None = None) -> VectorStep:
-        """As :meth:`BaseVectorEnv.step`, but accepts ``id`` in Gymnasium's protocol as well.
-
-        :param action: one action for each entry of ``id``.
-        :param id: the environments; None for all.
-        :return: with ``id`` in Gymnasium's protocol, the rows of these environments, and infos with the ``env_id`` of
-            each row.
-        """
-        if subset_calls.is_subset_call(self, id):
-            return subset_calls.step(self, action, id)
-        return super().step(action, id)
 
     def get_env_attr(self, key: str, id: Ids | None = None) -> list[Any]:
         """As :meth:`BaseVectorEnv.get_env_attr`."""

@@ -121,9 +121,7 @@ class BaseLogger(ABC):
         :param log_data: the statistics, which may be nested.
         :param step: the environment step.
         """
-        if step - self.last_log_train_step >= self.train_interval:
-            self._write(DataScope.TRAIN, "env_step", step, log_data)
-            self.last_log_train_step = step
+        self._log(DataScope.TRAIN, "env_step", log_data, step)
 
     def log_test_data(self, log_data: dict[str, Any], step: int) -> None:
         """Logs the statistics of a test.
@@ -131,9 +129,7 @@ class BaseLogger(ABC):
         :param log_data: the statistics, which may be nested.
         :param step: the environment step.
         """
-        if step - self.last_log_test_step >= self.test_interval:
-            self._write(DataScope.TEST, "env_step", step, log_data)
-            self.last_log_test_step = step
+        self._log(DataScope.TEST, "env_step", log_data, step)
 
     def log_update_data(self, log_data: dict[str, Any], step: int) -> None:
         """Logs the statistics of the updates after a collect.
@@ -141,9 +137,7 @@ class BaseLogger(ABC):
         :param log_data: the statistics, which may be nested.
         :param step: the gradient step.
         """
-        if step - self.last_log_update_step >= self.update_interval:
-            self._write(DataScope.UPDATE, "gradient_step", step, log_data)
-            self.last_log_update_step = step
+        self._log(DataScope.UPDATE, "gradient_step", log_data, step)
 
     def log_info_data(self, log_data: dict[str, Any], step: int) -> None:
         """Logs totals and timing at the end of an epoch.
@@ -151,11 +145,13 @@ class BaseLogger(ABC):
         :param log_data: the statistics, which may be nested.
         :param step: the epoch.
         """
-        if step - self.last_log_info_step >= self.info_interval:
-            self._write(DataScope.INFO, "epoch", step, log_data)
-            self.last_log_info_step = step
+        self._log(DataScope.INFO, "epoch", log_data, step)
 
-    def _write(self, scope: DataScope, axis: str, step: int, data: dict[str, Any]) -> None:
+    def _log(self, scope: DataScope, axis: str, data: dict[str, Any], step: int) -> None:
+        """Writes an entry, unless the previous one of its kind is less than an interval before it."""
+        last = f"last_log_{scope.value}_step"
+        if step - getattr(self, last) < getattr(self, f"{scope.value}_interval"):
+            return
         if _takes_scope(self.prepare_dict_for_logging):
             # A subclass may have an __init__ that does not call this one.
             exclude = getattr(self, "exclude_arrays", True)
@@ -163,6 +159,7 @@ class BaseLogger(ABC):
         else:  # overridden as Tianshou 1.1 has it, where `write` names the scope
             data = self.prepare_dict_for_logging(data)
         self.write(f"{scope.value}/{axis}", step, data)
+        setattr(self, last, step)
 
     @abstractmethod
     def save_data(
@@ -224,6 +221,51 @@ class BaseLogger(ABC):
         :raises NotImplementedError: logs of this kind cannot be read.
         """
         raise NotImplementedError(f"this logger cannot read its logs, which are in {log_path}")
+
+
+class CheckpointLogger(BaseLogger):
+    """The base class of loggers that decide when a checkpoint is saved, and find the counters of the last one."""
+
+    def __init__(
+        self,
+        train_interval: int = 1000,
+        test_interval: int = 1,
+        update_interval: int = 1000,
+        info_interval: int = 1,
+        save_interval: int = 1,
+    ) -> None:
+        super().__init__(train_interval, test_interval, update_interval, info_interval)
+        self.save_interval = save_interval
+        self.last_save_step = -1
+
+    def save_data(
+        self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
+    ) -> None:
+        """Calls ``save_checkpoint_fn`` if ``save_interval`` epochs have passed, then writes the counters."""
+        if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
+            path = save_checkpoint_fn(epoch, env_step, gradient_step)
+            self.last_save_step = epoch  # after the save: a run that resumes from the checkpoint writes these itself
+            self._write_counters(
+                {"save/epoch": epoch, "save/env_step": env_step, "save/gradient_step": gradient_step}, path
+            )
+
+    def restore_data(self) -> tuple[int, int, int]:
+        """Returns epoch, environment step and gradient step of the last checkpoint; zeros if there is none."""
+        counters = self._read_counters()
+        epoch, env_step, gradient_step = counters
+        if epoch:
+            self.last_save_step = self.last_log_info_step = epoch
+            self.last_log_train_step = self.last_log_test_step = env_step
+            self.last_log_update_step = gradient_step
+        return counters
+
+    @abstractmethod
+    def _write_counters(self, counters: dict[str, int], path: str) -> None:
+        """Writes the counters of a checkpoint, which was saved to ``path``."""
+
+    @abstractmethod
+    def _read_counters(self) -> tuple[int, int, int]:
+        """Returns epoch, environment step and gradient step of the last checkpoint; zeros if there is none."""
 
 
 class LazyLogger(BaseLogger):

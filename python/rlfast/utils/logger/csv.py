@@ -13,12 +13,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from rlfast.utils.logger.base import BaseLogger, LogValue, LogWarning, SaveCheckpointFn
+from rlfast.utils.logger.base import CheckpointLogger, LogValue, LogWarning
 
 _SAVE = "save"
 
 
-class _RowLogger(BaseLogger):
+class _RowLogger(CheckpointLogger):
     """Writes one row for each entry: ``scope``, ``axis``, ``step``, ``time`` (seconds since the start), and numbers."""
 
     def __init__(
@@ -36,10 +36,8 @@ class _RowLogger(BaseLogger):
         :param train_interval: as in :class:`BaseLogger`; so are the next three.
         :param save_interval: epochs between two checkpoints.
         """
-        super().__init__(train_interval, test_interval, update_interval, info_interval)
+        super().__init__(train_interval, test_interval, update_interval, info_interval, save_interval)
         self.path = Path(path)
-        self.save_interval = save_interval
-        self.last_save_step = -1
         self._start = time.perf_counter()
         self._mended = False
         self._held: int | None = None  # the number of rows in the file; None until counted
@@ -62,21 +60,10 @@ class _RowLogger(BaseLogger):
         if self._held is not None:
             self._held += 1
 
-    def save_data(
-        self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
-    ) -> None:
-        """Calls ``save_checkpoint_fn`` if ``save_interval`` epochs have passed, then appends a row of the counters."""
-        if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
-            save_checkpoint_fn(epoch, env_step, gradient_step)
-            self.last_save_step = epoch  # after the save: a run that resumes from the checkpoint writes this row itself
-            marks = {"save/epoch": epoch, "save/env_step": env_step, "save/gradient_step": gradient_step}
-            self.write(f"{_SAVE}/epoch", epoch, dict(marks))
+    def _write_counters(self, counters: dict[str, int], path: str) -> None:  # noqa: ARG002
+        self.write(f"{_SAVE}/epoch", counters["save/epoch"], dict(counters))
 
-    def restore_data(self) -> tuple[int, int, int]:
-        """Returns epoch, environment step and gradient step of the last checkpoint; zeros if there is none.
-
-        :raises ValueError: the file is damaged.
-        """
+    def _read_counters(self) -> tuple[int, int, int]:
         saved = [row for row in self.rows() if row["scope"] == _SAVE]
         if not saved:
             return 0, 0, 0
@@ -86,9 +73,6 @@ class _RowLogger(BaseLogger):
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise self._damaged(f"the row of the last checkpoint is not valid: {error!r}") from error
-        self.last_save_step = self.last_log_info_step = epoch
-        self.last_log_train_step = self.last_log_test_step = env_step
-        self.last_log_update_step = gradient_step
         return epoch, env_step, gradient_step
 
     def state_dict(self) -> dict[str, Any]:

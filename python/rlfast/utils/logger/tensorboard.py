@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlfast.utils.logger.base import BaseLogger, LogValue, LogWarning
+from rlfast.utils.logger.base import CheckpointLogger, LogValue, LogWarning
 from rlfast.utils.warning import deprecation
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-    from rlfast.utils.logger.base import SaveCheckpointFn, TRestoredData
+    from rlfast.utils.logger.base import TRestoredData
 
 
-class TensorboardLogger(BaseLogger):
+class TensorboardLogger(CheckpointLogger):
     """Writes scalars to a ``SummaryWriter``.
 
     :param writer: the writer.
@@ -37,11 +37,9 @@ class TensorboardLogger(BaseLogger):
         save_interval: int = 1,
         write_flush: bool = True,
     ) -> None:
-        super().__init__(train_interval, test_interval, update_interval, info_interval)
+        super().__init__(train_interval, test_interval, update_interval, info_interval, save_interval)
         self.writer = writer
-        self.save_interval = save_interval
         self.write_flush = write_flush
-        self.last_save_step = -1
         self._own = max(self._files(), key=lambda path: path.stat().st_mtime_ns, default=None)
 
     def write(self, step_type: str, step: int, data: dict[str, LogValue]) -> None:  # noqa: ARG002
@@ -56,18 +54,11 @@ class TensorboardLogger(BaseLogger):
         if self.write_flush:
             self.writer.flush()
 
-    def save_data(
-        self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
-    ) -> None:
-        """Calls ``save_checkpoint_fn`` if ``save_interval`` epochs have passed, then writes the counters."""
-        if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
-            save_checkpoint_fn(epoch, env_step, gradient_step)
-            self.last_save_step = epoch  # after the save: a run that resumes from the checkpoint writes these itself
-            for name, step in (("epoch", epoch), ("env_step", env_step), ("gradient_step", gradient_step)):
-                self.write(f"save/{name}", step, {f"save/{name}": step})
+    def _write_counters(self, counters: dict[str, int], path: str) -> None:  # noqa: ARG002
+        for name, step in counters.items():
+            self.write(name, step, {name: step})
 
-    def restore_data(self) -> tuple[int, int, int]:
-        """Returns epoch, environment step and gradient step of the last checkpoint in the writer's folder, or zeros."""
+    def _read_counters(self) -> tuple[int, int, int]:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
         events = EventAccumulator(str(self.writer.log_dir))
@@ -76,12 +67,7 @@ class TensorboardLogger(BaseLogger):
         def last(name: str) -> int:
             return int(events.Scalars(name)[-1].step) if name in events.Tags()["scalars"] else 0
 
-        epoch, env_step, gradient_step = last("save/epoch"), last("save/env_step"), last("save/gradient_step")
-        if epoch:
-            self.last_save_step = self.last_log_info_step = epoch
-            self.last_log_train_step = self.last_log_test_step = env_step
-            self.last_log_update_step = gradient_step
-        return epoch, env_step, gradient_step
+        return last("save/epoch"), last("save/env_step"), last("save/gradient_step")
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state for a checkpoint, with the sizes of the event files."""

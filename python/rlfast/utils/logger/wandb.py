@@ -7,23 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlfast.utils.extras import needed_by
-from rlfast.utils.logger.base import BaseLogger, LogValue
+from rlfast.utils.logger.base import CheckpointLogger, LogValue
 from rlfast.utils.logger.tensorboard import TensorboardLogger
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-    from rlfast.utils.logger.base import SaveCheckpointFn, TRestoredData
+    from rlfast.utils.logger.base import TRestoredData
 
 
 _AXES = {"train": "env_step", "test": "env_step", "update": "gradient_step", "info": "epoch"}
 
 
-class WandbLogger(BaseLogger):
+class WandbLogger(CheckpointLogger):
     """Sends statistics to Weights & Biases (``pip install 'rlfast[wandb]'``), each kind with its own axis.
 
-    If the environment variable ``WANDB_MODE`` is ``offline``, nothing is sent. If the script has called ``wandb.init``
-    itself, that run is used, and ``project`` and the parameters after it are ignored.
+    Checkpoints are uploaded as artifacts, and the local files stay. If the environment variable ``WANDB_MODE`` is
+    ``offline``, nothing is sent. If the script has called ``wandb.init`` itself, that run is used, and ``project`` and
+    the parameters after it are ignored.
 
     :param train_interval: as in :class:`BaseLogger`; so are the next three.
     :param save_interval: epochs between two checkpoints.
@@ -61,13 +62,11 @@ class WandbLogger(BaseLogger):
         disable_stats: bool = False,
         log_dir: str | None = None,
     ) -> None:
-        super().__init__(train_interval, test_interval, update_interval, info_interval)
+        super().__init__(train_interval, test_interval, update_interval, info_interval, save_interval)
         with needed_by("WandbLogger"):
             import wandb
 
-        self.save_interval = save_interval
         self.write_flush = write_flush
-        self.last_save_step = -1
         self.tensorboard_logger: TensorboardLogger | None = None
         self.writer: SummaryWriter | None = None
         self.wandb_run: Any = wandb.run or wandb.init(
@@ -83,12 +82,7 @@ class WandbLogger(BaseLogger):
             dir=log_dir,
             settings=wandb.Settings(x_disable_stats=True) if disable_stats else None,
         )
-        for scope, axis in (
-            ("train", "env_step"),
-            ("test", "env_step"),
-            ("update", "gradient_step"),
-            ("info", "epoch"),
-        ):
+        for scope, axis in _AXES.items():
             self.wandb_run.define_metric(f"{scope}/{axis}")
             self.wandb_run.define_metric(f"{scope}/*", step_metric=f"{scope}/{axis}")
 
@@ -111,43 +105,23 @@ class WandbLogger(BaseLogger):
         if self.tensorboard_logger is not None:
             self.tensorboard_logger.write(step_type, step, data)
 
-    def save_data(
-        self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
-    ) -> None:
-        """Calls ``save_checkpoint_fn`` if ``save_interval`` epochs have passed; uploads the file, logs the counters.
+    def _write_counters(self, counters: dict[str, int], path: str) -> None:
+        """Uploads a checkpoint as an artifact, unless the run is offline, and logs the counters; the file stays."""
+        if path and not self.wandb_run.offline:
+            import wandb
 
-        Nothing is uploaded from an offline run.
-        """
-        if save_checkpoint_fn is not None and epoch - self.last_save_step >= self.save_interval:
-            self._upload(save_checkpoint_fn(epoch, env_step, gradient_step), epoch)
-            self.last_save_step = epoch  # after the save: a run that resumes from the checkpoint logs these itself
-            self.wandb_run.summary.update(
-                {"save/epoch": epoch, "save/env_step": env_step, "save/gradient_step": gradient_step}
-            )
+            name, metadata = f"run_{self.wandb_run.id}_checkpoint", {"epoch": counters["save/epoch"]}
+            artifact = wandb.Artifact(name, type="model", metadata=metadata)
+            (artifact.add_dir if Path(path).is_dir() else artifact.add_file)(path)
+            self.wandb_run.log_artifact(artifact)
+        self.wandb_run.summary.update(counters)
 
-    def _upload(self, path: str, epoch: int) -> None:
-        """Uploads a checkpoint as an artifact, unless the run is offline. The local file stays."""
-        import wandb
-
-        if self.wandb_run.offline or not path:
-            return
-        artifact = wandb.Artifact(f"run_{self.wandb_run.id}_checkpoint", type="model", metadata={"epoch": epoch})
-        (artifact.add_dir if Path(path).is_dir() else artifact.add_file)(path)
-        self.wandb_run.log_artifact(artifact)
-
-    def restore_data(self) -> tuple[int, int, int]:
-        """Returns epoch, environment step and gradient step of the last checkpoint, or zeros.
-
-        They are known for a run that is continued by ``run_id`` online.
-        """
+    def _read_counters(self) -> tuple[int, int, int]:
+        """Returns the counters, which are known for a run that is continued by ``run_id`` online."""
         summary = self.wandb_run.summary
         epoch, env_step, gradient_step = (
             int(summary.get(f"save/{name}") or 0) for name in ("epoch", "env_step", "gradient_step")
         )
-        if epoch:
-            self.last_save_step = self.last_log_info_step = epoch
-            self.last_log_train_step = self.last_log_test_step = env_step
-            self.last_log_update_step = gradient_step
         return epoch, env_step, gradient_step
 
     def close(self) -> None:
