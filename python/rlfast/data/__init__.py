@@ -5,10 +5,9 @@ Each name is imported on first access, so that buffers can be used without torch
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rlfast.utils.extras import MissingExtra, needed_by
+from rlfast.utils.extras import lazy_names
 
 if TYPE_CHECKING:
     from rlfast.data.batch.batch import Batch as Batch
@@ -43,44 +42,23 @@ if TYPE_CHECKING:
     from rlfast.data.stats import SequenceSummaryStats as SequenceSummaryStats
     from rlfast.data.stats import TimingStats as TimingStats
 
-_HOMES = {
-    "batch.batch": ("Batch",),
-    "buffer.relabelling": ("Hindsight",),
-    "buffer.samplers": ("Prioritized", "Uniform"),
-    "buffer.units": ("FrameStack", "NStep", "Sequence", "Transition"),
-    "buffer.base": ("ReplayBuffer",),
-    "buffer.cached": ("CachedReplayBuffer",),
-    "buffer.hindsight": ("HERReplayBuffer",),
-    "buffer.manager": ("HERReplayBufferManager", "PrioritizedReplayBufferManager", "ReplayBufferManager"),
-    "buffer.prioritized": ("PrioritizedReplayBuffer",),
-    "buffer.vector": ("HERVectorReplayBuffer", "PrioritizedVectorReplayBuffer", "VectorReplayBuffer"),
-    "collect.base": ("BaseCollector",),
-    "collect.collector": ("AsyncCollector", "Collector"),
-    "converter": ("to_numpy", "to_torch", "to_torch_as"),
-    "segment_tree": ("SegmentTree",),
-    "stats": ("CollectStats", "CollectStatsBase", "EpochStats", "InfoStats", "SequenceSummaryStats", "TimingStats"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__all__":  # for `import *`: every name whose dependencies are installed
-        return [name for name in sorted(_HOME_OF) if _is_here(name)]
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with needed_by(f"{__name__}.{name}"):
-        value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    globals()[name] = value  # later accesses find the name directly, without calling this function
-    return value
-
-
-def _is_here(name: str) -> bool:
-    try:
-        __getattr__(name)
-    except MissingExtra:
-        return False
-    return True
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "batch.batch": ("Batch",),
+        "buffer.relabelling": ("Hindsight",),
+        "buffer.samplers": ("Prioritized", "Uniform"),
+        "buffer.units": ("FrameStack", "NStep", "Sequence", "Transition"),
+        "buffer.base": ("ReplayBuffer",),
+        "buffer.cached": ("CachedReplayBuffer",),
+        "buffer.hindsight": ("HERReplayBuffer",),
+        "buffer.manager": ("HERReplayBufferManager", "PrioritizedReplayBufferManager", "ReplayBufferManager"),
+        "buffer.prioritized": ("PrioritizedReplayBuffer",),
+        "buffer.vector": ("HERVectorReplayBuffer", "PrioritizedVectorReplayBuffer", "VectorReplayBuffer"),
+        "collect.base": ("BaseCollector",),
+        "collect.collector": ("AsyncCollector", "Collector"),
+        "converter": ("to_numpy", "to_torch", "to_torch_as"),
+        "segment_tree": ("SegmentTree",),
+        "stats": ("CollectStats", "CollectStatsBase", "EpochStats", "InfoStats", "SequenceSummaryStats", "TimingStats"),
+    },
+)

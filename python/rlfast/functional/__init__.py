@@ -6,8 +6,9 @@ imported on first access.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rlfast.utils.extras import lazy_names
 
 if TYPE_CHECKING:
     from rlfast.functional.distributions import Categorical as Categorical
@@ -33,35 +34,23 @@ if TYPE_CHECKING:
     from rlfast.functional.returns import nstep_returns as nstep_returns
     from rlfast.functional.returns import vtrace as vtrace
 
-_HOMES = {
-    "distributions": ("Categorical", "DiagonalNormal", "MultiCategorical", "SquashedNormal", "tanh_log_det"),
-    "losses": (
-        "bootstrapped_return",
-        "clipped_surrogate_loss",
-        "double_q_value",
-        "huber_loss",
-        "max_value",
-        "policy_gradient_loss",
-        "soft_value",
-        "squared_loss",
-        "td_error",
-        "temperature_loss",
-        "value_loss",
-    ),
-    "returns": ("VTraceReturns", "discounted_returns", "gae", "normalize", "nstep_returns", "vtrace"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = sorted(_HOME_OF)  # noqa: PLE0605
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    globals()[name] = value  # later accesses find the name directly, without calling this function
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "distributions": ("Categorical", "DiagonalNormal", "MultiCategorical", "SquashedNormal", "tanh_log_det"),
+        "losses": (
+            "bootstrapped_return",
+            "clipped_surrogate_loss",
+            "double_q_value",
+            "huber_loss",
+            "max_value",
+            "policy_gradient_loss",
+            "soft_value",
+            "squared_loss",
+            "td_error",
+            "temperature_loss",
+            "value_loss",
+        ),
+        "returns": ("VTraceReturns", "discounted_returns", "gae", "normalize", "nstep_returns", "vtrace"),
+    },
+)

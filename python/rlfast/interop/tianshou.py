@@ -10,7 +10,6 @@ one line of a script changes::
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -211,7 +210,7 @@ class _Hosted:
             unchecked = [live[start : start + _MANY] for start in range(0, len(live), _MANY)]
         elif unchecked:
             unchecked = [np.concatenate(unchecked)]
-        found = any(_has_null(self._store.take(rows, stack_num=1)) for rows in unchecked)
+        found = any(wrap(self._store.take(rows, stack_num=1)).hasnull() for rows in unchecked)
         if found:
             _UNCHECKED.pop(self._store, None)
         else:
@@ -227,23 +226,6 @@ class _Hosted:
 
     def _restore_cache(self) -> None:
         """Does nothing, because hindsight goals are never written into the storage."""
-
-
-def _has_null(fields: dict[str, Any]) -> bool:
-    for value in fields.values():
-        if isinstance(value, data.Batch):
-            if _has_null(value.__dict__):
-                return True
-        elif value.dtype.kind in "fc":
-            if np.isnan(value).any():
-                return True
-        elif value.dtype == object and any(map(_is_null, value.reshape(-1))):
-            return True
-    return False
-
-
-def _is_null(entry: Any) -> bool:
-    return entry is None or (isinstance(entry, float) and math.isnan(entry))
 
 
 class _HostedManager(_Hosted):

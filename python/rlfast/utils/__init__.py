@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rlfast.utils.extras import lazy_names
+
 if TYPE_CHECKING:
     from rlfast.utils.logger import BaseLogger as BaseLogger
     from rlfast.utils.logger import CSVLogger as CSVLogger
@@ -21,30 +23,21 @@ if TYPE_CHECKING:
     from rlfast.utils.statistics import RunningMeanStd as RunningMeanStd
     from rlfast.utils.warning import deprecation as deprecation
 
-_HOMES = {
-    "logger": ("BaseLogger", "CSVLogger", "JSONLLogger", "LazyLogger", "LoggerGroup"),
-    "logger.tensorboard": ("BasicLogger", "TensorboardLogger"),
-    "logger.wandb": ("WandbLogger",),
-    "lr_scheduler": ("MultipleLRSchedulers",),
-    "progress": ("DummyTqdm", "tqdm_config"),
-    "statistics": ("MovAvg", "RunningMeanStd"),
-    "warning": ("deprecation",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("logger", "lr_scheduler", "progress", "statistics", "warning")
-
-__all__ = sorted(_HOME_OF)  # noqa: PLE0605
+_get, __dir__ = lazy_names(
+    __name__,
+    {
+        "logger": ("BaseLogger", "CSVLogger", "JSONLLogger", "LazyLogger", "LoggerGroup"),
+        "logger.tensorboard": ("BasicLogger", "TensorboardLogger"),
+        "logger.wandb": ("WandbLogger",),
+        "lr_scheduler": ("MultipleLRSchedulers",),
+        "progress": ("DummyTqdm", "tqdm_config"),
+        "statistics": ("MovAvg", "RunningMeanStd"),
+        "warning": ("deprecation",),
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:  # submodules are attributes without a separate import, as in Tianshou
-        return import_module(f"{__name__}.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    globals()[name] = value  # later accesses find the name directly, without calling this function
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    if name in ("logger", "lr_scheduler", "progress", "statistics", "warning"):
+        return import_module(f"{__name__}.{name}")  # an attribute without a separate import, as in Tianshou
+    return _get(name)

@@ -1,9 +1,12 @@
-"""The error for a missing library that an optional extra of rlfast installs."""
+"""Names that are imported on first access, and the error for a missing library that an extra of rlfast installs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 _LIBRARIES = {
     "train": (
@@ -52,3 +55,34 @@ def needed_by(who: str) -> Iterator[None]:
             f'{who} needs {library}, which cannot be imported; install it: pip install "rlfast[{_EXTRA_OF[library]}]"'
         )
         raise MissingExtra(what, name=error.name) from error
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Makes the functions ``__getattr__`` and ``__dir__`` of a package whose names are imported on first access.
+
+    :param package: the full name of the package.
+    :param homes: the names that each of its modules defines.
+    :return: the two functions. ``__all__`` has the names whose dependencies are installed.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name == "__all__":
+            return [one for one in sorted(home_of) if is_here(one)]
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with needed_by(f"{package}.{name}"):
+            value = getattr(import_module(f"{package}.{home_of[name]}"), name)
+        setattr(sys.modules[package], name, value)  # later accesses find it without calling this function
+        return value
+
+    def is_here(name: str) -> bool:
+        try:
+            get(name)
+        except MissingExtra:
+            return False
+        return True
+
+    return get, lambda: sorted({*vars(sys.modules[package]), *home_of})

@@ -44,9 +44,7 @@ class Arithmetic(Fields):
 
         :raises AssertionError: ``value`` is not a number.
         """
-        if not is_number(value):
-            raise AssertionError(f"a Batch can only be multiplied by a number, got {type(value).__name__}")
-        return self._inplace(operator.imul, lambda _: value)
+        return self._scaled(operator.imul, value, "multiplied")
 
     def __mul__(self, value: float) -> Self:
         return deepcopy(self).__imul__(value)
@@ -56,12 +54,15 @@ class Arithmetic(Fields):
 
         :raises AssertionError: ``value`` is not a number.
         """
-        if not is_number(value):
-            raise AssertionError(f"a Batch can only be divided by a number, got {type(value).__name__}")
-        return self._inplace(operator.itruediv, lambda _: value)
+        return self._scaled(operator.itruediv, value, "divided")
 
     def __truediv__(self, value: float) -> Self:
         return deepcopy(self).__itruediv__(value)
+
+    def _scaled(self, operation: Callable[[Any, Any], Any], value: Any, verb: str) -> Self:
+        if not is_number(value):
+            raise AssertionError(f"a Batch can only be {verb} by a number, got {type(value).__name__}")
+        return self._inplace(operation, lambda _: value)
 
     def _inplace(self, operation: Callable[[Any, Any], Any], operand: Callable[[str], Any]) -> Self:
         fields = self.__dict__

@@ -6,7 +6,7 @@ import pprint
 import warnings
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _STATE = "state"
+F = TypeVar("F", bound="Fields")
 _DICT_METHODS = frozenset(name for name in dir(dict) if not name.startswith("_"))
 
 
@@ -196,6 +197,13 @@ class Fields(Settling):
 set_fields: Callable[[Fields, dict[str, Any]], None] = vars(Fields)["__dict__"].__set__
 
 
+def made(cls: type[F], fields: dict[str, Any]) -> F:
+    """Makes a batch of a dict of valid values, without copying or checking the dict or the values."""
+    new = object.__new__(cls)
+    set_fields(new, fields)
+    return new
+
+
 def parse(value: Any, cls: type[Fields], key: str = "") -> Any:
     """Converts a value as assignment to a field does: to an array, a tensor, an instance of ``cls``, or the object.
 
@@ -207,9 +215,7 @@ def parse(value: Any, cls: type[Fields], key: str = "") -> Any:
     if isinstance(value, Fields) or value is None or is_numeric(value):
         return value
     if isinstance(value, dict):
-        new = object.__new__(cls)
-        set_fields(new, parse_fields(value, cls, key) if value else {})
-        return new
+        return made(cls, parse_fields(value, cls, key) if value else {})
     if is_number(value):
         return np.asanyarray(value)
     if is_tensor(value) or (key == _STATE and _is_hidden(value)):

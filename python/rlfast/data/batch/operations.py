@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlfast.data.batch.fields import Fields, parse, set_fields
+from rlfast.data.batch.fields import Fields, made, parse
 from rlfast.data.batch.values import is_number, is_numeric, to_objects
 from rlfast.utils.tree import is_tensor, object_array
 
@@ -79,14 +79,8 @@ def blank(inst: Any, size: int, stack: bool = True) -> Any:
     return np.zeros(shape, inst.dtype) if is_numeric(inst) else np.full(shape, None, dtype=object)
 
 
-def _new(kind: type[Fields], fields: dict[str, Any]) -> Fields:
-    batch = object.__new__(kind)
-    set_fields(batch, fields)
-    return batch
-
-
 def _with_empty(values: list[Any], kind: type[Fields]) -> list[Any]:
-    return [_new(kind, {}) if value is _MISSING else value for value in values]
+    return [made(kind, {}) if value is _MISSING else value for value in values]
 
 
 def _cat_fields(batches: list[Fields], lengths: list[int], kind: type[Fields]) -> dict[str, Any]:
@@ -95,9 +89,7 @@ def _cat_fields(batches: list[Fields], lengths: list[int], kind: type[Fields]) -
         present = [value for value in values if value is not _MISSING]
         nested = [isinstance(value, Fields) for value in present]
         if all(nested):  # also when no batch has a value there: the field stays, as an empty batch
-            fields[key] = _new(
-                kind, _cat_fields([_new(kind, {}) if v is _MISSING else v for v in values], lengths, kind)
-            )
+            fields[key] = made(kind, _cat_fields(_with_empty(values, kind), lengths, kind))
         elif any(nested):
             raise ValueError(
                 f"cannot concatenate field {key!r}: it is a Batch in some of the batches, but not in others"
@@ -130,9 +122,7 @@ def _stack_fields(batches: list[Fields], axis: int, kind: type[Fields]) -> dict[
                 f"field {key!r} is missing in some of the batches; they stack only with axis=0, got axis={axis}"
             )
         if all(isinstance(value, Fields) for value in present):
-            fields[key] = _new(
-                kind, _stack_fields([_new(kind, {}) if v is _MISSING else v for v in values], axis, kind)
-            )
+            fields[key] = made(kind, _stack_fields(_with_empty(values, kind), axis, kind))
         else:
             filler = blank(present[0], 1)[0] if len(present) < len(values) else None
             fields[key] = _stack_values([filler if value is _MISSING else value for value in values], axis)

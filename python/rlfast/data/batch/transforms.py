@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.arithmetic import Arithmetic
 from rlfast.data.batch.distributions import dist_to_atleast_2d, equal, is_distribution
-from rlfast.data.batch.fields import Fields, parse, set_fields
+from rlfast.data.batch.fields import Fields, made, parse
 from rlfast.utils.tree import as_host, is_tensor
 
 
@@ -55,14 +55,14 @@ class ValueTransforms(Arithmetic):
             else parse(values_transform(value), type(self), key)
             for key, value in self.__dict__.items()
         }
-        return _made(type(self), new)
+        return made(type(self), new)
 
     def isnull(self) -> Self:
         """Finds missing values: None, NaN and NaT.
 
         :return: a batch of boolean arrays with the shapes of the values, True where a value is missing.
         """
-        return _made(
+        return made(
             type(self),
             {
                 key: value.isnull() if isinstance(value, ValueTransforms) else _is_null(value)
@@ -119,15 +119,6 @@ class ValueTransforms(Arithmetic):
         new = self.apply_values_transform(_at_least_2d)
         assert new is not None  # noqa: S101 (for type checkers)
         return new
-
-
-B = TypeVar("B", bound=Fields)
-
-
-def _made(cls: type[B], fields: dict[str, Any]) -> B:
-    new = object.__new__(cls)
-    set_fields(new, fields)
-    return new
 
 
 def _at_least_2d(value: Any) -> Any:

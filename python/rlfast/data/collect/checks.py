@@ -12,10 +12,10 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from numpy.typing import NDArray
 
-from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.base import MalformedBufferError, ReplayBuffer
 from rlfast.data.buffer.cached import CachedReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
+from rlfast.data.schema import flatten, spell
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, as_vector_env
 from rlfast.utils.checks import ArgumentError, check_methods, check_number, count_of
@@ -227,20 +227,9 @@ def check_nothing_missing(buffer: ReplayBuffer) -> None:
 
     :raises MalformedBufferError: there is a NaN or None.
     """
-    missing = _missing(buffer[:]) if len(buffer) else []
-    if missing:
+    leaves, _ = flatten(buffer[:].isnull().__dict__ if len(buffer) else {})
+    if missing := [spell(path) for path, is_null in leaves.items() if is_null.any()]:
         raise MalformedBufferError(
             f"values are missing (NaN or None) in the buffer's {', '.join(missing)}: an environment, a hook, or a hook "
             "of episodes in a collect of steps has left them out"
         )
-
-
-def _missing(value: Any, path: str = "") -> list[str]:
-    if isinstance(value, Batch):
-        return [name for key, part in value.items() for name in _missing(part, f"{path}.{key}")]
-    array = np.asarray(value)
-    if array.dtype == object:
-        gone = any(one is None or (isinstance(one, float) and one != one) for one in array.ravel())  # noqa: PLR0124
-    else:
-        gone = array.dtype.kind in "fc" and bool(np.isnan(array).any())
-    return [path.lstrip(".")] if gone else []
