@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env.process.registrations import register, registrations
+from rlfast.env.process.serialization import register, registrations
 from rlfast.env.spaces import ObservationMode
 from rlfast.env.vector.arguments import EnvFn
 from rlfast.env.vector.base import BaseVectorEnv

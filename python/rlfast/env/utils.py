@@ -8,7 +8,7 @@ import gymnasium as gym
 from numpy.typing import NDArray
 
 from rlfast.env.pettingzoo_env import PettingZooEnv
-from rlfast.env.process.protocol import cloudpickled
+from rlfast.env.process.serialization import by_value
 
 ENV_TYPE: TypeAlias = gym.Env | PettingZooEnv
 """The type of a single environment."""
@@ -32,7 +32,7 @@ class CloudpickleWrapper:
         self.data = data
 
     def __getstate__(self) -> bytes:
-        return cloudpickled(self.data)
+        return by_value(self.data)
 
     def __setstate__(self, data: bytes) -> None:
         import cloudpickle

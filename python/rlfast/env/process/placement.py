@@ -15,12 +15,11 @@ from gymnasium.vector import AutoresetMode
 
 from rlfast.env.collation import collate_as
 from rlfast.env.process.channel import Channel, Closed
-from rlfast.env.process.cores import cores
 from rlfast.env.process.launch import Child, Served, Spawned, method_of
-from rlfast.env.process.pickling import by_value
 from rlfast.env.process.pool import ProcessBackend
-from rlfast.env.process.registrations import register, registrations
+from rlfast.env.process.serialization import functions_by_value, register, registrations
 from rlfast.env.process.worker import leaving, prepare
+from rlfast.utils.cores import cores
 from rlfast.utils.tree import leaves
 
 PROBE = "rlfast.env.process.placement:main"
@@ -57,7 +56,7 @@ def measure(env_fn: Callable[[], gym.Env[Any, Any]]) -> Measurement:
     with end:
         child: Child = Served(end, PROBE) if method_of(None) == "forkserver" else Spawned(end, PROBE)
     try:
-        channel.send(pickle.dumps((by_value([env_fn]), registrations())))
+        channel.send(pickle.dumps((functions_by_value([env_fn]), registrations())))
         message, _ = channel.receive(timeout=_PATIENCE)
         found: Measurement = pickle.loads(message)  # noqa: S301
     except Closed:

@@ -22,7 +22,6 @@ from rlfast.env.collation import fitted
 from rlfast.env.errors import EnvFailure
 from rlfast.env.info import Info
 from rlfast.env.process.channel import Closed
-from rlfast.env.process.cores import cores
 from rlfast.env.process.launch import doorbell_by_pipe, method_of
 from rlfast.env.process.layout import WHOLE, Array, Leaf, layout
 from rlfast.env.process.protocol import (
@@ -38,6 +37,7 @@ from rlfast.env.process.recovery import RecoveringBackend
 from rlfast.env.process.results import StepResults
 from rlfast.env.process.worker_group import WorkerGroup, failed
 from rlfast.env.spaces import common
+from rlfast.utils.cores import cores
 
 Ids = NDArray[np.int64]
 
@@ -99,14 +99,7 @@ class ProcessBackend(RecoveringBackend):
         strict: bool = True,
     ) -> None:
         count = len(env_fns)
-        if count == 0:
-            raise ValueError("a vector environment needs at least one environment, got an empty list")
-        if num_workers is not None and num_workers < 1:
-            raise ValueError(f"num_workers must be at least 1 or None, got {num_workers}")
-        if step_timeout is not None and not step_timeout > 0:
-            raise ValueError(f"step_timeout must be positive (seconds) or None, got {step_timeout}")
-        if on_error not in {"raise", "restart"}:
-            raise ValueError(f'on_error must be "raise" or "restart", got {on_error!r}')
+        _check_arguments(count, num_workers, step_timeout, on_error)
         self._method = method_of(context, isolated=step_timeout is not None or on_error == "restart")
         self.placement = "thread" if self._method == "thread" else "process"
         pipes = doorbell_by_pipe(doorbell)
@@ -553,3 +546,14 @@ class ProcessBackend(RecoveringBackend):
         except Closed:
             self._lose(worker, method)
             raise
+
+
+def _check_arguments(count: int, num_workers: int | None, step_timeout: float | None, on_error: str) -> None:
+    if count == 0:
+        raise ValueError("a vector environment needs at least one environment, got an empty list")
+    if num_workers is not None and num_workers < 1:
+        raise ValueError(f"num_workers must be at least 1 or None, got {num_workers}")
+    if step_timeout is not None and not step_timeout > 0:
+        raise ValueError(f"step_timeout must be positive (seconds) or None, got {step_timeout}")
+    if on_error not in {"raise", "restart"}:
+        raise ValueError(f'on_error must be "raise" or "restart", got {on_error!r}')

@@ -155,18 +155,3 @@ def unnamed_file() -> int:
     file, path = tempfile.mkstemp()
     Path(path).unlink()
     return file
-
-
-def dumps(value: Any) -> bytes:
-    """Pickles a value for the parent, which can import the script's classes; falls back to cloudpickle."""
-    try:
-        return pickle.dumps(value, protocol=5)
-    except Exception:
-        return cloudpickled(value)
-
-
-def cloudpickled(value: Any) -> bytes:
-    """Pickles a value for a worker; the script's functions and classes are included, as workers do not run it."""
-    import cloudpickle
-
-    return bytes(cloudpickle.dumps(value, protocol=5))

@@ -34,10 +34,8 @@ from rlfast.env.process.protocol import (
     Places,
     Plan,
     Records,
-    dumps,
 )
-from rlfast.env.process.registrations import register
-from rlfast.env.process.remote_error import RemoteError
+from rlfast.env.process.serialization import RemoteError, dumps, register
 from rlfast.env.spaces import declared
 from rlfast.env.state import capture, restore
 from rlfast.env.worker import attribute, reset_result, seed_env, seed_space, set_attribute, step_result

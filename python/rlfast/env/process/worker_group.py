@@ -13,10 +13,8 @@ import gymnasium as gym
 from rlfast.env.errors import EnvFailure
 from rlfast.env.process.channel import Channel, Closed
 from rlfast.env.process.launch import Child, Forked, Served, Spawned, Threaded
-from rlfast.env.process.pickling import by_value
-from rlfast.env.process.protocol import cloudpickled, unnamed_file
-from rlfast.env.process.registrations import registrations
-from rlfast.env.process.remote_error import RemoteError
+from rlfast.env.process.protocol import unnamed_file
+from rlfast.env.process.serialization import RemoteError, by_value, functions_by_value, registrations
 from rlfast.env.process.worker import work
 
 EnvFn = Callable[[], gym.Env[Any, Any]]
@@ -58,7 +56,7 @@ class WorkerGroup:
         fns = [self.env_fns[env] for env in self.own(worker)]
         packed = registered = b""
         if self.method in {"spawn", "forkserver"}:
-            packed, registered = by_value(fns), registrations()
+            packed, registered = functions_by_value(fns), registrations()
         channel, end = Channel.pair()
         self.channels[worker] = channel
         with end:
@@ -136,7 +134,7 @@ class WorkerGroup:
             (look or (lambda: self._alive(worker)))()
             self.slab.mail(worker)
 
-        self.channel(worker).send(cloudpickled((kind, content)), look=remind)
+        self.channel(worker).send(by_value((kind, content)), look=remind)
         self.slab.mail(worker)
 
     def call(self, worker: int, env: int, method: str, arguments: Sequence[Any], look: Callable[[], None]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlfast.env.backends.base import Tree
 from rlfast.env.collation import collate_as
 from rlfast.env.spaces import ARRAY_SPACES, Space
-from rlfast.utils.tree import object_array
+from rlfast.utils.tree import as_host, object_array
 
 Checker: TypeAlias = "Callable[[Any, NDArray[np.int64]], Tree]"
 """A function ``(actions, ids)`` that returns the validated actions as leaves of shape ``(len(ids), ...)``."""
@@ -95,7 +95,8 @@ def converter(space: gym.Space[Any]) -> Callable[[Any, NDArray[np.int64]], NDArr
     def convert(actions: Any, ids: NDArray[np.int64]) -> NDArray[Any]:
         array = _as_array(actions)
         if array.shape != (len(ids), *shape):
-            _raise_shape(array, ids, space)
+            one_each(array, ids)  # raises if there is not one action for each environment
+            raise ValueError(f"got actions of shape {array.shape}, {array.shape[1:]} for each environment, for {space}")
         if array.dtype.kind not in kinds:
             raise TypeError(f"got actions of dtype {array.dtype} for {space}: give {_KINDS[kinds]}")
         return array
@@ -127,10 +128,8 @@ def _bounds(space: gym.Space[Any]) -> tuple[Any, Any]:
 def _as_array(actions: Any) -> NDArray[Any]:
     if isinstance(actions, np.ndarray):
         return actions if actions.dtype != object else np.array(actions.tolist())
-    if hasattr(actions, "detach"):  # a tensor, on any device
-        actions = actions.detach().cpu()
     try:
-        return np.asarray(actions)
+        return np.asarray(as_host(actions))
     except ValueError:
         raise ValueError(f"actions must be of one shape to make an array, got {actions!r}") from None
 
@@ -144,32 +143,19 @@ def one_each(actions: Any, ids: NDArray[np.int64]) -> NDArray[np.object_]:
     :raises ValueError: the number of actions is not ``K``.
     :raises TypeError: ``actions`` is a single action or a dict.
     """
-    if hasattr(actions, "detach"):
-        actions = actions.detach().cpu().numpy()
+    actions = as_host(actions)
     try:
         rows = None if isinstance(actions, Mapping) else list(actions)
     except TypeError:
         rows = None
     if rows is None:
-        _raise_single(actions, ids)
+        raise TypeError(
+            f"Unable to iterate over the following elements: {actions}. "
+            f"That is a single action for {len(ids)} environments: give one action for each"
+        )
     if len(rows) != len(ids):
         raise ValueError(f"got {len(rows)} actions for {len(ids)} environments: give one action for each")
     return object_array(rows)
-
-
-def _raise_single(actions: Any, ids: NDArray[np.int64]) -> NoReturn:
-    raise TypeError(
-        f"Unable to iterate over the following elements: {actions}. "
-        f"That is a single action for {len(ids)} environments: give one action for each"
-    )
-
-
-def _raise_shape(array: NDArray[Any], ids: NDArray[np.int64], space: gym.Space[Any]) -> None:
-    if not array.ndim:
-        _raise_single(array, ids)
-    if len(array) != len(ids):
-        raise ValueError(f"got {len(array)} actions for {len(ids)} environments: give one action for each")
-    raise ValueError(f"got actions of shape {array.shape}, {array.shape[1:]} for each environment, for {space}")
 
 
 def _raise_outside(array: NDArray[Any], outside: NDArray[np.bool_], ids: NDArray[np.int64], space: Any) -> None:

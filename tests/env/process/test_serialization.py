@@ -14,7 +14,7 @@ import pytest
 import rlfast
 from rlfast.env import EnvFailure, ShmemVectorEnv, SubprocEnvWorker, SubprocVectorEnv
 from rlfast.env.process.placement import measure
-from rlfast.env.process.registrations import Registry
+from rlfast.env.process.serialization import Registry
 from scripted import Scripted
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Overriding environment")

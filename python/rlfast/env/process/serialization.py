@@ -1,10 +1,18 @@
-"""Sends Gymnasium's registrations from the parent to a worker, which has a registry of its own."""
+"""What crosses to another process as bytes: functions, values, exceptions, and Gymnasium's registrations.
+
+A worker has not run the parent's script, and has a registry of its own; the parent can import what its script defines.
+"""
 
 from __future__ import annotations
 
 import pickle
 import sys
+import threading
+import traceback
 import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from types import FrameType, ModuleType
 from typing import Any
@@ -13,9 +21,114 @@ import gymnasium as gym
 from gymnasium.envs import registration
 from gymnasium.envs.registration import EnvSpec
 
-from rlfast.env.process.pickling import dumps, importable
-
+_lock = threading.Lock()
 _PLAIN = (str, int, float, bool, type(None))
+
+
+def dumps(value: Any) -> bytes:
+    """Pickles a value for the parent, which can import the script's classes; falls back to :func:`by_value`."""
+    try:
+        return pickle.dumps(value, protocol=5)
+    except Exception:
+        return by_value(value)
+
+
+def by_value(value: Any, modules: Iterable[str] = ()) -> bytes:
+    """Pickles a value for a worker, with the script's functions and classes.
+
+    :param value: the value.
+    :param modules: the contents of those of these modules that another process could not import are included, too.
+    """
+    import cloudpickle
+
+    with _lock:
+        unknown = [sys.modules[name] for name in modules if name in sys.modules and not importable(name)]
+        for module in unknown:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            return bytes(cloudpickle.dumps(value, protocol=5))
+        finally:
+            for module in unknown:
+                cloudpickle.unregister_pickle_by_value(module)
+
+
+def functions_by_value(fns: Sequence[Callable[[], Any]]) -> bytes:
+    """Pickles functions so that a process that has not run this script can call them.
+
+    :param fns: the functions.
+    :raises TypeError: a function refers to an object that cannot be pickled.
+    """
+    try:
+        return by_value(list(fns), {str(getattr(fn, "__module__", None)) for fn in fns})
+    except Exception as error:
+        raise TypeError(
+            f"environment functions cannot be sent to other processes ({error}): create such objects inside them, "
+            'or use context="fork", which copies this process'
+        ) from error
+
+
+def importable(name: str) -> bool:
+    """Whether another process with the same ``sys.path`` would import the same module ``name``.
+
+    True for ``__main__`` as well, because cloudpickle includes its contents by itself.
+    """
+    if name == "__main__":
+        return True
+    module, path = sys.modules.get(name), None
+    if (parent := name.rpartition(".")[0]) and (path := getattr(sys.modules.get(parent), "__path__", None)) is None:
+        return False
+    for finder in sys.meta_path:
+        with suppress(Exception):
+            if found := finder.find_spec(name, path):
+                known = getattr(module, "__spec__", None)
+                return known is None or known.origin == found.origin
+    return False
+
+
+# -- exceptions --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RemoteError:
+    """An exception in a form that can always be pickled: its text, and the exception itself if it can be pickled.
+
+    :param summary: the class and the message, for example ``"ValueError: no"``.
+    :param text: the exception with its traceback, as text.
+    :param pickled: the pickled exception; empty if it cannot be pickled.
+    """
+
+    summary: str
+    text: str
+    pickled: bytes
+
+    @classmethod
+    def of(cls, error: BaseException) -> RemoteError:
+        """Makes an instance from an exception; the worker that caught the exception calls this."""
+        pickled = b""
+        with suppress(Exception):  # exceptions may have attributes that cannot be pickled
+            pickled = dumps(error)
+            pickle.loads(pickled)  # noqa: S301
+        summary = "".join(traceback.format_exception_only(error)).strip()
+        return cls(summary, "".join(traceback.format_exception(error)), pickled)
+
+    def exception(self) -> BaseException | None:
+        """Returns the exception, with its traceback as a note; the parent calls this.
+
+        :return: the exception; None if it could not be pickled or unpickled.
+        """
+        if not self.pickled:
+            return None
+        try:
+            error = pickle.loads(self.pickled)  # noqa: S301
+        except Exception:  # it refers to objects that exist only in the worker
+            return None
+        if not isinstance(error, BaseException):
+            return None
+        error.add_note(f"in the worker:\n{self.text}")
+        return error
+
+
+# -- registrations -----------------------------------------------------------------------------------------------------
 
 
 def registrations() -> bytes:
@@ -33,7 +146,7 @@ def registrations() -> bytes:
                 plain[name] = spec
             else:
                 module = getattr(spec.entry_point, "__module__", "__main__")
-                others[name] = "", dumps(spec, {str(module)}), classes
+                others[name] = "", by_value(spec, {str(module)}), classes
         except Exception as error:
             others[name] = f"{type(error).__name__}: {error}", b"", {}
     return pickle.dumps((plain, others), protocol=5)
@@ -66,7 +179,7 @@ def _unknown_classes(spec: EnvSpec, known: dict[str, bool]) -> dict[tuple[str, s
         if module not in known:
             known[module] = module != "__main__" and importable(module)
         if not known[module]:
-            classes[module, name] = dumps(getattr(sys.modules[module], name), {module})
+            classes[module, name] = by_value(getattr(sys.modules[module], name), {module})
     return classes
 
 
