@@ -212,38 +212,21 @@ def _scalar(dtype: Any, data: Any) -> Any:
     return np.frombuffer(data, dtype)[0]
 
 
-def _set(items: list[Any]) -> set[Any]:
-    return set(_checked_list(items))
-
-
-def _frozenset(items: list[Any]) -> frozenset[Any]:
-    return frozenset(_checked_list(items))
-
-
-def _ordered_dict(items: Any = ()) -> collections.OrderedDict[Any, Any]:
-    return collections.OrderedDict(_checked_list(list(items) if isinstance(items, tuple) else items))
-
-
-def _checked_list(items: Any) -> list[Any]:
-    if not isinstance(items, list):  # another iterable, such as a range, could be of any length
-        raise pickle.UnpicklingError(f"the pickle makes a container from a {type(items).__name__}, not from a list")
-    return items
-
-
 def _bytes(text: str, encoding: str) -> bytes:
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"the pickle has bytes in the encoding {encoding}, not latin1")
     return text.encode("latin1")
 
 
-def _bytearray(content: bytes = b"") -> bytearray:
-    if not isinstance(content, bytes):  # bytearray(number) would allocate that many bytes
-        raise pickle.UnpicklingError(f"the pickle makes a bytearray from a {type(content).__name__}, not from bytes")
-    return bytearray(content)
+def _only(make: type, *kinds: type) -> Callable[..., Any]:
+    """Returns ``make`` with a check of its arguments: ``set(range(n))`` and ``bytearray(n)`` would be of any length."""
 
+    def checked(*given: Any) -> Any:
+        if wrong := [type(one).__name__ for one in given if type(one) not in kinds]:
+            raise pickle.UnpicklingError(f"the pickle makes a {make.__name__} from a {wrong[0]}")
+        return make(*given)
 
-def _complex(real: float, imag: float) -> complex:
-    return complex(real, imag)
+    return checked
 
 
 _PLAIN: dict[Global, Any] = {
@@ -251,11 +234,11 @@ _PLAIN: dict[Global, Any] = {
     ("numpy", "dtype"): _dtype,
     ("numpy.core.multiarray", "_reconstruct"): _array,
     ("numpy.core.multiarray", "scalar"): _scalar,
-    ("builtins", "complex"): _complex,
-    ("builtins", "bytearray"): _bytearray,
-    ("builtins", "set"): _set,
-    ("builtins", "frozenset"): _frozenset,
-    ("collections", "OrderedDict"): _ordered_dict,
+    ("builtins", "complex"): _only(complex, int, float),
+    ("builtins", "bytearray"): _only(bytearray, bytes),
+    ("builtins", "set"): _only(set, list),
+    ("builtins", "frozenset"): _only(frozenset, list),
+    ("collections", "OrderedDict"): _only(collections.OrderedDict, list, tuple),
     ("_codecs", "encode"): _bytes,
 }
 _FUNCTIONS = tuple(value for value in _PLAIN.values() if value is not np.ndarray)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from typing import Any
 
 from numpy.typing import NDArray
@@ -30,7 +29,6 @@ _ENDLESS = frozenset({"max_epoch", "step_per_epoch"})
 _ROUNDED = {"max_epoch": math.floor, "step_per_epoch": math.ceil, "step_per_collect": math.ceil, "max_step": math.ceil}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class Schedule:
     """The numbers of steps, episodes and updates between collects, updates and tests."""
 
@@ -82,7 +80,6 @@ class Schedule:
             )
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class Hooks:
     """The functions that a trainer calls."""
 
@@ -98,15 +95,14 @@ class Hooks:
 
         :raises TypeError: a hook cannot be called.
         """
-        for field in fields(Hooks):
-            value = getattr(self, field.name)
+        for name in Hooks.__annotations__:
+            value = getattr(self, name)
             if not callable(value) and not value:
-                setattr(self, field.name, None)
+                setattr(self, name, None)
             else:
-                check_function(field.name, value, optional=True)
+                check_function(name, value, optional=True)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class Reporting:
     """Where a trainer reports its statistics."""
 

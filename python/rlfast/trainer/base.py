@@ -40,6 +40,11 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
     Collectors, loggers and buffers may be of any class that has the methods which are called.
     """
 
+    policy: BasePolicy
+    buffer: ReplayBuffer | None
+    test_in_train: bool
+    prefetch: bool
+
     def __init__(
         self,
         policy: BasePolicy,
@@ -111,42 +116,10 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         :raises TypeError: an argument is of a wrong type.
         :raises ValueError: arguments contradict each other, or one is missing.
         """
-        Schedule.__init__(
-            self,
-            max_epoch=max_epoch,
-            batch_size=batch_size,
-            step_per_epoch=step_per_epoch,
-            repeat_per_collect=repeat_per_collect,
-            episode_per_test=episode_per_test,
-            update_per_step=update_per_step,
-            step_per_collect=step_per_collect,
-            episode_per_collect=episode_per_collect,
-            start_timesteps=start_timesteps,
-            max_step=max_step,
-        )
-        Hooks.__init__(
-            self,
-            train_fn=train_fn,
-            test_fn=test_fn,
-            stop_fn=stop_fn,
-            save_best_fn=replaced(save_fn, save_best_fn),
-            save_checkpoint_fn=save_checkpoint_fn,
-            reward_metric=reward_metric,
-        )
-        Reporting.__init__(
-            self,
-            logger=LazyLogger() if logger is None else logger,
-            resume_from_log=resume_from_log,
-            verbose=verbose,
-            show_progress=show_progress,
-        )
-        self.policy = policy
-        self.train_collector = train_collector
-        self.test_collector = test_collector
-        self.test_in_train = test_in_train
-        self.prefetch = prefetch
+        vars(self).update({name: value for name, value in locals().items() if name not in ("self", "save_fn")})
+        self.save_best_fn = replaced(save_fn, save_best_fn)
+        self.logger = LazyLogger() if logger is None else logger
         self._prefetched: PrefetchedBuffer | None = None
-        self.buffer = buffer
         self._check()
         if buffer is not None:
             self.buffer = policy.process_buffer(buffer)
