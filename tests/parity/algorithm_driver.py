@@ -96,7 +96,21 @@ def pg(library, options):
     return library.policy.PGPolicy(actor=actor, optim=sgd(actor, lr=0.005), **given, **options), ("loss",)
 
 
-ALGORITHMS = {"td3": td3, "c51": c51, "qrdqn": qrdqn, "a2c": a2c, "pg": pg}
+def rainbow(library, options):
+    streams = {"hidden_sizes": [16], "linear_layer": library.discrete.NoisyLinear}
+    net = library.common.Net((4,), 3, hidden_sizes=[16], softmax=True, num_atoms=11, dueling_param=(streams, streams))
+    model = library.fixed(net)
+    policy = library.policy.RainbowPolicy(
+        model=model, optim=sgd(model), action_space=DISCRETE, num_atoms=11, v_min=-3.0, v_max=4.0, **options
+    )
+    if library.name == "tianshou" and hasattr(policy, "model_old"):  # there, a copy of weights takes the noise along
+        policy.sync_weight = lambda: [
+            old.data.copy_(new) for old, new in zip(policy.model_old.parameters(), model.parameters(), strict=True)
+        ]
+    return policy, ("loss",)
+
+
+ALGORITHMS = {"td3": td3, "c51": c51, "qrdqn": qrdqn, "a2c": a2c, "pg": pg, "rainbow": rainbow}
 
 
 def filled(library, given, prioritized):
@@ -126,7 +140,7 @@ def run(name, given, algorithm, options, prioritized=False):
         if prioritized:
             trace["weight"].append(np.asarray(batch.weight))
         batch = policy.process_fn(batch, buffer, indices)
-        if algorithm != "c51":  # Tianshou's has something else under that name
+        if algorithm not in ("c51", "rainbow"):  # Tianshou's have something else under that name
             trace["returns"].append(batch.returns.numpy())
         stats = policy.learn(batch)
         trace["losses"].append([getattr(stats, loss) or 0.0 for loss in losses])

@@ -63,8 +63,9 @@ def discrete():
     [({"target_update_freq": 3}, True), ({"discount_factor": 0.9}, False)],
     ids=["prioritized", "no-target"],
 )
-def test_c51(tmp_path, options, prioritized):
-    assert_equal_runs(tmp_path, discrete(), algorithm="c51", options=options, prioritized=prioritized)
+@pytest.mark.parametrize("name", ["c51", "rainbow"])
+def test_categorical(tmp_path, name, options, prioritized):
+    assert_equal_runs(tmp_path, discrete(), algorithm=name, options=options, prioritized=prioritized)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rlfast.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
 from rlfast.env.registry import can_be_native, make_vec
 from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.config import OffPolicyConfig, OnPolicyConfig, RunConfig
+from rlfast.experiment.config import OffPolicyConfig, OnPolicyConfig, QLearningConfig, RunConfig
 from rlfast.experiment.networks import Networks, is_image
 from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils.plain import summary
@@ -44,7 +44,7 @@ class Parts:
     trainer: Callable[..., BaseTrainer]
     """Makes the trainer from the arguments that all algorithms share, which :mod:`rlfast.experiment.run` gives; those
     of its own are bound to it already, as by :func:`functools.partial`."""
-    before_collect: Callable[[int, int], None] | None = None
+    before_collect: Callable[[int, int], None]
     """Told the epoch and the environment step before each collect: for schedules."""
 
     def close(self) -> None:
@@ -77,13 +77,20 @@ def _build(config: RunConfig, made: ExitStack) -> Parts:
     policy = algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space))
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
-    noise, schedules = isinstance(config, OffPolicyConfig), algorithm.schedules
+    buffer = _buffer(config)
+
+    def before_collect(_: int, env_step: int) -> None:
+        if algorithm.schedules is not None:
+            algorithm.schedules(config, policy, env_step)
+        if isinstance(buffer, PrioritizedVectorReplayBuffer) and isinstance(config, QLearningConfig):
+            buffer.set_beta(config.beta_at(env_step))
+
     return Parts(
         policy=policy,
-        train_collector=Collector(policy, train_envs, _buffer(config), exploration_noise=noise),
+        train_collector=Collector(policy, train_envs, buffer, exploration_noise=isinstance(config, OffPolicyConfig)),
         test_collector=Collector(policy, test_envs),
         trainer=_trainer(config),
-        before_collect=None if schedules is None else lambda _, env_step: schedules(config, policy, env_step),
+        before_collect=before_collect,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, Self, get_type_hints
 
 from rlfast.utils.plain import summary
+from rlfast.utils.schedule import Linear
 from rlfast.utils.validation import (
     FiniteFloat,
     NonNegativeFloat,
@@ -149,7 +150,11 @@ class QLearningConfig(OffPolicyConfig):
     alpha: NonNegativeFloat = 0.6
     """Exponent of the priorities."""
     beta: UnitFloat = 0.4
-    """Exponent of the importance weights."""
+    """Exponent of the importance weights at the start."""
+    beta_end: UnitFloat = 1.0
+    """Exponent of the importance weights once beta_steps have been taken: 1 takes all the bias out (section 3.4)."""
+    beta_steps: NonNegativeInt = 100_000
+    """Environment steps over which that exponent changes, linearly."""
     collect_steps: PositiveInt = 64
     updates_per_step: PositiveFloat = 0.25
     eps_start: UnitFloat = 1.0
@@ -164,10 +169,17 @@ class QLearningConfig(OffPolicyConfig):
 
         >>> config = QLearningConfig(eps_start=1, eps_end=0, eps_steps=100)
         >>> [round(config.eps_at(step), 2) for step in (0, 25, 100, 200)]
-        [1.0, 0.75, 0.0, 0.0]
+        [1.0, 0.75, 0, 0]
         """
-        done = min(env_step / self.eps_steps, 1.0) if self.eps_steps else 1.0
-        return self.eps_start + done * (self.eps_end - self.eps_start)
+        return Linear(self.eps_start, self.eps_end, self.eps_steps)(env_step)
+
+    def beta_at(self, env_step: int) -> float:
+        """Exponent of the importance weights after so many environment steps.
+
+        >>> QLearningConfig(beta=0.5, beta_end=1.0, beta_steps=100).beta_at(50)
+        0.75
+        """
+        return Linear(self.beta, self.beta_end, self.beta_steps)(env_step)
 
 
 @dataclass(frozen=True, kw_only=True)

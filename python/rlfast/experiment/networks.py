@@ -59,12 +59,20 @@ class Networks:
         """How many numbers a continuous action has."""
         return size_of(self._box().shape)
 
-    def action_values(self, *, dueling: bool = False, atoms: int = 1, softmax: bool = False) -> nn.Module:
+    def action_values(
+        self,
+        *,
+        dueling: bool = False,
+        atoms: int = 1,
+        softmax: bool = False,
+        linear_layer: Callable[[int, int], nn.Module] = nn.Linear,
+    ) -> nn.Module:
         """Values of all discrete actions, ``(obs, state) -> ([B, actions], state)``, or ``[B, actions, atoms]``.
 
         :param dueling: separate streams for state value and advantages.
         :param atoms: numbers for each action.
         :param softmax: whether these are probabilities.
+        :param linear_layer: makes the layers of the streams, or all layers where there are none.
         :raises ValueError: the actions are not discrete, or a network with a memory shall be dueling or have atoms.
         """
         if not isinstance(self._act_space, spaces.Discrete):
@@ -74,7 +82,7 @@ class Networks:
         if atoms > 1 and self._config.recurrent:
             raise ValueError(f"--recurrent cannot be had with {self._title}: leave it out")
         actions = int(self._act_space.n)
-        stream: dict[str, Any] = {"hidden_sizes": self._config.hidden_sizes[-1:]}
+        stream: dict[str, Any] = {"hidden_sizes": self._config.hidden_sizes[-1:], "linear_layer": linear_layer}
         return self._over_encoder(
             lambda size: (
                 self._remembering(size, actions)
@@ -85,6 +93,7 @@ class Networks:
                     num_atoms=atoms,
                     softmax=softmax,
                     dueling_param=(stream, stream) if dueling else None,
+                    linear_layer=nn.Linear if dueling else linear_layer,
                 )
             )
         )

@@ -289,10 +289,14 @@ def projected_distribution(value_BN: torch.Tensor, prob_BN: torch.Tensor, suppor
     >>> projected_distribution(torch.tensor([[0.25, 1.0, 9.0]]), torch.tensor([[0.5, 0.25, 0.25]]), support).tolist()
     [[0.375, 0.375, 0.25]]
     """
-    step = (support_N[-1] - support_N[0]) / (len(support_N) - 1)
-    clipped_BN = value_BN.clamp(min=support_N[0], max=support_N[-1])
-    share_BNN = (1 - (clipped_BN[:, None, :] - support_N[None, :, None]).abs() / step).clamp(0, 1)
-    return (share_BNN * prob_BN[:, None, :]).sum(dim=2)
+    last = len(support_N) - 1
+    step = (support_N[-1] - support_N[0]) / last
+    place_BN = (value_BN.clamp(min=support_N[0], max=support_N[-1]) - support_N[0]) / step
+    below_BN = place_BN.floor().clamp(0, last - 1).nan_to_num()  # NaN has no place, and stays NaN in what it is worth
+    above_BN = prob_BN * (place_BN - below_BN)
+    index_BN = below_BN.long()
+    shared_BN = prob_BN.new_zeros(len(prob_BN), last + 1).scatter_add(1, index_BN, prob_BN - above_BN)
+    return shared_BN.scatter_add(1, index_BN + 1, above_BN)
 
 
 def cross_entropy(target_BN: torch.Tensor, prob_BN: torch.Tensor) -> torch.Tensor:

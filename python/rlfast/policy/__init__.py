@@ -12,6 +12,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.pg import PGPolicy
     from rlfast.policy.modelfree.ppo import PPOPolicy
     from rlfast.policy.modelfree.qrdqn import QRDQNPolicy
+    from rlfast.policy.modelfree.rainbow import RainbowPolicy
     from rlfast.policy.modelfree.sac import SACPolicy
     from rlfast.policy.modelfree.td3 import TD3Policy
     from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
@@ -32,6 +33,7 @@ __all__ = [
     "PGPolicy",
     "PPOPolicy",
     "QRDQNPolicy",
+    "RainbowPolicy",
     "RandomPolicy",
     "SACPolicy",
     "TD3Policy",

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from rlfast.utils.net.common import Net, Recurrent
-from rlfast.utils.net.discrete import Actor, Critic
+from rlfast.utils.net.discrete import Actor, Critic, NoisyLinear
 
 
 def test_the_actor_is_a_head_on_a_backbone():
@@ -52,3 +52,36 @@ def test_names_of_parameters_are_those_of_saved_tianshou_networks():
     head = ["last.model.0.weight", "last.model.0.bias"]
     assert [*Actor(Net(4, hidden_sizes=[8]), 2).state_dict()] == backbone + head
     assert [*Critic(Net(4, hidden_sizes=[8])).state_dict()] == backbone + head
+
+
+def test_noise_by_hand():
+    layer = NoisyLinear(2, 1)
+    with torch.no_grad():
+        layer.mu_W.copy_(torch.tensor([[1.0, 2.0]]))
+        layer.sigma_W.copy_(torch.tensor([[10.0, 100.0]]))
+        layer.mu_bias.fill_(3.0)
+        layer.sigma_bias.fill_(1000.0)
+    layer.eps_p.copy_(torch.tensor([0.5, -1.0]))
+    layer.eps_q.fill_(2.0)
+    x = torch.tensor([[1.0, 1.0]])
+    assert layer(x).item() == (1 + 10 * 1) + (2 + 100 * -2) + (3 + 1000 * 2)
+    assert layer.eval()(x).item() == 6.0
+
+
+def test_how_noise_begins():
+    layer = NoisyLinear(16, 400, noisy_std=0.2)
+    assert layer.sigma_W.unique().tolist() == layer.sigma_bias.unique().tolist() == pytest.approx([0.2 / 4])
+    for mu in (layer.mu_W, layer.mu_bias):
+        assert 0.2 < mu.abs().max() <= 0.25
+        assert abs(mu.mean()) < 0.05
+    torch.manual_seed(0)
+    p, q = torch.randn(16), torch.randn(400)
+    torch.manual_seed(0)
+    layer.sample()
+    assert layer.eps_p.tolist() == pytest.approx((p.sign() * p.abs() ** 0.5).tolist())
+    assert layer.eps_q.tolist() == pytest.approx((q.sign() * q.abs() ** 0.5).tolist())
+    with torch.no_grad():
+        layer.sigma_W.fill_(9.0)
+    layer.reset()
+    assert layer.sigma_W.unique().item() == pytest.approx(0.05)
+    assert [*layer.state_dict()] == ["mu_W", "sigma_W", "mu_bias", "sigma_bias", "eps_p", "eps_q"]

@@ -3,16 +3,12 @@ from typing import Any, TypeVar
 
 import gymnasium as gym
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.functional.losses import cross_entropy, projected_distribution
-from rlfast.policy._replaced import stock
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.q_learner import QLearner, legal_values, of_actions
+from rlfast.policy.categorical_learner import CategoricalLearner
 from rlfast.policy.replay_learner import Losses, Sample
-from rlfast.utils.net.common import device_of
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.optim import OptimizerFactory
 from rlfast.utils.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 
 
@@ -27,8 +23,7 @@ class C51TrainingStats(TrainingStats):
 TC51TrainingStats = TypeVar("TC51TrainingStats", bound=C51TrainingStats)
 
 
-@stock("compute_q_value")
-class C51Policy(QLearner):
+class C51Policy(CategoricalLearner):
     r"""Categorical DQN (Bellemare, Dabney and Munos, arXiv:1707.06887, algorithm 1).
 
     The network gives the probabilities of N evenly spaced returns, z, for each action:
@@ -71,7 +66,6 @@ class C51Policy(QLearner):
     """
 
     stats_class = C51TrainingStats
-    learns_from_returns = False
 
     @validate_arguments
     def __init__(
@@ -93,44 +87,26 @@ class C51Policy(QLearner):
         lr_scheduler: TLearningRateScheduler | None = None,
         compile: bool = False,
     ) -> None:
-        if num_atoms < 2:
-            raise ValueError(f"num_atoms must be at least 2, got {num_atoms}")
-        if not v_min < v_max:
-            raise ValueError(f"v_min must be below v_max, got {v_min} and {v_max}")
         super().__init__(
             model=model,
             optim=optim,
             action_space=action_space,
             discount_factor=discount_factor,
+            num_atoms=num_atoms,
+            v_min=v_min,
+            v_max=v_max,
             estimation_step=estimation_step,
             target_update_freq=target_update_freq,
             reward_normalization=reward_normalization,
+            is_double=is_double,
+            clip_loss_grad=clip_loss_grad,
             observation_space=observation_space,
             lr_scheduler=lr_scheduler,
         )
-        self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
-        self.support = nn.Parameter(torch.linspace(v_min, v_max, num_atoms, device=device_of(model)), False)
-        self.delta_z = (v_max - v_min) / (num_atoms - 1)
         self.compile_update(compile, model)
-
-    def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
-        """Give the expected returns, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
-        return legal_values((logits * self.support).sum(dim=2), mask)
-
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Give the probabilities of the returns after the last reward, ``[B, N]``."""
-        return self.of_best_action(obs_next, state, double=self.is_double)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Copy the target network if it is time, and do one step down the loss."""
         if sample.is_due:
             self.sync_weight()
-        with torch.no_grad():
-            prob_BN = self.next_value(sample.obs_next, sample.state_next)
-            returns_BN = self.returns_of(sample, self.support.expand_as(prob_BN))
-            target_BN = projected_distribution(returns_BN, prob_BN, self.support)  # equation 7
-        prob_BN = of_actions(self.values(sample.obs, sample.state, sample.batch), sample.act)
-        error_B = cross_entropy(target_BN, prob_BN)  # algorithm 1
-        loss = (error_B if sample.weight is None else sample.weight * error_B).mean()
-        descend(loss, self.optim)
-        return {"loss": loss.detach()}, error_B.detach()
+        return self.descend_cross_entropy(sample)

@@ -105,6 +105,82 @@ class Critic(Placed):
         return value
 
 
+def scaled_noise(normal: torch.Tensor) -> torch.Tensor:
+    r"""Scale normal numbers as the factors of noise are, :math:`\operatorname{sgn}(x) \sqrt{|x|}`.
+
+    (Fortunato et al., arXiv:1706.10295, section 3.)
+
+    >>> scaled_noise(torch.tensor([-4.0, 0.25])).tolist()
+    [-2.0, 0.5]
+    """
+    return normal.sign() * normal.abs().sqrt()
+
+
+class NoisyLinear(nn.Module):
+    r"""A linear layer with noise on its weights, which learns how much (Fortunato et al., arXiv:1706.10295).
+
+    .. math::
+        y = (\mu^w + \sigma^w \odot f(\epsilon^q) f(\epsilon^p)^\top)\, x + \mu^b + \sigma^b \odot f(\epsilon^q)
+
+    with f of :func:`scaled_noise` and one number of noise for each input and output (equations 10 and 11). The noise
+    stays until :meth:`sample` is called; in evaluation mode there is none.
+
+    :param in_features: the number of inputs.
+    :param out_features: the number of outputs.
+    :param noisy_std: :math:`\sigma_0`: each :math:`\sigma` begins at this over the root of ``in_features``. Default:
+        0.5.
+
+    >>> layer = NoisyLinear(4, 2).eval()
+    >>> torch.equal(layer(torch.ones(1, 4))[0], layer.mu_W.sum(1) + layer.mu_bias)
+    True
+    """
+
+    eps_p: torch.Tensor
+    eps_q: torch.Tensor
+
+    def __init__(self, in_features: int, out_features: int, noisy_std: float = 0.5) -> None:
+        super().__init__()
+        self.mu_W = nn.Parameter(torch.empty(out_features, in_features))
+        self.sigma_W = nn.Parameter(torch.empty(out_features, in_features))
+        self.mu_bias = nn.Parameter(torch.empty(out_features))
+        self.sigma_bias = nn.Parameter(torch.empty(out_features))
+        self.register_buffer("eps_p", torch.empty(in_features))
+        self.register_buffer("eps_q", torch.empty(out_features))
+        self.in_features = in_features
+        self.out_features = out_features
+        self.sigma = noisy_std
+        self.reset()
+        self.sample()
+
+    @torch.no_grad()
+    def reset(self) -> None:
+        """Draw new weights, and set how much noise there is back to what it was at the start (section 3.2)."""
+        bound = self.in_features**-0.5
+        for mu, sigma in ((self.mu_W, self.sigma_W), (self.mu_bias, self.sigma_bias)):
+            mu.uniform_(-bound, bound)
+            sigma.fill_(self.sigma * bound)
+
+    def f(self, x: torch.Tensor) -> torch.Tensor:
+        """Draw noise, as many numbers as ``x`` has, on its device."""
+        return scaled_noise(torch.randn(x.size(0), device=x.device, dtype=x.dtype))
+
+    def sample(self) -> None:
+        """Draw new noise, from torch's own stream."""
+        self.eps_p.copy_(self.f(self.eps_p))
+        self.eps_q.copy_(self.f(self.eps_q))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Compute the output.
+
+        :param x: ``[batch, in_features]``.
+        :return: ``[batch, out_features]``.
+        """
+        if not self.training:
+            return functional.linear(x, self.mu_W, self.mu_bias)
+        weight = torch.addcmul(self.mu_W, self.sigma_W, torch.outer(self.eps_q, self.eps_p))
+        return functional.linear(x, weight, torch.addcmul(self.mu_bias, self.sigma_bias, self.eps_q))
+
+
 class IntrinsicCuriosityModule(Placed):
     """Predicts the features of the next observation, and the action that led to it (arXiv:1705.05363).
 
