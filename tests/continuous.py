@@ -1,6 +1,7 @@
 """What tests of algorithms with continuous actions share: transitions, networks of one or two numbers, and resuming."""
 
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -8,6 +9,8 @@ import torch
 from torch import nn
 
 from rlfast.data import Batch, VectorReplayBuffer
+from rlfast.utils.net.common import EnsembleLinear, Net
+from rlfast.utils.net.continuous import ActorProb, Critic
 
 OBS = Batch(obs=np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32), info={})
 
@@ -47,6 +50,48 @@ class Given(nn.Module):
 
     def forward(self, obs, state=None, info=None):
         return self.act.expand(len(obs), 1), state
+
+
+class Lines(nn.Module):
+    """An ensemble of critics ``slope * act + offset``, of which each may have several offsets."""
+
+    def __init__(self, slopes, offsets):
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor(slopes)[:, None, None])
+        self.offset = nn.Parameter(torch.tensor(offsets).reshape(len(slopes), 1, -1))
+
+    def forward(self, obs, act):
+        return self.slope * torch.as_tensor(act).reshape(1, -1, 1) + self.offset
+
+
+class GivenNormal(nn.Module):
+    """An actor: the same mean and deviation before squashing everywhere."""
+
+    def __init__(self, mean, std):
+        super().__init__()
+        self.mean, self.std = nn.Parameter(torch.tensor(mean)), nn.Parameter(torch.tensor(std))
+
+    def forward(self, obs, state=None, info=None):
+        return (self.mean.expand(len(obs), 1), self.std.expand(len(obs), 1)), state
+
+
+LOG_PROB = -0.125 - 0.5 * math.log(2 * math.pi) - math.log(1 - math.tanh(0.5) ** 2)
+"""Of the action tanh(0.5) by a standard normal distribution."""
+
+
+def normal_actor():
+    """Give an actor for 4 numbers and 2 actions."""
+    return ActorProb(Net(4, hidden_sizes=[8]), 2, unbounded=True, conditioned_sigma=True)
+
+
+def ensemble(size, layer=EnsembleLinear, **options):
+    """Give an ensemble of critics for 4 numbers and 2 actions.
+
+    :param layer: of the hidden layers, ``(size, inputs, outputs)``.
+    :param options: of ``Critic``.
+    """
+    net = Net(4, 2, hidden_sizes=[8], concat=True, linear_layer=lambda i, o: layer(size, i, o))
+    return Critic(net, linear_layer=lambda i, o: EnsembleLinear(size, i, o), flatten_input=False, **options)
 
 
 def assert_resumes_exactly(make, carry):

@@ -40,6 +40,22 @@ class Library:
     def critic(self):
         return self.fixed(self.continuous.Critic(self.common.Net((4,), 2, hidden_sizes=[16], concat=True)))
 
+    def normal_actor(self):
+        net = self.common.Net((4,), hidden_sizes=[16])
+        actor = self.fixed(self.continuous.ActorProb(net, 2, unbounded=True, conditioned_sigma=True))
+        with torch.no_grad():  # Tianshou rounds the log-probabilities of actions near 1
+            actor.mu.model[0].weight.mul_(0.2)
+            actor.sigma.model[0].weight.mul_(0.2)
+            actor.sigma.model[0].bias.fill_(-1.0)
+        return actor
+
+    def critics(self, size):
+        def linear(inputs, outputs):
+            return self.common.EnsembleLinear(size, inputs, outputs)
+
+        net = self.common.Net((4,), 2, hidden_sizes=[16], concat=True, linear_layer=linear)
+        return self.fixed(self.continuous.Critic(net, linear_layer=linear, flatten_input=False))
+
 
 def sgd(module, lr=0.05):
     return torch.optim.SGD(module.parameters(), lr=lr)
@@ -67,6 +83,15 @@ def qrdqn(library, options):
         model=model, optim=sgd(model), action_space=DISCRETE, num_quantiles=7, **options
     )
     return policy, ("loss",)
+
+
+def redq(library, options):
+    networks = {"actor": library.normal_actor(), "critic": library.critics(options["ensemble_size"])}
+    optimizers = {f"{name}_optim": sgd(network) for name, network in networks.items()}
+    policy = library.policy.REDQPolicy(**networks, **optimizers, action_space=CONTINUOUS, tau=0.1, **options)
+    if library.name == "rlfast":  # the same critics as Tianshou
+        policy.draw_subset = lambda number, size: torch.as_tensor(np.random.choice(number, size, replace=False))
+    return policy, ("actor_loss", "critic_loss", "alpha")
 
 
 def chooser(library, continuous):
@@ -110,7 +135,7 @@ def rainbow(library, options):
     return policy, ("loss",)
 
 
-ALGORITHMS = {"td3": td3, "c51": c51, "qrdqn": qrdqn, "a2c": a2c, "pg": pg, "rainbow": rainbow}
+ALGORITHMS = {"td3": td3, "c51": c51, "qrdqn": qrdqn, "a2c": a2c, "pg": pg, "rainbow": rainbow, "redq": redq}
 
 
 def filled(library, given, prioritized):
@@ -136,6 +161,7 @@ def run(name, given, algorithm, options, prioritized=False):
     trace = {"losses": [], "errors": [], "weight": [], "returns": []}
     for step, indices in enumerate(given["draws"]):
         torch.manual_seed(step)
+        np.random.seed(step)
         batch = buffer[indices]
         if prioritized:
             trace["weight"].append(np.asarray(batch.weight))
@@ -167,7 +193,8 @@ def run_on_policy(name, given, algorithm, options):
 
 
 def weights(policy):
-    return {name: p.detach().numpy() for name, p in policy.named_parameters() if not name.startswith("_actor_critic")}
+    unused = ("_actor_critic", "actor_old.") if type(policy).__name__ == "REDQPolicy" else ("_actor_critic",)
+    return {name: p.detach().numpy() for name, p in policy.named_parameters() if not name.startswith(unused)}
 
 
 if __name__ == "__main__":

@@ -90,6 +90,19 @@ def test_td3(tmp_path, options, prioritized):
     assert_equal_runs(tmp_path, continuous(), algorithm="td3", options=options, prioritized=prioritized)
 
 
+@pytest.mark.parametrize(
+    ("options", "prioritized"),
+    [
+        ({"ensemble_size": 10}, False),
+        ({"ensemble_size": 3, "actor_delay": 4, "estimation_step": 3, "target_mode": "mean", "gamma": 0.9}, True),
+        ({"ensemble_size": 4, "subset_size": 4, "actor_delay": 1, "alpha": 0.5}, False),
+    ],
+    ids=["defaults", "nstep-mean-prioritized", "all"],
+)
+def test_redq(tmp_path, options, prioritized):
+    assert_equal_runs(tmp_path, continuous(), algorithm="redq", options=options, prioritized=prioritized)
+
+
 @pytest.mark.parametrize("actions", ["discrete", "continuous"])
 @pytest.mark.parametrize(
     ("algorithm", "options"),

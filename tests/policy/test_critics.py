@@ -6,10 +6,14 @@ import torch
 from gymnasium.spaces import Box
 from torch import nn
 
+from continuous import Lines, ensemble
+from rlfast.policy import TD3Policy
 from rlfast.policy._replaced import stock
 from rlfast.policy.actor_critic_learner import ActorCriticLearner
 from rlfast.policy.critics import another
 from rlfast.policy.replay_learner import Sample
+from rlfast.utils.net.common import Net
+from rlfast.utils.net.continuous import Actor, Critic
 
 
 class Constant(nn.Module):
@@ -100,3 +104,63 @@ def test_noise_is_added_to_arrays_only():
     assert policy.exploration_noise(act, None).dtype == np.float32
     with pytest.raises(TypeError, match="exploration_noise must be a function or None, got 3"):
         policy.set_exp_noise(3)
+
+
+class TestEnsemble:
+    def policy(self, critic, size=None):
+        policy = Rater((), *())
+        policy.critic_names = policy.lagged_names = ("critic",)
+        policy.add_ensemble(critic, lambda parameters: torch.optim.SGD(parameters, lr=0.5), size)
+        return policy
+
+    def test_members_go_their_own_ways_and_targets_follow(self):
+        policy = self.policy(Lines([0.0, 0.0], [0.0, 1.0]))
+        losses, error = policy.regress(sample([4.0, 2.0]))
+        assert [loss.item() for loss in losses] == [((16 + 4) / 2 + (9 + 1) / 2) / 2]  # the mean of both
+        assert error.tolist() == [3.5, 1.5]
+        assert policy.critic.offset.flatten().tolist() == [1.5, 2.0]  # half a step to the mean return, as of two losses
+        policy.sync_weight()
+        act = torch.zeros(2, 1)
+        assert policy.rate_by_all(act, act).tolist() == [[1.5, 1.5], [2.0, 2.0]]
+        assert policy.rate_by_all(act, act, old=True).tolist() == [[0.75, 0.75], [1.5, 1.5]]
+
+    def test_importance_weights_and_one_row(self):
+        policy = self.policy(Lines([0.0, 0.0], [0.0, 1.0]))
+        losses, error = policy.regress(sample([4.0], weight=[0.5]))
+        assert (losses[0].item(), error.tolist()) == (0.5 * (16 + 9) / 2, [3.5])
+
+    @pytest.mark.parametrize("critic", [lambda: ensemble(5), lambda: Lines([0.0, 1.0, 2.0, 3.0, 4.0], [0.0] * 5)])
+    @pytest.mark.parametrize("old", [False, True])
+    def test_some_members(self, critic, old):
+        policy = self.policy(critic(), 5)
+        obs, act = torch.randn(7, 4), torch.randn(7, 2)
+        act = act if isinstance(policy.critic, Critic) else act[:, :1]
+        policy.critic_old = self.policy(critic()).critic
+        network = policy.critic_old if old else policy.critic
+        some = policy.rate_by_all(obs, act, old=old, members=torch.tensor([3, 0]))
+        torch.testing.assert_close(some, network(obs, act)[[3, 0]].squeeze(2))
+        assert policy.rate_by_all(obs, act, old=old).shape == (5, 7)
+
+    def test_several_values_of_each(self):
+        policy = self.policy(Lines([0.0, 0.0], [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]))
+        act = torch.zeros(1, 1)
+        assert policy.rate_by_all(act, act).tolist() == [[[0.0, 1.0, 2.0]], [[3.0, 4.0, 5.0]]]
+
+    def test_what_is_no_ensemble_of_that_size(self):
+        with pytest.raises(ValueError, match="ensemble_size is 10, but critic is an ensemble of 5: give both the same"):
+            self.policy(ensemble(5), 10)
+        policy = self.policy(Constant(0.0))
+        with pytest.raises(ValueError, match=r"critic must give \[ensemble_size, 2, 1\], got \[2, 1\]: make it of"):
+            policy.rate_by_all(torch.zeros(2, 1), torch.zeros(2, 1))
+        with pytest.raises(TypeError, match="critic must be a Module"):
+            self.policy(None)
+
+    def test_pairs_of_critics_are_no_ensembles(self):
+        with pytest.raises(ValueError, match=r"TD3Policy takes critics that give .* got an ensemble of 5; REDQ"):
+            TD3Policy(
+                actor=Actor(Net(4, hidden_sizes=[8]), 2),
+                actor_optim=None,
+                critic=ensemble(5),
+                critic_optim=None,
+                action_space=Box(-1, 1, (2,)),
+            )

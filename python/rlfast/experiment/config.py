@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Literal, Self, get_type_hints
+from typing import TYPE_CHECKING, Literal, Self, get_type_hints
 
 from rlfast.utils.plain import summary
 from rlfast.utils.schedule import Linear
@@ -18,6 +19,9 @@ from rlfast.utils.validation import (
     UnitFloat,
     validate,
 )
+
+if TYPE_CHECKING:
+    from rlfast.policy import Alpha
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +132,38 @@ class OffPolicyConfig(RunConfig):
             raise ValueError(
                 f"--buffer-size {self.buffer_size} has no row for each of the --num-envs {self.num_envs}: raise it"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftConfig(OffPolicyConfig):
+    """What runs have whose actors are paid for entropy, too: soft actor-critic and what came of it."""
+
+    env: str = "Pendulum-v1"
+    num_envs: PositiveInt = 1
+    collect_steps: PositiveInt = 1
+    tau: UnitFloat = 0.005
+    """How far the target critics move at each gradient step."""
+    alpha: PositiveFloat = 0.2
+    """The temperature, or where it starts."""
+    auto_alpha: bool = True
+    """Learn the temperature, so that the entropy stays at its target."""
+    target_entropy: FiniteFloat | None = None
+    """That target. Default: minus the number of action dimensions."""
+    alpha_learning_rate: NonNegativeFloat = 3e-4
+    """Adam's step size, of the temperature."""
+
+    def temperature(self, action_size: int) -> Alpha:
+        """The temperature, fixed or learned.
+
+        :param action_size: how many numbers an action has.
+        """
+        from rlfast.policy import AutoAlpha, FixedAlpha
+        from rlfast.utils.optim import adam
+
+        if not self.auto_alpha:
+            return FixedAlpha(self.alpha)
+        target = -float(action_size) if self.target_entropy is None else self.target_entropy
+        return AutoAlpha(target, math.log(self.alpha), adam(self.alpha_learning_rate))
 
 
 @dataclass(frozen=True, kw_only=True)

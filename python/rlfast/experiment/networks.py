@@ -13,7 +13,7 @@ from torch.nn import functional
 from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical
 from rlfast.utils.net import continuous, discrete
 from rlfast.utils.net.atari import NatureCNN
-from rlfast.utils.net.common import Net, Recurrent, size_of
+from rlfast.utils.net.common import EnsembleLinear, Net, Recurrent, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from rlfast.experiment.config import RunConfig
     from rlfast.policy.rollout_learner import TDistFn
+
+    LayerOf = Callable[[int, int, int], nn.Module]
 
 _SMALLEST_IMAGE = 36
 """Pixels along a side that three convolutions need."""
@@ -105,6 +107,25 @@ class Networks:
         """
         shape = self._box().shape
         return self._over_encoder(lambda size: continuous.Critic(self._net(size, action_shape=shape, concat=True)))
+
+    def action_values_by(self, number: int, *, values: int = 1, hidden_layer: LayerOf | None = None) -> nn.Module:
+        """An ensemble of values of a continuous action, ``(obs, act) -> [number, B, values]``, without memory.
+
+        :param number: of members.
+        :param values: of each member, for distributional learning.
+        :param hidden_layer: makes the hidden layers, ``(number, inputs, outputs)``. Default: linear layers.
+        :raises ValueError: the actions are not continuous.
+        """
+        shape = self._box().shape
+        last, hidden = partial(EnsembleLinear, number), partial(hidden_layer or EnsembleLinear, number)
+        return self._over_encoder(
+            lambda size: continuous.Critic(
+                self._net(size, action_shape=shape, concat=True, linear_layer=hidden),
+                linear_layer=last,
+                flatten_input=False,
+                output_dim=values,
+            )
+        )
 
     def state_value(self, *, activation: type[nn.Module] = nn.ReLU) -> nn.Module:
         """The value of a state, ``obs -> [B, 1]``, without memory.

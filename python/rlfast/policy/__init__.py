@@ -13,6 +13,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.ppo import PPOPolicy
     from rlfast.policy.modelfree.qrdqn import QRDQNPolicy
     from rlfast.policy.modelfree.rainbow import RainbowPolicy
+    from rlfast.policy.modelfree.redq import REDQPolicy
     from rlfast.policy.modelfree.sac import SACPolicy
     from rlfast.policy.modelfree.td3 import TD3Policy
     from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
@@ -33,6 +34,7 @@ __all__ = [
     "PGPolicy",
     "PPOPolicy",
     "QRDQNPolicy",
+    "REDQPolicy",
     "RainbowPolicy",
     "RandomPolicy",
     "SACPolicy",

@@ -1,4 +1,4 @@
-"""Critics of actions, their target networks and their regression."""
+"""Critics of actions, separate or as one ensemble, their target networks and their regression."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import nn
+from torch.func import functional_call
 
 from rlfast.data import to_torch_as
 from rlfast.functional.losses import squared_loss
@@ -15,13 +16,15 @@ from rlfast.policy._checks import check_networks
 from rlfast.policy._replaced import Replaceable, stock
 from rlfast.policy.lagged import LaggedNetworks
 from rlfast.policy.replay_learner import Sample
+from rlfast.utils.net.ensemble import ensemble_size_of, members_of
 from rlfast.utils.optim import OptimizerFactory, clone_optimizer, descend, make_optimizer
 
 
 @stock("_mse_optimizer")
 class Critics(Replaceable, LaggedNetworks):
     """A policy's critics, each an attribute of it, such as ``critic``, with its optimizer, ``critic_optim``, and its
-    target network, ``critic_old``.
+    target network, ``critic_old``. Each gives ``[B, 1]``; or one gives ``[m, B, 1]``, an ensemble of m critics that
+    are computed, optimized and moved as one.
     """
 
     critic_names: ClassVar[tuple[str, ...]] = ("critic",)
@@ -44,9 +47,15 @@ class Critics(Replaceable, LaggedNetworks):
         :param critic_optim: an optimizer of ``critic``, a factory, or None for a policy that only acts.
         :param critic2: the second critic; None for a copy of the first with new parameters.
         :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first.
-        :raises ValueError: if there is an optimizer for ``critic2``, but no ``critic2``.
+        :raises ValueError: if there is an optimizer for ``critic2``, but no ``critic2``; or ``critic`` is
+            an ensemble.
         """
         check_networks(critic=critic, critic2=critic if critic2 is None else critic2)
+        if ensemble_size_of(critic) is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes critics that give [B, 1], got an ensemble of {ensemble_size_of(critic)}; "
+                "REDQPolicy takes ensembles"
+            )
         if critic2 is None and isinstance(critic2_optim, torch.optim.Optimizer):
             raise ValueError(
                 "critic2_optim holds no parameters of the critic2 that is made here: give both, or neither"
@@ -61,6 +70,27 @@ class Critics(Replaceable, LaggedNetworks):
                 critic2_optim = clone_optimizer(self.critic_optim, self.critic2.parameters())
             self.critic2_optim = make_optimizer(critic2_optim, self.critic2.parameters())
             self.critic2_old = self.lagged_copy(self.critic2)
+
+    def add_ensemble(
+        self,
+        critic: nn.Module,
+        critic_optim: torch.optim.Optimizer | OptimizerFactory | None,
+        size: int | None = None,
+    ) -> None:
+        """Take an ensemble of critics over, and make its optimizer and, where it has one, its target network.
+
+        :param critic: called as ``critic(obs, act)``; gives ``[m, B, 1]``, or ``[m, B, N]`` for N values.
+        :param size: how many members there must be; None for any number.
+        :raises ValueError: there are more or fewer.
+        """
+        check_networks(critic=critic)
+        found = ensemble_size_of(critic)
+        if size is not None and found not in (size, None):
+            raise ValueError(f"ensemble_size is {size}, but critic is an ensemble of {found}: give both the same size")
+        self.critic = critic
+        self.critic_optim = make_optimizer(critic_optim, critic.parameters())
+        if "critic" in self.lagged_names:
+            self.critic_old = self.lagged_copy(critic)
 
     @property
     def critics(self) -> list[nn.Module]:
@@ -77,18 +107,40 @@ class Critics(Replaceable, LaggedNetworks):
         """
         return [getattr(self, f"{name}_old" if old else name)(obs, act).flatten() for name in self.critic_names]
 
+    def rate_by_all(
+        self, obs: Any, act: torch.Tensor, *, old: bool = False, members: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Give the values of actions by the members of an ensemble, ``[m, B]``, or ``[m, B, N]`` of N values each.
+
+        :param old: whether to ask the target network.
+        :param members: the numbers of those to ask, ``[k]``, which takes time for k only; None for all.
+        :raises ValueError: the critic is no ensemble.
+        """
+        critic = self.critic_old if old else self.critic
+        chosen = {} if members is None else members_of(critic, members)
+        values: torch.Tensor = functional_call(critic, chosen, (obs, act)) if chosen else critic(obs, act)
+        if values.dim() != 3:
+            raise ValueError(
+                f"critic must give [ensemble_size, {len(act)}, 1], got {[*values.shape]}: make it of EnsembleLinear, "
+                "with flatten_input=False"
+            )
+        if members is not None and not chosen:  # an ensemble of the user's own layers
+            values = values[members]
+        return values.squeeze(2)
+
     def regress(self, sample: Sample) -> tuple[list[torch.Tensor], torch.Tensor]:
         """Do a gradient step for each critic towards the returns.
 
         :param sample: the sample.
-        :return: the losses before the steps, and the mean of the critics' errors, returns minus values, ``[B]``.
+        :return: the losses before the steps, and the mean of the critics' errors, returns minus values, ``[B]``. An
+            ensemble has one loss, the mean of its members'.
         """
         pairs = [(getattr(self, name), getattr(self, f"{name}_optim")) for name in self.critic_names]
         if not torch.compiler.is_compiling() and self.is_replaced("_mse_optimizer"):
             errors, losses = zip(*(self._mse_optimizer(sample.batch, *pair) for pair in pairs), strict=True)
-            return [loss.detach() for loss in losses], -_mean(errors).detach().flatten()
+            return [loss.detach() for loss in losses], -_mean(errors, len(sample.act)).detach()
         errors, losses = zip(*(_step(sample, *pair) for pair in pairs), strict=True)
-        return [*losses], _mean(errors).detach()
+        return [*losses], _mean(errors, len(sample.act)).detach()
 
     @staticmethod
     def _mse_optimizer(
@@ -96,9 +148,9 @@ class Critics(Replaceable, LaggedNetworks):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Do one gradient step for a critic; the method that subclasses override.
 
-        :return: the errors, value minus return, ``[B]``, and the loss before the step.
+        :return: the errors, value minus return, ``[B]`` or ``[m, B]``, and the loss before the step.
         """
-        value = critic(batch.obs, batch.act).flatten()
+        value = _flat(critic(batch.obs, batch.act))
         error = value - to_torch_as(batch.returns, value).flatten()
         weight = to_torch_as(batch.weight, value) if "weight" in batch else None
         loss = squared_loss(error, weight)
@@ -112,14 +164,21 @@ class Critics(Replaceable, LaggedNetworks):
 
 
 def _step(sample: Sample, critic: nn.Module, optim: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    error_B = sample.returns - critic(sample.obs, sample.act).flatten()
-    loss = squared_loss(error_B, sample.weight)
+    error = sample.returns - _flat(critic(sample.obs, sample.act))
+    loss = squared_loss(error, sample.weight)
     descend(loss, optim)
-    return error_B, loss.detach()
+    return error, loss.detach()
 
 
-def _mean(errors: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    return errors[0] if len(errors) == 1 else reduce(add, errors) / len(errors)
+def _flat(values: torch.Tensor) -> torch.Tensor:
+    """Give values ``[B, 1]`` as ``[B]``, and those of an ensemble as ``[m, B]``."""
+    return values.flatten() if values.dim() < 3 else values.flatten(1)
+
+
+def _mean(errors: tuple[torch.Tensor, ...], rows: int) -> torch.Tensor:
+    """Give the mean of several critics' errors, ``[B]``: of those in a tuple, or of ``[m, B]``."""
+    error = errors[0] if len(errors) == 1 else reduce(add, errors) / len(errors)
+    return error.mean(dim=0) if error.dim() == 2 and error.shape[1] == rows else error.flatten()
 
 
 def another(network: nn.Module) -> nn.Module:

@@ -82,6 +82,8 @@ class ReplayLearner(BasePolicy):
     """The class of the statistics, which has a field for each loss."""
     learns_from_returns: ClassVar[bool] = True
     """Whether samples have ``returns``, and not ``reward_sum`` and ``discount``."""
+    due_first: ClassVar[bool] = True
+    """Whether ``sample.is_due`` in the first gradient step of each :attr:`period`, or in the last."""
     rew_norm: bool = False
     """Passed to :meth:`compute_nstep_return`, which refuses True."""
 
@@ -132,9 +134,7 @@ class ReplayLearner(BasePolicy):
 
     @property
     def period(self) -> int:
-        """The number of gradient steps between two with ``sample.is_due``, of which the first step is one; 0 for
-        none.
-        """
+        """The number of gradient steps of which one has ``sample.is_due``, see :attr:`due_first`; 0 for none."""
         return 0
 
     @property
@@ -270,7 +270,7 @@ class ReplayLearner(BasePolicy):
             None if graph else batch.get("state"),
             self.actions(batch.act, device),
             torch.as_tensor(batch.weight, dtype=torch.float32, device=device) if "weight" in batch else None,
-            period > 0 and self._iter % period == 0,
+            period > 0 and self._iter % period == (0 if self.due_first else period - 1),
         )
         if self.learns_from_returns and not graph:
             returns = _column(torch.as_tensor(batch.returns, dtype=self._dtype, device=device))

@@ -175,6 +175,15 @@ class Temperature:
         if isinstance(self.temperature, AutoAlpha):
             self.alpha_optim = self.temperature.optim
 
+    def adapt_temperature(self, log_prob: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Do one step for the temperature.
+
+        :param log_prob: of the actions that the policy chose, ``[B]``.
+        :return: ``alpha_loss`` before the step; nothing for a fixed temperature.
+        """
+        loss = self.temperature.learn(log_prob)
+        return {} if loss is None else {"alpha_loss": loss}
+
     @property
     def alpha(self) -> float | torch.Tensor:
         """The present temperature: a float if it is fixed, a tensor like ``log_alpha`` if it is learned."""

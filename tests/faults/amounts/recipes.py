@@ -16,7 +16,7 @@ from rlfast import _core, data, env, exploration, policy, trainer
 from rlfast.data import Batch
 from rlfast.interop import cleanrl
 from rlfast.utils.net import continuous, discrete
-from rlfast.utils.net.common import Net
+from rlfast.utils.net.common import EnsembleLinear, Net
 
 ENGINE = add(engine(), 9).dump()
 OBS = np.zeros((2, 6), np.float32)
@@ -436,6 +436,7 @@ INSTANCES |= {
     "DummyTqdm": lambda: __import__("rlfast.utils.progress", fromlist=["x"]).DummyTqdm(5),
     "DDPGPolicy": lambda: policy.DDPGPolicy(**_ddpg_parts()),
     "TD3Policy": lambda: policy.TD3Policy(**_ddpg_parts()),
+    "REDQPolicy": lambda: policy.REDQPolicy(**_redq_parts()),
     "C51Policy": lambda: policy.C51Policy(**_distribution_parts(softmax=True)),
     "QRDQNPolicy": lambda: policy.QRDQNPolicy(**_distribution_parts()),
     "RainbowPolicy": lambda: policy.RainbowPolicy(**_distribution_parts(softmax=True)),
@@ -559,6 +560,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.SACPolicy.__init__": _sac_parts,
     "rlfast.policy.DDPGPolicy.__init__": lambda: _ddpg_parts(),
     "rlfast.policy.TD3Policy.__init__": lambda: _ddpg_parts(),
+    "rlfast.policy.REDQPolicy.__init__": lambda: _redq_parts(),
     "rlfast.policy.C51Policy.__init__": lambda: _distribution_parts(softmax=True),
     "rlfast.policy.QRDQNPolicy.__init__": lambda: _distribution_parts(),
     "rlfast.policy.RainbowPolicy.__init__": lambda: _distribution_parts(softmax=True),
@@ -598,6 +600,16 @@ def _ddpg_parts() -> dict[str, Any]:
     parts = _sac_parts()
     actor = continuous.Actor(Net(4, hidden_sizes=[8]), 2)
     return parts | {"actor": actor, "actor_optim": torch.optim.Adam(actor.parameters())}
+
+
+def _redq_parts() -> dict[str, Any]:
+    def linear(inputs: int, outputs: int) -> torch.nn.Module:
+        return EnsembleLinear(3, inputs, outputs)
+
+    net = Net(4, 2, hidden_sizes=[8], concat=True, linear_layer=linear)
+    critic = continuous.Critic(net, linear_layer=linear, flatten_input=False)
+    optim = torch.optim.Adam(critic.parameters())
+    return _sac_parts() | {"critic": critic, "critic_optim": optim, "ensemble_size": 3}
 
 
 def _curious() -> Any:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OffPolicyConfig
-from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveFloat, PositiveInt, UnitFloat
+from rlfast.experiment.config import SoftConfig
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -18,22 +16,8 @@ SUMMARY = "soft actor-critic, for continuous actions"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OffPolicyConfig):
+class Config(SoftConfig):
     """Soft actor-critic, for continuous actions."""
-
-    env: str = "Pendulum-v1"
-    num_envs: PositiveInt = 1
-    collect_steps: PositiveInt = 1
-    tau: UnitFloat = 0.005
-    """How far the target critics move at each gradient step."""
-    alpha: PositiveFloat = 0.2
-    """The temperature, or where it starts."""
-    auto_alpha: bool = True
-    """Learn the temperature, so that the entropy stays at its target."""
-    target_entropy: FiniteFloat | None = None
-    """That target. Default: minus the number of action dimensions."""
-    alpha_learning_rate: NonNegativeFloat = 3e-4
-    """Adam's step size, of the temperature."""
 
 
 PRESETS = {
@@ -60,13 +44,12 @@ PRESETS = {
 
 def build(config: Config, networks: Networks) -> SACPolicy:
     """The policy, with two critics and an actor that gives normal distributions."""
-    from rlfast.policy import AutoAlpha, FixedAlpha, SACPolicy
+    from rlfast.policy import SACPolicy
     from rlfast.utils.optim import adam
 
     critic, critic2 = networks.action_value(), networks.action_value()
     actor = networks.normal_actor(conditioned_sigma=True)
-    target = -float(networks.action_size) if config.target_entropy is None else config.target_entropy
-    learned, optim = config.auto_alpha, adam(config.learning_rate)
+    optim = adam(config.learning_rate)
     return SACPolicy(
         actor=actor,
         actor_optim=optim,
@@ -76,9 +59,7 @@ def build(config: Config, networks: Networks) -> SACPolicy:
         critic2_optim=optim,
         tau=config.tau,
         gamma=config.gamma,
-        alpha=AutoAlpha(target, math.log(config.alpha), adam(config.alpha_learning_rate))
-        if learned
-        else FixedAlpha(config.alpha),
+        alpha=config.temperature(networks.action_size),
         estimation_step=config.n_step,
         compile=config.compile,
         **networks.spaces,

@@ -23,6 +23,7 @@ from rlfast.utils.net._layers import (
     size_of,
 )
 from rlfast.utils.net._recurrent import Recurrent
+from rlfast.utils.net.ensemble import EnsembleLinear
 from rlfast.utils.space_info import ActionSpaceInfo
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "ArgsType",
     "BaseActor",
     "DataParallelNet",
+    "EnsembleLinear",
     "ModuleType",
     "Net",
     "NetBase",

@@ -96,10 +96,15 @@ class Critic(CriticBase):
     :param apply_preprocess_net_to_obs_only: whether the input of ``preprocess_net`` is the observation only, and the
         action is concatenated with its features; then it may be shared with an actor. For values of actions,
         ``preprocess_net_output_dim`` is then the size of features and action together. Default: False.
+    :param output_dim: how many values there are for each action, for distributional learning. Default: 1.
 
-    >>> from rlfast.utils.net.common import Net
+    >>> from rlfast.utils.net.common import EnsembleLinear, Net
     >>> Critic(Net(4, 2, hidden_sizes=[8], concat=True))(torch.zeros(3, 4), torch.zeros(3, 2)).shape
     torch.Size([3, 1])
+    >>> ten = {"linear_layer": lambda inputs, outputs: EnsembleLinear(10, inputs, outputs)}
+    >>> critics = Critic(Net(4, 2, hidden_sizes=[8], concat=True, **ten), **ten, flatten_input=False)
+    >>> critics(torch.zeros(3, 4), torch.zeros(3, 2)).shape
+    torch.Size([10, 3, 1])
     """
 
     def __init__(
@@ -111,16 +116,17 @@ class Critic(CriticBase):
         linear_layer: TLinearLayer = nn.Linear,
         flatten_input: bool = True,
         apply_preprocess_net_to_obs_only: bool = False,
+        output_dim: int = 1,
     ) -> None:
         super().__init__()
         self.preprocess = preprocess_net
-        self.output_dim = 1
+        self.output_dim = output_dim
         self.apply_preprocess_net_to_obs_only = apply_preprocess_net_to_obs_only
         features = (apply_preprocess_net_to_obs_only and preprocess_net_output_dim) or get_output_dim(
             preprocess_net, preprocess_net_output_dim
         )
         self.last = MLP(
-            features, 1, hidden_sizes, device=device, linear_layer=linear_layer, flatten_input=flatten_input
+            features, output_dim, hidden_sizes, device=device, linear_layer=linear_layer, flatten_input=flatten_input
         )
 
     def forward(
@@ -134,7 +140,7 @@ class Critic(CriticBase):
         :param obs: ``[batch, ...]``, array or tensor.
         :param act: actions ``[batch, ...]``; None for values of observations alone.
         :param info: ignored.
-        :return: values ``[batch, 1]``.
+        :return: values ``[batch, output_dim]``; ``[m, batch, output_dim]`` of an ensemble.
         """
         x = placed_like(self.last, obs)
         x = (features_of(self.preprocess, x, None)[0] if self.apply_preprocess_net_to_obs_only else x).flatten(1)
