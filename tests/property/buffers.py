@@ -126,7 +126,7 @@ class Buffers:
 
     def install(self, storage: list[Fields]) -> None:
         self.buffer.set_batch(batch_of({path: np.stack([row[path] for row in storage]) for path in storage[0]}))
-        self.buffer._store.settle()  # as the next row does: until then columns are the user's arrays
+        self.buffer._store.store_assigned()  # as the next row does: until then columns are the user's arrays
 
     def stored(self, fields: Fields) -> Fields:
         return last_frames(fields) if self.last_only else fields

@@ -79,7 +79,7 @@ def kept(buffer, form, folder, objects):
             return one
         case "assigned":
             buffer._meta.obs = copy.deepcopy(buffer._meta.obs)
-            buffer._store.settle()
+            buffer._store.store_assigned()
     return buffer
 
 

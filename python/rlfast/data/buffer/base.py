@@ -32,32 +32,34 @@ _DERIVED = frozenset({"_core", "_config", "_rows", "_quick_add", "_quick_sample"
 
 
 class MalformedBufferError(RuntimeError):
-    """A buffer's rows are not as they must be."""
+    """The rows of a buffer are inconsistent."""
 
 
 class ReplayBuffer(TianshouView):
-    """A ring of transitions, of any nested shape and dtype.
+    """A ring of transitions, of any nested structure, shapes and dtypes.
 
-    The first row decides the columns. ``obs_next`` is stored only where it is not the next row's ``obs``, so by default
-    nothing is kept twice and nothing is lost. ``buf.obs``, ``buf.rew``, ... give whole columns; ``buf[index]`` and
-    :meth:`sample` give fresh arrays.
+    The first row defines the columns. ``obs_next`` is stored only where it differs from the next row's ``obs``, so
+    observations are stored once and exactly. ``buf.obs``, ``buf.rew``, ... are whole columns; ``buf[index]`` and
+    :meth:`sample` return new arrays.
 
-    :param size: rows at most.
-    :param stack_num: frames in a sampled ``obs`` and ``obs_next``, >= 1; 1 is no stacking.
-    :param ignore_obs_next: store no ``obs_next``; it is then the ``obs`` of the next row, or of the row itself at an
-        end.
-    :param save_only_last_obs: of ``obs`` and ``obs_next`` that arrive stacked, ``[frames, ...]``, store the last frame.
-    :param sample_avail: draw only rows whose frame stack lies whole inside their episode.
-    :param seed: of this buffer's random streams; None draws one from ``np.random``.
-    :param storage: ``"ram"``, or a folder for columns in memory-mapped files; copies of the buffer are in RAM.
+    :param size: the largest number of rows.
+    :param stack_num: number of frames in a sampled ``obs`` and ``obs_next``, at least 1; 1 is no stacking.
+    :param ignore_obs_next: do not store ``obs_next``. When read, it is the ``obs`` of the next row, or at the end of an
+        episode that of the row itself.
+    :param save_only_last_obs: store only the last frame of ``obs`` and ``obs_next`` that are added as stacks,
+        ``[frames,
+        ...]``.
+    :param sample_avail: draw only rows whose frame stack lies within their episode.
+    :param seed: seed of the buffer's random streams; None draws one from ``np.random``.
+    :param storage: ``"ram"``, or a folder for columns in memory-mapped files. Copies of the buffer are in RAM.
     :param sampler: ``Uniform()`` or ``Prioritized(alpha, beta)``.
-    :param unit: what a drawn row grows into: ``Transition()``, ``FrameStack(n)``, ``NStep(n, gamma)`` or
+    :param unit: the unit that a drawn row is expanded to: ``Transition()``, ``FrameStack(n)``, ``NStep(n, gamma)`` or
         ``Sequence(length, burn_in)``.
     :param relabel: ``Hindsight(compute_reward_fn, horizon)``, or None.
     :param kwargs: ignored, with a warning.
-    :raises AssertionError: ``stack_num`` below 1.
-    :raises ValueError: a negative size.
-    :raises TypeError: a size that is no number.
+    :raises AssertionError: if ``stack_num`` is less than 1.
+    :raises ValueError: if ``size`` is negative.
+    :raises TypeError: if ``size`` is not a number.
 
     >>> from rlfast.data import Batch, ReplayBuffer
     >>> buf = ReplayBuffer(size=4, seed=0)
@@ -73,7 +75,8 @@ class ReplayBuffer(TianshouView):
     >>> batch.obs.shape
     (8,)
 
-    The parts go together as they like: sequences with burn-in, drawn by priority, with goals relabelled in hindsight.
+    Sampler, unit and relabelling can be combined freely: sequences with burn-in, drawn by priority, with hindsight
+    goals.
 
     >>> from rlfast.data import Hindsight, Prioritized, Sequence
     >>> def reward(achieved, desired):
@@ -94,11 +97,11 @@ class ReplayBuffer(TianshouView):
     >>> buf.update_weight(indices, abs(batch.rew).sum(-1))
     """
 
-    _none_is_all: ClassVar[bool] = False  # what sample_indices(None) means: Tianshou's managers answer as for 0
+    _none_is_all: ClassVar[bool] = False  # whether sample_indices(None) returns all rows, as Tianshou's managers do
     _is_manager: ClassVar[bool] = False
-    _sampler_kind: ClassVar[type] = object  # what a file of this class must hold
-    _quick_class: ClassVar[bool] = True  # no subclass has its own way of drawing or reading rows
-    _plain_append: ClassVar[bool] = True  # nor of adding them
+    _sampler_kind: ClassVar[type] = object  # the class of the sampler that a file for this class must have
+    _quick_class: ClassVar[bool] = True  # whether no subclass overrides methods that draw or read rows
+    _plain_append: ClassVar[bool] = True  # whether no subclass overrides methods that add rows
     options: dict[str, Any]
 
     def __init__(
@@ -119,8 +122,10 @@ class ReplayBuffer(TianshouView):
         ignore_unknown(self, kwargs)
         if (size := count_of("size", size, rounded=int)) < 0:
             raise ValueError(f"size must not be negative, got {size}")
-        config = Config(stack_num, ignore_obs_next, save_only_last_obs, sample_avail, sampler, unit, relabel).settled()
-        self._setup([size], config, draw_seed(seed), storage)
+        config = Config(
+            stack_num, ignore_obs_next, save_only_last_obs, sample_avail, sampler, unit, relabel
+        ).normalized()
+        self._setup([size], config.normalized(), draw_seed(seed), storage)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -140,17 +145,17 @@ class ReplayBuffer(TianshouView):
         storage: str = "ram",
         buffers: AbstractSequence[Any] = (),
     ) -> None:
-        """Makes the storage; ``buffers``, one for each ring of a manager, become parts of it."""
+        """Makes the storage, and makes ``buffers``, one for each ring of a manager, parts of it."""
         assert self._is_manager or not buffers
         self._attach(Store(capacities, config, seed, storage), 0)
         self.options = self._options()
 
     def _options(self) -> dict[str, Any]:
-        """Constructor arguments."""
+        """Returns the arguments of the constructor."""
         return self._config.options()
 
     def _attach(self, store: Store, ring: int | None) -> None:
-        """Takes a ring of a store, or (None) all of them, as this buffer's rows."""
+        """Makes a ring of a store, or with None all rings, this buffer's rows."""
         self._rows = RowRange(store, ring)
         self._store, self._config, self._core = store, store.config, store.core
         self.__dict__["maxsize"] = self._rows.maxsize
@@ -163,7 +168,7 @@ class ReplayBuffer(TianshouView):
         )
         self.__dict__.pop("append", None)
         if self._quick_add and self._plain_append and not self._config.save_only_last_obs:
-            self.__dict__["append"] = self._core.append  # without what the class's way there costs
+            self.__dict__["append"] = self._core.append  # spares a Python call for each row
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: value for key, value in self.__dict__.items() if key not in _DERIVED}
@@ -178,7 +183,7 @@ class ReplayBuffer(TianshouView):
     # -- attributes --------------------------------------------------------------------------------------------------
     def __getattr__(self, key: str) -> Any:
         if "_store" not in self.__dict__:
-            raise AttributeError(key)  # before __init__ or unpickling is through
+            raise AttributeError(key)  # during __init__ or unpickling
         try:
             return self._store.column(key, self._rows.span)
         except KeyError:
@@ -195,14 +200,14 @@ class ReplayBuffer(TianshouView):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows take in memory or on disk, without object leaves; of all rings of a manager's storage."""
+        """Bytes of the rows in memory or on disk, without object leaves; those of all rings under a manager."""
         return self._core.nbytes()
 
     @property
     def stack_num(self) -> int:
-        """Frames in a sampled ``obs``; may be changed at any time.
+        """Number of frames in a sampled ``obs``. It may be changed at any time.
 
-        :raises AssertionError: set to less than 1.
+        :raises AssertionError: if it is set to less than 1.
         """
         return self._rows.stack_num
 
@@ -217,13 +222,15 @@ class ReplayBuffer(TianshouView):
     def add(self, batch: Batch | Mapping[str, Any], buffer_ids: NDArray[Any] | list[int] | None = None) -> Added:
         """Appends a row.
 
-        :param batch: ``obs``, ``act``, ``rew``, ``terminated``, ``truncated`` and what else there is; any nested shape.
-        :param buffer_ids: when given, every field has a leading axis of length 1.
+        :param batch: a row with ``obs``, ``act``, ``rew``, ``terminated``, ``truncated`` and any other fields, which
+            may
+            be nested.
+        :param buffer_ids: if it is given, every field has a leading axis of length 1.
         :return: ``(index, episode_return, episode_length, episode_start)``, arrays of length 1; return and length are 0
-            while the episode goes on.
-        :raises KeyError: a field that every row needs is missing.
-        :raises TypeError: a dtype that would lose information.
-        :raises ValueError: another shape than the first row's. Whatever is raised, the buffer is as it was.
+            unless the row ends its episode.
+        :raises KeyError: if a required field is missing.
+        :raises TypeError: if a value cannot be converted to the dtype of its column without loss.
+        :raises ValueError: if a shape differs from that of the first row. After any error, the buffer is unchanged.
         """
         store = self._store
         if store.quick and self._quick_add:
@@ -243,21 +250,25 @@ class ReplayBuffer(TianshouView):
         truncated: Any,
         obs_next: Any = None,
     ) -> int:
-        """Appends a row by keywords, without a ``Batch``: the quickest way in (of a buffer with one ring).
+        """Appends a row by keywords, without a ``Batch``, which is the fastest way. The buffer must have one ring.
 
-        :return: its index.
-        :raises KeyError: as :meth:`add`, as are the other errors.
+        :param obs: observation.
+        :param act: action.
+        :param rew: reward.
+        :param terminated: whether the episode reached a terminal state.
+        :param truncated: whether the episode was cut.
+        :param obs_next: next observation; None to leave it out.
+        :return: the index of the row.
+        :raises KeyError: see :meth:`add`, also for other errors.
         """
         row = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
         return int(self.add(row if obs_next is None else row | {"obs_next": obs_next})[0][0])
 
     def close_episodes(self, buffer_ids: NDArray[Any] | list[int] | None = None) -> None:
-        """Ends running episodes where their environment is reset within one: cut off by time at their newest row.
+        """Ends running episodes as truncated at their newest row, for environments that are reset within an episode.
 
-        What is over already, or was never begun, stays as it is.
-
-        :param buffer_ids: of which buffers; default all.
-        :raises IndexError: there is no such buffer.
+        :param buffer_ids: numbers of the buffers whose episodes end; default all.
+        :raises IndexError: if there is no such buffer.
         """
         episodes.close(self._rows, self._rings_of(buffer_ids))
 
@@ -267,23 +278,23 @@ class ReplayBuffer(TianshouView):
         return [self._rows.ring or 0]
 
     def update(self, buffer: ReplayBuffer) -> Index:
-        """Appends all rows of another buffer, oldest first, as they are stored.
+        """Appends copies of all rows of another buffer, oldest first.
 
-        :param buffer: where they come from; it keeps them.
-        :return: their indices here; none if there are no rows, or no room for any.
-        :raises TypeError: a dtype that the columns here cannot hold.
-        :raises ValueError: rows of another shape.
+        :param buffer: the other buffer.
+        :return: int64, the indices of the rows in this buffer; empty if there are no rows, or this buffer has size 0.
+        :raises TypeError: if a value cannot be converted to the dtype of its column.
+        :raises ValueError: if the shapes of the rows differ.
         """
         return writing.append_all(self._rows, buffer._rows) if len(buffer) else np.array([], np.int64)
 
     def set_batch(self, batch: Batch) -> None:
-        """Installs a whole storage; which rows are live, and their priorities, stay as they are.
+        """Replaces all columns. Which rows are live, and their priorities, stay the same.
 
-        Columns of another dtype or shape than the stored ones can be read, but not be added to.
+        If a column has another dtype or shape than the stored one, rows can be read, but not added.
 
-        :param batch: ``maxsize`` rows of reserved keys.
-        :raises AssertionError: another length, or other keys.
-        :raises NotImplementedError: the buffer is part of a manager.
+        :param batch: ``maxsize`` rows with reserved keys.
+        :raises AssertionError: if the length or the keys are others.
+        :raises NotImplementedError: if the buffer is part of a manager.
         """
         fits = len(batch) == self.maxsize and set(batch.keys()).issubset(self._reserved_keys)
         assert fits, (
@@ -295,20 +306,20 @@ class ReplayBuffer(TianshouView):
         self._store.install(dict(batch.items()))
 
     def reset(self, keep_statistics: bool = False) -> None:
-        """Forgets all rows, and their priorities.
+        """Removes all rows and their priorities.
 
-        :param keep_statistics: go on counting return and length of the running episode.
+        :param keep_statistics: whether the running episode keeps its return and length so far.
         """
         self._store.reset(self._rows.only_ring, keep_statistics)
 
     # -- drawing and reading -----------------------------------------------------------------------------------------
     def sample_indices(self, batch_size: int | None) -> Index:
-        """Rows drawn by the sampler.
+        """Draws rows by the sampler.
 
-        :param batch_size: how many, with replacement; 0 gives all rows, oldest first, ring by ring; below 0 none; None
-            as many as there are rows (of a manager: all rows, as 0).
-        :return: int64. The array also remembers what its rows hold, and their goals under ``relabel``.
-        :raises ValueError: there is no row to draw.
+        :param batch_size: number of rows to draw, with replacement. 0 returns all rows, ring by ring, oldest first; a
+            negative number returns none; None draws as many rows as there are (a manager returns all rows, as for 0).
+        :return: int64. The array also records which generation of each row was drawn and, with ``relabel``, its goal.
+        :raises ValueError: if there is no row to draw.
         """
         if batch_size is None:
             batch_size = 0 if self._none_is_all or not len(self) else len(self)
@@ -317,12 +328,15 @@ class ReplayBuffer(TianshouView):
     def sample(self, batch_size: int | None, out: output_arrays.Out | None = None) -> tuple[Batch, Index]:
         """Draws rows and reads them.
 
-        :param batch_size: as for :meth:`sample_indices`.
+        :param batch_size: see :meth:`sample_indices`.
         :param out: arrays to be filled, by top-level name, such as ``{"obs": frames}``; each writable, C-contiguous and
-            of the batch's dtype and shape. They become the batch's fields; the other fields are fresh arrays.
-        :return: the batch (with ``weight`` when prioritized) and its indices.
-        :raises ValueError: there is no row to draw; ``out`` has a name that is no array of numbers at the top of a
-            batch, or an array that does not fit; ``out`` with a unit or a ``__getitem__`` that makes rows of its own.
+            of the batch's dtype and shape. They become fields of the batch; the other fields are new arrays.
+        :return: the batch (with ``weight`` if the buffer is prioritized) and its indices.
+        :raises ValueError: if there is no row to draw; if ``out`` has a name that is not an array of numbers at the top
+            of
+            a batch, or an array that does not fit; or if ``out`` is given to a buffer whose batches are made by a unit
+        or
+            by a ``__getitem__`` of a subclass.
         """
         if out is not None:
             self._refuse_out()
@@ -336,22 +350,22 @@ class ReplayBuffer(TianshouView):
             return self[indices], indices
         batch = unit.expand(self, indices)
         if self._core.prioritized:
-            batch.weight = priorities.weights(self._rows, self._rows.resolve(indices))  # of the row that was drawn
+            batch.weight = priorities.weights(self._rows, self._rows.resolve(indices))  # one for each drawn row
         return batch, indices
 
     def _refuse_out(self) -> None:
-        """Raises where rows are made by others than the engine."""
+        """Raises a ValueError if batches are not made by the engine, but by a unit or a subclass."""
         unit = self._config.unit
         if isinstance(unit, NStep | Sequence) or type(self).__getitem__ is not ReplayBuffer.__getitem__:
             maker = type(unit).__name__ if isinstance(unit, NStep | Sequence) else f"{type(self).__name__}.__getitem__"
             raise ValueError(f"{maker} makes the rows of this buffer's batches itself: sample without out")
 
     def __getitem__(self, index: IndexLike) -> Batch:
-        """Fresh arrays of rows.
+        """Returns rows as a batch of new arrays.
 
         :param index: one row (int), or many (list, array, mask, slice over the live rows).
-        :return: a batch whose fields have the shape of the index in front.
-        :raises IndexError: out of range, or no index at all.
+        :return: a batch whose fields have the shape of the index as leading axes.
+        :raises IndexError: if a row is out of range, or ``index`` is not an index.
         """
         return reading.batch(self._rows, index)
 
@@ -362,94 +376,97 @@ class ReplayBuffer(TianshouView):
         default_value: Any = None,
         stack_num: int | None = None,
     ) -> Any:
-        """One field of rows, stacked.
+        """Returns one field of rows, with frame stacks.
 
-        :param index: as for ``buffer[index]``.
-        :param key: a top-level name.
-        :param default_value: the result when there is no such field; None raises instead.
-        :param stack_num: frames; default the buffer's own.
-        :return: ``[..., *row]``, or ``[..., stack_num, *row]`` when ``stack_num`` is above 1.
-        :raises KeyError: there is no such field and no default.
-        :raises ValueError: ``stack_num`` below 1.
+        :param index: one row or many, as for ``buffer[index]``.
+        :param key: name of the field, at the top level.
+        :param default_value: the result if there is no such field; None raises an error instead.
+        :param stack_num: number of frames; default the buffer's own.
+        :return: ``[..., *row]``, or ``[..., stack_num, *row]`` if ``stack_num`` is greater than 1.
+        :raises KeyError: if there is neither such a field nor a default.
+        :raises ValueError: if ``stack_num`` is less than 1.
         """
         return reading.field(self._rows, index, key, default_value, stack_num)
 
     # -- episodes ----------------------------------------------------------------------------------------------------
     def prev(self, index: int | list[int] | NDArray[Any]) -> Any:
-        """The row before each, in its episode; an episode's oldest row is its own.
+        """Returns the row before each row in its episode; for the oldest row of an episode, that row itself.
 
-        :param index: one row or many; where no row is yet, the index modulo the rows of its ring.
-        :return: int64, of the shape of ``index``.
-        :raises IndexError: out of range.
+        :param index: one row or many. An index without a row is taken modulo the number of rows of its ring.
+        :return: int64 of the shape of ``index``.
+        :raises IndexError: if an index is out of range.
         """
         return episodes.prev(self._rows, index)
 
     def next(self, index: int | list[int] | NDArray[Any]) -> Any:
-        """The row after each, in its episode; an episode's newest row is its own.
+        """Returns the row after each row in its episode; for the newest row of an episode, that row itself.
 
-        :param index: one row or many; where no row is yet, the index modulo the rows of its ring.
-        :return: int64, of the shape of ``index``.
-        :raises IndexError: out of range.
+        :param index: one row or many. An index without a row is taken modulo the number of rows of its ring.
+        :return: int64 of the shape of ``index``.
+        :raises IndexError: if an index is out of range.
         """
         return episodes.next_(self._rows, index)
 
     def rows_until(self, last: int, length: int) -> Index:
-        """The ``length`` rows that end with ``last``, oldest first; no more than its ring has.
+        """Returns the ``length`` rows up to and including ``last``, oldest first; fewer if the ring has fewer rows.
 
-        :param last: the newest of them, such as the index :meth:`add` gave for the end of an episode.
-        :param length: how many.
-        :return: int64, ``[length]`` at most.
+        :param last: the newest of the rows, such as the index that :meth:`add` returned for the end of an episode.
+        :param length: number of rows.
+        :return: int64 of at most ``length`` elements.
         """
         return episodes.rows_until(self._rows, last, length)
 
     def unfinished_index(self) -> Index:
-        """The newest row of each ring whose episode is running.
+        """Returns the newest row of each ring whose newest episode is running.
 
-        :return: int64, one for each such ring.
+        :return: int64, one element for each such ring.
         """
         return episodes.unfinished(self._rows)
 
     def nstep(
         self, indices: Index, n_step: int, gamma: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
-        r"""N-step returns without their bootstrap: the target is ``reward_sum + discount * q(buffer[last].obs_next)``.
+        r"""Returns the parts of n-step targets ``reward_sum + discount * q(buffer[last].obs_next)``.
 
         Sutton 1988, *Learning to Predict by the Methods of Temporal Differences*.
 
         :param indices: rows :math:`t`, ``[B]``.
-        :param n_step: rows at most, >= 1.
+        :param n_step: the largest number of rows to sum over, at least 1.
         :param gamma: discount factor.
-        :return: :math:`\sum_{k<m} \gamma^k r_{t+k}` over the :math:`m \le n` rows that exist inside the episode,
-            ``[B]`` (or ``[B, agents]``); :math:`\gamma^m`, or 0 if the last row is terminal; the last row's index.
-        :raises ValueError: ``n_step`` below 1.
+        :return: ``reward_sum``, :math:`\sum_{k<m} \gamma^k r_{t+k}` over the :math:`m \le n` rows that the episode has,
+            ``[B]`` (or ``[B, agents]``); ``discount``, :math:`\gamma^m`, or 0 if the last row is terminal, ``[B]``; and
+            ``last``, the index of the last row, ``[B]``.
+        :raises ValueError: if ``n_step`` is less than 1.
         """
         return episodes.nstep(self._rows, indices, n_step, gamma)
 
     def window(self, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
-        """Rows around each: up to ``before`` ahead of it in its episode, then ``length`` from it on.
+        """Returns for each row the ``before`` rows before it in its episode and the ``length`` rows from it on.
 
         :param indices: rows, ``[B]``.
-        :param before: rows ahead of each, >= 0.
-        :param length: rows from each on, itself included.
-        :return: rows and a mask, ``[B, before + length]``; where it is False the nearest row of the episode is
-            repeated.
+        :param before: number of rows before each row, at least 0.
+        :param length: number of rows from each row on, itself included.
+        :return: rows and a mask, ``[B, before + length]``. Where the mask is False, the episode has no such row, and
+            its
+            nearest row is repeated.
         """
         return episodes.window(self._rows, indices, before, length)
 
     @property
     def subbuffer_edges(self) -> NDArray[np.int64]:
-        """Where the rings within the storage begin, and where the last ends: ``[0, maxsize]`` for a single buffer."""
+        """The first row of each ring, and the end of the last ring: ``[0, maxsize]`` for a buffer with one ring."""
         return np.array([0, self.maxsize])
 
     def get_buffer_indices(self, start: int, stop: int) -> NDArray[np.int64]:
-        """The rows from ``start`` up to ``stop``, which may be smaller: then they go over the edge of their ring.
+        """Returns the rows from ``start`` up to, but not including, ``stop``, in the order of their ring.
 
-        None where the two are equal.
+        If ``stop`` is smaller than ``start``, the rows continue at the start of the ring. If they are equal, there are
+        none.
 
-        :param start: the first row, say of an episode.
-        :param stop: one behind the last row.
-        :return: int64, in the order of the ring.
-        :raises ValueError: the two are in different rings, or beyond the storage.
+        :param start: the first row, such as that of an episode.
+        :param stop: the row after the last one.
+        :return: int64.
+        :raises ValueError: if the two are in different rings, or outside the storage.
 
         >>> from rlfast.data import VectorReplayBuffer
         >>> VectorReplayBuffer(10, 2).get_buffer_indices(8, 7).tolist()
@@ -457,73 +474,74 @@ class ReplayBuffer(TianshouView):
         """
         return episodes.between(self.subbuffer_edges, start, stop)
 
-    # -- priorities: each name is an AttributeError where rows are drawn uniformly -----------------------------------
+    # -- priorities: each name raises an AttributeError if rows are drawn uniformly ----------------------------------
     @property
     def weight(self) -> SegmentTree:
-        """The sum tree over priorities to the power of alpha."""
+        """The sum tree of priorities to the power of alpha."""
         self._need_priorities("weight")
         return self._core.tree
 
     @property
     def stale_updates(self) -> int:
-        """Priority updates refused so far because their rows had been overwritten since they were sampled."""
+        """The number of priority updates that were ignored because their rows had been overwritten after sampling."""
         self._need_priorities("stale_updates")
         return self._core.stale_updates
 
     @when_prioritized
     def init_weight(self, index: int | Index) -> None:
-        """Gives rows the largest priority so far, as new rows have it.
+        """Gives rows the largest priority so far, which new rows have, too.
 
         :param index: one row or many.
-        :raises IndexError: out of range.
+        :raises IndexError: if a row is out of range.
         """
         priorities.reset(self._rows, index)
 
     @when_prioritized
     def get_weight(self, index: int | Index) -> float | NDArray[np.float64]:
-        r"""Importance weights :math:`(P(i) / \min_k P(k))^{-\beta}` over live rows :math:`k`, not normalised by batch.
+        r"""Returns importance weights :math:`(P(i) / \min_k P(k))^{-\beta}` over live rows :math:`k`.
 
-        Schaul et al. 2016, arXiv:1511.05952, section 3.4.
+        They are not divided by the largest of the batch (Schaul et al. 2016, arXiv:1511.05952, section 3.4).
 
         :param index: one row or many.
-        :return: float64, of the shape of ``index``.
+        :return: float64 of the shape of ``index``.
         """
         weights = priorities.weights(self._rows, self._rows.resolve(index), normalize=False)
         return float(weights) if weights.ndim == 0 else weights
 
     @when_prioritized
     def update_weight(self, index: int | Index, new_weight: ArrayLike) -> None:
-        r"""Sets priorities: the leaf becomes :math:`(|\delta| + \epsilon)^\alpha`, with :math:`\epsilon` of float32.
+        r"""Sets priorities: leaves become :math:`(|\delta| + \epsilon)^\alpha`, where :math:`\epsilon` is that of
+        float32.
 
-        Rows that were overwritten since ``index`` was sampled keep the priority of what they hold now.
+        Rows that were overwritten after ``index`` was sampled keep their present priority.
 
-        :param index: rows, best the array that ``sample`` gave.
-        :param new_weight: TD errors :math:`\delta`, an array or tensor with one for each row, or one for all; of a
-            repeated row the last counts.
-        :raises ValueError: NaN or infinity, or another number of values than rows; nothing is changed then.
+        :param index: rows, preferably the array that ``sample`` returned, which records generations.
+        :param new_weight: TD errors :math:`\delta`, an array or tensor with one for each row, or one for all; if a row
+            occurs twice, its last value counts.
+        :raises ValueError: for NaN or infinity, or if the numbers of values and rows differ. Nothing is changed then.
         """
         priorities.update(self._rows, index, new_weight)
 
     @when_prioritized
     def set_beta(self, beta: float) -> None:
-        """Sets the exponent of the importance weights, for this buffer with all its children.
+        """Sets the exponent of the importance weights, for a manager and all its buffers together.
 
-        :param beta: >= 0.
-        :raises ValueError: beta is negative or NaN.
+        :param beta: the exponent, at least 0.
+        :raises ValueError: if it is negative or NaN.
         """
         priorities.set_beta(self._rows, beta)
 
     # -- missing values ----------------------------------------------------------------------------------------------
     def isnull(self) -> Batch:
-        """Where values of the rows are missing; see :meth:`rlfast.data.Batch.isnull`.
+        """Returns where values of the rows are missing; see :meth:`rlfast.data.Batch.isnull`.
 
-        :return: a batch of booleans with a row for each stored one, oldest first.
+        :return: a batch of booleans with one row for each stored row, oldest first.
         """
         rows: Batch = self[:]
         return rows.isnull()
 
     def hasnull(self) -> bool:
-        """Whether a value of any row is missing."""
+        """Returns whether a value of any row is missing."""
         rows: Batch = self[:]
         return rows.hasnull()
 
@@ -532,11 +550,11 @@ class ReplayBuffer(TianshouView):
     ) -> None:
         """Sets a column, or some of its rows; see :meth:`rlfast.data.Batch.set_array_at_key`.
 
-        :param seq: the rows; ``maxsize`` of them, unless ``index`` is given.
-        :param key: name of the column; a new one is added.
-        :param index: which rows to set; default all.
-        :param default_value: of the other rows of a new column; None is the dtype's own.
-        :raises ValueError: another number of values than rows.
+        :param seq: the values; ``maxsize`` of them, unless ``index`` is given.
+        :param key: name of the column, which is added if it does not exist.
+        :param index: the rows to set; default all.
+        :param default_value: value of the other rows of a new column; None for the default of the dtype.
+        :raises ValueError: if the numbers of values and rows differ.
         """
         columns = Batch(_rows=np.empty(self.maxsize, bool))
         if index is not None and key in self._meta:
@@ -546,12 +564,12 @@ class ReplayBuffer(TianshouView):
 
     # -- files -------------------------------------------------------------------------------------------------------
     def save(self, path: PathType, *, allow_pickle: bool = False) -> None:
-        """Writes a snapshot: rows, priorities, running episodes and random streams; see :meth:`load`.
+        """Writes a snapshot of rows, priorities, running episodes and random streams to a file; see :meth:`load`.
 
-        :param path: the file; a whole previous one stays until the new one is complete.
-        :param allow_pickle: pickle object columns and functions into it.
-        :raises TypeError: there are object columns, and ``allow_pickle`` is False.
-        :raises ValueError: the buffer is part of a manager.
+        :param path: the file. An existing file is replaced once the new one is complete.
+        :param allow_pickle: whether object columns and functions are pickled into the file.
+        :raises TypeError: if there are object columns, and ``allow_pickle`` is False.
+        :raises ValueError: if the buffer is part of a manager.
         """
         from rlfast.data.buffer.io import snapshot
 
@@ -561,16 +579,17 @@ class ReplayBuffer(TianshouView):
     def load(
         cls, path: PathType, *, allow_pickle: bool = False, storage: str = "ram", compute_reward_fn: Any = None
     ) -> Self:
-        """The buffer that :meth:`save` wrote; it goes on exactly as that one would have.
+        """Returns the buffer from a file of :meth:`save`, with the same rows, priorities and random streams.
 
-        A subclass of your own is made without calling its ``__init__``.
+        The ``__init__`` of a subclass is not called.
 
         :param path: the file.
-        :param allow_pickle: unpickle what was pickled into it: only from files you trust.
+        :param allow_pickle: whether pickled objects are loaded, which is safe only for files you trust.
         :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
-        :param compute_reward_fn: of a buffer with hindsight, unless it was pickled.
-        :raises ValueError: not a whole snapshot of such a buffer.
-        :raises TypeError: the reward function is missing.
+        :param compute_reward_fn: the reward function of a buffer with hindsight, unless it was pickled.
+        :return: the buffer.
+        :raises ValueError: if the file is not a complete snapshot of such a buffer.
+        :raises TypeError: if the reward function is missing.
         """
         from rlfast.data.buffer.io import snapshot
 
@@ -580,11 +599,11 @@ class ReplayBuffer(TianshouView):
         return buffer
 
     def save_hdf5(self, path: PathType, compression: str | None = None) -> None:
-        """Writes Tianshou's HDF5 layout, which Tianshou 1.0 can load.
+        """Writes the buffer to an HDF5 file in Tianshou's layout, which Tianshou 1.0 can load.
 
-        :param path: the file; a whole previous one stays until the new one is complete.
-        :param compression: as for ``h5py``: ``"gzip"``, ``"lzf"`` or None.
-        :raises ValueError: the buffer has a unit, which that layout has no place for.
+        :param path: the file. An existing file is replaced once the new one is complete.
+        :param compression: compression of ``h5py``: ``"gzip"``, ``"lzf"`` or None.
+        :raises ValueError: if the buffer has a unit, which that layout cannot express.
         """
         from rlfast.data.buffer.io import hdf5
 
@@ -600,16 +619,17 @@ class ReplayBuffer(TianshouView):
         seed: int | None = None,
         storage: str = "ram",
     ) -> Self:
-        """The buffer in a file of Tianshou's HDF5 layout, written by either library.
+        """Returns the buffer from an HDF5 file in Tianshou's layout, written by Tianshou or by :meth:`save_hdf5`.
 
         :param path: the file.
-        :param device: accepted for compatibility; rows are held as NumPy arrays.
-        :param allow_pickle: unpickle any class or function, such as the reward function of a hindsight buffer: only
-            from files you trust.
-        :param seed: of the random streams, which the layout does not hold; None draws one from ``np.random``.
+        :param device: ignored, as rows are NumPy arrays.
+        :param allow_pickle: whether any class or function is unpickled, such as the reward function of a hindsight
+            buffer, which is safe only for files you trust.
+        :param seed: seed of the random streams, which the layout does not store; None draws one from ``np.random``.
         :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
-        :raises ValueError: not such a file, or one of another kind of buffer.
-        :raises pickle.UnpicklingError: the file holds more than plain data, and ``allow_pickle`` is False.
+        :return: the buffer.
+        :raises ValueError: if the file has another layout, or another kind of buffer.
+        :raises pickle.UnpicklingError: if the file has more than plain data, and ``allow_pickle`` is False.
         """
         from rlfast.data.buffer.io import hdf5
 
@@ -618,16 +638,18 @@ class ReplayBuffer(TianshouView):
 
     @classmethod
     def from_minari(cls, dataset: Any, size: int | None = None, **options: Any) -> Self:
-        """A buffer with all episodes of a Minari dataset, in their order, as full of rows as the dataset has steps.
+        """Returns a buffer with all episodes of a Minari dataset, in their order.
 
-        ``info`` is the info of each step and ``first_info``, in an episode's first row, that of its reset. Tuples
-        become dicts with the keys ``"0"``, ``"1"``, ... An episode without an end counts as cut off by time.
+        ``info`` is the info of each step, and ``first_info``, in an episode's first row, that of its reset. Tuples
+        become dicts with the keys ``"0"``, ``"1"``, ... An episode without an end counts as truncated.
 
-        :param dataset: a ``MinariDataset``, or the id of one that is on this machine.
-        :param size: rows at most; default as many as there are. Of more the last ones are kept.
-        :param options: what the constructor takes beside ``size``.
-        :raises ImportError: Minari is not installed.
-        :raises TypeError: the buffer has several rings.
+        :param dataset: a ``MinariDataset``, or the id of one on this machine.
+        :param size: the largest number of rows; default the number of steps of the dataset. If it has more steps, the
+            last ones are kept.
+        :param options: other arguments of the constructor.
+        :return: the buffer.
+        :raises ImportError: if Minari is not installed.
+        :raises TypeError: if the buffer has several rings.
         """
         from rlfast.data.buffer.io import minari
 
@@ -635,16 +657,16 @@ class ReplayBuffer(TianshouView):
         return buffer
 
     def to_minari(self, dataset_id: str, **metadata: Any) -> Any:
-        """Writes all rows as a Minari dataset, the reverse of :meth:`from_minari`.
+        """Writes all rows to a Minari dataset, the inverse of :meth:`from_minari`.
 
         A running episode ends as truncated at its newest row. Images are stored exactly, unless ``jpeg_encoding=True``.
 
-        :param dataset_id: its name, such as ``"cartpole/mine-v0"``.
-        :param metadata: what ``minari.create_dataset_from_buffers`` takes: ``env``, or ``observation_space`` and
+        :param dataset_id: name of the dataset, such as ``"cartpole/mine-v0"``.
+        :param metadata: arguments of ``minari.create_dataset_from_buffers``: ``env``, or ``observation_space`` and
             ``action_space``, and ``algorithm_name``, ``author``, ...
         :return: the ``MinariDataset``.
-        :raises ImportError: Minari is not installed.
-        :raises ValueError: there are no rows, or an ``obs_next`` that is not the next row's ``obs``.
+        :raises ImportError: if Minari is not installed.
+        :raises ValueError: if there are no rows, or an ``obs_next`` within an episode is not the next row's ``obs``.
         """
         from rlfast.data.buffer.io import minari
 
@@ -652,17 +674,17 @@ class ReplayBuffer(TianshouView):
 
     @classmethod
     def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
-        """A full buffer of the given columns, as of seven HDF5 data sets.
+        """Returns a full buffer of the given columns, such as seven HDF5 datasets.
 
-        :param obs: the column of observations, one entry for each row, as are the others.
+        :param obs: observations, one for each row, as in the other columns.
         :param act: actions.
         :param rew: rewards.
-        :param terminated: where episodes end in a terminal state.
-        :param truncated: where they are cut off.
-        :param done: ignored; it follows from ``terminated`` and ``truncated``.
+        :param terminated: whether the episode reached a terminal state.
+        :param truncated: whether the episode was cut.
+        :param done: ignored, as it follows from ``terminated`` and ``truncated``.
         :param obs_next: next observations.
-        :return: a buffer of as many rows, all of them live.
-        :raises AssertionError: lengths differ.
+        :return: a buffer of that size, all of whose rows are live.
+        :raises AssertionError: if the lengths of the columns differ.
         """
         from rlfast.data.buffer.io import hdf5
 

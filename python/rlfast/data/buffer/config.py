@@ -1,4 +1,4 @@
-"""The parts a buffer is made of."""
+"""The options of buffers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNIFORM, _TRANSITION = Uniform(), Transition()
 
 @dataclass(frozen=True)
 class Config:
-    """What distinguishes one buffer from another of the same size; equal for a manager and all its children."""
+    """The options of a buffer, except its size. A manager and its buffers share them."""
 
     stack_num: int = 1
     ignore_obs_next: bool = False
@@ -37,8 +37,11 @@ class Config:
             if not isinstance(getattr(self, name), kinds):
                 raise TypeError(f"{name} must be one of {kinds}, got {getattr(self, name)!r}")
 
-    def settled(self) -> Config:
-        """The same with a ``FrameStack`` unit turned into ``stack_num``."""
+    def normalized(self) -> Config:
+        """Returns the options with a ``FrameStack`` unit replaced by ``stack_num``.
+
+        :raises ValueError: if both are given and differ.
+        """
         if isinstance(self.unit, FrameStack):
             if self.stack_num not in (1, self.unit.stack_num):
                 raise ValueError(f"stack_num={self.stack_num} contradicts unit={self.unit}")
@@ -46,7 +49,9 @@ class Config:
         return self
 
     def options(self) -> dict[str, Any]:
-        """Constructor arguments by name; composed parts only where they are not the usual ones."""
+        """Returns the arguments of the constructor by name; sampler, unit and relabelling only if they are not the
+        defaults.
+        """
         parts = {name: getattr(self, name) for name in ("sampler", "unit", "relabel")}
         given = {name: part for name, part in parts.items() if part != getattr(Config, name)}
         flags = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
@@ -54,11 +59,15 @@ class Config:
 
 
 def ignore_unknown(buffer: object, names: Iterable[str]) -> None:
-    """Warns of arguments that a buffer has no use for, such as those of another kind of buffer."""
+    """Warns of arguments that a buffer ignores, such as those of another class of buffers.
+
+    :param buffer: the buffer.
+    :param names: names of the arguments.
+    """
     if names := sorted(names):
         warnings.warn(f"{type(buffer).__name__} ignores the arguments {', '.join(names)}", stacklevel=3)
 
 
 def draw_seed(seed: int | None) -> int:
-    """The seed, or one drawn from NumPy's global generator, so that ``np.random.seed`` still repeats a run."""
+    """Returns the seed; for None, one from NumPy's global generator, so that ``np.random.seed`` repeats a run."""
     return int(np.random.randint(2**63 - 1, dtype=np.int64)) if seed is None else int(seed)

@@ -1,4 +1,4 @@
-"""Several rings in one storage, one for each environment."""
+"""Managers: several buffers in one storage, usually one for each environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.config import Config, draw_seed
 from rlfast.data.buffer.hindsight import HERReplayBuffer
-from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, spelt_out
+from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, explicit_options
 from rlfast.data.buffer.samplers import Prioritized
 from rlfast.data.buffer.store import writing
 from rlfast.data.buffer.store.store import Added, Index
@@ -22,14 +22,14 @@ from rlfast.utils.checks import check_copyable
 
 
 class ReplayBufferManager(ReplayBuffer):
-    """Buffers in one contiguous storage. Row ``i`` of buffer ``k`` has the index ``offset[k] + i``.
+    """Several buffers in one contiguous storage. Row ``i`` of buffer ``k`` has the index ``offset[k] + i``.
 
-    ``manager.buffers[k]`` remains a buffer of its own: what either writes, the other sees.
+    ``manager.buffers[k]`` can still be used by itself; it shares its rows with the manager.
 
-    :param buffer_list: empty buffers of the same class and options; sizes may differ.
-    :param seed: of the random streams; None draws one from ``np.random``.
+    :param buffer_list: empty buffers of the same class and options; their sizes may differ.
+    :param seed: seed of the random streams; None draws one from ``np.random``.
     :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
-    :raises AssertionError: no buffers, a buffer with rows, or different classes or options.
+    :raises AssertionError: if there are no buffers, one has rows, or their classes or options differ.
     """
 
     buffers: NDArray[np.object_]
@@ -78,14 +78,14 @@ class ReplayBufferManager(ReplayBuffer):
 
     @staticmethod
     def _child_class(config: Config) -> type[ReplayBuffer]:
-        """The class of the buffers under a manager that is read from a file which does not name it."""
+        """Returns the class of a manager's buffers for files that do not name it."""
         if config.relabel is not None:
             return HERReplayBuffer
         return PrioritizedReplayBuffer if isinstance(config.sampler, Prioritized) else ReplayBuffer
 
     @property
     def subbuffer_edges(self) -> NDArray[np.int64]:
-        """Where the rings within the storage begin, and where the last ends."""
+        """The first row of each ring, and the end of the last ring."""
         return np.array(self._extend_offset)
 
     @property
@@ -95,11 +95,11 @@ class ReplayBufferManager(ReplayBuffer):
     def add(self, batch: Batch | Mapping[str, Any], buffer_ids: NDArray[Any] | list[int] | None = None) -> Added:
         """Appends one row to each of several buffers.
 
-        :param batch: as for :meth:`ReplayBuffer.add`, with a leading axis of ``len(buffer_ids)``.
-        :param buffer_ids: a buffer for each row, -1 is the last; default all, in order.
-        :return: ``(index, episode_return, episode_length, episode_start)``, one entry for each row.
-        :raises IndexError: there is no such buffer.
-        :raises TypeError: ids that are no integers, or as :meth:`ReplayBuffer.add`.
+        :param batch: rows as for :meth:`ReplayBuffer.add`, with a leading axis of length ``len(buffer_ids)``.
+        :param buffer_ids: the number of the buffer of each row, where -1 is the last buffer; default all, in order.
+        :return: ``(index, episode_return, episode_length, episode_start)``, with one element for each row.
+        :raises IndexError: if there is no such buffer.
+        :raises TypeError: if ids are not integers; see also :meth:`ReplayBuffer.add`.
         """
         store = self._store
         rings: Any = self._all_rings if buffer_ids is None else buffer_ids
@@ -111,7 +111,7 @@ class ReplayBufferManager(ReplayBuffer):
         return writing.add(self._rows, batch, self._ring_numbers(rings), batched=True)
 
     def _ring_numbers(self, buffer_ids: NDArray[Any] | list[int]) -> Index:
-        """Ids as the engine wants them; those below 0 count from the end."""
+        """Returns ids as numbers of rings; negative ids count from the end."""
         ids = np.asarray(buffer_ids)
         if ids.size and ids.dtype.kind not in "iu":
             raise TypeError(f"buffer ids are integers, got {ids.dtype}")
@@ -127,16 +127,22 @@ class ReplayBufferManager(ReplayBuffer):
         return rings
 
     def append(self, **row: Any) -> int:
-        """Not for several buffers: ``manager.buffers[k].append`` or :meth:`add`."""
+        """Not supported: use ``manager.buffers[k].append`` or :meth:`add`.
+
+        :raises NotImplementedError: always.
+        """
         raise NotImplementedError("append to one of manager.buffers, or add a batch of rows")
 
     def update(self, buffer: ReplayBuffer) -> Index:
-        """A manager cannot be updated: update one of its buffers."""
+        """Not supported: update one of the buffers.
+
+        :raises NotImplementedError: always.
+        """
         raise NotImplementedError
 
 
 class PrioritizedReplayBufferManager(PrioritizedReplayBuffer, ReplayBufferManager):
-    """Prioritized buffers in one storage, drawn from by one tree.
+    """Several prioritized buffers in one storage, with one sum tree.
 
     :param buffer_list: empty prioritized buffers of the same options.
     :param kwargs: see :class:`ReplayBufferManager`.
@@ -146,11 +152,11 @@ class PrioritizedReplayBufferManager(PrioritizedReplayBuffer, ReplayBufferManage
         ReplayBufferManager.__init__(self, buffer_list, **kwargs)
 
     def _options(self) -> dict[str, Any]:
-        return spelt_out(self._config)
+        return explicit_options(self._config)
 
 
 class HERReplayBufferManager(ReplayBufferManager):
-    """Hindsight buffers in one storage.
+    """Several hindsight buffers in one storage.
 
     :param buffer_list: empty hindsight buffers of the same options.
     :param kwargs: see :class:`ReplayBufferManager`.

@@ -34,7 +34,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         super().__init__(size, sampler=prioritized(alpha, beta, weight_norm), **kwargs)
 
     def _options(self) -> dict[str, Any]:
-        return spelt_out(self._config)
+        return explicit_options(self._config)
 
 
 def prioritized(alpha: float, beta: float, weight_norm: bool) -> Prioritized:
@@ -45,7 +45,7 @@ def prioritized(alpha: float, beta: float, weight_norm: bool) -> Prioritized:
         raise AssertionError(str(error)) from None
 
 
-def spelt_out(config: Config) -> dict[str, Any]:
+def explicit_options(config: Config) -> dict[str, Any]:
     """The options with ``alpha``, ``beta`` and ``weight_norm`` instead of a sampler."""
     options = config.options()
     sampler = options.pop("sampler")

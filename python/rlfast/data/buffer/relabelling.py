@@ -1,4 +1,4 @@
-"""Hindsight relabelling: other goals for sampled rows, written into the batch and never into the store."""
+"""Hindsight relabelling: new goals for sampled rows, which are written to the batch and never to the store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlfast.utils.checks import check_number
 
 Index = NDArray[np.int64]
 Take = Callable[[Index, list[str], int], dict[str, Any]]
-"""Reads fields of rows: the rows, names of fields, and frames in a stack."""
+"""A function that reads fields of rows. Its arguments are the rows, names of fields, and frames of a stack."""
 _GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 
 
@@ -25,14 +25,15 @@ _GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 class Hindsight:
     """The *future* strategy of Andrychowicz et al. 2017, *Hindsight Experience Replay*, arXiv:1707.01495, section 4.5.
 
-    Each drawn row is relabelled with probability ``1 - 1 / future_k``: its goal becomes what was achieved at a row of
-    the same episode, uniform over itself and those after it that are stored, less than ``horizon`` steps later. Which
-    row that is travels with the index array, so that n-step rewards and ``buffer[last].obs_next`` use the same goal.
+    Each drawn row is relabelled with probability ``1 - 1 / future_k``. Its desired goal becomes the achieved goal of a
+    row of the same episode, drawn uniformly from the row itself and the stored rows less than ``horizon`` steps later.
+    The index array records that row, so that n-step rewards and ``buffer[last].obs_next`` use the same goal.
 
-    :param compute_reward_fn: ``(achieved_goal[N, ...], desired_goal[N, ...]) -> reward[N]``; called once per batch.
-    :param horizon: the longest an episode can be, >= 1.
-    :param future_k: relabelled rows for each untouched one, plus one; >= 1.
-    :raises ValueError: horizon or future_k out of range.
+    :param compute_reward_fn: ``(achieved_goal[N, ...], desired_goal[N, ...]) -> reward[N]``, called once for a batch.
+    :param horizon: the largest length of an episode, at least 1.
+    :param future_k: the ratio of relabelled to other rows plus one, at least 1.
+    :raises ValueError: if ``horizon`` or ``future_k`` is out of range.
+    :raises TypeError: if ``compute_reward_fn`` is not callable, or a number is not one.
     """
 
     compute_reward_fn: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
@@ -43,7 +44,7 @@ class Hindsight:
         if not callable(self.compute_reward_fn):
             raise TypeError(f"compute_reward_fn must be callable, got {self.compute_reward_fn!r}")
         count_at_least(self, "horizon", 1)
-        if self.future_k != inf:  # with which every row is relabelled
+        if self.future_k != inf:  # infinity relabels every row
             check_number("future_k", self.future_k)
         if not self.future_k >= 1:
             raise ValueError(f"future_k must be at least 1, got {self.future_k}")
@@ -51,21 +52,21 @@ class Hindsight:
     def choose(self, core: Replay, rows: Index) -> Index:
         """Draws goals for rows.
 
-        :param core: the engine that has the rows.
-        :param rows: ``[B]``.
-        :return: the same rows, remembering a goal where one was drawn.
+        :param core: the engine that stores the rows.
+        :param rows: rows, ``[B]``.
+        :return: the same rows, which record a goal where one was drawn.
         """
         relabel, goal = core.hindsight(rows, self.future_k, self.horizon)
         return carry(rows, np.where(relabel, goal, -1))
 
     def apply(self, rows: Index, fields: dict[str, Any], take: Take) -> None:
-        """Writes the goals that ``rows`` remember, and their rewards, into the arrays of a batch.
+        """Writes the goals that ``rows`` record, and their rewards, to the arrays of a batch.
 
-        :param rows: of any shape.
-        :param fields: the arrays; changed in place.
-        :param take: reads further rows.
-        :raises TypeError: observations that are no dicts with goals.
-        :raises ValueError: ``compute_reward_fn`` gives another number of rewards than rows.
+        :param rows: rows, of any shape.
+        :param fields: the arrays, which are changed in place.
+        :param take: the function that reads fields of other rows.
+        :raises TypeError: if observations are not dicts with goals.
+        :raises ValueError: if ``compute_reward_fn`` returns another number of rewards than rows.
         """
         goals = carried(rows)
         if goals is None:
@@ -92,7 +93,7 @@ class Hindsight:
 
     @staticmethod
     def _goal_obs(take: Take, rows: Index) -> Batch:
-        """The newest frame of ``obs_next``: what was achieved by the action of each row."""
+        """Returns the newest frame of ``obs_next``, whose achieved goal is the result of each row's action."""
         obs = take(rows, ["obs_next"], 1).get("obs_next")
         if not isinstance(obs, Batch) or any(key not in obs for key in _GOAL_KEYS):
             raise TypeError(f"hindsight needs dict observations with the keys {', '.join(_GOAL_KEYS)}, got {obs!r}")

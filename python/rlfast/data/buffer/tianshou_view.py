@@ -1,4 +1,4 @@
-"""What Tianshou's scripts read and write of a buffer's state under its private names, shown from the engine."""
+"""The private attributes of Tianshou's buffers that scripts read and write."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rlfast.utils.checks import count_of
 
 
 class TianshouView:
-    """The state of a buffer beside its rows, under Tianshou's names.
+    """The state of a buffer under the names of Tianshou's attributes.
 
-    What counts the rows of one ring is, for a manager, that of its first ring, or of all where that has a meaning.
+    Attributes of one ring are, for a manager, those of its first ring, unless they have a meaning for all rings.
     """
 
     _reserved_keys: ClassVar[tuple[str, ...]] = (
@@ -47,13 +47,13 @@ class TianshouView:
 
     @property
     def _meta(self) -> Any:
-        """The stored columns as a ``Batch``, made when they are looked at; assigning to it assigns columns."""
+        """The columns as a ``Batch`` that reads each column on access. Assigning to it assigns columns."""
         return Meta(self)
 
     @_meta.setter
     def _meta(self, batch: Batch) -> None:
         columns = dict(batch.items())
-        for key in sorted(columns, key="done".__ne__):  # what is done follows from the flags that come after it
+        for key in sorted(columns, key="done".__ne__):  # done comes first, as the other flags then overrule it
             self._assign_column(key, columns[key])
 
     def _assign_column(self, key: str, value: Any) -> None:
@@ -119,7 +119,7 @@ class TianshouView:
 
     @property
     def last_index(self) -> Index:
-        """Newest row of each ring; where there is none, the ring's first. Read-only: it follows from the rows."""
+        """The newest row of each ring, or the first slot of a ring without rows. It cannot be changed."""
         return episodes.last_index(self._rows)
 
     @last_index.setter
@@ -200,10 +200,10 @@ class TianshouView:
 
 
 class Meta(Batch):
-    """The columns of a buffer, each fetched when it is looked at: some must be put together from the engine's form.
+    """The columns of a buffer as a batch. Each column is read on access, as some must be assembled by the engine.
 
-    Setting a field sets the buffer's column, and setting rows writes them. Arrays that may be written are the storage
-    itself; ``obs``, ``obs_next`` and the flags are read-only.
+    Setting a field sets a column, and setting rows writes them. Writable arrays are the storage itself; ``obs``,
+    ``obs_next`` and the flags are read-only.
     """
 
     __slots__ = ("_buffer",)
@@ -219,7 +219,7 @@ class Meta(Batch):
         return self._buffer._store.column(key, self._buffer._rows.span)
 
     def keys(self) -> KeysView[str]:
-        """The names of the columns."""
+        """Returns the names of the columns."""
         return dict.fromkeys(self._buffer._store.names()).keys()
 
     get_keys = keys
@@ -252,25 +252,36 @@ class Meta(Batch):
         buffer._store.write_rows(rows, dict(value.items()))
 
     def update(self, batch: Any = None, **kwargs: Any) -> None:
-        """Sets whole columns."""
+        """Sets whole columns.
+
+        :param batch: columns, or None.
+        :param kwargs: more columns by name.
+        """
         for key, value in Batch(batch, **kwargs).items():
             setattr(self, key, value)
 
     def empty_(self, index: Any = None) -> Self:
-        """Sets rows, or all of them, to 0, None for objects."""
+        """Sets all values of rows to 0, or None for objects.
+
+        :param index: the rows; None for all.
+        :return: this batch.
+        """
         self._write_rows(slice(None) if index is None else index, {})
         return self
 
     def to_torch(self, *_: Any, **__: Any) -> Self:
-        """Not for columns: they are arrays."""
+        """Not supported, as columns are arrays.
+
+        :raises TypeError: always.
+        """
         raise TypeError("the columns of a buffer are arrays: make tensors of what is sampled")
 
     def to_torch_(self, *_: Any, **__: Any) -> None:
-        """Not for columns, either."""
+        """Not supported; see :meth:`to_torch`."""
         self.to_torch()
 
     def is_empty(self, recurse: bool = False) -> bool:
-        """Whether nothing was ever added."""
+        """Returns whether there are no columns, because nothing was added."""
         return super().is_empty(recurse=True) if recurse else not self.keys()
 
     def __reduce__(self) -> Any:

@@ -1,4 +1,4 @@
-"""What a drawn row grows into: itself, its frame stack, its n-step transition, or a stretch of its episode."""
+"""Units that a drawn row is expanded to: a transition, a frame stack, an n-step transition, or a sequence."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from rlfast.utils.checks import check_number, count_of
 
 
 def count_at_least(part: Any, name: str, least: int) -> None:
-    """Makes a field of a part the integer that is meant, such as 4 by ``4.0``.
+    """Converts a field of a frozen dataclass to an integer, such as ``4.0`` to 4.
 
-    :raises TypeError: it is no whole number.
-    :raises ValueError: it is below ``least``.
+    :param part: the object.
+    :param name: name of the field.
+    :param least: the least value allowed.
+    :raises TypeError: if the value is not a whole number.
+    :raises ValueError: if it is less than ``least``.
     """
     value = count_of(name, getattr(part, name))
     if value < least:
@@ -25,32 +28,32 @@ def count_at_least(part: Any, name: str, least: int) -> None:
 
 
 class Readable(Protocol):
-    """What a unit needs of a buffer."""
+    """The methods of a buffer that units use."""
 
     def __getitem__(self, index: NDArray[np.int64]) -> Batch:
-        """Rows as fresh arrays."""
+        """Returns rows as a batch of new arrays."""
 
     def nstep(
         self, indices: NDArray[np.int64], n_step: int, gamma: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Sums of rewards, discounts, and last rows."""
+        """Returns sums of rewards, discounts and last rows."""
 
     def window(
         self, indices: NDArray[np.int64], before: int, length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Rows around each, and which of them exist."""
+        """Returns the rows around each row, and a mask of those that exist."""
 
 
 @dataclass(frozen=True)
 class Transition:
-    """The row itself (with its frame stack, if the buffer has ``stack_num`` > 1)."""
+    """The row itself, with its frame stack if the buffer has ``stack_num`` > 1."""
 
 
 @dataclass(frozen=True)
 class FrameStack:
-    """The row with the last ``stack_num`` frames of its episode; the same as the buffer's ``stack_num`` argument.
+    """The row with the last ``stack_num`` frames of its episode, as by the argument ``stack_num`` of the buffer.
 
-    :param stack_num: frames, >= 1.
+    :param stack_num: number of frames, at least 1.
     """
 
     stack_num: int
@@ -61,14 +64,14 @@ class FrameStack:
 
 @dataclass(frozen=True)
 class NStep:
-    r"""The transition over the next ``n_step`` rows of the episode, or as many as exist.
+    r"""The transition over the next ``n_step`` rows of the episode, or as many as it has.
 
     ``rew`` is :math:`\sum_{k<m} \gamma^k r_{t+k}`; ``obs_next``, ``terminated``, ``truncated`` and ``done`` are those
     of row :math:`t+m-1`; ``discount`` is :math:`\gamma^m`, or 0 if that row is terminal; ``last_index`` is its index.
-    So a one-step target ``rew + discount * q(obs_next)`` is the n-step target. Sutton 1988, *Learning to Predict by the
-    Methods of Temporal Differences*.
+    The target ``rew + discount * q(obs_next)`` is thus the n-step target (Sutton 1988, *Learning to Predict by the
+    Methods of Temporal Differences*).
 
-    :param n_step: rows at most, >= 1.
+    :param n_step: the largest number of rows, at least 1.
     :param gamma: discount factor, in [0, 1].
     """
 
@@ -82,7 +85,11 @@ class NStep:
             raise ValueError(f"gamma must be in [0, 1], got {self.gamma}")
 
     def expand(self, buffer: Readable, indices: NDArray[np.int64]) -> Batch:
-        """The n-step transitions that start at ``indices``."""
+        """Returns the n-step transitions from rows on.
+
+        :param buffer: the buffer.
+        :param indices: the rows, ``[B]``.
+        """
         batch = buffer[indices]
         batch.rew, batch.discount, batch.last_index = buffer.nstep(indices, self.n_step, self.gamma)
         last = buffer[batch.last_index]
@@ -93,16 +100,15 @@ class NStep:
 
 @dataclass(frozen=True)
 class Sequence:
-    """``burn_in`` rows of the episode ahead of the drawn one, then ``length`` rows from it: ``[batch, burn_in +
-    length]``.
+    """The ``burn_in`` rows before the drawn row, and the ``length`` rows from it on: ``[batch, burn_in + length]``.
 
-    Where the episode has no such row, the nearest one inside is repeated. ``mask`` is True for rows that exist;
-    ``loss_mask`` is ``mask`` without the burn-in rows, which only warm a recurrent state up (Kapturowski et al. 2019,
-    *Recurrent Experience Replay in Distributed Reinforcement Learning*, section 3). A row's ``policy`` entry is what
-    was stored with it, so the first row's hidden state is the one before it.
+    Where the episode has no such row, its nearest row is repeated. ``mask`` is True for rows that exist; ``loss_mask``
+    is ``mask`` without the burn-in rows, which only compute a recurrent state (Kapturowski et al. 2019, *Recurrent
+    Experience Replay in Distributed Reinforcement Learning*, section 3). The hidden state under ``policy`` of the first
+    row is the one before it.
 
-    :param length: rows to learn from, >= 1.
-    :param burn_in: rows ahead of them, >= 0.
+    :param length: number of rows to learn from, at least 1.
+    :param burn_in: number of rows before them, at least 0.
     """
 
     length: int
@@ -113,11 +119,15 @@ class Sequence:
         count_at_least(self, "burn_in", 0)
 
     def expand(self, buffer: Readable, indices: NDArray[np.int64]) -> Batch:
-        """The sequences around ``indices``."""
+        """Returns the sequences around rows.
+
+        :param buffer: the buffer.
+        :param indices: the drawn rows, ``[B]``.
+        """
         rows, mask = buffer.window(indices, self.burn_in, self.length)
         batch = buffer[rows]
         if "weight" in batch:
-            batch.weight = buffer[indices].weight  # one for each sequence: it is the anchor that was drawn
+            batch.weight = buffer[indices].weight  # one for each sequence, that of the drawn row
         batch.mask = mask
         batch.loss_mask = mask & (np.arange(mask.shape[1]) >= self.burn_in)
         return batch

@@ -1,4 +1,4 @@
-"""A ring for each environment, all of the same size."""
+"""Managers of buffers of equal size, one for each environment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _build(
     storage: str = "ram",
     **options: Any,
 ) -> None:
-    """Sets a manager up over ``buffer_num`` rings of equal size."""
+    """Initialises a manager with ``buffer_num`` rings of equal size."""
     total_size, buffer_num = count_of("total_size", total_size, rounded=ceil), count_of("buffer_num", buffer_num)
     assert buffer_num > 0, f"buffer_num must be at least 1, got {buffer_num}"
     unknown = options.keys() - Config.__dataclass_fields__.keys()
@@ -33,16 +33,16 @@ def _build(
     options = {name: value for name, value in options.items() if name not in unknown}
     capacities = [-(-total_size // buffer_num)] * buffer_num
     children = [object.__new__(child) for _ in capacities]
-    manager._setup(capacities, Config(**options).settled(), draw_seed(seed), storage, children)
+    manager._setup(capacities, Config(**options).normalized(), draw_seed(seed), storage, children)
 
 
 class VectorReplayBuffer(ReplayBufferManager):
-    """``buffer_num`` rings of ``ceil(total_size / buffer_num)`` rows.
+    """A manager of ``buffer_num`` buffers with ``ceil(total_size / buffer_num)`` rows each.
 
-    :param total_size: rows at most, over all rings (rounded up).
-    :param buffer_num: rings, one for each environment.
+    :param total_size: the largest number of rows of all buffers together, rounded up to a multiple of ``buffer_num``.
+    :param buffer_num: number of buffers, one for each environment.
     :param kwargs: see :class:`ReplayBuffer`.
-    :raises AssertionError: ``buffer_num`` below 1.
+    :raises AssertionError: if ``buffer_num`` is less than 1.
 
     >>> from rlfast.data import Batch, VectorReplayBuffer
     >>> buf = VectorReplayBuffer(total_size=10, buffer_num=2, seed=0)
@@ -59,11 +59,11 @@ class VectorReplayBuffer(ReplayBufferManager):
 
 
 class PrioritizedVectorReplayBuffer(PrioritizedReplayBufferManager):
-    """The rings of :class:`VectorReplayBuffer`, drawn from by priority.
+    """A :class:`VectorReplayBuffer` that draws rows by priority.
 
-    :param total_size: rows at most, over all rings (rounded up).
-    :param buffer_num: rings, one for each environment.
-    :param alpha: see :class:`PrioritizedReplayBuffer`, as are ``beta`` and ``weight_norm``.
+    :param total_size: the largest number of rows of all buffers together, rounded up to a multiple of ``buffer_num``.
+    :param buffer_num: number of buffers, one for each environment.
+    :param alpha: see :class:`PrioritizedReplayBuffer`, also for ``beta`` and ``weight_norm``.
     :param kwargs: see :class:`ReplayBuffer`.
     """
 
@@ -75,11 +75,11 @@ class PrioritizedVectorReplayBuffer(PrioritizedReplayBufferManager):
 
 
 class HERVectorReplayBuffer(HERReplayBufferManager):
-    """The rings of :class:`VectorReplayBuffer`, with hindsight goals.
+    """A :class:`VectorReplayBuffer` with hindsight goals.
 
-    :param total_size: rows at most, over all rings (rounded up).
-    :param buffer_num: rings, one for each environment.
-    :param compute_reward_fn: see :class:`HERReplayBuffer`, as are ``horizon`` and ``future_k``.
+    :param total_size: the largest number of rows of all buffers together, rounded up to a multiple of ``buffer_num``.
+    :param buffer_num: number of buffers, one for each environment.
+    :param compute_reward_fn: see :class:`HERReplayBuffer`, also for ``horizon`` and ``future_k``.
     :param kwargs: see :class:`ReplayBuffer`.
     """
 

@@ -1,7 +1,7 @@
-"""Buffers in HDF5 files of Tianshou's layout: the instance dict of a Tianshou buffer, field by field.
+"""Buffers in HDF5 files of Tianshou's layout, which stores the attributes of a Tianshou buffer one by one.
 
-A manager's children are pickled objects there, each with its own copy of its rows. They are written as records under
-the names of Tianshou's classes, and read back as records: no class of Tianshou is needed, and none is run.
+The buffers of a manager are pickled objects in that layout, each with its own copy of its rows. They are pickled as
+records under the names of Tianshou's classes, and unpickled as records, so that no class of Tianshou is needed or run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PathType = str | PathLike[str]
 
 
 class _Record:
-    """An object of Tianshou: its attributes and nothing else."""
+    """The attributes of an object of Tianshou."""
 
     def __init__(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
@@ -55,7 +55,7 @@ class _Tree(_Record):
 
 
 class _Fields(_Record):
-    """A ``Batch``."""
+    """The attributes of a ``Batch``."""
 
 
 _NAMES: dict[type, tuple[str, str]] = {
@@ -72,7 +72,7 @@ _EPSILON = float(np.finfo(np.float32).eps)
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 def save(buffer: TianshouView, path: PathType, compression: str | None) -> None:
-    """See :meth:`ReplayBuffer.save_hdf5`."""
+    """Writes a buffer; see :meth:`ReplayBuffer.save_hdf5`."""
     if not isinstance(buffer._config.unit, Transition):
         raise ValueError(f"Tianshou's layout has no place for unit={buffer._config.unit}: use save(path)")
     temporary = Path(f"{os.fspath(path)}.part")
@@ -94,7 +94,7 @@ def _attributes(buffer: TianshouView) -> dict[str, Any]:
     records = np.empty(len(children), object)
     for place, child in enumerate(children):
         kind, extras = _kind(child)
-        extras.pop("weight", None)  # Tianshou's children have no tree of their own
+        extras.pop("weight", None)  # the buffers of Tianshou's managers have no tree
         records[place] = kind(**_common(child), _meta=_nested(Meta(child).__dict__), **_ring(child), **extras)
     state |= {"buffers": records, "buffer_num": len(records), "last_index": buffer.last_index}
     edges = np.append(buffer._core.offsets, buffer._core.total)
@@ -105,7 +105,7 @@ def _attributes(buffer: TianshouView) -> dict[str, Any]:
 
 
 def _last(buffer: TianshouView) -> dict[str, Any]:
-    """Under ``ignore_obs_next``: what the ends of episodes led to. Tianshou loads it, and looks at it no more."""
+    """Returns, with ``ignore_obs_next``, the ``obs_next`` of ends of episodes, in a field that Tianshou ignores."""
     store, rows = buffer._store, np.array(buffer._store.live())
     if not buffer._config.ignore_obs_next or not len(rows):
         return {}
@@ -143,7 +143,7 @@ def _ring(buffer: TianshouView) -> dict[str, Any]:
 
 
 def _kind(buffer: TianshouView) -> tuple[type[_Record], dict[str, Any]]:
-    """The record that stands for the buffer's class, and what that class has beside the common attributes."""
+    """Returns the record for the buffer's class, and the attributes of that class besides the common ones."""
     relabel = buffer._config.relabel
     extras: dict[str, Any]
     if relabel is not None:
@@ -161,7 +161,7 @@ def _kind(buffer: TianshouView) -> tuple[type[_Record], dict[str, Any]]:
 
 
 def _tree(leaves: NDArray[np.float64]) -> _Tree:
-    """Tianshou's binary heap: the leaves in its last half, each parent the sum of its two children."""
+    """Returns Tianshou's binary heap: leaves in its second half, and each parent the sum of its two children."""
     bound = 1 << max(len(leaves) - 1, 0).bit_length()
     heap = np.zeros(2 * bound)
     heap[bound : bound + len(leaves)] = leaves
@@ -177,10 +177,10 @@ def _nested(fields: dict[str, Any]) -> _Fields:
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 def load(cls: type[Any], path: PathType, *, allow_pickle: bool, seed: int, storage: str) -> Any:
-    """See :meth:`ReplayBuffer.load_hdf5`."""
-    with require_h5py().File(path, "r") as file, nullcontext() if allow_pickle else _named(path):
+    """Reads a buffer; see :meth:`ReplayBuffer.load_hdf5`."""
+    with require_h5py().File(path, "r") as file, nullcontext() if allow_pickle else _naming_file(path):
         state = from_hdf5(file, allow_pickle=allow_pickle, classes=_CLASSES)
-    with _named(path):
+    with _naming_file(path):
         rings = [vars(record) for record in state["buffers"]] if "buffers" in state else [state]
         config = _config(state, rings[0])
         meta = state["_meta"]
@@ -190,7 +190,7 @@ def load(cls: type[Any], path: PathType, *, allow_pickle: bool, seed: int, stora
         raise ValueError(f"{path} does not hold a {cls.__name__}: it has {len(rings)} rings and {config}")
     buffer: Any = object.__new__(cls)
     children = [object.__new__(cls._child_class(config)) for _ in rings] if "buffers" in state else []
-    with _named(path):
+    with _naming_file(path):
         buffer._setup(capacities, config, seed, storage, children)
         if not meta.is_empty():
             _fill(buffer, meta, rings, state)
@@ -198,11 +198,11 @@ def load(cls: type[Any], path: PathType, *, allow_pickle: bool, seed: int, stora
 
 
 @contextmanager
-def _named(path: PathType) -> Iterator[None]:
-    """Says of an error that comes from the contents of a file in which file that is."""
+def _naming_file(path: PathType) -> Iterator[None]:
+    """Turns errors about the contents of a file into a ValueError that names the file."""
     try:
         yield
-    except (*WRONG_DATA, RuntimeError) as error:  # the last is what HDF5 says of objects that it cannot open
+    except (*WRONG_DATA, RuntimeError) as error:  # HDF5 raises a RuntimeError for objects that it cannot open
         what = "does not hold a replay buffer in Tianshou's layout, or is damaged"
         raise ValueError(f"{path} {what}: {summary(error)}") from error
 
@@ -214,7 +214,7 @@ def _config(state: dict[str, Any], ring: dict[str, Any]) -> Config:
     relabel = None
     if "future_p" in ring:
         untouched = 1 - float(ring["future_p"])
-        future_k = 1 / untouched if untouched else inf  # every row is relabelled
+        future_k = 1 / untouched if untouched else inf  # infinity relabels every row
         relabel = Hindsight(ring["compute_reward_fn"], int(ring["horizon"]), future_k)
     return Config(
         int(state["stack_num"]),
@@ -246,7 +246,7 @@ def _fill(buffer: TianshouView, meta: Batch, rings: list[dict[str, Any]], state:
 
 
 def from_columns(cls: type[Any], columns: dict[str, Any], done: Any) -> Any:
-    """See :meth:`ReplayBuffer.from_data`."""
+    """Makes a buffer from columns; see :meth:`ReplayBuffer.from_data`."""
     size = len(columns["obs"])
     same = all(len(column) == size for column in (*columns.values(), done))
     assert same, "Lengths of all hdf5 datasets need to be equal."

@@ -1,8 +1,8 @@
-"""Datasets of Minari as buffers, and the reverse.
+"""Conversion between buffers and Minari datasets.
 
-An episode of ``T`` steps has ``T + 1`` observations there, and usually ``T + 1`` infos, the first from the reset. A
-buffer has ``T`` rows: ``info`` is what came with the step, ``first_info`` what came with the reset, in an episode's
-first row (zero, or None, in the others). Tuples become dicts with the keys ``"0"``, ``"1"``, ...
+In Minari, an episode of ``T`` steps has ``T + 1`` observations, and usually ``T + 1`` infos, the first of which is that
+of the reset. A buffer has ``T`` rows: ``info`` is the info of the step, and ``first_info`` that of the reset, in the
+first row of an episode (0 or None in the others). Tuples become dicts with the keys ``"0"``, ``"1"``, ...
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from rlfast.data.buffer.tianshou_view import TianshouView
 from rlfast.utils import tree
 
 _AT_ONCE = 64
-"""Rows written in one call, for which the engine sets room aside as if no two of them shared an observation."""
+"""Rows written in one call. The engine reserves room for them as if none of them shared an observation."""
 
 
 def require_minari() -> Any:
-    """:raises ImportError: Minari is not installed."""
+    """Imports Minari.
+
+    :return: the module.
+    :raises ImportError: if Minari is not installed.
+    """
     try:
         import minari
     except ImportError as error:
@@ -31,7 +35,7 @@ def require_minari() -> Any:
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 def load(cls: type[Any], dataset: Any, size: int | None, options: dict[str, Any]) -> Any:
-    """See :meth:`ReplayBuffer.from_minari`."""
+    """Makes a buffer from a dataset; see :meth:`ReplayBuffer.from_minari`."""
     if cls._is_manager:
         raise TypeError(f"a dataset goes into a buffer of one ring, not into a {cls.__name__}")
     if isinstance(dataset, str):
@@ -42,7 +46,7 @@ def load(cls: type[Any], dataset: Any, size: int | None, options: dict[str, Any]
 
 
 def _fill(buffer: Any, dataset: Any) -> None:
-    """Appends all episodes of a dataset to a buffer of one ring; one without an end counts as cut off by time."""
+    """Appends all episodes of a dataset to a buffer with one ring; an episode without an end counts as truncated."""
     for episode in dataset.iterate_episodes():
         fields = _fields(episode)
         length = len(episode.rewards)
@@ -94,7 +98,7 @@ def _arrays(nested: Any) -> Any:
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 def save(buffer: TianshouView, dataset_id: str, metadata: dict[str, Any]) -> Any:
-    """See :meth:`ReplayBuffer.to_minari`."""
+    """Writes a dataset from a buffer; see :meth:`ReplayBuffer.to_minari`."""
     minari = require_minari()
     rings = [buffer._rows.ring] if buffer._rows.ring is not None else range(len(buffer._core.capacities))
     episodes = [episode for ring in rings for episode in _episodes(buffer, ring)]
@@ -123,12 +127,12 @@ def _episode(fields: dict[str, Any]) -> dict[str, Any]:
     truncated[-1] |= not fields["terminated"][-1]
     infos = _infos(fields)
     return {
-        "observations": _given(_joined(obs, obs_next, "obs")),
-        "actions": _given(tree.storable(fields["act"])),
+        "observations": _as_given(_joined(obs, obs_next, "obs")),
+        "actions": _as_given(tree.storable(fields["act"])),
         "rewards": fields["rew"],
         "terminations": fields["terminated"],
         "truncations": truncated,
-        "infos": _given(infos),
+        "infos": _as_as_given(infos),
     }
 
 
@@ -141,9 +145,9 @@ def _infos(fields: dict[str, Any]) -> Any:
 
 
 def _joined(obs: Any, obs_next: Any, name: str) -> Any:
-    """``T + 1`` observations.
+    """Returns the ``T + 1`` observations of an episode.
 
-    :raises ValueError: a next observation is not the observation of the next row.
+    :raises ValueError: if an ``obs_next`` is not the ``obs`` of the next row.
     """
     if isinstance(obs, dict):
         return {key: _joined(value, obs_next[key], f"{name}.{key}") for key, value in obs.items()}
@@ -157,11 +161,11 @@ def _joined(obs: Any, obs_next: Any, name: str) -> Any:
     return np.concatenate([obs, obs_next[-1:]])
 
 
-def _given(nested: Any) -> Any:
-    """Dicts that were tuples are tuples again, and objects are in lists."""
+def _as_given(nested: Any) -> Any:
+    """Returns values as they were read: dicts that were tuples become tuples, and arrays of objects lists."""
     if not isinstance(nested, dict):
         return nested.tolist() if nested.dtype == object else nested
-    values = {key: _given(value) for key, value in nested.items()}
+    values = {key: _as_given(value) for key, value in nested.items()}
     if values and list(values) == [str(place) for place in range(len(values))]:
         return tuple(values.values())
     return values

@@ -1,6 +1,4 @@
-"""A buffer in a file of its own: the engine's checksummed snapshot, with a JSON head that says how to build the
-rest.
-"""
+"""Buffers in snapshot files: the engine's snapshot with checksums, and a JSON header with the options of the buffer."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ _FLAGS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
 
 
 def save(buffer: TianshouView, path: PathType, *, allow_pickle: bool) -> None:
-    """See :meth:`ReplayBuffer.save`."""
+    """Writes a buffer; see :meth:`ReplayBuffer.save`."""
     if not buffer._rows.whole:
         raise ValueError("this buffer is part of a manager: save the manager")
     store = buffer._store
@@ -43,7 +41,7 @@ def save(buffer: TianshouView, path: PathType, *, allow_pickle: bool) -> None:
         raise TypeError(
             f"{paths}: these columns hold Python objects; pass allow_pickle=True to pickle them into the file"
         )
-    store.settle()
+    store.store_assigned()
     head = json.dumps(_head(buffer)).encode()
     relabel = store.config.relabel
     pickled = {"objects": store.objects, "last": store.last, "compute_reward_fn": relabel and relabel.compute_reward_fn}
@@ -70,16 +68,16 @@ def _head(buffer: TianshouView) -> dict[str, Any]:
 def load(
     cls: type[Any], root: type[Any], path: PathType, *, allow_pickle: bool, storage: str, compute_reward_fn: Any
 ) -> Any:
-    """See :meth:`ReplayBuffer.load`."""
-    with _named(path):
+    """Reads a buffer; see :meth:`ReplayBuffer.load`."""
+    with _naming_file(path):
         capacities, extra = Replay.read_header(os.fspath(path))
     head, payload = _parse(extra, path)
-    with _named(path, "what it says of the buffer makes no sense"):
+    with _naming_file(path, "what it says of the buffer makes no sense"):
         kind = _find(cls, head["class"], path)
         if head["objects"] and not allow_pickle:
             raise ValueError(f"{path} holds pickled Python objects; pass allow_pickle=True if you trust its source")
     pickled = pickle.loads(payload) if allow_pickle and payload else {}  # noqa: S301
-    with _named(path, "what it says of the buffer makes no sense"):
+    with _naming_file(path, "what it says of the buffer makes no sense"):
         function = compute_reward_fn or pickled.get("compute_reward_fn") or _missing
         config = _config(head, function)
         children = [object.__new__(_find(root, name, path)) for name in head["children"]]
@@ -88,15 +86,15 @@ def load(
     if config.relabel is not None and function is _missing:
         raise TypeError(f"{path} holds a relabelling buffer without its reward function: pass compute_reward_fn")
     buffer: Any = object.__new__(kind)
-    with _named(path):
+    with _naming_file(path):
         buffer._setup(capacities, config, 0, storage, children)
         _fill(buffer, head, pickled, path)
     return buffer
 
 
 @contextmanager
-def _named(path: PathType, what: str = "it cannot be read") -> Iterator[None]:
-    """Says of an error that comes from the contents of a file in which file that is."""
+def _naming_file(path: PathType, what: str = "it cannot be read") -> Iterator[None]:
+    """Turns errors about the contents of a file into a ValueError that names the file."""
     try:
         yield
     except WRONG_DATA as error:
@@ -106,7 +104,7 @@ def _named(path: PathType, what: str = "it cannot be read") -> Iterator[None]:
 
 
 def _missing(*_: Any) -> Any:
-    """Stands for a reward function that was neither pickled nor given."""
+    """Placeholder for a reward function that was neither pickled nor given."""
     raise NotImplementedError
 
 
@@ -160,7 +158,7 @@ def _family(cls: type[Any]) -> Iterator[type[Any]]:
 
 
 def _find(cls: type[Any], name: str, path: PathType) -> type[Any]:
-    """The class of that name among ``cls`` and its subclasses; a file cannot name any other."""
+    """Returns the class with this name among ``cls`` and its subclasses; a file cannot name any other class."""
     for kind in _family(cls):
         if _name(kind) == name:
             return kind

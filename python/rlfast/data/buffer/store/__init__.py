@@ -1,1 +1,1 @@
-"""Rows and columns below the buffers: the engine, and beside it what only Python can hold."""
+"""The storage of buffers: the engine, and columns of Python objects."""

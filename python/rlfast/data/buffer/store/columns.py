@@ -1,4 +1,4 @@
-"""Whole columns of a store: handed out, replaced by the user's own, and made the stored ones again."""
+"""The columns of a store: reading, assigning and storing whole columns."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from rlfast.data.buffer.samplers import Prioritized
 from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, fit, flatten, nest, plain, spell
 
 _LOADED = frozenset({"obs", "obs_next", "terminated", "truncated"})
-"""Columns that the engine keeps in its own form: they change through ``load`` alone."""
+"""Columns that the engine stores in a form of its own, so that only ``load`` can change them."""
 
 
 class Columns:
-    """Columns of three kinds, addressed alike by row, as arrays over the whole storage.
+    """The columns of a buffer, as arrays over all rows of the storage.
 
-    Numbers live in the engine, object leaves in NumPy object columns beside it. A column that the user assigned through
-    ``buffer._meta`` hides the stored one until rows are written: then it takes its place, if it can.
+    Numbers are stored in the engine, and objects in NumPy object arrays. A column that a user assigned through
+    ``buffer._meta`` hides the stored one until rows are written, which stores it if possible.
 
-    :param capacities: rows of each ring.
-    :param config: what kind of buffer the rows are for.
-    :param seed: of the engine's random streams.
+    :param capacities: number of rows of each ring.
+    :param config: the options of the buffer.
+    :param seed: seed of the engine's random streams.
     :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
-    :ivar last: of object leaves of ``obs`` under ``ignore_obs_next``: what rows that end an episode led to.
-    :ivar plain: the engine alone answers everything.
-    :ivar quick: and takes rows as they are given.
+    :ivar last: with ``ignore_obs_next``, the ``obs_next`` of rows that end an episode, for object leaves of ``obs``.
+    :ivar plain: whether all columns are in the engine.
+    :ivar quick: whether, moreover, rows need no conversion before the engine gets them.
     """
 
     def __init__(self, capacities: list[int], config: Config, seed: int, storage: str) -> None:
@@ -43,8 +43,8 @@ class Columns:
         self.last: dict[Path, dict[int, Any]] = {}
         self.assigned: dict[str, Leaves] = {}
         self.core = self._engine(capacities, seed, storage)
-        self._count()
-        self._lent: weakref.WeakValueDictionary[Path, NDArray[Any]] = weakref.WeakValueDictionary()
+        self._update_flags()
+        self._views: weakref.WeakValueDictionary[Path, NDArray[Any]] = weakref.WeakValueDictionary()
 
     def _engine(self, capacities: list[int], seed: int, storage: str) -> Replay:
         sampler = self.config.sampler
@@ -64,7 +64,7 @@ class Columns:
 
     @cached_property
     def capacities(self) -> list[int]:
-        """Rows of each ring."""
+        """Number of rows of each ring."""
         return self.core.capacities
 
     @cached_property
@@ -73,59 +73,59 @@ class Columns:
         return self.core.offsets
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in ("core", "_lent", "_careful")}
+        state = {key: value for key, value in self.__dict__.items() if key not in ("core", "_views", "_add_converted")}
         return state | {"capacities": self.capacities, "snapshot": self.core.dump()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         capacities, snapshot = state.pop("capacities"), state.pop("snapshot")
-        self.__dict__.update(state, _lent=weakref.WeakValueDictionary())
-        self.core = self._engine(capacities, 0, "ram")  # the snapshot brings its own random streams
+        self.__dict__.update(state, _views=weakref.WeakValueDictionary())
+        self.core = self._engine(capacities, 0, "ram")  # the snapshot has the random streams
         self.core.restore(snapshot)
         self.adopt(self.schema, self.objects)
 
     def define(self, added: Schema) -> None:
-        """Lays out new columns, empty."""
+        """Adds empty columns."""
         if added:
             numbers = [(path, column.dtype, column.shape) for path, column in added.numbers.items()]
             self.core.define(numbers, list(added.objects))
         for path, column in added.objects.items():
             self.objects[path] = np.full((self.core.total, *column.shape), None, object)
         self.schema.extend(added)
-        self._count()
+        self._update_flags()
 
     def adopt(self, schema: Schema, objects: Leaves) -> None:
-        """Takes over what a restored engine's columns are, and the object columns beside it."""
+        """Sets the schema of a restored engine, and the object columns."""
         self.schema = schema
         self.objects = {path: objects[path] for path in schema.objects}
         self.core.define([], list(schema.objects))
-        self._count()
+        self._update_flags()
 
-    def _count(self) -> None:
-        """Notes what the columns have become."""
+    def _update_flags(self) -> None:
+        """Updates ``plain`` and ``quick`` after a change of the columns."""
         self.plain = not self.objects and not self.assigned
         self.quick = self.plain and not self.config.save_only_last_obs
 
     def names(self) -> list[str]:
-        """Names of the stored columns, ``done`` last."""
+        """Returns the names of the columns, ``done`` last."""
         names = self.schema.names()
         return [*names, "done"] if names else names
 
     def has(self, key: str) -> bool:
-        """Whether ``key`` is among the names."""
+        """Returns whether there is a column with this name."""
         schema = self.schema
         if key == "done":
             return bool(schema)
         return any(path[0] == key for paths in (schema.numbers, schema.objects, schema.groups) for path in paths)
 
     def span(self, ring: int) -> slice:
-        """Where a ring's rows stand."""
+        """Returns the slice of a ring's rows."""
         offset = self.offsets[ring]
         return slice(offset, offset + self.capacities[ring])
 
     def column(self, key: str, rows: slice | None) -> Any:
-        """A field over the whole storage (or over ``rows`` of it): an array, or a ``Batch`` of arrays.
+        """Returns a column over the whole storage (or over ``rows`` of it): an array, or a ``Batch`` of arrays.
 
-        :raises KeyError: no such field.
+        :raises KeyError: if there is no such column.
         """
         if key in self.assigned:
             leaves = self.assigned[key]
@@ -145,13 +145,13 @@ class Columns:
     def _whole(self, path: Path) -> NDArray[Any]:
         if path in self.objects:
             return self.objects[path]
-        self._lent[path] = array = self.core.view(path)
+        self._views[path] = array = self.core.view(path)
         return array
 
     def assign(self, key: str, value: Any) -> None:
-        """Puts a whole column in the place of a stored one, or adds a new one.
+        """Replaces a column, or adds a new one.
 
-        :raises ValueError: not one row for each of the storage.
+        :raises ValueError: if the number of rows is not that of the storage.
         """
         leaves, groups = ({("done",): value}, set[Path]()) if key == "done" else flatten({key: value})
         arrays = {path: as_array(leaf) for path, leaf in leaves.items()}
@@ -161,7 +161,7 @@ class Columns:
                     f"{spell(path)} needs {self.core.total} rows, one for each of the storage, got {array.shape}"
                 )
         if key == "done" or (key,) in FLAGS:
-            if self.schema:  # done follows from the others: there is nothing for it to follow from yet
+            if self.schema:  # without columns, there are no rows whose flags could be set
                 self._assign_flags(key, arrays[(key,)])
         elif key not in self.schema.names():
             self._add_columns(arrays, groups)
@@ -171,15 +171,15 @@ class Columns:
             self.assigned.pop(key, None)
         else:
             self.assigned[key] = arrays
-        self._count()
+        self._update_flags()
 
     def _assign_flags(self, key: str, values: NDArray[Any]) -> None:
-        """Stores a column of flags at once: where episodes end, decides which rows belong together."""
+        """Stores a column of flags at once, as it determines the episodes of rows."""
         stored = {path: np.array(self.assigned.get(path[0], {}).get(path, self.core.view(path))) for path in FLAGS}
         flag = Column(np.dtype(bool), ())
         given: NDArray[np.bool_] = fit(values, flag, FLAGS[0], self.core.total, self.schema.oddities)
         flags = stored | {(key,): given}
-        if key == "done":  # an end for no reason that is known is a cut
+        if key == "done":  # a new end without terminated counts as truncated
             terminated = stored["terminated",] & given
             flags = {("terminated",): terminated, ("truncated",): given & ~terminated}
             if np.array_equal(given, stored["terminated",] | stored["truncated",]):
@@ -188,21 +188,21 @@ class Columns:
         if all(np.array_equal(flags[path], stored[path]) for path in FLAGS):
             return
         self._write(flags)
-        if (self.core.sizes() < self.core.capacities).any():  # rows that are not live may become so
+        if (self.core.sizes() < self.core.capacities).any():  # keeps the values of slots that may become live
             self.assigned |= {path[0]: {path: array} for path, array in flags.items()}
 
     def write_rows(self, rows: NDArray[np.int64], fields: Mapping[str, Any]) -> None:
-        """Writes rows of the storage, live ones or not; as in a ``Batch``, what is not given becomes 0 or None.
+        """Writes slots of the storage, with live rows or without. As in a ``Batch``, missing fields become 0 or None.
 
-        :raises ValueError: a field that has no column, or another number of rows.
-        :raises TypeError: numbers that a column cannot hold.
+        :raises ValueError: for a field without a column, or another number of rows.
+        :raises TypeError: if values cannot be converted to the dtype of their column.
         """
         columns = self.schema.columns()
         given, _ = flatten({key: value for key, value in fields.items() if key != "done"}, self.objects)
         unknown = [spell(path) for path in given if path not in columns and path[0] != "obs_next"]
         if unknown:
             raise ValueError(f"{', '.join(unknown)}: there is no such column, but {', '.join(map(spell, columns))}")
-        assigned = self._settled()
+        assigned = self._converted_assigned()
         written: Leaves = {}
         for path, column in columns.items():
             written[path] = np.array(assigned[path] if path in assigned else self._whole(path))
@@ -215,11 +215,11 @@ class Columns:
         full = (self.core.sizes() == self.core.capacities).all()
         kept = {key: {path: written[path] for path in leaves} for key, leaves in self.assigned.items()}
         self.assigned = {} if full else kept
-        self._count()
+        self._update_flags()
 
     def resize(self, ring: int, size: int, cursor: int) -> None:
-        """Makes the ``size`` rows before ``cursor`` of a ring the live ones, whatever the columns hold there."""
-        arrays, assigned = self._settled(), dict(self.assigned)
+        """Makes the ``size`` slots before ``cursor`` of a ring its live rows, with the values in the columns."""
+        arrays, assigned = self._converted_assigned(), dict(self.assigned)
         sizes, cursors = self.core.sizes(), self.core.cursors()
         sizes[ring], cursors[ring] = size, cursor
         self.assigned.clear()
@@ -227,9 +227,9 @@ class Columns:
             if path not in arrays:
                 arrays[path] = np.array(self._whole(path))
         self._write(arrays, (sizes.tolist(), cursors.tolist()))
-        if (sizes < self.core.capacities).any():  # what lies beyond, may be asked for yet
+        if (sizes < self.core.capacities).any():  # keeps the values of slots that may become live
             self.assigned = assigned
-        self._count()
+        self._update_flags()
 
     def _add_columns(self, arrays: Leaves, groups: set[Path]) -> None:
         added = Schema(groups=groups)
@@ -241,27 +241,27 @@ class Columns:
     def _is_own(self, path: Path, array: NDArray[Any]) -> bool:
         if path in self.objects:
             return array is self.objects[path]
-        if array is self._lent.get(path):
+        if array is self._views.get(path):
             return True
         column = self.schema.numbers.get(path)
         if column is None or path[0] in _LOADED or (array.dtype, array.shape[1:]) != (column.dtype, column.shape):
             return False
         return bool(array.ctypes.data == self.core.view(path).ctypes.data)
 
-    def settle(self) -> None:
-        """Assigned columns become the stored ones, so that new rows can join them."""
+    def store_assigned(self) -> None:
+        """Stores assigned columns, so that rows can be added."""
         if not self.assigned:
             return
-        arrays = self._settled()
+        arrays = self._converted_assigned()
         self.assigned.clear()
-        self._count()
+        self._update_flags()
         self._write(arrays)
 
-    def _settled(self) -> Leaves:
-        """Assigned columns as the stored ones can hold them: what an assigned one lacks is 0 or None in all rows.
+    def _converted_assigned(self) -> Leaves:
+        """Returns assigned columns converted for storage. Leaves that an assigned column lacks become 0 or None.
 
-        :raises ValueError: a leaf has rows of another shape, or stands where the stored column has a nested one.
-        :raises TypeError: numbers that a column cannot hold.
+        :raises ValueError: if the structure or the shape of an assigned column differs from the stored one.
+        :raises TypeError: if values cannot be converted to the dtype of their column.
         """
         assigned = {path: leaf for leaves in self.assigned.values() for path, leaf in leaves.items()}
         columns = self.schema.columns()

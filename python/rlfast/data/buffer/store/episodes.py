@@ -1,6 +1,6 @@
-"""Rows that belong together: neighbours, n-step returns and stretches of an episode.
+"""Functions of the rows of an episode: neighbours, n-step returns and windows.
 
-The functions are what the methods of :class:`rlfast.data.ReplayBuffer` of the same names do for its rows.
+They implement the methods of :class:`rlfast.data.ReplayBuffer` with similar names.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from rlfast.data.buffer.store.store import Index
 
 
 def prev(rows: RowRange, index: Any) -> Any:
-    """The row before each in its episode; an integer for an integer."""
+    """Returns the row before each row in its episode; an integer for an integer."""
     here = rows.resolve_live(index)
-    return _named(rows, with_goals(here, rows.core.prev(here)))
+    return _as_index(rows, with_goals(here, rows.core.prev(here)))
 
 
 def next_(rows: RowRange, index: Any) -> Any:
-    """The row after each in its episode; an integer for an integer."""
+    """Returns the row after each row in its episode; an integer for an integer."""
     here = rows.resolve_live(index)
-    return _named(rows, with_goals(here, rows.core.next(here)))
+    return _as_index(rows, with_goals(here, rows.core.next(here)))
 
 
-def _named(rows: RowRange, found: Index) -> Any:
+def _as_index(rows: RowRange, found: Index) -> Any:
     return np.int64(found - rows.base) if found.ndim == 0 else rows.outside(found)
 
 
 def rows_until(rows: RowRange, last: int, length: int) -> Index:
-    """The ``length`` rows that end with ``last``, oldest first."""
+    """Returns the ``length`` rows up to and including ``last``, oldest first."""
     core, row = rows.core, last + rows.base
     ring = int(np.searchsorted(core.offsets, row, "right")) - 1
     offset, size = core.offsets[ring], core.capacities[ring]
@@ -42,10 +42,10 @@ def rows_until(rows: RowRange, last: int, length: int) -> Index:
 
 
 def between(edges: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:
-    """The rows from ``start`` up to ``stop`` within a ring, over its edge where ``stop`` is the smaller one.
+    """Returns the rows from ``start`` up to ``stop`` in a ring, around its end if ``stop`` is smaller.
 
-    :param edges: where rings begin, and where the last ends.
-    :raises ValueError: the two are in different rings, or beyond the storage.
+    :param edges: the first row of each ring, and the end of the last ring.
+    :raises ValueError: if the two are in different rings, or outside the storage.
     """
     if not (0 <= start < edges[-1] and 0 < stop <= edges[-1]):
         raise ValueError(f"rows {start} to {stop} are not in a storage of {edges[-1]} rows")
@@ -59,7 +59,7 @@ def between(edges: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64
 
 
 def unfinished(rows: RowRange) -> Index:
-    """The newest row of each ring whose episode is running."""
+    """Returns the newest row of each ring whose newest episode is running."""
     newest = rows.core.unfinished()
     if not rows.whole:
         newest = newest[(newest >= rows.base) & (newest < rows.base + rows.maxsize)]
@@ -67,7 +67,7 @@ def unfinished(rows: RowRange) -> Index:
 
 
 def last_index(rows: RowRange) -> Index:
-    """The newest row of each ring, or its first where it has none; read-only."""
+    """Returns the newest row of each ring, or its first slot if it has no rows, as a read-only array."""
     core = rows.core
     rings = slice(None) if rows.ring is None else slice(rows.ring, rows.ring + 1)
     offsets = np.array(core.offsets[rings], np.int64)
@@ -79,20 +79,20 @@ def last_index(rows: RowRange) -> Index:
 
 
 def close(rows: RowRange, rings: Iterable[int]) -> None:
-    """Ends the running episodes of rings, cut off by time at their newest row."""
+    """Ends the running episodes of rings as truncated at their newest row."""
     core = rows.core
     for ring in rings:
         core.close_episode(ring)
-        if core.running(ring)[1]:  # its rows were forgotten by reset(keep_statistics=True)
+        if core.running(ring)[1]:  # reset(keep_statistics=True) has removed its rows
             core.set_running(ring, 0.0, 0, core.offsets[ring] + int(core.cursors()[ring]))
 
 
 def nstep(
     rows: RowRange, indices: Index, n_step: int, gamma: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Index]:
-    """Sums of rewards, discounts of what follows, and the last rows.
+    """Returns sums of rewards, discounts of the value after them, and the last rows.
 
-    :raises ValueError: ``n_step`` below 1.
+    :raises ValueError: if ``n_step`` is less than 1.
     """
     if n_step < 1:
         raise ValueError(f"n_step must be at least 1, got {n_step}")
@@ -117,7 +117,7 @@ def nstep(
 
 
 def _rewards(rows: RowRange, unrolled: Index) -> NDArray[np.float64]:
-    """Rewards of rows of any shape, for the goals that the rows remember."""
+    """Returns rewards of rows of any shape, for the goals that the rows record."""
     fields = rows.store.take(unrolled, ["rew"])
     if rows.config.relabel is not None:
         rows.config.relabel.apply(unrolled, fields, rows.store.take)
@@ -126,7 +126,7 @@ def _rewards(rows: RowRange, unrolled: Index) -> NDArray[np.float64]:
 
 
 def window(rows: RowRange, indices: Index, before: int, length: int) -> tuple[Index, NDArray[np.bool_]]:
-    """Rows around each in its episode, and a mask of those that exist."""
+    """Returns the rows around each row in its episode, and a mask of those that exist."""
     here = rows.resolve(indices)
     around, mask = rows.core.window(here, before, length)
     return rows.outside(with_goals(here, around)), mask

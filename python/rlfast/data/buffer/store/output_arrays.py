@@ -1,4 +1,4 @@
-"""Arrays of the user's that a batch is written into."""
+"""Sampling into arrays of the caller."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ Out = Mapping[str, Any] | Batch
 
 
 def sample_into(rows: RowRange, draw: Callable[[], Index], out: Out) -> tuple[Batch, Index]:
-    """Draws rows and reads them into arrays of the user's.
+    """Draws rows and reads them into arrays of the caller.
 
-    :param draw: gives the indices.
+    :param draw: returns the indices.
     :param out: arrays by top-level name; see :meth:`rlfast.data.ReplayBuffer.sample`.
-    :raises ValueError: an array that does not fit, or a name that has none.
+    :return: the batch and its indices.
+    :raises ValueError: if an array does not fit, or a name has no column of numbers.
     """
     given = fillable(rows.store, out)
     indices = draw()
@@ -33,18 +34,18 @@ def sample_into(rows: RowRange, draw: Callable[[], Index], out: Out) -> tuple[Ba
 
 
 def fillable(store: Store, out: Out) -> dict[str, NDArray[Any]]:
-    """The arrays of ``out`` by name.
+    """Returns the arrays of ``out`` by name.
 
-    :raises ValueError: a name that has no array of numbers, or arrays that overlap.
+    :raises ValueError: if a name has no column of numbers, or arrays overlap.
     """
     if not store.schema:
-        return {}  # there is no row to draw either: drawing raises
+        return {}  # there is no row to draw, so drawing raises an error
     names = {path[0] for path in store.schema.numbers if len(path) == 1 and path[0] not in store.assigned}
     names |= {"done"} | ({"obs_next"} if "obs" in names else set()) | ({"weight"} if store.core.prioritized else set())
     given: dict[str, NDArray[Any]] = {}
     for key, value in out.items():
         if isinstance(value, (Batch, Mapping)) and not len(value.keys()):
-            continue  # as the empty info of an earlier batch
+            continue  # such as the empty info of an earlier batch
         if key not in names:
             raise ValueError(
                 f"out gives {key}, but only arrays of numbers that stand at the top of a batch can be filled: "
@@ -58,14 +59,17 @@ def fillable(store: Store, out: Out) -> dict[str, NDArray[Any]]:
 
 
 def fill_weight(fields: dict[str, Any], given: Mapping[str, NDArray[Any]]) -> None:
-    """Moves the importance weights into the array that was given for them."""
+    """Copies the importance weights into the array that was given for them."""
     if "weight" in given:
         np.copyto(given["weight"], fields["weight"])
         fields["weight"] = given["weight"]
 
 
 def check_weight(given: Mapping[str, Any], shape: tuple[int, ...]) -> None:
-    """Raises the ValueError that the engine raises for the other arrays."""
+    """Checks the array for importance weights.
+
+    :raises ValueError: if it is read-only, or has another dtype or shape.
+    """
     array = given.get("weight")
     if array is None:
         return

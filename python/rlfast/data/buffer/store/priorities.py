@@ -1,4 +1,4 @@
-"""Priorities of rows, and the methods that only prioritized buffers have."""
+"""Priorities of rows, and the decorator of methods that only prioritized buffers have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class when_prioritized(Generic[P, R]):  # noqa: N801 (a decorator)
-    """A method that a uniformly sampled buffer does not have: scripts probe ``hasattr(buffer, "update_weight")``."""
+    """A method that only prioritized buffers have, as scripts call ``hasattr(buffer, "update_weight")``."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], R]) -> None:
         self.function = function
@@ -37,7 +37,7 @@ class when_prioritized(Generic[P, R]):  # noqa: N801 (a decorator)
 
 
 def missing(buffer: object, name: str) -> AttributeError:
-    """The error for what a buffer without priorities does not have."""
+    """Returns the error for an attribute that only prioritized buffers have."""
     return AttributeError(f"{type(buffer).__name__} has no {name!r}: it samples uniformly")
 
 
@@ -47,16 +47,16 @@ def reset(rows: RowRange, index: int | Index) -> None:
 
 
 def exponent(rows: RowRange) -> float:
-    """Alpha: priorities to this power are the leaves of the tree."""
+    """Returns alpha, the exponent of priorities."""
     sampler = rows.config.sampler
     assert isinstance(sampler, Prioritized)
     return sampler.alpha
 
 
 def weights(rows: RowRange, here: Index, *, normalize: bool | None = None) -> NDArray[np.float64]:
-    """Importance weights of rows of the store, of any shape.
+    """Returns importance weights of rows of the store, of any shape.
 
-    :param normalize: divide by the largest of them; None as the sampler says.
+    :param normalize: whether weights are divided by the largest of them; None for the option of the sampler.
     """
     return rows.core.weights(here.reshape(-1), normalize).reshape(here.shape)
 
@@ -64,14 +64,14 @@ def weights(rows: RowRange, here: Index, *, normalize: bool | None = None) -> ND
 def update(rows: RowRange, index: int | Index, new_weight: ArrayLike) -> None:
     """Sets priorities from TD errors.
 
-    :raises ValueError: NaN or infinity, or another number of values than rows; nothing is changed then.
+    :raises ValueError: for NaN or infinity, or if the numbers of values and rows differ. Nothing is changed then.
     """
     detach = getattr(new_weight, "detach", None)  # a torch tensor
     values = np.abs(np.asarray(detach().cpu() if detach else new_weight, np.float64)).reshape(-1)
     if rows.whole and type(index) is np.ndarray and index.dtype == np.int64:
         try:
             rows.core.update_priority(index, values if values.size != 1 else np.resize(values, index.size))
-        except IndexError:  # rows from the end, or none at all: looked at one by one below, nothing is changed yet
+        except IndexError:  # rows that count from the end, or that do not exist; nothing was changed
             pass
         else:
             return
@@ -83,7 +83,7 @@ def update(rows: RowRange, index: int | Index, new_weight: ArrayLike) -> None:
 def set_beta(rows: RowRange, beta: float) -> None:
     """Sets the exponent of the importance weights.
 
-    :raises ValueError: beta is negative or NaN.
+    :raises ValueError: if ``beta`` is negative or NaN.
     """
     if not beta >= 0.0:
         raise ValueError(f"beta must be >= 0, got {beta}")

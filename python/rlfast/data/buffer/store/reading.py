@@ -1,4 +1,4 @@
-"""Rows drawn and read: what a buffer hands out for an index."""
+"""Drawing and reading rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rlfast.utils.checks import count_of
 
 
 def draw(rows: RowRange, batch_size: int) -> Index:
-    """Indices drawn by the sampler.
+    """Draws indices by the sampler.
 
-    :param batch_size: how many; 0 gives all rows, oldest first.
+    :param batch_size: number of rows; 0 for all rows, oldest first.
     """
     core, relabel = rows.core, rows.config.relabel
     drawn = core.draw(batch_size, rows.only_ring) if batch_size else core.chronological(rows.only_ring)
@@ -27,9 +27,9 @@ def draw(rows: RowRange, batch_size: int) -> Index:
 
 
 def batch(rows: RowRange, index: Any) -> Batch:
-    """All fields of rows as a fresh batch.
+    """Returns all fields of rows as a new batch.
 
-    :raises IndexError: out of range, or no index at all.
+    :raises IndexError: if a row is out of range, or ``index`` is not an index.
     """
     if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole:
         try:
@@ -46,12 +46,12 @@ def fields(
     stack_num: int | None = None,
     out: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Fields of rows of the store, with goals, and with importance weights where all fields are asked for.
+    """Returns fields of rows of the store, with hindsight goals; all fields include importance weights.
 
     :param here: rows of the store, of any shape.
-    :param keys: top-level names; None is all.
-    :param stack_num: frames in a stack; None as the buffer has it.
-    :param out: arrays to be filled.
+    :param keys: names of fields at the top level; None for all.
+    :param stack_num: number of frames of a stack; None for the buffer's own.
+    :param out: arrays to be filled, by name.
     """
     store = rows.store
     if not store.schema and here.size == 0:
@@ -65,9 +65,9 @@ def fields(
 
 
 def field(rows: RowRange, index: Any, key: str, default_value: Any, stack_num: int | None) -> Any:
-    """One field of rows, stacked; see :meth:`rlfast.data.ReplayBuffer.get`."""
+    """Returns one field of rows, with frame stacks; see :meth:`rlfast.data.ReplayBuffer.get`."""
     store = rows.store
-    rebuilt = key == "obs_next" and rows.config.ignore_obs_next  # from the rows that follow
+    rebuilt = key == "obs_next" and rows.config.ignore_obs_next  # read from the rows after them
     if not (store.schema if rebuilt else store.has(key)):
         if default_value is not None:
             return default_value
@@ -91,7 +91,7 @@ def _stacked(rows: RowRange, here: Index, key: str, depth: int) -> Any:
 
 
 def _no_rows() -> dict[str, Any]:
-    """The fields of no rows of a buffer that has no columns yet."""
+    """Returns empty fields, for a buffer without columns."""
     flag = np.zeros(0, np.bool_)
     empty: dict[str, Any] = {key: Batch() for key in ("obs", "act", "obs_next", "info", "policy")}
     return empty | {"rew": np.zeros(0), "terminated": flag, "truncated": flag.copy(), "done": flag.copy()}

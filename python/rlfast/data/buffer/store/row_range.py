@@ -1,4 +1,4 @@
-"""Which rows of a store a buffer owns, and how they are named from outside."""
+"""The rows of a store that belong to a buffer, and their numbers in the buffer."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from rlfast.utils.checks import check_copyable
 
 
 class RowRange:
-    """One ring of a store, or all of them.
+    """One ring of a store, or all rings.
 
-    The buffers under a manager share its store. Inside, a row has its number in the whole store; outside, a buffer
-    counts from its own first row.
+    The buffers under a manager share its store. A row has a number in the store, and a number in its buffer, which
+    counts from the buffer's first row.
 
-    :param store: where the rows are.
-    :param ring: which ring of it; None is all of them.
-    :ivar maxsize: rows at most.
+    :param store: the store.
+    :param ring: the number of the ring; None for all rings.
+    :ivar maxsize: the largest number of rows.
     :ivar whole: whether these are all rows of the store.
-    :ivar only_ring: what the engine is told to look at: None is all of the store.
-    :ivar base: number in the store of the first row.
-    :ivar stack_num: frames in a stack that is read.
+    :ivar only_ring: the ring for calls of the engine; None if these are all rows of the store.
+    :ivar base: the number of the first row in the store.
+    :ivar stack_num: number of frames of stacks that are read.
     """
 
     def __init__(self, store: Store, ring: int | None) -> None:
@@ -44,14 +44,14 @@ class RowRange:
 
     @property
     def span(self) -> slice | None:
-        """Where the rows stand in whole columns of the store; None is everywhere."""
+        """The slice of the rows in columns of the store; None for all rows."""
         return None if self.whole else slice(self.base, self.base + self.maxsize)
 
     def resolve(self, index: Any) -> Index:
-        """Rows of the store for whatever may stand between brackets.
+        """Returns the rows of the store for an index of the buffer.
 
         :param index: an integer, a list, an array, a mask, or a slice over the live rows.
-        :raises IndexError: out of range, or no index at all.
+        :raises IndexError: if a row is out of range, or ``index`` is not an index.
         """
         if isinstance(index, slice):
             if index == slice(None):
@@ -69,14 +69,14 @@ class RowRange:
                 raise IndexError(f"rows are named by integers, got {rows.dtype}")
             rows = rows.astype(np.int64)
         size = self.maxsize
-        if rows.size and rows.view(np.uint64).max() >= size:  # rows below 0 are large numbers then
+        if rows.size and rows.view(np.uint64).max() >= size:  # negative rows are large numbers as unsigned integers
             rows = np.where(rows < 0, rows + size, rows)
             if rows.max() >= size or rows.min() < 0:
                 raise IndexError(f"index {index} is out of range for a buffer of {size} rows")
         return shift(rows, self.base)
 
     def resolve_live(self, index: Any) -> Index:
-        """As :meth:`resolve`; where no row is yet, the index modulo the rows of its ring."""
+        """Returns :meth:`resolve`, where an index without a row is taken modulo the number of rows of its ring."""
         rows = self.resolve(index)
         size = len(self)
         if size in (0, self.maxsize):
@@ -86,22 +86,22 @@ class RowRange:
         local = rows - offsets[ring]
         if (local < sizes[ring]).all():
             return rows
-        if self.ring is not None:  # -1 is the last row that there is
+        if self.ring is not None:  # -1 is the newest row
             local = np.where(local < size, local, np.asarray(index) % size)
         return np.asarray(offsets[ring] + local % np.maximum(sizes[ring], 1))
 
     def outside(self, rows: Index) -> Index:
-        """Rows of the store as they are named from outside."""
+        """Returns the numbers in the buffer of rows of the store."""
         return shift(rows, -self.base)
 
 
 def shift(rows: Index, by: int) -> Index:
-    """The rows ``by`` further on, with all they remember."""
+    """Returns ``rows + by``, with the goals and generations that the array records."""
     return _core.shift(rows, by) if by else rows
 
 
 def with_goals(rows: Index, others: Index) -> Index:
-    """``others``, one or more for each of ``rows``, with the goals that ``rows`` remember."""
+    """Returns ``others``, one or more rows for each of ``rows``, with the goals that ``rows`` record."""
     goals = carried(rows)
     if goals is None:
         return others

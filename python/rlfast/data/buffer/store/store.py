@@ -1,4 +1,4 @@
-"""The rows of a buffer and of all its children: the engine, and beside it the columns that only Python can hold."""
+"""The store of a buffer and of all buffers under a manager: adding and reading rows."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ STACKED = frozenset({"obs", "obs_next", "info", "policy"})
 
 
 class Store(Columns):
-    """The rows of a buffer and of all its children: columns to which rows are added, and from which they are read."""
+    """The rows of a buffer, or of a manager and all its buffers."""
 
-    def _count(self) -> None:
-        super()._count()
-        self.core.on_mismatch(self._careful, always=not self.quick)
+    def _update_flags(self) -> None:
+        super()._update_flags()
+        self.core.on_mismatch(self._add_converted, always=not self.quick)
 
     @cached_property
-    def _careful(self) -> Callable[[Mapping[str, Any]], int]:
-        """``add`` of one row, without a reference to this store, as the engine keeps it."""
+    def _add_converted(self) -> Callable[[Mapping[str, Any]], int]:
+        """A function for the engine that adds one row by :meth:`add`. It holds only a weak reference to this store."""
         this = weakref.ref(self)
 
         def append(row: Mapping[str, Any]) -> int:
@@ -42,9 +42,9 @@ class Store(Columns):
 
     # -- writing -----------------------------------------------------------------------------------------------------
     def add(self, fields: Mapping[str, Any], rings: Index | None) -> Added:
-        """The general way in: converts, adds late columns, writes object leaves."""
+        """Adds rows of any kind: converts values, adds new columns, and writes object leaves."""
         leaves, added = self.check(fields, rings)
-        self.settle()
+        self.store_assigned()
         self.define(added)
         last = self._last(fields, leaves, None if rings is None else len(rings))
         result = self.core.add(self._numbers(leaves, last), rings)
@@ -54,7 +54,7 @@ class Store(Columns):
         return result
 
     def _numbers(self, leaves: Leaves, last: Leaves) -> dict[str, Any]:
-        """What the engine takes of rows."""
+        """Returns the values of rows that the engine stores."""
         absent = [("obs_next",)] if self.core.links_next else []
         numbers = {path: leaves[path] for path in self.schema.numbers if path in leaves}
         numbers |= {path: last[path] for path in self.core.finals if path in last}
@@ -62,7 +62,9 @@ class Store(Columns):
         return nest(numbers) | {path[0]: None for path in absent if path[0] not in given}
 
     def _last(self, fields: Mapping[str, Any], leaves: Leaves, rows: int | None) -> Leaves:
-        """Under ``ignore_obs_next``, the ``obs_next`` of rows where episodes end; none that is unlike ``obs``."""
+        """Returns, with ``ignore_obs_next``, the ``obs_next`` of rows; nothing if no episode ends or it is unlike
+        ``obs``.
+        """
         done = leaves["terminated",] | leaves["truncated",]
         if not self.config.ignore_obs_next or fields.get("obs_next") is None or not done.any():
             return {}
@@ -81,7 +83,7 @@ class Store(Columns):
         return {} if oddities.any else last
 
     def _keep_last(self, index: Index, leaves: Leaves, last: Leaves, known: NDArray[np.bool_] | None = None) -> None:
-        """Notes, for object leaves, what rows that end an episode led to."""
+        """Stores the ``obs_next`` of rows that end an episode, for object leaves."""
         if not self.config.ignore_obs_next:
             return
         done = np.atleast_1d(leaves["terminated",] | leaves["truncated",]) & (True if known is None else known)
@@ -96,7 +98,7 @@ class Store(Columns):
                     kept[row] = values.reshape((len(index), *self.schema.objects[path].shape))[k]
 
     def check(self, fields: Mapping[str, Any], rings: Index | None) -> tuple[Leaves, Schema]:
-        """The rows as the columns hold them, and the columns they add. Raises what :meth:`add` would."""
+        """Returns the values of rows converted for the columns, and new columns. It raises what :meth:`add` raises."""
         self._check_rings(rings)
         rows = None if rings is None else len(rings)
         return self.schema.conform(self._kept(fields), rows, links_next=self.core.links_next)
@@ -121,9 +123,9 @@ class Store(Columns):
         cursors: Iterable[int],
         known: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Installs full-length columns, of which the ``sizes[r]`` rows before ``cursors[r]`` are live.
+        """Replaces all columns by full-length ones, in which the ``sizes[r]`` rows before ``cursors[r]`` are live.
 
-        ``known`` says, under ``ignore_obs_next``, of which rows that end an episode ``obs_next`` is kept: default all.
+        With ``ignore_obs_next``, ``known`` flags the ends of episodes whose ``obs_next`` is stored; default all.
         """
         total = self.core.total
         leaves, added = self.schema.conform(self._kept(fields), total, links_next=self.core.links_next)
@@ -133,13 +135,15 @@ class Store(Columns):
             self._numbers(leaves, last), list(sizes), list(cursors), None if known is None else known.tolist()
         )
         self.assigned.clear()
-        self._count()
+        self._update_flags()
         for path, column in self.objects.items():
             column[:] = leaves[path]
         self._keep_last(np.arange(total), leaves, last, known)
 
     def install(self, fields: Mapping[str, Any]) -> None:
-        """Replaces all columns; which rows are live stays as it is, and other rows can be made so."""
+        """Replaces all columns. The live rows stay live, and the values of other slots are kept in case they become
+        live.
+        """
         core = self.core
         running = [core.running(ring) for ring in range(len(core.capacities))]
         sizes, leaves = core.sizes(), core.tree[np.arange(core.total)] if core.prioritized else None
@@ -160,10 +164,10 @@ class Store(Columns):
                 self.assign(key, value)
 
     def reset(self, ring: int | None, keep_statistics: bool) -> None:
-        """Forgets all rows, or those of one ring; assigned columns with them."""
+        """Removes all rows, or those of one ring, and assigned columns."""
         self.core.reset(ring, keep_statistics)
         self.assigned.clear()
-        self._count()
+        self._update_flags()
         span = slice(0, self.core.total) if ring is None else self.span(ring)
         for column in self.objects.values():
             column[span] = None
@@ -178,9 +182,9 @@ class Store(Columns):
         stack_num: int | None = None,
         out: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The rows as fresh nested arrays; see ``Replay.take``.
+        """Returns rows as new nested arrays; see ``Replay.take``.
 
-        :raises KeyError: nothing was ever added.
+        :raises KeyError: if nothing was added yet.
         """
         if not self.schema:
             raise KeyError("obs: nothing has been added to this buffer yet")
@@ -207,7 +211,9 @@ class Store(Columns):
             _put(fields, ("obs_next", *path[1:]), self._with_last(path, following, rows, depth))
 
     def _with_last(self, path: Path, following: Any, rows: Index, depth: int) -> Any:
-        """Stacks that end with the next row's ``obs``, or, where an episode ends, with what the row led to."""
+        """Returns stacks whose last frame is the next row's ``obs``, or at the end of an episode the stored
+        ``obs_next``.
+        """
         kept = self.last.get(path)
         ends = [place for place in np.ndindex(rows.shape) if int(rows[place]) in kept] if kept else []
         if not kept or not ends:
@@ -225,20 +231,20 @@ class Store(Columns):
     def _gather(self, path: Path, column: NDArray[Any], rows: Index, depth: int) -> Any:
         if depth == 1 or path[0] not in STACKED:
             taken = column[rows]
-            alone = column.dtype == object and column.ndim == 1 and rows.ndim == 0  # not an array of an object's parts
+            alone = column.dtype == object and column.ndim == 1 and rows.ndim == 0  # one object, not an array
             return taken if alone else np.asarray(taken, column.dtype)
         frames = self.frames(rows, depth)
         stack = np.asarray(column[frames])
         if path[0] == "obs_next":
             padding = np.append(frames[..., :-1] == frames[..., 1:], np.zeros((*rows.shape, 1), np.bool_), -1)
             observed = self._observed(path[1:], frames[padding])
-            if observed is not None:  # before the episode's oldest row, what was seen there repeats
+            if observed is not None:  # before the episode's oldest row, the obs of that row repeats
                 alone = stack.dtype == object and stack.ndim == frames.ndim
                 stack[padding] = object_array(list(observed)) if alone else observed
         return stack
 
     def _observed(self, path: Path, rows: Index) -> NDArray[Any] | None:
-        """The leaf of ``obs`` at ``path``, if there is one."""
+        """Returns the leaf of ``obs`` at ``path``; None if there is none."""
         column = self.column_of(("obs", *path))
         if column is not None:
             return column[rows]
@@ -250,18 +256,18 @@ class Store(Columns):
         return np.asarray(value)
 
     def column_of(self, path: Path) -> NDArray[Any] | None:
-        """A whole column that Python holds."""
+        """Returns a column that is an array of Python's; None if it is in the engine."""
         return self.assigned.get(path[0], self.objects).get(path)
 
     def frames(self, rows: Index, depth: int) -> Index:
-        """The rows of a frame stack, oldest first, along a new last axis."""
+        """Returns the rows of a frame stack, oldest first, along a new last axis."""
         chain = [rows]
         for _ in range(depth - 1):
             chain.insert(0, self.core.prev(chain[0]))
         return np.stack(chain, -1)
 
     def live(self, ring: int | None = None) -> Index:
-        """All live rows, oldest first, whether or not they have a full stack."""
+        """Returns all live rows, oldest first, also those without a whole stack."""
         sample_avail, self.core.sample_avail = self.core.sample_avail, False
         try:
             return self.core.chronological(ring)

@@ -1,4 +1,4 @@
-"""The ways in which rows get into the rows of a buffer, one or many, or all at once."""
+"""Adding rows to a buffer."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rlfast.data.schema import as_array, flatten, nest
 def add_row(rows: RowRange, batch: Batch | Mapping[str, Any], *, batched: bool) -> Added:
     """Appends one row to a ring.
 
-    :param batched: every field has a leading axis of length 1.
+    :param batched: whether every field has a leading axis of length 1.
     """
     rings = np.array([rows.ring or 0], np.int64) if batched or not rows.whole else None
     return add(rows, batch, rings, batched=batched)
 
 
 def add(rows: RowRange, batch: Batch | Mapping[str, Any], rings: Index | None, *, batched: bool) -> Added:
-    """Appends rows of any kind that the columns can hold.
+    """Appends rows.
 
-    :param rings: a ring for each row; None is the only ring there is.
-    :param batched: every field has a leading axis of the length of ``rings``; else there is one row without it.
+    :param rings: the ring of each row; None for the only ring.
+    :param batched: whether every field has a leading axis of length ``len(rings)``; if not, there is one row.
     """
     fields = stored_fields(rows.config, batch, batched=batched)
     if rings is not None and not batched:
@@ -50,7 +50,7 @@ def _outside(rows: RowRange, added: Added) -> Added:
 
 
 def stored_fields(config: Config, batch: Batch | Mapping[str, Any], *, batched: bool) -> dict[str, Any]:
-    """What is stored of a row: under ``save_only_last_obs`` the last frame alone."""
+    """Returns the fields of a row to be stored: with ``save_only_last_obs``, the last frames of stacks."""
     fields = dict(batch.items())
     if config.save_only_last_obs:
         for key in {"obs", "obs_next"}.intersection(fields):
@@ -59,7 +59,7 @@ def stored_fields(config: Config, batch: Batch | Mapping[str, Any], *, batched: 
 
 
 def append_all(rows: RowRange, others: RowRange) -> Index:
-    """Appends all rows of another buffer, oldest first, as they are stored; returns their indices here."""
+    """Appends copies of all rows of another buffer, oldest first, and returns their indices in this buffer."""
     if len(others) == 0 or rows.maxsize == 0:
         return np.array([], np.int64)
     there = others.store.live(others.only_ring)
@@ -75,6 +75,6 @@ def _last_frame(value: Any, batched: bool) -> Any:
 
 
 def _with_axis(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with a leading axis of length 1."""
+    """Returns a row with a leading axis of length 1."""
     leaves, groups = flatten(fields)
     return nest({path: as_array(leaf)[None] for path, leaf in leaves.items()}, groups)
