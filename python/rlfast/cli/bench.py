@@ -1,4 +1,4 @@
-"""``rlfast bench``: the benchmarks, on this machine, against the libraries that it has."""
+"""``rlfast bench``, which runs the benchmarks with the libraries of this machine."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ _NEEDED = ("pytest", "pytest_benchmark", "matplotlib", "torch")
 
 
 def suites() -> Path | None:
-    """Where the benchmarks are: in the package (a checkout has a link there), or beside it where links do not work."""
+    """Returns the folder of the benchmarks, which is linked into the package of a checkout, or beside the package."""
     package = Path(rlfast.__file__).parent
     places = (package / "_bench", package.parents[1] / "bench")
     return next((place for place in places if (place / "harness.py").is_file()), None)
 
 
 def groups(folder: Path) -> list[str]:
-    """Names of the suites."""
+    """Returns the names of the suites.
+
+    :param folder: the folder of the benchmarks.
+    """
     return sorted(path.stem.removeprefix("test_") for path in folder.glob("test_*.py"))
 
 
@@ -49,10 +52,10 @@ def main(argv: Sequence[str]) -> int:
     output = Path(given.output).absolute()
     output.mkdir(parents=True, exist_ok=True)
     record = output / f"rlfast-bench-{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}.json"
-    with tempfile.TemporaryDirectory() as root:  # where the package is called `bench`, as the suites import it
+    with tempfile.TemporaryDirectory() as root:  # gives the folder the name `bench`, by which the suites import it
         Path(root, "bench").symlink_to(folder, target_is_directory=True)
         environment = os.environ | {"PYTHONPATH": _path(os.environ.get("PYTHONPATH"))}
-        peers = folder.resolve().parent / ".peers"  # what `make bench-peers` makes
+        peers = folder.resolve().parent / ".peers"  # made by `make bench-peers`
         if peers.is_dir():
             environment.setdefault("RLFAST_PEERS", str(peers))
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-quiet"]
@@ -72,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _path(given: str | None) -> str:
-    """The interpreter's own search path, made absolute: the command runs in another folder."""
+    """Returns PYTHONPATH with absolute paths, as the command runs in another folder."""
     return os.pathsep.join(str(Path(part).absolute()) for part in (given or "").split(os.pathsep) if part)
 
 

@@ -1,4 +1,4 @@
-"""``rlfast eval``."""
+"""``rlfast eval``, which plays episodes with the policy of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs ``rlfast eval`` and gives the exit status."""
+    """Runs the command.
+
+    :param arguments: arguments after ``eval``.
+    :return: the exit status.
+    """
     parser = Parser("rlfast eval", "Plays new episodes with the policy of a run, without exploration.")
     parser.add_argument("run_dir", type=Path, metavar="RUN", help="folder of the run")
     parser.add_argument("--episodes", type=int, default=100, help="how many [%(default)s]")

@@ -1,4 +1,4 @@
-"""Finds the command and imports what it needs, so that help comes at once."""
+"""The command ``rlfast``, which imports the module of a subcommand only when it runs, so that ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _terminable(), needed_by(f"rlfast {command}"):
             status = _run(import_module(f"rlfast.cli.{command}").main, arguments[1:])
             sys.stdout.flush()
-    except KeyboardInterrupt:  # before a run has begun; after that it is kept, and says so itself
+    except KeyboardInterrupt:  # before a run has begun; a running one handles it and reports
         return complain("interrupted", 130)
     except MissingExtra as error:
         return complain(str(error), 1)
-    except BrokenPipeError:  # whoever reads along, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
@@ -69,14 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(command: Callable[[list[str]], int], arguments: list[str]) -> int:
     try:
         return command(arguments)
-    except SystemExit as stop:  # its parser has shown help, or said what is wrong
+    except SystemExit as stop:  # the parser has shown help or an error
         return int(stop.code or 0)
 
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Lets SIGTERM end a command as SIGINT does: what was started is closed, and it is said."""
-    if threading.current_thread() is not threading.main_thread():  # Python lets no other thread
+    """Makes SIGTERM end a command as SIGINT does, by a KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():  # other threads may not handle signals
         yield
         return
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -87,6 +87,11 @@ def _terminable() -> Iterator[None]:
 
 
 def complain(message: str, status: int) -> int:
-    """Writes one line to stderr and gives the exit status."""
+    """Writes an error to stderr, as one line.
+
+    :param message: the error.
+    :param status: the exit status.
+    :return: the exit status.
+    """
     sys.stderr.write(f"rlfast: {' '.join(message.split())}\n")
     return status

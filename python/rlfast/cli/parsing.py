@@ -1,4 +1,4 @@
-"""Arguments of the small commands, with complaints of one line."""
+"""Parsing of arguments, with errors in one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def warnings_as_sentences() -> Iterator[None]:
-    """Shows what a run and its logs warn of as sentences, without the place in the source; all others as usual."""
+    """Shows warnings of runs and logs as sentences, without the place in the source, and other warnings as usual."""
     from rlfast.experiment.build import RunWarning
     from rlfast.utils.logger import LogWarning
 
@@ -42,15 +42,18 @@ ALLOW_IMPORT: Final[dict[str, Any]] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line.
+    """A parser whose errors are one line.
 
-    :param program: the command.
-    :param what: what it does, in a sentence.
+    :param program: the name of the command.
+    :param what: its description, one sentence.
     """
 
     def __init__(self, program: str, what: str) -> None:
         super().__init__(prog=program, description=what, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """Ends the command with a sentence that says what is wrong."""
+        """Ends the command with an error.
+
+        :param message: the error.
+        """
         self.exit(complain(f"{message} ({self.prog} --help)", 2))

@@ -1,4 +1,4 @@
-"""``rlfast plot``."""
+"""``rlfast plot``, which draws learning curves of runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs ``rlfast plot`` and gives the exit status."""
+    """Runs the command.
+
+    :param arguments: arguments after ``plot``.
+    :return: the exit status.
+    """
     parser = Parser("rlfast plot", "Draws the tests of runs: the interquartile mean over seeds, with confidence bands.")
     parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN", help="folder of a run")
     picture = Path("learning_curves.png")

@@ -1,4 +1,4 @@
-"""``rlfast train``."""
+"""``rlfast train``, which trains an agent or resumes a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ algorithms:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs ``rlfast train`` and gives the exit status."""
+    """Runs the command.
+
+    :param arguments: arguments after ``train``.
+    :return: the exit status.
+    """
     from rlfast.experiment.algorithms import ALGORITHMS
 
     name = arguments[0] if arguments else None
@@ -54,9 +58,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parse(algorithm: Algorithm, arguments: Sequence[str]) -> RunConfig:
-    """The preset of the environment, with what the arguments change in it.
+    """Returns the preset of the environment with the changes of the arguments.
 
-    :raises SystemExit: help was printed, or what is wrong.
+    :raises SystemExit: after help or an error was printed.
     """
     import tyro
 
@@ -75,11 +79,11 @@ def _parse(algorithm: Algorithm, arguments: Sequence[str]) -> RunConfig:
 
 
 def _one_line(complaint: str) -> str:
-    """The sentence in one of tyro's boxes, and the option that it thinks was meant."""
+    """Returns the sentence in a box of tyro's, and the option that it suggests."""
     blocks: list[list[str]] = [[]]
     for line in complaint.splitlines():
         text = line.strip(" │")
-        if set(text) <= set("─-╰╯") or text.startswith("╭"):  # a rule, or the border with the title
+        if set(text) <= set("─-╰╯") or text.startswith("╭"):  # a line, or the border with the title
             blocks.append([])
         else:
             blocks[-1].append(text)
@@ -109,7 +113,7 @@ def _resume(arguments: Sequence[str]) -> int:
 
 
 def _report(run: Callable[[], RunResult]) -> int:
-    """Runs, says how it went, and gives the exit status."""
+    """Runs the training, reports the result, and returns the exit status."""
     from rlfast.experiment.run import ConfigError
 
     try:

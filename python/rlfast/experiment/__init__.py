@@ -1,4 +1,7 @@
-"""Whole runs: configured, recorded, repeatable, resumable. What needs torch is imported when it is asked for."""
+"""Training runs that are configured, recorded, repeatable and resumable.
+
+Names that need torch are imported on first access.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

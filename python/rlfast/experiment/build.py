@@ -1,4 +1,4 @@
-"""Builds what a run is made of, whatever it learns with."""
+"""Building the parts of a run: environments, networks, policy, buffer, collectors and trainer."""
 
 from __future__ import annotations
 
@@ -36,16 +36,15 @@ C = TypeVar("C", bound=RunConfig)
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """A policy, and what lets it act and learn."""
+    """The parts of a run."""
 
     policy: BasePolicy
     train_collector: Collector
     test_collector: Collector
     trainer: Callable[..., BaseTrainer]
-    """Makes the trainer from the arguments that all algorithms share, which :mod:`rlfast.experiment.run` gives; those
-    of its own are bound to it already, as by :func:`functools.partial`."""
+    """A function that makes the trainer from the arguments that all trainers share, with all other arguments bound."""
     before_collect: Callable[[int, int], None]
-    """Told the epoch and the environment step before each collect: for schedules."""
+    """A function for schedules, called with the epoch and the environment step before each collect."""
 
     def close(self) -> None:
         """Closes the environments."""
@@ -54,17 +53,19 @@ class Parts:
 
 
 def build(config: RunConfig) -> Parts:
-    """Makes environments, networks, policy, buffer and collectors, each with a random stream of its own.
+    """Makes environments, networks, policy, buffer and collectors, each with its own random stream.
 
-    :raises ValueError: the configuration cannot be run: the algorithm has no network for such observations or actions,
-        there is no such device, or, perhaps, there is no room.
-    :raises gymnasium.error.Error: there is no such environment.
+    :param config: the settings of the run.
+    :return: the parts.
+    :raises ValueError: if the settings cannot be run: the algorithm has no network for the observations or actions, the
+        device does not exist, or there is not enough memory.
+    :raises gymnasium.error.Error: if the environment does not exist.
     """
     try:
         with ExitStack() as made:
             parts = _build(config, made)
             made.pop_all()
-    except (RuntimeError, MemoryError, OverflowError) as error:  # what torch says of layers that are too large
+    except (RuntimeError, MemoryError, OverflowError) as error:  # such as torch's for layers that are too large
         raise ValueError(f"what these settings ask for cannot be made: {summary(error)}") from error
     return parts
 
@@ -115,7 +116,10 @@ def _trainer(config: RunConfig) -> Callable[..., BaseTrainer]:
 
 
 def stream_seed(seed: int, name: str) -> int:
-    """The seed of the random stream ``name`` of a run.
+    """Returns the seed of a random stream of a run.
+
+    :param seed: the seed of the run.
+    :param name: the name of the stream.
 
     >>> stream_seed(0, "sampler") == stream_seed(0, "sampler"), stream_seed(0, "sampler") == stream_seed(0, "policy")
     (True, False)
@@ -124,26 +128,28 @@ def stream_seed(seed: int, name: str) -> int:
 
 
 class RunWarning(UserWarning):
-    """What a run could not do, though it goes on."""
+    """A warning of something that a run could not do; the run continues."""
 
 
 def check_device(device: str) -> None:
-    """Puts a number there and reads it back.
+    """Checks that a device works, by writing a number to it and reading it back.
 
-    :raises ValueError: there is no such device, or it does not compute.
+    :param device: name of the device.
+    :raises ValueError: if it does not exist or does not work.
     """
     try:
         torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # the second: a torch built without CUDA
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # AssertionError: torch without CUDA
         raise ValueError(f"--device {device} cannot be used here: {str(error).splitlines()[0]}") from error
 
 
 def placed(config: C, device: str | None) -> C:
-    """The configuration of a run that exists already, for the devices of this machine.
+    """Returns the settings of an existing run with a device of this machine.
 
-    :param device: where the networks shall live. Default: where they lived, or on the CPU with a :class:`RunWarning`
-        when there is no such device here.
-    :raises ValueError: the device asked for cannot be used, or the configuration names none that torch knows.
+    :param config: the settings.
+    :param device: the device of the networks. Default: that of the settings, or the CPU, with a :class:`RunWarning`, if
+        this machine does not have it.
+    :raises ValueError: if ``device`` cannot be used, or the settings name a device that torch does not know.
     """
     if device is not None:
         config = replace(config, device=device)
@@ -152,7 +158,7 @@ def placed(config: C, device: str | None) -> C:
     except ValueError:
         try:
             elsewhere = torch.device(config.device).type != "meta"
-        except RuntimeError:  # the name of no device at all
+        except RuntimeError:  # not the name of a device
             elsewhere = False
         if device is not None or not elsewhere:
             raise
@@ -163,9 +169,10 @@ def placed(config: C, device: str | None) -> C:
 
 
 def prepare_torch(config: RunConfig) -> None:
-    """Sets the number of threads, and seeds the streams that belong to the whole process: some environments use them.
+    """Sets the number of threads, and seeds the random streams of the process, which some environments use.
 
-    :raises ValueError: there is no such device.
+    :param config: the settings of the run.
+    :raises ValueError: if the device does not exist.
     """
     check_device(config.device)
     torch.set_num_threads(config.threads)
@@ -175,10 +182,12 @@ def prepare_torch(config: RunConfig) -> None:
 
 
 def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
-    """The environments to ``"train"`` or to ``"test"`` in, each seeded for itself.
+    """Returns the environments for ``"train"`` or ``"test"``, each with its own seed.
 
-    :raises gymnasium.error.Error: there is no such environment.
-    :raises ValueError: it cannot be had from that backend.
+    :param config: the settings of the run.
+    :param name: ``"train"`` or ``"test"``.
+    :raises gymnasium.error.Error: if the environment does not exist.
+    :raises ValueError: if the backend does not support it.
     """
     number = config.num_envs if name == "train" else config.eval_envs
     backend = config.backend

@@ -1,4 +1,4 @@
-"""A run on disk: weights as safetensors, the rest as JSON and arrays. Nothing in it can run code when it is loaded."""
+"""Checkpoints of runs: weights as safetensors, the rest as JSON and arrays, so that loading one cannot run code."""
 
 from __future__ import annotations
 
@@ -43,21 +43,22 @@ _EXTRA = "_extra_state"
 def save_checkpoint(
     folder: Path, trainer: BaseTrainer, *, save_buffer: bool = True, allow_pickle: bool = False
 ) -> None:
-    """Writes all that training goes on from, the old checkpoint staying whole until the new one is complete.
+    """Writes a checkpoint, from which training can continue. It replaces an old one once it is complete.
 
-    ``policy.safetensors`` has the weights; ``training_state.json`` and ``.safetensors`` the optimizers, schedules,
-    normalisers, random streams, environments and counters; ``buffer.snapshot`` the replay buffer (and
-    ``given_buffer.snapshot`` one that is learned from while a collector fills another); and
-    ``checkpoint.json`` what this is, where it stands, and checksums. To be called where the state is whole: as
-    ``save_checkpoint_fn``, or when no loop is running.
+    ``policy.safetensors`` has the weights; ``training_state.json`` and ``.safetensors`` the state of optimizers,
+    schedules, normalisers, random streams, environments and counters; ``buffer.snapshot`` the replay buffer (and
+    ``given_buffer.snapshot`` a second one that is learned from while a collector fills the first); and
+    ``checkpoint.json`` versions, counters and checksums. It must be called where the state is consistent: as
+    ``save_checkpoint_fn``, or while no training loop is running.
 
-    :param folder: where to; made or replaced.
-    :param trainer: what to save.
+    :param folder: the folder of the checkpoint, which is made or replaced.
+    :param trainer: the trainer to save.
     :param save_buffer: whether to save the buffer; without it, a resumed run fills a new one.
-    :param allow_pickle: see :meth:`rlfast.data.ReplayBuffer.save`; for buffers with columns of Python objects.
-    :raises OSError: the disk is full, or something else is wrong with it; the old checkpoint is still there.
-    :raises TypeError: a part of the state is no plain data; likewise.
-    :raises ValueError: a weight is NaN, from which nothing can go on; likewise.
+    :param allow_pickle: whether columns of Python objects are pickled; see :meth:`rlfast.data.ReplayBuffer.save`.
+    :raises OSError: if writing fails, such as on a full disk. The old checkpoint is unchanged then, and after the other
+        errors.
+    :raises TypeError: if a part of the state is not plain data.
+    :raises ValueError: if a weight is NaN.
     """
     state = trainer.policy.state_dict()
     _check_weights(state, trainer.policy, "the policy")
@@ -96,17 +97,18 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = False) -> list[str]:
-    """Puts ``trainer``, its policy, buffer and collectors where :func:`save_checkpoint` was called.
+    """Restores the state of a trainer, its policy, buffer and collectors from a checkpoint.
 
-    Kinds, shapes and checksums are compared before anything is changed, and where a part cannot be taken over all the
-    same, what had been changed is put back. A buffer in memory-mapped files is in RAM afterwards.
+    Types, shapes and checksums are checked before anything is changed. If a part cannot be restored all the same, the
+    earlier state is restored. A buffer in memory-mapped files is in RAM afterwards.
 
-    :param folder: the checkpoint. Where writing was cut short, the one before it is found.
-    :param trainer: made like the one that was saved.
-    :param allow_pickle: unpickle columns of Python objects in the buffer: only from sources that you trust.
-    :return: what could not be restored, in sentences; see :meth:`rlfast.trainer.BaseTrainer.load_state_dict`.
-    :raises FileNotFoundError: there is no checkpoint.
-    :raises ValueError: it is damaged, or of another version, algorithm, network, trainer or buffer.
+    :param folder: the folder of the checkpoint. If writing it was interrupted, the previous checkpoint is used.
+    :param trainer: a trainer made with the same arguments as the one that was saved.
+    :param allow_pickle: whether columns of Python objects are unpickled, which is safe only for files you trust.
+    :return: sentences about parts that could not be restored; see
+        :meth:`rlfast.trainer.BaseTrainer.load_state_dict`.
+    :raises FileNotFoundError: if there is no checkpoint.
+    :raises ValueError: if it is damaged, or of another version, algorithm, network, trainer or buffer.
     """
     folder, head = _open(folder)
     _check_kind(folder, head, policy=trainer.policy, trainer=trainer)
@@ -121,22 +123,22 @@ def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = 
         trainer.policy.load_state_dict(weights | state["policy"])
         _check_optimizers(trainer.policy)
         lost = trainer.load_state_dict(state["trainer"])
-        pack(trainer.state_dict())  # what made sense can be written down again
+        pack(trainer.state_dict())  # raises an error if a restored value cannot be saved again
     for ours, buffer in buffers:
-        ours.__setstate__(buffer.__getstate__())  # in place: others hold it too
+        ours.__setstate__(buffer.__getstate__())  # in place, as collectors and trainer share the buffer
     if not buffers and trainer.train_collector is not None:
         lost.append("the replay buffer was not saved: it fills anew")
     return lost
 
 
 def load_policy(folder: Path, policy: BasePolicy) -> dict[str, Any]:
-    """Restores a policy alone, to act or to learn from new data.
+    """Restores only the policy of a checkpoint, to act or to learn from new data.
 
-    :param folder: what :func:`save_checkpoint` wrote.
-    :param policy: of the same structure.
-    :return: where the run stood: ``epoch``, ``env_step``, ``gradient_step``.
-    :raises FileNotFoundError: there is no checkpoint.
-    :raises ValueError: it is damaged, or of another version, algorithm or network.
+    :param folder: the folder of the checkpoint.
+    :param policy: a policy of the same structure.
+    :return: the counters of the run: ``epoch``, ``env_step``, ``gradient_step``.
+    :raises FileNotFoundError: if there is no checkpoint.
+    :raises ValueError: if it is damaged, or of another version, algorithm or network.
     """
     folder, head = _open(folder)
     _check_kind(folder, head, policy=policy)
@@ -148,14 +150,14 @@ def load_policy(folder: Path, policy: BasePolicy) -> dict[str, Any]:
 
 
 def _buffers_of(trainer: BaseTrainer) -> dict[str, ReplayBuffer]:
-    """By the names of their files; offline training may collect into another than it learns from."""
+    """Returns the buffers by file name. Offline training may learn from one buffer and collect into another."""
     collected = None if trainer.train_collector is None else trainer.train_collector.buffer
     given = None if trainer.buffer is collected else trainer.buffer
     return dict(zip((_BUFFER, _GIVEN_BUFFER), (one for one in (collected, given) if one is not None), strict=False))
 
 
 def _apart(tensor: torch.Tensor) -> torch.Tensor:
-    """On the CPU, in memory of its own: networks may share layers."""
+    """Returns a copy on the CPU, as networks may share layers."""
     return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
 
 
@@ -167,7 +169,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Puts the names in a folder on disk, where the system can."""
+    """Syncs the names of files in a folder to disk, where the system supports it."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -177,7 +179,7 @@ def _sync(folder: Path) -> None:
 
 
 def _open(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """The folder that is whole, and what it says of itself."""
+    """Returns the folder of the newest complete checkpoint, and its header."""
     if not (folder / _HEAD).exists() and (old := folder.with_name(folder.name + ".old")).exists():
         folder = old
     try:
@@ -211,7 +213,7 @@ def _read(folder: Path, head: dict[str, Any], name: str) -> bytes:
 
 
 def _weights(folder: Path, head: dict[str, Any], policy: BasePolicy) -> dict[str, torch.Tensor]:
-    """The weights, which fit the policy."""
+    """Returns the weights, after checking that they fit the policy."""
     content = _read(folder, head, _WEIGHTS)
     with _damage(folder / _WEIGHTS):
         weights = tensors_file.load(content)
@@ -229,14 +231,14 @@ def _weights(folder: Path, head: dict[str, Any], policy: BasePolicy) -> dict[str
 
 
 def _check_weights(weights: dict[str, Any], policy: BasePolicy, whose: str) -> None:
-    """Buffers may hold NaN on purpose; a parameter that does spoils all that is computed with it."""
+    """Checks that no parameter has NaN. Buffers of modules may have it on purpose."""
     for name, _ in policy.named_parameters():
         if (one := weights.get(name)) is not None and bool(torch.isnan(one).any()):
             raise ValueError(f"{name} of {whose} holds NaN: training has diverged, or something else wrote it")
 
 
 def _check_optimizers(policy: BasePolicy) -> None:
-    """Compares what optimizers took over, as it came, with what they optimize."""
+    """Checks the restored state of optimizers, which they accept unchecked, against their parameters."""
     for optim in policy._all_optimizers():  # noqa: SLF001 (the same design, in another package)
         for group in optim.param_groups:
             for name, usual in optim.defaults.items():
@@ -265,7 +267,7 @@ def _state(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _damage(path: Path, what: str = "its contents cannot be read") -> Iterator[None]:
-    """Says of whatever wrong data leads to that the file is damaged."""
+    """Turns errors about the contents of a file into a ValueError that names the file."""
     try:
         yield
     except (*WRONG_DATA, MemoryError, RuntimeError, SafetensorError) as error:
@@ -274,7 +276,7 @@ def _damage(path: Path, what: str = "its contents cannot be read") -> Iterator[N
 
 @contextmanager
 def _policy_put_back(policy: BasePolicy) -> Iterator[None]:
-    """Puts the policy back where it was if something fails."""
+    """Restores the policy if an error is raised."""
     before = deepcopy(policy.state_dict())
     try:
         yield
@@ -285,7 +287,7 @@ def _policy_put_back(policy: BasePolicy) -> Iterator[None]:
 
 @contextmanager
 def _put_back(trainer: BaseTrainer) -> Iterator[None]:
-    """Likewise the trainer with its policy, all but the logs: they are the last thing that it takes over."""
+    """Restores the trainer and its policy if an error is raised, but not the logs, which are restored last."""
     before = deepcopy(trainer.state_dict())
     del before["logger"]
     try:

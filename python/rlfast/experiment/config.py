@@ -1,4 +1,4 @@
-"""What a run is made of, in a form that people write on a command line and read in a file."""
+"""The settings of runs, as options of the command line and as ``config.json``."""
 
 from __future__ import annotations
 
@@ -26,58 +26,59 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What every run has, whatever it learns with. Annotations say which values a field takes."""
+    """The settings of every run. Annotations define the values that a field accepts."""
 
     env: str = "CartPole-v1"
-    """Gymnasium environment."""
+    """Id of the Gymnasium environment."""
     seed: NonNegativeInt = 0
-    """Seeds everything: the same seed on the same machine gives the same parameters."""
+    """Seed of all random numbers: the same seed on the same machine gives the same parameters."""
     max_steps: PositiveInt = 100_000
-    """Environment steps, exactly: all training environments together, random steps at the start included, tests not."""
+    """Exact number of environment steps of all training environments together, with random steps, without tests."""
     stop_return: float | None = None
-    """Stop early once the mean return of a test reaches this."""
+    """Mean return of a test at which the run stops early."""
     require_stop_return: bool = False
-    """Count a run that ends below stop_return as failed (exit status 1)."""
+    """Whether a run that ends below stop_return counts as failed (exit status 1)."""
     run_dir: Path | None = None
-    """Folder of the run, new or empty. Default: runs/ALGO-ENV-seedSEED, numbered where that exists."""
+    """Folder of the run, new or empty. Default: runs/ALGO-ENV-seedSEED, with a number if that exists."""
     num_envs: PositiveInt = 8
-    """Training environments, stepped together."""
+    """Number of training environments, which are stepped together."""
     eval_episodes: PositiveInt = 20
-    """Episodes in a test."""
+    """Number of episodes of a test."""
     eval_envs: PositiveInt = 20
-    """Test environments, each playing an even share of the episodes."""
+    """Number of test environments, which share the episodes evenly."""
     eval_interval: PositiveInt = 2_000
     """Environment steps between two tests; each is followed by a checkpoint."""
     backend: Literal["auto", "native", "in-process", "process"] = "auto"
-    """Who steps the environments. auto: Rust where it has them, else this process."""
+    """Backend that steps the environments. auto: native (Rust) if it has the environment, else in-process."""
     save_buffer: bool = True
-    """Keep the replay buffer in checkpoints; without it, a resumed run fills a new one."""
+    """Whether checkpoints contain the replay buffer; without it, a resumed run fills a new one."""
     device: str = "cpu"
-    """Where the networks live: cpu, cuda, cuda:1, ..."""
+    """Device of the networks: cpu, cuda, cuda:1, ..."""
     compile: bool = False
-    """Make one graph of each update: quicker on long runs, after some ten seconds of compiling."""
+    """Whether updates are compiled: faster on long runs, after about ten seconds of compilation."""
     threads: PositiveInt = 1
-    """Threads of PyTorch: small networks are quickest with one."""
+    """Number of threads of PyTorch; small networks are fastest with one."""
     progress: bool = True
-    """Show a progress bar."""
+    """Whether to show a progress bar."""
     hidden_sizes: tuple[PositiveInt, ...] = (256, 256)
-    """Units of the hidden layers of each network."""
+    """Number of units of each hidden layer."""
     recurrent: bool = False
-    """Networks with a memory (LSTM) of as many units as the last of hidden_sizes, in place of the hidden layers."""
+    """Whether networks are recurrent: an LSTM, with as many units as the last hidden layer, instead of hidden layers.
+    """
     learning_rate: NonNegativeFloat = 3e-4
-    """Adam's step size."""
+    """Learning rate of Adam."""
     gamma: UnitFloat = 0.99
     """Discount factor."""
     batch_size: PositiveInt = 256
-    """Rows in a gradient step."""
+    """Number of rows of a gradient step."""
     collect_steps: PositiveInt = 8
-    """Environment steps between updates."""
+    """Number of environment steps between updates."""
 
     def __post_init__(self) -> None:
-        """Checks types and ranges, naming the field, what was got and what is wanted.
+        """Checks the types and ranges of all fields.
 
-        :raises TypeError: a value is of another type than the field.
-        :raises ValueError: it is out of range.
+        :raises TypeError: if a value has another type than its field.
+        :raises ValueError: if a value is out of range, or contradicts another one.
         """
         hints = get_type_hints(type(self), include_extras=True)
         for field in fields(self):
@@ -91,7 +92,7 @@ class RunConfig:
             raise ValueError(f"--collect-steps {self.collect_steps} must be a multiple of --num-envs {self.num_envs}")
 
     def to_json(self) -> str:
-        """All fields, resolved.
+        """Returns all fields as JSON.
 
         >>> RunConfig.from_json(RunConfig(seed=3).to_json()).seed
         3
@@ -100,9 +101,10 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The reverse of :meth:`to_json`.
+        """Returns the settings from the result of :meth:`to_json`.
 
-        :raises ValueError: it is damaged: no JSON, unknown fields, or values that do not fit.
+        :param text: the JSON.
+        :raises ValueError: if the text is not JSON, has unknown fields, or values that do not fit their fields.
         """
         try:
             values = dict(json.loads(text))
@@ -115,16 +117,16 @@ class RunConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OffPolicyConfig(RunConfig):
-    """What runs have that learn from a replay buffer while they fill it."""
+    """The settings of runs that fill a replay buffer and learn from it."""
 
     n_step: PositiveInt = 1
-    """Rewards summed before bootstrapping."""
+    """Number of rewards summed before bootstrapping."""
     buffer_size: PositiveInt = 1_000_000
-    """Transitions kept."""
+    """Number of transitions in the buffer."""
     start_steps: NonNegativeInt = 1_000
-    """Random environment steps before the first update."""
+    """Number of random environment steps before the first update."""
     updates_per_step: PositiveFloat = 1.0
-    """Gradient steps for each environment step; a fraction is made up for later."""
+    """Number of gradient steps for each environment step; fractions add up."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -168,21 +170,21 @@ class SoftConfig(OffPolicyConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class QLearningConfig(OffPolicyConfig):
-    """What runs have that learn values of discrete actions."""
+    """The settings of runs that learn values of discrete actions."""
 
     hidden_sizes: tuple[PositiveInt, ...] = (128, 128)
     dueling: bool = False
-    """Separate streams for state value and advantages (arXiv:1511.06581)."""
+    """Whether networks have separate streams for state value and advantages (arXiv:1511.06581)."""
     learning_rate: NonNegativeFloat = 1e-3
     n_step: PositiveInt = 3
     double: bool = True
-    """The trained network chooses the action that the target network rates (arXiv:1509.06461)."""
+    """Whether the trained network chooses the action whose value the target network estimates (arXiv:1509.06461)."""
     target_update_freq: NonNegativeInt = 100
-    """Gradient steps between copies to the target network; 0: no target network."""
+    """Number of gradient steps between copies to the target network; 0 for no target network."""
     buffer_size: PositiveInt = 50_000
     batch_size: PositiveInt = 128
     prioritized: bool = False
-    """Sample transitions by their temporal difference error (arXiv:1511.05952)."""
+    """Whether transitions are sampled in proportion to their temporal difference errors (arXiv:1511.05952)."""
     alpha: NonNegativeFloat = 0.6
     """Exponent of the priorities."""
     beta: UnitFloat = 0.4
@@ -196,12 +198,12 @@ class QLearningConfig(OffPolicyConfig):
     eps_start: UnitFloat = 1.0
     """Probability of a random action at the start."""
     eps_end: UnitFloat = 0.05
-    """Probability of a random action once eps_steps have been taken."""
+    """Probability of a random action after eps_steps steps."""
     eps_steps: NonNegativeInt = 10_000
-    """Environment steps over which that probability falls, linearly."""
+    """Number of environment steps over which that probability falls linearly."""
 
     def eps_at(self, env_step: int) -> float:
-        """Probability of a random action after so many environment steps.
+        """Returns the probability of a random action after ``env_step`` environment steps.
 
         >>> config = QLearningConfig(eps_start=1, eps_end=0, eps_steps=100)
         >>> [round(config.eps_at(step), 2) for step in (0, 25, 100, 200)]
@@ -220,39 +222,39 @@ class QLearningConfig(OffPolicyConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class OnPolicyConfig(RunConfig):
-    """What runs have that learn from roll-outs of the newest policy, each used once."""
+    """The settings of runs that learn from roll-outs of the newest policy, each of which is used once."""
 
     hidden_sizes: tuple[PositiveInt, ...] = (64, 64)
     eval_interval: PositiveInt = 8_192
     """Environment steps between two tests; each is followed by a checkpoint."""
     collect_steps: PositiveInt = 2_048
-    """Environment steps in a roll-out."""
+    """Number of environment steps of a roll-out."""
     repeat: PositiveInt = 10
-    """Passes over a roll-out."""
+    """Number of passes over a roll-out."""
     lr_schedule: Literal["constant", "linear"] = "constant"
-    """The learning rate over a run: constant, or falling in a line to 0 at max_steps."""
+    """Schedule of the learning rate: constant, or linear to 0 at max_steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyGradientConfig(OnPolicyConfig):
-    """What runs have that learn from roll-outs how likely each action should be."""
+    """The settings of runs that learn from roll-outs by policy gradients."""
 
     scale_returns: bool = False
-    """Divide returns by their running standard deviation."""
+    """Whether returns are divided by their running standard deviation."""
     log_std: FiniteFloat = 0.0
-    """Where the logarithm of the standard deviation of continuous actions starts."""
+    """First logarithm of the standard deviation of continuous actions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdvantageConfig(PolicyGradientConfig):
-    """What runs have that learn from roll-outs with a critic."""
+    """The settings of runs that learn from roll-outs with a critic."""
 
     gae_lambda: UnitFloat = 0.95
-    """Advantages: 0 for one-step, 1 for Monte Carlo (arXiv:1506.02438)."""
+    """Lambda of advantages: 0 for one-step, 1 for Monte Carlo (arXiv:1506.02438)."""
 
 
 def flag(name: str) -> str:
-    """A field as the command line calls it.
+    """Returns the option of the command line for a field.
 
     >>> flag("max_steps")
     '--max-steps'

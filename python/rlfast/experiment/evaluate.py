@@ -1,4 +1,4 @@
-"""Plays a trained policy: how good is it, and what does it look like?"""
+"""Evaluation of a trained policy, and videos of it."""
 
 from __future__ import annotations
 
@@ -32,21 +32,22 @@ def evaluate(
 ) -> CollectStats:
     """Plays new episodes with the policy in a run's checkpoint, without exploration.
 
-    Neither the run's training nor its test environments have had their seeds. The same call gives the same returns.
+    Their seeds differ from those of the run's training and test environments. The same call gives the same returns.
 
     :param run_dir: folder of the run.
-    :param episodes: how many, shared out evenly among the run's number of test environments.
-    :param seed: of the environments; None takes the run's.
-    :param video: a folder for a film of one more episode; needs ``pip install 'rlfast[video]'`` and what the
-        environment asks for.
-    :param device: where the policy shall live. Default: where it was trained, or the CPU, with a warning, when there
-        is no such device here.
+    :param episodes: number of episodes, played in as many environments as the run's tests have.
+    :param seed: seed of the environments; None for that of the run.
+    :param video: a folder for a video of one more episode; needs ``pip install 'rlfast[video]'`` and the libraries with
+        which the environment renders.
+    :param device: device of the policy. Default: that of the run, or the CPU, with a warning, if this machine does not
+        have it.
     :param allow_import: whether the module in an id such as ``"module:Env-v0"`` may be imported, which runs it.
-    :return: how they went.
-    :raises FileNotFoundError: there is no such run, or it has no checkpoint.
-    :raises ValueError: run or checkpoint cannot be used, ``episodes`` is not positive, ``seed`` is negative, or a
-        module would have to be imported.
-    :raises gymnasium.error.Error: there is no such environment any more, or it cannot be filmed.
+    :return: the statistics of the episodes.
+    :raises FileNotFoundError: if there is no such run, or it has no checkpoint.
+    :raises ValueError: if the run or its checkpoint cannot be used, ``episodes`` is not positive, ``seed`` is negative,
+        or a module would have to be imported.
+    :raises gymnasium.error.Error: if the environment does not exist or cannot be rendered.
+    :raises ImportError: if a library for videos is missing.
     """
     if episodes < 1:
         raise ValueError(f"episodes must be at least 1, got {episodes}")
@@ -70,7 +71,7 @@ def evaluate(
 
 
 def _smallest(config: Any) -> Any:
-    """The same networks, with a buffer that takes no room."""
+    """Returns the settings with the smallest buffer."""
     return replace(config, buffer_size=1) if hasattr(config, "buffer_size") else config
 
 
@@ -92,7 +93,7 @@ def _film(policy: BasePolicy, env: str, seed: int, folder: Path) -> None:
         envs = DummyVectorEnv([lambda: filmed])
         with Collector(policy, envs) as collector:
             collector.evaluate(1, gym_reset_kwargs={"seed": seed})
-    except gym.error.DependencyNotInstalled as error:  # which names an extra of Gymnasium's own
+    except gym.error.DependencyNotInstalled as error:  # its message names an extra of Gymnasium
         raise ImportError(
             'a film needs libraries that are missing; install them: pip install "rlfast[video]"'
         ) from error

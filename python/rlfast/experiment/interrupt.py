@@ -1,4 +1,4 @@
-"""Ending a run by Ctrl-C without losing it."""
+"""Handling of SIGINT and SIGTERM during a run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 
 class Interrupt:
-    """Turns the first SIGINT or SIGTERM into a request, so that a run ends where its state is whole; the second raises.
+    """Turns the first SIGINT or SIGTERM into a request to stop, so that a run ends in a consistent state.
 
-    :param stop: called at the first.
+    The second signal raises a KeyboardInterrupt.
+
+    :param stop: the function called at the first signal.
     """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -22,7 +24,7 @@ class Interrupt:
     def __init__(self, stop: Callable[[], None]) -> None:
         self.happened = False
         self.aborted = False
-        """Whether the run was left where its state is not whole."""
+        """Whether a second signal ended the run in an inconsistent state."""
         self._stop = stop
         self._before: list[Any] = []
 
@@ -33,7 +35,7 @@ class Interrupt:
         self._stop()
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # Python lets no other thread
+        if threading.current_thread() is threading.main_thread():  # other threads may not handle signals
             self._before = [signal.signal(number, self._note) for number in self._SIGNALS]
         return self
 

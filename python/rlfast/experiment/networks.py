@@ -1,4 +1,4 @@
-"""Networks for the spaces of an environment, so that no algorithm has to know them."""
+"""Networks for the observation and action spaces of an environment."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     LayerOf = Callable[[int, int, int], nn.Module]
 
 _SMALLEST_IMAGE = 36
-"""Pixels along a side that three convolutions need."""
+"""The least height and width that three convolutions need."""
 
 
 class Networks:
     """Makes networks for observations that are vectors, images, numbers or dicts of these, and for any actions.
 
-    Images pass through convolutions, dicts part by part, and what comes of them through the ``hidden_sizes`` of the
-    configuration. Networks share no parameters.
+    Images pass through convolutions, and the parts of dicts are encoded one by one. The features pass through layers of
+    the ``hidden_sizes`` of the settings. Networks share no parameters.
 
-    :param config: of the run.
-    :param title: of the algorithm, for errors.
-    :param obs_space: of one environment.
-    :param act_space: of one environment.
+    :param config: the settings of the run.
+    :param title: the title of the algorithm, for errors.
+    :param obs_space: observation space of one environment.
+    :param act_space: action space of one environment.
     """
 
     def __init__(self, config: RunConfig, title: str, obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> None:
@@ -48,17 +48,20 @@ class Networks:
 
     @property
     def spaces(self) -> dict[str, Any]:
-        """What every policy is told of the environment."""
+        """The spaces, as arguments of a policy."""
         return {"action_space": self._act_space, "observation_space": self._obs_space}
 
     @property
     def continuous(self) -> bool:
-        """Whether actions are arrays of numbers."""
+        """Whether the action space is a Box."""
         return isinstance(self._act_space, spaces.Box)
 
     @property
     def action_size(self) -> int:
-        """How many numbers a continuous action has."""
+        """The number of elements of a continuous action.
+
+        :raises ValueError: if actions are not continuous.
+        """
         return size_of(self._box().shape)
 
     def action_values(
@@ -69,13 +72,13 @@ class Networks:
         softmax: bool = False,
         linear_layer: Callable[[int, int], nn.Module] = nn.Linear,
     ) -> nn.Module:
-        """Values of all discrete actions, ``(obs, state) -> ([B, actions], state)``, or ``[B, actions, atoms]``.
+        """Returns a network for values of discrete actions, ``(obs, state) -> ([B, actions], state)``.
 
-        :param dueling: separate streams for state value and advantages.
-        :param atoms: numbers for each action.
-        :param softmax: whether these are probabilities.
-        :param linear_layer: makes the layers of the streams, or all layers where there are none.
-        :raises ValueError: the actions are not discrete, or a network with a memory shall be dueling or have atoms.
+        :param dueling: whether it has separate streams for state value and advantages.
+        :param atoms: number of outputs for each action; more than 1 gives ``[B, actions, atoms]``.
+        :param softmax: whether the outputs of an action are probabilities.
+        :param linear_layer: makes the layers of the streams, or all layers without streams.
+        :raises ValueError: if actions are not discrete, or a recurrent network should be dueling or have atoms.
         """
         if not isinstance(self._act_space, spaces.Discrete):
             raise self._refused("discrete actions", self._act_space)
@@ -101,20 +104,20 @@ class Networks:
         )
 
     def action_value(self) -> nn.Module:
-        """The value of a continuous action, ``(obs, act) -> [B, 1]``, without memory.
+        """Returns a network for the value of a continuous action, ``(obs, act) -> [B, 1]``, never recurrent.
 
-        :raises ValueError: the actions are not continuous.
+        :raises ValueError: if actions are not continuous.
         """
         shape = self._box().shape
         return self._over_encoder(lambda size: continuous.Critic(self._net(size, action_shape=shape, concat=True)))
 
     def action_values_by(self, number: int, *, values: int = 1, hidden_layer: LayerOf | None = None) -> nn.Module:
-        """An ensemble of values of a continuous action, ``(obs, act) -> [number, B, values]``, without memory.
+        """Returns an ensemble for values of a continuous action, ``(obs, act) -> [number, B, values]``.
 
-        :param number: of members.
-        :param values: of each member, for distributional learning.
+        :param number: number of members.
+        :param values: number of outputs of each member, for distributional learning.
         :param hidden_layer: makes the hidden layers, ``(number, inputs, outputs)``. Default: linear layers.
-        :raises ValueError: the actions are not continuous.
+        :raises ValueError: if actions are not continuous.
         """
         shape = self._box().shape
         last, hidden = partial(EnsembleLinear, number), partial(hidden_layer or EnsembleLinear, number)
@@ -128,16 +131,16 @@ class Networks:
         )
 
     def state_value(self, *, activation: type[nn.Module] = nn.ReLU) -> nn.Module:
-        """The value of a state, ``obs -> [B, 1]``, without memory.
+        """Returns a network for the value of a state, ``obs -> [B, 1]``, never recurrent.
 
-        :param activation: of the hidden layers.
+        :param activation: activation of the hidden layers.
         """
         return self._over_encoder(lambda size: discrete.Critic(self._net(size, activation=activation)))
 
     def deterministic_actor(self) -> nn.Module:
-        """One continuous action within -1 and 1, ``(obs, state) -> ([B, size], state)``.
+        """Returns an actor with one action in [-1, 1] for each observation, ``(obs, state) -> ([B, size], state)``.
 
-        :raises ValueError: the actions are not continuous.
+        :raises ValueError: if actions are not continuous.
         """
         shape = self._box().shape
         return self._over_encoder(lambda size: continuous.Actor(self._body(size), shape))
@@ -149,12 +152,12 @@ class Networks:
         log_std: float = 0.0,
         activation: type[nn.Module] = nn.ReLU,
     ) -> nn.Module:
-        """Means and deviations of continuous actions, ``(obs, state) -> (([B, size], [B, size]), state)``.
+        """Returns an actor of means and standard deviations, ``(obs, state) -> (([B, size], [B, size]), state)``.
 
-        :param conditioned_sigma: whether deviations depend on the observation.
-        :param log_std: the logarithm of those that do not, at the start.
-        :param activation: of the hidden layers.
-        :raises ValueError: the actions are not continuous.
+        :param conditioned_sigma: whether standard deviations depend on the observation.
+        :param log_std: first logarithm of standard deviations that do not.
+        :param activation: activation of the hidden layers.
+        :raises ValueError: if actions are not continuous.
         """
         shape = self._box().shape
 
@@ -168,11 +171,11 @@ class Networks:
         return self._over_encoder(head)
 
     def actor(self, *, log_std: float, activation: type[nn.Module] = nn.ReLU) -> tuple[nn.Module, TDistFn]:
-        """What gives the distribution of actions of any kind, and the class of that distribution.
+        """Returns an actor of parameters of a distribution over actions, and the class of the distribution.
 
         :param log_std: see :meth:`normal_actor`.
-        :param activation: of the hidden layers.
-        :raises ValueError: there is no distribution for such actions.
+        :param activation: activation of the hidden layers.
+        :raises ValueError: if there is no distribution for the action space.
         """
         space = self._act_space
         if isinstance(space, spaces.Box) and len(space.shape) == 1:
@@ -205,7 +208,7 @@ class Networks:
         return Recurrent(1, size, outputs, hidden_layer_size=units)
 
     def _body(self, size: Any, *, activation: type[nn.Module] = nn.ReLU) -> nn.Module:
-        """Features for an actor's head."""
+        """Returns a network of features for an actor's head."""
         if self._config.recurrent:
             return self._remembering(size, self._config.hidden_sizes[-1])
         return self._net(size, activation=activation)
@@ -220,17 +223,17 @@ class Networks:
             raise self._refused("observations that are arrays, numbers or dicts of these", space) from None
 
     def _over_encoder(self, head: Callable[[Any], nn.Module]) -> nn.Module:
-        """A head on the observations, or on what comes of them where they are no vectors."""
+        """Returns a head on observations that are vectors, or on encoded observations."""
         encoder = self._encoder()
         net = head(self._obs_space.shape) if encoder is None else Encoded(encoder, head(encoder.output_dim))
         return net.to(self._config.device)
 
 
 class Encoder(nn.Module):
-    """Makes one vector of an observation: images by convolutions, numbers by one-hot, dicts part by part.
+    """Encodes an observation as one vector: images by convolutions, numbers as one-hot, and dicts part by part.
 
-    :param space: of one observation.
-    :raises TypeError: it is of another kind.
+    :param space: space of one observation.
+    :raises TypeError: if there is no encoding for the space.
 
     >>> space = spaces.Dict(place=spaces.Discrete(3), speed=spaces.Box(-1, 1, (2,)))
     >>> encoder = Encoder(space)
@@ -244,7 +247,7 @@ class Encoder(nn.Module):
     def __init__(self, space: gym.Space[Any]) -> None:
         super().__init__()
         self._space = space
-        self.register_buffer("_anchor", torch.zeros(0), persistent=False)  # says where the module is
+        self.register_buffer("_anchor", torch.zeros(0), persistent=False)  # it has the device of the module
         self.parts: dict[str, Encoder] = {}
         self.convolutions: NatureCNN | None = None
         if isinstance(space, spaces.Dict):
@@ -281,10 +284,10 @@ class Encoder(nn.Module):
 
 
 class Encoded(nn.Module):
-    """A network on what an :class:`Encoder` makes of observations.
+    """A network on the features of an :class:`Encoder`.
 
-    :param encoder: of the observations.
-    :param net: takes what it makes in place of observations.
+    :param encoder: the encoder.
+    :param net: the network, which gets features in place of observations.
     """
 
     def __init__(self, encoder: Encoder, net: nn.Module) -> None:
@@ -292,24 +295,36 @@ class Encoded(nn.Module):
         self.encoder, self.net = encoder, net
 
     def forward(self, obs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compute what ``net`` computes."""
+        """Compute the output of ``net`` for encoded observations.
+
+        :param obs: observations, ``[batch, ...]``.
+        :param args: passed to ``net``.
+        :param kwargs: passed to ``net``.
+        """
         return self.net(self.encoder(obs), *args, **kwargs)
 
 
 def is_image(space: gym.Space[Any]) -> bool:
-    """Whether observations are large enough for convolutions, with channels first or last."""
+    """Returns whether observations are images that are large enough for convolutions, with channels first or last.
+
+    :param space: space of one observation.
+    """
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
         return False
     return min(_channels_first(torch.empty(1, *space.shape)).shape[2:]) >= _SMALLEST_IMAGE
 
 
 def _channels_first(images: torch.Tensor) -> torch.Tensor:
-    """Images ``[batch, channels, height, width]``: there are fewer channels than pixels along a side."""
+    """Returns images as ``[batch, channels, height, width]``; the smaller outer axis is taken for the channels."""
     return images.permute(0, 3, 1, 2) if images.shape[3] < images.shape[1] else images
 
 
 def initialize_orthogonally(actor: nn.Module, *critics: nn.Module) -> None:
-    """Orthogonal weights, and a policy that starts nearly the same everywhere (arXiv:2006.05990, section 3.2)."""
+    """Initialise weights orthogonally, and the actor's last layer near zero (arXiv:2006.05990, section 3.2).
+
+    :param actor: the actor.
+    :param critics: other networks.
+    """
     for layer in nn.ModuleList([actor, *critics]).modules():
         if isinstance(layer, nn.Linear):
             nn.init.orthogonal_(layer.weight, 2**0.5)

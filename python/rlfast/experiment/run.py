@@ -1,4 +1,4 @@
-"""A whole run: build, train, keep what matters on disk, and say how it went."""
+"""Whole runs: building, training, saving and reporting."""
 
 from __future__ import annotations
 
@@ -35,43 +35,43 @@ if TYPE_CHECKING:
     from rlfast.trainer import BaseTrainer
 
 _INTERVALS = {"train_interval": 200, "update_interval": 100}
-"""Environment steps between two entries of training returns in the logs, and gradient steps between two of losses."""
+"""Environment steps between log entries of training returns, and gradient steps between log entries of losses."""
 
 
 CHECKPOINT = "checkpoint"
-"""Folder in a run's folder."""
+"""Name of the folder of the checkpoint, in the run's folder."""
 
 _CANNOT_RUN = (ValueError, gym.error.Error, ImportError, OSError)
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be run, found before anything was started."""
+    """Settings that cannot be run, found before anything was started."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """How a run went."""
+    """The result of a run."""
 
     config: RunConfig
     run_dir: Path
     info: InfoStats
     env_step: int
-    """Training steps taken, random ones at the start included."""
+    """Number of training steps, with the random ones at the start."""
     test: CollectStats | None
-    """The last test."""
+    """Statistics of the last test."""
     interrupted: bool
-    """Whether a signal ended it."""
+    """Whether a signal ended the run."""
     unsaved: str | None = None
-    """Why there is no checkpoint of where it ended; None when there is one."""
+    """The reason why there is no checkpoint of the last step; None if there is one."""
 
     @property
     def reached(self) -> bool:
-        """Whether the last test was as good as ``stop_return``."""
+        """Whether the mean return of the last test was at least ``stop_return``."""
         target, returns = self.config.stop_return, None if self.test is None else self.test.returns_stat
         return target is not None and returns is not None and returns.mean >= target
 
     def summary(self) -> str:
-        """A few lines for people."""
+        """Returns a summary in a few lines."""
         config, timing = self.config, self.info.timing
         speed = self.env_step / timing.train_time if timing.train_time else 0.0
         seconds = (
@@ -99,12 +99,14 @@ class RunResult:
 
 
 def train(config: RunConfig) -> RunResult:
-    """Trains as ``config`` says and leaves everything in its run folder.
+    """Trains a policy, and writes logs, checkpoints and the learning curve to the folder of the run.
 
-    SIGINT and SIGTERM end it after the current step; checkpoint and learning curve are written then as well, and
-    :func:`resume` goes on from there. The traceback of an error goes to ``error.log`` there.
+    SIGINT and SIGTERM end it after the current step. Checkpoint and learning curve are written then, too, and
+    :func:`resume` continues the run. The traceback of an error is written to ``error.log``.
 
-    :raises ConfigError: the configuration cannot be run; nothing was started.
+    :param config: the settings of the run.
+    :return: the result.
+    :raises ConfigError: if the settings cannot be run; nothing was started then.
     """
     algorithm = algorithm_of(config)
     try:
@@ -118,18 +120,20 @@ def train(config: RunConfig) -> RunResult:
 
 
 def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunResult:
-    """Goes on with the run in a folder where its checkpoint was taken, as if it had never stopped.
+    """Continues a run from its checkpoint as if it had never stopped.
 
-    What the logs say of later than that is taken back. What cannot be restored, such as environments in which
-    simulators of other languages run, is said in a warning. A run that was stopped before its first checkpoint begins
-    anew, with a warning. A run from a device that is not here goes on on the CPU, with a warning.
+    Entries of logs after the checkpoint are removed. Warnings name parts that cannot be restored, such as environments
+    with simulators in other languages. With a warning, a run that was stopped before its first checkpoint begins anew,
+    and a run from a device that this machine does not have continues on the CPU.
 
     :param run_dir: the folder of the run.
     :param allow_import: whether the module in an environment's id such as ``"module:Env-v0"`` may be imported, which
-        runs it: the folder may be somebody else's.
-    :param changes: fields of the configuration to change, such as ``max_steps`` or ``device``.
-    :raises ConfigError: there is no such run, its checkpoint cannot be used, or a change is not possible; nothing was
-        started.
+        runs code that the folder names.
+    :param changes: settings to change, such as ``max_steps`` or ``device``.
+    :return: the result.
+    :raises ConfigError: if there is no such run, its checkpoint cannot be used, or a change is not possible; nothing
+        was
+        started then.
     """
     try:
         config = replace(read_config(run_dir), run_dir=run_dir, **changes)
@@ -151,9 +155,9 @@ def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunR
 def _guarded(
     config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None, written: RunConfig | None = None
 ) -> RunResult:
-    """The run; an error leaves its traceback, and everything is closed.
+    """Runs the training, writes the traceback of an error, and closes everything.
 
-    :param written: what ``config.json`` shall say, where that is not ``config``: the run may be elsewhere for a while.
+    :param written: the settings for ``config.json``, if they differ from ``config``, such as in the device.
     """
     try:
         with ExitStack() as held:
@@ -174,7 +178,7 @@ def _guarded(
 
 
 def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None, written: RunConfig) -> RunResult:
-    if checkpoint is None:  # a run that was stopped before its first one has logged already
+    if checkpoint is None:  # removes the logs of a run that was stopped before its first checkpoint
         for path in (run_dir / "metrics.csv", run_dir / "metrics.jsonl", *run_dir.glob("events.out.tfevents.*")):
             path.unlink(missing_ok=True)
     logger = _loggers(run_dir)
@@ -183,7 +187,7 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         trainer = _trainer(config, parts, logger, keeper)
         if checkpoint is not None:
             _load(checkpoint, trainer)
-            write_config(run_dir, written, algorithm_of(config).name)  # with what was changed
+            write_config(run_dir, written, algorithm_of(config).name)  # with the changes
             if trainer.is_over:
                 warnings.warn(
                     f"the run had ended at step {trainer.env_step}: nothing was left to do", RunWarning, stacklevel=2
@@ -207,7 +211,7 @@ def _draw(config: RunConfig, run_dir: Path) -> None:
     title = f"{algorithm_of(config).title}, {config.env}, seed {config.seed}"
     try:
         learning_curve(run_dir, title=title, target=config.stop_return)
-    except (ValueError, OSError) as error:  # the run is what counts
+    except (ValueError, OSError) as error:  # the run has succeeded without the picture
         warnings.warn(f"the learning curve could not be drawn: {error}", RunWarning, stacklevel=2)
 
 
@@ -221,7 +225,7 @@ def _load(checkpoint: Path, trainer: BaseTrainer) -> None:
 
 
 def _loop(trainer: BaseTrainer, keeper: _Keeper) -> Interrupt:
-    """Trains to the end, or until a signal comes, and saves; a second signal ends that as well."""
+    """Trains to the end or to the first signal, and saves a checkpoint; a second signal ends it at once."""
     with Interrupt(trainer.stop) as interrupt:
         try:
             if not trainer.is_over:
@@ -234,7 +238,7 @@ def _loop(trainer: BaseTrainer, keeper: _Keeper) -> Interrupt:
 
 
 class _Keeper:
-    """Saves checkpoints; where that fails, training goes on and the checkpoint before stays."""
+    """Saves checkpoints. If saving fails, training continues, and the previous checkpoint stays."""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         self.folder, self._save_buffer = run_dir / CHECKPOINT, config.save_buffer
@@ -244,7 +248,7 @@ class _Keeper:
         try:
             save_checkpoint(self.folder, trainer, save_buffer=self._save_buffer)
             self.failure = None
-        except (OSError, ValueError) as error:  # no room on the disk; weights that are no numbers any more
+        except (OSError, ValueError) as error:  # a full disk, or weights that are NaN
             self.failure = str(error)
             warnings.warn(
                 f"the checkpoint of step {trainer.env_step} could not be written, the one before it stays: {error}",
@@ -260,7 +264,7 @@ def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, keeper: _Keepe
 
     trainer: BaseTrainer = parts.trainer(
         policy=parts.policy,
-        max_epoch=config.max_steps,  # never reached: each epoch takes a step or more
+        max_epoch=config.max_steps,  # never reached, as an epoch has at least one step
         train_collector=parts.train_collector,
         test_collector=parts.test_collector,
         step_per_epoch=config.eval_interval,
@@ -272,7 +276,7 @@ def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, keeper: _Keepe
         verbose=False,
         show_progress=config.progress,
         max_step=config.max_steps,
-        test_in_train=False,  # tests come at their intervals only: a lucky training episode costs none
+        test_in_train=False,  # tests run at their intervals only, not after a good training episode
         prefetch=config.device != "cpu",
     )
     return trainer

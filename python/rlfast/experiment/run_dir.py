@@ -33,9 +33,13 @@ if TYPE_CHECKING:
 
 
 def make_run_dir(config: RunConfig, algorithm: str) -> Path:
-    """Makes the folder asked for, or the first that is free of ``runs/ALGO-ENV-seedSEED``, ``...-2``, ``...-3``.
+    """Makes the folder of a run: ``run_dir`` of the settings, or ``runs/ALGO-ENV-seedSEED``, with a number if it
+    exists.
 
-    :raises FileExistsError: the folder asked for holds something already.
+    :param config: the settings of the run.
+    :param algorithm: the name of the algorithm.
+    :return: the folder.
+    :raises FileExistsError: if ``run_dir`` is not empty.
     """
     if config.run_dir is not None:
         if config.run_dir.exists() and (not config.run_dir.is_dir() or any(config.run_dir.iterdir())):
@@ -55,11 +59,12 @@ def make_run_dir(config: RunConfig, algorithm: str) -> Path:
 
 @contextmanager
 def only_process(run_dir: Path) -> Iterator[None]:
-    """Holds a run's folder for this process; the system lets go of it when the process ends, however it does.
+    """Locks the folder of a run for this process. The system unlocks it when the process ends.
 
-    :raises BlockingIOError: another process is training there.
+    :param run_dir: the folder.
+    :raises BlockingIOError: if another process is training in it.
     """
-    if fcntl is None:  # Windows, which refuses to replace files that are in use
+    if fcntl is None:  # on Windows, files in use cannot be replaced anyway
         yield
         return
     descriptor = os.open(run_dir, os.O_RDONLY)
@@ -68,7 +73,7 @@ def only_process(run_dir: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BlockingIOError(f"another process is training in {run_dir}: let it end, or end it") from None
-        except OSError:  # file systems that know no locks, such as some of networks
+        except OSError:  # a file system without locks, such as some network ones
             pass
         yield
     finally:
@@ -76,7 +81,12 @@ def only_process(run_dir: Path) -> Iterator[None]:
 
 
 def write_config(run_dir: Path, config: RunConfig, algorithm: str) -> None:
-    """Writes ``config.json``: the resolved configuration and the versions it ran with."""
+    """Writes ``config.json``, with all settings and the versions of libraries.
+
+    :param run_dir: the folder of the run.
+    :param config: the settings.
+    :param algorithm: the name of the algorithm.
+    """
     libraries = {module.__name__: module.__version__ for module in (torch, np, gym)}
     content = {
         "algorithm": algorithm,
@@ -88,7 +98,11 @@ def write_config(run_dir: Path, config: RunConfig, algorithm: str) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Writes a file anew. A link in its place is replaced, and what it leads to stays as it is."""
+    """Replaces a file. A symbolic link in its place is replaced, too, and its target is unchanged.
+
+    :param path: the file.
+    :param content: the new contents.
+    """
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     try:
@@ -101,9 +115,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def check_files(run_dir: Path) -> None:
-    """Logs of a run are appended to and cut: as links they would do that to files elsewhere.
+    """Checks that no log of a run is a symbolic link, as resuming changes logs in place.
 
-    :raises ValueError: one is a symbolic link.
+    :param run_dir: the folder of the run.
+    :raises ValueError: if one is a symbolic link.
     """
     for pattern in ("metrics.csv*", "metrics.jsonl*", "events.out.tfevents.*"):
         for path in run_dir.glob(pattern):
@@ -112,9 +127,12 @@ def check_files(run_dir: Path) -> None:
 
 
 def check_env(run_dir: Path, env: str, *, allow_import: bool) -> None:
-    """A run's folder may be somebody else's: making an environment whose id names a module would run that module.
+    """Checks that making the environment of a run, whose folder may be untrusted, would not import a module.
 
-    :raises ValueError: the id in ``config.json`` names a module, and importing is not allowed.
+    :param run_dir: the folder of the run.
+    :param env: id of the environment.
+    :param allow_import: whether a module may be imported.
+    :raises ValueError: if the id names a module, and importing is not allowed.
     """
     module = env.rpartition(":")[0]
     if module and not allow_import:
@@ -125,10 +143,11 @@ def check_env(run_dir: Path, env: str, *, allow_import: bool) -> None:
 
 
 def read_config(run_dir: Path) -> RunConfig:
-    """The configuration in a run's ``config.json``; ``train`` of it (with another ``run_dir``) repeats the run.
+    """Returns the settings in a run's ``config.json``. Training with them, and another ``run_dir``, repeats the run.
 
-    :raises FileNotFoundError: there is none.
-    :raises ValueError: it is of an algorithm that is not there, or damaged.
+    :param run_dir: the folder of the run.
+    :raises FileNotFoundError: if there is no ``config.json``.
+    :raises ValueError: if it is damaged, or names an unknown algorithm.
     """
     path = run_dir / "config.json"
     if not path.exists():

@@ -1,4 +1,4 @@
-"""What changes in the course of a run, by the environment steps taken."""
+"""Schedules of runs: values that change with the environment steps."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def set_learning_rate(config: OnPolicyConfig, policy: Any, env_step: int) -> None:
-    """Set the learning rate of a policy's optimizer, as ``lr_schedule`` says.
+    """Set the learning rate of a policy's optimizer by the schedule of the settings.
 
-    :param config: of the run.
-    :param policy: has one optimizer, ``optim``.
-    :param env_step: the environment steps taken.
+    :param config: the settings of the run, with ``lr_schedule``.
+    :param policy: a policy with one optimizer, ``optim``.
+    :param env_step: the number of environment steps so far.
     """
     if config.lr_schedule == "linear":
         rate = Linear(config.learning_rate, 0.0, config.max_steps)(env_step)

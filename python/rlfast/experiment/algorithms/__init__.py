@@ -1,9 +1,10 @@
-"""What can be trained from the command line: each module of this package is an algorithm, found by its name.
+"""The algorithms of the command line: each module of this package defines one, found by the module's name.
 
-It has ``TITLE`` and ``SUMMARY`` for people, its settings ``Config``, ``PRESETS`` for environments on which they are
-known to work, ``build(config, networks)``, which makes the policy, and, where something changes in the course of a run,
-``schedules(config, policy, env_step)``, called before each collect. What needs torch is imported within functions, so
-that help comes at once.
+A module has ``TITLE`` and ``SUMMARY`` for people; ``Config``, the class of its settings; ``PRESETS``, settings by
+environment that are known to work; ``build(config, networks)``, which makes the policy; and optionally
+``schedules(config, policy, env_step)``, which is called before each collect. Modules that need torch are imported
+within
+functions, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -22,25 +23,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
-    """How an algorithm is called, configured and built."""
+    """The name, the settings and the functions of an algorithm."""
 
     name: str
-    """On the command line and in ``config.json``: that of the module, with dashes."""
+    """The name on the command line and in ``config.json``: that of the module, with dashes."""
     title: str
-    """For people."""
+    """The name for people."""
     summary: str
     """One line of help."""
     config: type[RunConfig]
-    """Its settings."""
+    """The class of its settings."""
     presets: Mapping[str, RunConfig]
     """Settings that are known to work, by environment."""
     build: Callable[..., BasePolicy]
-    """Makes the policy from the settings and :class:`~rlfast.experiment.networks.Networks`."""
+    """A function of the settings and :class:`~rlfast.experiment.networks.Networks` that makes the policy."""
     schedules: Callable[[Any, Any, int], None] | None
-    """Sets what changes with the environment steps; None if nothing does."""
+    """A function that sets values which change with the environment steps; None if there are none."""
 
     def preset(self, env: str) -> RunConfig:
-        """Settings that are known to work for an environment, and the defaults for all others.
+        """Returns settings that are known to work for an environment, or the defaults for other environments.
+
+        :param env: id of the environment.
+        :return: the settings.
 
         >>> ALGORITHMS["dqn"].preset("CartPole-v1").stop_return
         475.0
@@ -65,9 +69,10 @@ ALGORITHMS = {one.name: one for one in (_algorithm(found.name) for found in pkgu
 
 
 def find(name: str) -> Algorithm:
-    """The algorithm of that name.
+    """Returns the algorithm with this name.
 
-    :raises ValueError: there is none.
+    :param name: the name on the command line.
+    :raises ValueError: if there is none.
     """
     if name not in ALGORITHMS:
         raise ValueError(f"there is no algorithm {name!r}: choose from {', '.join(ALGORITHMS)}")
@@ -75,7 +80,9 @@ def find(name: str) -> Algorithm:
 
 
 def algorithm_of(config: RunConfig) -> Algorithm:
-    """The algorithm that ``config`` configures.
+    """Returns the algorithm of settings.
+
+    :param config: the settings.
 
     >>> algorithm_of(ALGORITHMS["dqn"].config(seed=1)).name
     'dqn'

@@ -1,1 +1,1 @@
-"""What runs show: learning curves, of one run and over seeds."""
+"""Learning curves of one run, and over the seeds of several runs."""

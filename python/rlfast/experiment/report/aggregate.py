@@ -1,4 +1,4 @@
-"""Learning curves of several seeds as one: the interquartile mean, with bootstrapped confidence bands."""
+"""Aggregation of learning curves over seeds: the interquartile mean with bootstrapped confidence bands."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One line with its band."""
+    """A learning curve with its confidence band."""
 
     steps: NDArray[np.float64]
-    """Environment steps ``[n]``."""
+    """Environment steps, ``[n]``."""
     iqm: NDArray[np.float64]
-    """Interquartile mean over the runs ``[n]``."""
+    """Interquartile mean over the runs, ``[n]``."""
     low: NDArray[np.float64]
-    """Lower end of the confidence band ``[n]``."""
+    """Lower end of the confidence band, ``[n]``."""
     high: NDArray[np.float64]
-    """Its upper end ``[n]``."""
+    """Upper end of the confidence band, ``[n]``."""
     runs: int
-    """How many runs."""
+    """Number of runs."""
 
 
 def aggregate(
@@ -37,18 +37,20 @@ def aggregate(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Curve:
-    """The interquartile mean over runs (Agarwal et al., arXiv:2108.13264): a quarter of the runs at each end left out.
+    """Returns the interquartile mean over runs (Agarwal et al., arXiv:2108.13264), without the best and worst quarter.
 
-    Each curve is interpolated between its points, and goes on with its last value where it ends early, since a run
-    that has reached its goal stops. The band is the percentile bootstrap over runs of :func:`scipy.stats.bootstrap`;
-    one run has none.
+    Each curve is interpolated linearly between its points, and extended by its last value if it ends early, as runs
+    stop at their target return. The band is the percentile bootstrap over runs of :func:`scipy.stats.bootstrap`; that
+    of
+    a single run has no width.
 
     :param curves: steps and returns of each run, in increasing order of steps.
-    :param points: of the curve, evenly spread from the first step of all to the last.
-    :param confidence: of the band.
-    :param resamples: of the bootstrap.
-    :param seed: of the bootstrap.
-    :raises ValueError: there is no curve, or an empty one.
+    :param points: number of points, evenly spaced from the first step of all runs to the last.
+    :param confidence: confidence level of the band.
+    :param resamples: number of resamples of the bootstrap.
+    :param seed: seed of the bootstrap.
+    :return: the curve.
+    :raises ValueError: if there is no curve, or an empty one.
 
     >>> curve = aggregate([([0, 10], [0.0, 1.0]), ([0, 10], [0.0, 3.0])], points=3)
     >>> curve.steps.tolist(), curve.iqm.tolist()

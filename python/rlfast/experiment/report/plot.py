@@ -1,4 +1,4 @@
-"""Learning curves, drawn from the metrics of runs."""
+"""Pictures of learning curves from the metrics of runs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def learning_curve(run_dir: str | os.PathLike[str], title: str = "", target: float | None = None) -> Path:
-    """Draws mean returns over environment steps, of training and of the tests (with one standard deviation).
+    """Draws mean returns of training and of tests (with one standard deviation) over environment steps.
 
     :param run_dir: folder with ``metrics.csv``.
-    :param title: stands above.
-    :param target: return to mark with a line.
-    :return: ``learning_curve.png`` in that folder.
-    :raises ValueError: the metrics are damaged.
+    :param title: title of the picture.
+    :param target: a return to mark by a line.
+    :return: the path of the picture, ``learning_curve.png`` in that folder.
+    :raises ValueError: if the metrics are damaged.
     """
     from matplotlib.figure import Figure
 
@@ -37,7 +37,7 @@ def learning_curve(run_dir: str | os.PathLike[str], title: str = "", target: flo
     training, tests = (
         _curves(run_dir / "metrics.csv", *which) for which in (("train", "mean"), ("test", "mean", "std"))
     )
-    figure = Figure(figsize=(7, 4.5), layout="constrained")  # not pyplot: no window, nothing global
+    figure = Figure(figsize=(7, 4.5), layout="constrained")  # pyplot would keep global state and may need a window
     axes = figure.add_subplot()
     axes.plot(training["step"], training["mean"], color="C0", alpha=0.4, label="training")
     _draw_tests(axes, tests)
@@ -53,15 +53,14 @@ def learning_curve(run_dir: str | os.PathLike[str], title: str = "", target: flo
 
 
 def compare(run_dirs: Sequence[Path], path: Path, *, confidence: float = 0.95) -> dict[str, Curve]:
-    """Draws the tests of many runs: one line for each algorithm, over all seeds, beside each other a panel for each
-    environment, since their returns have nothing in common.
+    """Draws the test returns of many runs, with a panel for each environment and a curve over seeds for each algorithm.
 
     :param run_dirs: folders of runs, each once.
-    :param path: the picture; its suffix says of what kind.
-    :param confidence: of the bands.
-    :return: the lines, by what they are called.
-    :raises FileNotFoundError: one of the folders is no run's.
-    :raises ValueError: a run has no tests yet, is given twice, or is damaged; or there is no such kind of picture.
+    :param path: the picture, whose suffix determines its format.
+    :param confidence: confidence level of the bands.
+    :return: the curves by their labels.
+    :raises FileNotFoundError: if a folder is not that of a run.
+    :raises ValueError: if a run has no tests yet, is given twice, or is damaged; or if the format is unknown.
     """
     from matplotlib.figure import Figure
 
@@ -99,7 +98,7 @@ def _draw_curve(axes: Axes, curve: Curve, name: str, colour: str) -> None:
 
 
 def _curves(path: Path, scope: str, *wanted: str) -> dict[str, list[float]]:
-    """Steps, and what is ``wanted`` of the returns, of what was logged under ``scope``."""
+    """Returns steps, and the ``wanted`` statistics of returns, of the log entries with this ``scope``."""
     rows = [row for row in CSVLogger(path).rows() if row["scope"] == scope]
     names = {"step": "step"} | {short: f"{scope}/returns_stat/{short}" for short in wanted}
     try:

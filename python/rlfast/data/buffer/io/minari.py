@@ -132,7 +132,7 @@ def _episode(fields: dict[str, Any]) -> dict[str, Any]:
         "rewards": fields["rew"],
         "terminations": fields["terminated"],
         "truncations": truncated,
-        "infos": _as_as_given(infos),
+        "infos": _as_given(infos),
     }
 
 
