@@ -21,21 +21,18 @@ __all__ = [
     "carried",
     "carry",
     "discounted",
-    "discounted_returns",
     "end_with",
     "episodic_returns",
+    "estimate",
     "explore",
-    "gae",
     "get_num_threads",
     "integers_of_each",
     "native_envs",
-    "nstep_returns",
     "randint",
     "set_num_threads",
     "shift",
     "step_rows",
     "uniform_below",
-    "vtrace",
 ]
 
 __version__: str
@@ -304,16 +301,16 @@ class SegmentTree:
     def __setstate__(self, leaves: NDArray[np.float64], /) -> None: ...
 
 # Arrays of one shape, time first; floats all float32 or all float64; flags bool. rlfast.functional says the rest.
-def gae(
-    rewards: NDArray[Any],
-    values: NDArray[Any],
-    next_values: NDArray[Any],
-    terminated: NDArray[np.bool_],
-    truncated: NDArray[np.bool_] | None,
-    gamma: float,
-    gae_lambda: float,
+def estimate(
+    name: str,
+    floats: tuple[NDArray[Any] | None, ...],
+    flags: tuple[NDArray[np.bool_], NDArray[np.bool_] | None],
+    numbers: tuple[float, ...],
     /,
-) -> NDArray[Any]: ...
+) -> Any:
+    """Runs ``gae``, ``discounted_returns``, ``nstep_returns`` or ``vtrace`` on floats, ``(terminated, truncated)`` and
+    numbers in the order of the function's arguments: an array, or for ``vtrace`` two."""
+
 def episodic_returns(
     rewards: NDArray[Any],
     values: NDArray[Any] | None,
@@ -326,42 +323,11 @@ def episodic_returns(
     gae_lambda: float,
     /,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-def discounted_returns(
-    rewards: NDArray[Any],
-    next_values: NDArray[Any] | None,
-    terminated: NDArray[np.bool_],
-    truncated: NDArray[np.bool_] | None,
-    gamma: float,
-    /,
-) -> NDArray[Any]: ...
 def bootstrapped(
     sums: NDArray[np.float64], discounts: NDArray[np.float64], next_values: NDArray[Any], /
 ) -> NDArray[Any]:
     """``sums[B] + discounts[B] * next_values[B, M]`` in the dtype of the latter, float32 or float64, which are not read
     where the discount is 0."""
-
-def nstep_returns(
-    rewards: NDArray[Any],
-    next_values: NDArray[Any],
-    terminated: NDArray[np.bool_],
-    truncated: NDArray[np.bool_] | None,
-    n_step: int,
-    gamma: float,
-    /,
-) -> NDArray[Any]: ...
-def vtrace(
-    rewards: NDArray[Any],
-    values: NDArray[Any],
-    next_values: NDArray[Any],
-    log_ratios: NDArray[Any],
-    terminated: NDArray[np.bool_],
-    truncated: NDArray[np.bool_] | None,
-    gamma: float,
-    trace_lambda: float,
-    rho_bar: float,
-    c_bar: float,
-    /,
-) -> tuple[NDArray[Any], NDArray[Any]]: ...
 
 class Settling:
     """The base of ``rlfast.data.Batch``.

@@ -19,7 +19,7 @@ they are ``[T, 1]``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -76,7 +76,7 @@ def gae(
     >>> gae(np.ones(3), value, value_next, never, cut, gamma=0.9, gae_lambda=0.8).round(3)
     array([7.79, 9.5 , 0.95])
     """
-    result: ArrayT = _run(_core.gae, (rewards, values, next_values), (terminated, truncated), gamma, gae_lambda)
+    result: ArrayT = _run("gae", (rewards, values, next_values), (terminated, truncated), gamma, gae_lambda)
     return result
 
 
@@ -107,7 +107,7 @@ def discounted_returns(
     >>> discounted_returns(np.ones(4), np.array([False, True, False, False]), gamma=0.5)
     array([1.5, 1. , 1.5, 1. ])
     """
-    result: ArrayT = _run(_core.discounted_returns, (rewards, next_values), (terminated, truncated), gamma)
+    result: ArrayT = _run("discounted_returns", (rewards, next_values), (terminated, truncated), gamma)
     return result
 
 
@@ -140,7 +140,7 @@ def nstep_returns(
     >>> nstep_returns(np.ones(4), value_next, ends, n_step=2, gamma=0.5)
     array([ 3.5,  1.5,  1. , 17. ])
     """
-    result: ArrayT = _run(_core.nstep_returns, (rewards, next_values), (terminated, truncated), n_step, gamma)
+    result: ArrayT = _run("nstep_returns", (rewards, next_values), (terminated, truncated), index(n_step), gamma)
     return result
 
 
@@ -188,7 +188,7 @@ def vtrace(
     array([2., 1., 1.])
     """
     floats, flags = (rewards, values, next_values, log_ratios), (terminated, truncated)
-    return VTraceReturns(*_run(_core.vtrace, floats, flags, gamma, trace_lambda, rho_bar, c_bar))
+    return VTraceReturns(*_run("vtrace", floats, flags, gamma, trace_lambda, rho_bar, c_bar))
 
 
 def normalize(advantages: ArrayT, eps: float = 1e-8) -> ArrayT:
@@ -238,13 +238,13 @@ def as_flags(name: str, values: Any) -> NDArray[np.bool_]:
     return flags
 
 
-def _run(kernel: Callable[..., Any], floats: _Arrays, flags: _Arrays, *numbers: float) -> Any:
-    """Run a kernel, converting its arguments if it refuses them.
+def _run(name: str, floats: _Arrays, flags: _Arrays, *numbers: float) -> Any:
+    """Run an estimator of the engine, converting its arguments if it refuses them.
 
     :return: the result, as an array, or as a tensor if ``floats[0]``, the rewards, is one.
     """
     try:
-        return kernel(*floats, *flags, *numbers)
+        return _core.estimate(name, floats, flags, numbers)
     except (TypeError, ValueError):
         pass  # the arguments may need conversion; an error after that is the one to report
     torch = sys.modules.get("torch")  # without torch, no argument is a tensor
@@ -256,7 +256,7 @@ def _run(kernel: Callable[..., Any], floats: _Arrays, flags: _Arrays, *numbers: 
         for name, values in zip(("terminated", "truncated"), flags, strict=True)
     )
     floats, flags = (tuple(_shaped(array, shape) for array in arrays) for arrays in (floats, flags))
-    result = kernel(*floats, *flags, *numbers)
+    result = _core.estimate(name, floats, flags, numbers)
     if torch is None or not isinstance(rewards, torch.Tensor):
         return result
     if isinstance(result, tuple):

@@ -9,6 +9,7 @@
 //!
 //! A row number is `ring offset + slot`. A row's *generation* is its sequence number: see [`ring`].
 
+pub mod expand;
 pub mod frames;
 pub mod gather;
 pub mod hosted;
@@ -16,6 +17,7 @@ pub mod layout;
 mod pixels;
 pub mod plan;
 pub mod priorities;
+pub mod provenance;
 pub mod ring;
 pub mod rings;
 mod sampler;
@@ -23,7 +25,7 @@ pub mod side;
 mod slabs;
 pub mod snapshot;
 pub mod table;
-pub mod units;
+mod units;
 pub mod view;
 
 use crate::error::{Error, Result, value_error};
@@ -75,8 +77,7 @@ pub struct Added<'a> {
 
 /// A replay buffer.
 pub struct Replay {
-    /// The options. Those of sampling may be changed.
-    pub config: Config,
+    config: Config,
     rings: Rings,
     table: Option<Table>,
     priorities: Option<Priorities>,
@@ -123,6 +124,52 @@ impl Replay {
         }
     }
 
+    /// How it was made, with the sampling options as they are now.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Sets how many rows are stacked into one.
+    ///
+    /// # Errors
+    /// `Value` for a number that [`check_stack`] does not take.
+    pub fn set_stack_num(&mut self, stack_num: usize) -> Result<()> {
+        check_stack(stack_num)?;
+        self.config.stack_num = stack_num;
+        Ok(())
+    }
+
+    /// Sets whether only rows with a whole stack are drawn.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_sample_avail(&mut self, sample_avail: bool) -> Result<()> {
+        self.config.sample_avail = sample_avail;
+        Ok(())
+    }
+
+    /// Sets the importance exponent.
+    ///
+    /// # Errors
+    /// `Value` for one that is not finite.
+    pub fn set_beta(&mut self, beta: f64) -> Result<()> {
+        if !beta.is_finite() {
+            return value_error!("beta must be a finite number, got {beta}");
+        }
+        self.config.beta = beta;
+        Ok(())
+    }
+
+    /// Sets whether weights are divided by the largest of the batch.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_weight_norm(&mut self, weight_norm: bool) -> Result<()> {
+        self.config.weight_norm = weight_norm;
+        Ok(())
+    }
+
     /// Returns the rings.
     #[must_use]
     pub fn rings(&self) -> &Rings {
@@ -159,7 +206,7 @@ impl Replay {
     ///
     /// # Errors
     /// `Value` before `define`.
-    pub fn units(&self) -> Result<Units<'_>> {
+    fn units(&self) -> Result<Units<'_>> {
         Ok(Units::new(&self.rings, self.laid_out()?))
     }
 
@@ -454,8 +501,9 @@ impl Replay {
     /// leaves out rows whose stack reaches beyond their episode.
     ///
     /// # Errors
-    /// `Room` when there is no memory for the row numbers.
+    /// `Index` for a ring that does not exist, `Room` when there is no memory for the row numbers.
     pub fn chronological(&self, ring: Option<usize>) -> Result<Vec<i64>> {
+        ring.map_or(Ok(()), |r| self.ring(r).map(drop))?;
         let partial = self.config.sample_avail && self.config.stack_num > 1;
         self.live_where(ring, |i| !partial || self.has_whole_stack(i))
     }
@@ -465,27 +513,6 @@ impl Replay {
         self.config.seed = seed;
         self.sampler = Stream::named(seed, "sampler");
         self.hindsight = Stream::named(seed, "hindsight");
-    }
-
-    /// Draws hindsight goals for rows: see [`Units::hindsight`].
-    ///
-    /// # Errors
-    /// `Value` before `define`, or for a `future_k` below 1.
-    pub fn hindsight(
-        &mut self,
-        index: &[i64],
-        future_k: f64,
-        horizon: usize,
-        relabel: &mut [bool],
-        goals: &mut [i64],
-    ) -> Result<()> {
-        if future_k.is_nan() || future_k < 1.0 {
-            return value_error!("future_k must be at least 1, got {future_k}");
-        }
-        let mut random = self.hindsight.clone();
-        self.units()?.hindsight(index, future_k, horizon, &mut random, relabel, goals);
-        self.hindsight = random;
-        Ok(())
     }
 
     /// Returns the generation of a slot: the sequence number of its row, or `u64::MAX` when it holds no row.

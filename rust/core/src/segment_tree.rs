@@ -13,6 +13,8 @@
 //! above
 //!   the total to the last one.
 
+pub mod checks;
+
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
 use std::slice;

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use rlfast_core::memory::Storage;
 use rlfast_core::replay::gather::{Content, Output};
 use rlfast_core::replay::layout::Leaf;
+use rlfast_core::replay::provenance::Provenance;
 use rlfast_core::replay::table::Source;
 use rlfast_core::replay::{Added, Config, Replay};
 
@@ -170,10 +171,11 @@ fn check(replay: &Replay, models: &[Model], capacities: &[usize]) {
                 let sum: f64 =
                     steps.iter().enumerate().map(|(k, &s)| 0.5_f64.powi(k as i32) * model.rows[s].reward).sum();
                 let discount = if model.rows[last].terminated { 0.0 } else { 0.5_f64.powi(steps.len() as i32) };
-                let (mut sums, mut discounts, mut lasts) = ([0.0], [0.0], [0]);
-                replay.units().unwrap().nstep(&[index as i64], n, 0.5, &mut sums, &mut discounts, &mut lasts);
-                assert!((sums[0] - sum).abs() < 1e-9);
-                assert_eq!((discounts[0], lasts[0] as usize), (discount, offset + model.slot(last, capacity)));
+                let start = Provenance { index: vec![index as i64], ..Provenance::default() };
+                let found = replay.nstep(start, n, 0.5).unwrap();
+                assert!((found.sums[0] - sum).abs() < 1e-9);
+                let wanted = (discount, offset + model.slot(last, capacity));
+                assert_eq!((found.discounts[0], found.last.index[0] as usize), wanted);
             }
         }
         offset += capacity;

@@ -203,38 +203,45 @@ pub fn unfilled<T: Element>(py: Python<'_>, length: usize) -> PyResult<Bound<'_,
     Ok(plain(&T::get_dtype(py), &mut [length as npy_intp])?.0.cast_into()?)
 }
 
-/// The integers of an index of any shape, and the shape.
-pub fn integers(index: &Bound<'_, PyAny>) -> PyResult<(Vec<i64>, Vec<npy_intp>)> {
-    let py = index.py();
-    if is_array(py, index.as_ptr()) {
-        // SAFETY: an array, alive as long as `index`.
-        let array = unsafe { fields(index.as_ptr()) };
-        let int64 = numpy::dtype::<i64>(py);
-        if is_contiguous(array) && array.descr.cast() == int64.as_ptr() {
-            // SAFETY: a contiguous array of i64.
-            let (dims, _) = unsafe { axes(array) };
-            let count = dims.iter().product::<npy_intp>() as usize;
-            let data = if count == 0 { NonNull::dangling().as_ptr() } else { array.data.cast::<i64>() };
-            // SAFETY: `count` aligned integers; while attached nobody else writes them.
-            let values = unsafe { std::slice::from_raw_parts(data, count) };
-            return Ok((vectors::copied(values).python()?, dims.to_vec()));
+/// The integers of an index of any shape.
+pub struct Index {
+    /// The integers, in C order.
+    pub rows: Vec<i64>,
+    /// The shape.
+    pub shape: Vec<npy_intp>,
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Index {
+    type Error = PyErr;
+
+    fn extract(index: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let py = index.py();
+        if is_array(py, index.as_ptr()) {
+            // SAFETY: an array, alive as long as `index`.
+            let array = unsafe { fields(index.as_ptr()) };
+            if is_contiguous(array) && array.descr.cast() == numpy::dtype::<i64>(py).as_ptr() {
+                // SAFETY: as above.
+                let (dims, _) = unsafe { axes(array) };
+                let count = dims.iter().product::<npy_intp>() as usize;
+                let data = if count == 0 { NonNull::dangling().as_ptr() } else { array.data.cast::<i64>() };
+                // SAFETY: `count` aligned integers; while attached nobody else writes them.
+                let rows = unsafe { std::slice::from_raw_parts(data, count) };
+                return Ok(Self { rows: vectors::copied(rows).python()?, shape: dims.to_vec() });
+            }
         }
+        let numpy = py.import("numpy")?;
+        let array = numpy.call_method1("asarray", (index,))?;
+        let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+        let count: usize = array.getattr("size")?.extract()?;
+        if kind != "i" && kind != "u" && count > 0 {
+            let dtype = array.getattr("dtype")?;
+            return Err(PyTypeError::new_err(format!("an index is an array of integers, got dtype {dtype}")));
+        }
+        let array = numpy.call_method1("ascontiguousarray", (array, "int64"))?;
+        let shape = array.getattr("shape")?.extract()?;
+        let flat = array.call_method0("ravel")?.cast_into::<PyArray1<i64>>()?;
+        Ok(Self { rows: vectors::copied(flat.readonly().as_slice()?).python()?, shape })
     }
-    let numpy = py.import("numpy")?;
-    let array = numpy.call_method1("asarray", (index,))?;
-    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
-    let count: usize = array.getattr("size")?.extract()?;
-    if kind != "i" && kind != "u" && count > 0 {
-        return Err(PyTypeError::new_err(format!(
-            "an index is an array of integers, got dtype {}",
-            array.getattr("dtype")?
-        )));
-    }
-    let array = numpy.call_method1("ascontiguousarray", (array, "int64"))?;
-    let shape = array.getattr("shape")?.extract()?;
-    let flat = array.call_method0("ravel")?.cast_into::<PyArray1<i64>>()?;
-    let values = vectors::copied(flat.readonly().as_slice()?).python()?;
-    Ok((values, shape))
 }
 
 /// The numbers of an array, or of anything that NumPy makes one of, as doubles, and the shape.
@@ -253,11 +260,46 @@ pub fn doubles(value: &Bound<'_, PyAny>) -> PyResult<(Vec<f64>, Vec<npy_intp>)> 
     Ok((values, shape))
 }
 
-/// A flat array in another shape.
-pub fn shaped<'py, T: Element>(flat: Bound<'py, PyArray1<T>>, shape: &[npy_intp]) -> PyResult<Bound<'py, PyAny>> {
-    match shape {
-        [_] => Ok(flat.into_any()),
-        _ => Ok(flat.reshape(shape.iter().map(|&length| length as usize).collect::<Vec<_>>())?.into_any()),
+/// Numbers that become an array of some shape.
+pub struct Shaped<T> {
+    values: Vec<T>,
+    shape: Vec<npy_intp>,
+}
+
+impl<T> Shaped<T> {
+    /// The array's elements in C order, and its shape.
+    pub fn new(values: Vec<T>, shape: Vec<npy_intp>) -> Self {
+        Self { values, shape }
+    }
+
+    /// A matrix, row by row.
+    pub fn matrix(values: Vec<T>, rows: usize, columns: usize) -> Self {
+        Self::new(values, vec![rows as npy_intp, columns as npy_intp])
+    }
+}
+
+impl<T> From<Vec<T>> for Shaped<T> {
+    fn from(values: Vec<T>) -> Self {
+        let shape = vec![values.len() as npy_intp];
+        Self { values, shape }
+    }
+}
+
+impl<'py, T: Element + Copy> IntoPyObject<'py> for Shaped<T> {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if size_of_val(&self.values[..]) >= recycle::LARGE {
+            let shape: Vec<usize> = self.shape.iter().map(|&length| length as usize).collect();
+            return Ok(PyArray1::from_vec(py, self.values).reshape(shape)?.into_any());
+        }
+        // A copy of a few costs less than an object that owns the vector.
+        let (array, data) = plain(&T::get_dtype(py), &mut self.shape)?;
+        // SAFETY: a fresh array of as many values of this type.
+        unsafe { std::ptr::copy_nonoverlapping(self.values.as_ptr(), data.cast::<T>(), self.values.len()) };
+        Ok(array)
     }
 }
 

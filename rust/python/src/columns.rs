@@ -252,7 +252,7 @@ impl Columns {
             }
             columns.push(Column::new(py, &path, dtype.as_any(), leaf.shape.clone())?);
         }
-        let mut known = Self::new(self.batch.clone_ref(py), engine.config.save_obs_next);
+        let mut known = Self::new(self.batch.clone_ref(py), engine.config().save_obs_next);
         let mut foreign = Vec::new();
         collect_foreign(py, &self.root, &mut Vec::new(), &mut foreign)?;
         let foreign = foreign.iter().map(|path| PyTuple::new(py, path)).collect::<PyResult<Vec<_>>>()?;
@@ -278,6 +278,17 @@ impl Columns {
 
     fn is_final(&self, column: &Column) -> bool {
         !self.save_obs_next && column.leaf.root() == "obs_next"
+    }
+}
+
+/// The keys from the outermost to that of a column.
+pub struct Path(pub Vec<String>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Path {
+    type Error = PyErr;
+
+    fn extract(path: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(keys(&path.to_owned().cast_into::<PyTuple>()?)?))
     }
 }
 

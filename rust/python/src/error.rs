@@ -2,8 +2,12 @@
 
 use std::io::ErrorKind;
 
-use pyo3::exceptions::{PyIndexError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{
+    PyAssertionError, PyIndexError, PyKeyError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError,
+};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{IntoPyDict as _, PyType};
 use pyo3::{PyErr, create_exception};
 use rlfast_core::error::Error;
 
@@ -17,6 +21,19 @@ create_exception!(
     "What was given is not exactly what the columns hold. Raised before anything is changed."
 );
 
+/// The class `OutOfRange`. (`create_exception!` takes one base only.)
+pub fn out_of_range(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let bases = (py.get_type::<PyIndexError>(), py.get_type::<PyValueError>(), py.get_type::<PyAssertionError>());
+    let doc = "A leaf or a mass outside a segment tree. An AssertionError as well, since that is what Tianshou raises.";
+    let class = CLASS.get_or_try_init(py, || {
+        let members = [("__module__", "rlfast._core"), ("__doc__", doc)].into_py_dict(py)?;
+        let class = py.get_type::<PyType>().call1(("OutOfRange", bases, members))?;
+        PyResult::Ok(class.cast_into()?.unbind())
+    })?;
+    Ok(class.bind(py))
+}
+
 /// Turns an engine error into the exception that its documentation names.
 pub fn to_python(error: Error) -> PyErr {
     let text = error.to_string();
@@ -24,6 +41,11 @@ pub fn to_python(error: Error) -> PyErr {
         Error::Value(_) => PyValueError::new_err(text),
         Error::Process(_) => PyRuntimeError::new_err(text),
         Error::Index(_) => PyIndexError::new_err(text),
+        Error::Key(_) => PyKeyError::new_err(text),
+        Error::Outside(_) => Python::attach(|py| match out_of_range(py) {
+            Ok(class) => PyErr::from_type(class.clone(), text),
+            Err(error) => error,
+        }),
         Error::Memory { .. } | Error::Room { .. } => PyMemoryError::new_err(text),
         // With its number, Python picks the right subclass (FileNotFoundError, PermissionError, ...).
         Error::Io { source, .. } if source.kind() == ErrorKind::OutOfMemory => PyMemoryError::new_err(text),

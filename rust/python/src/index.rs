@@ -1,42 +1,19 @@
 //! Index arrays that remember.
 //!
-//! The array that sampling returns is a plain `int64` array. The memory it stands on belongs to a [`IndexOwner`], which also
-//! knows the generation of each slot, and, after relabelling, the row that each goal came from. Slices still stand on that
-//! memory and so remember too; copies do not, and are taken as bare integers.
+//! The array that sampling returns is a plain `int64` array. Its memory belongs to an [`IndexOwner`], which also knows the
+//! generation of each row and, after relabelling, the row that each goal came from. Slices share that memory and so remember
+//! too; copies do not, and are taken as plain integers.
 
 use std::cell::UnsafeCell;
 
-use numpy::PyArray1;
 use numpy::npyffi::types::npy_intp;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
+use rlfast_core::replay::provenance::{Provenance, strided};
+use rlfast_core::{memory, vectors};
 
-use rlfast_core::error::Result;
-use rlfast_core::vectors;
-
-use crate::array;
+use crate::array::{self, Index, Shaped};
 use crate::error::IntoPython as _;
-
-/// Where the rows of an index array come from.
-#[derive(Debug, Default)]
-pub struct Provenance {
-    /// The index as it was given out.
-    pub index: Vec<i64>,
-    /// The generation of each slot.
-    pub generations: Option<Vec<u64>>,
-    /// For each row the row of its goal, or -1.
-    pub goals: Option<Vec<i64>>,
-}
-
-impl Provenance {
-    fn copied(&self) -> Result<Self> {
-        Ok(Self {
-            index: vectors::copied(&self.index)?,
-            generations: self.generations.as_deref().map(vectors::copied).transpose()?,
-            goals: self.goals.as_deref().map(vectors::copied).transpose()?,
-        })
-    }
-}
 
 /// The owner of an index array's memory.
 #[pyclass(frozen, module = "rlfast._core")]
@@ -50,135 +27,117 @@ pub struct IndexOwner {
 unsafe impl Sync for IndexOwner {}
 
 impl IndexOwner {
-    /// The usual case, all elements in order: what they remember, or `Some(None)` when one was changed since.
-    fn whole(&self, first: isize, dims: &[npy_intp], strides: &[npy_intp]) -> Option<PyResult<Option<Provenance>>> {
+    /// What the elements of an array over this memory remember; None if one was changed.
+    fn recall(&self, first: isize, dims: &[npy_intp], strides: &[npy_intp]) -> PyResult<Option<Provenance>> {
         let n = self.shown.len();
-        if first != 0 || dims != [n as npy_intp] || strides != [8] {
-            return None;
+        if first == 0 && dims == [n as npy_intp] && strides == [8] {
+            let (shown, known) = (self.shown.as_ptr().cast(), self.provenance.index.as_ptr().cast());
+            // SAFETY: `n` i64 of the owner's memory each; attached, so nobody writes them at this moment.
+            let same = unsafe { memory::equal(shown, known, 8 * n) };
+            return if same { self.provenance.copied().map(Some).python() } else { Ok(None) };
         }
-        // SAFETY: `n` i64 of the keeper's own memory; attached, so nobody writes them at this moment.
-        let same = unsafe {
-            rlfast_core::memory::equal(self.shown.as_ptr().cast(), self.provenance.index.as_ptr().cast(), 8 * n)
-        };
-        Some(if same { self.provenance.copied().map(Some).python() } else { Ok(None) })
+        let axes = dims.iter().zip(strides).map(|(&length, &stride)| (length as usize, stride / 8));
+        let places = strided(first, axes).python()?;
+        // SAFETY: an i64 of the owner's memory; attached, so nobody writes it at this moment.
+        self.provenance.part(&places, |place| unsafe { self.shown[place].get().read() }).python()
     }
 }
 
-/// An index array that remembers.
-pub fn remembering<'py>(
-    py: Python<'py>,
-    provenance: Provenance,
-    shape: Option<Vec<npy_intp>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let mut dims = shape.unwrap_or_else(|| vec![provenance.index.len() as npy_intp]);
-    let shown = vectors::collected(provenance.index.iter().map(|&i| UnsafeCell::new(i))).python()?.into_boxed_slice();
-    let data = shown.as_ptr().cast::<u8>().cast_mut();
-    let keeper = Bound::new(py, IndexOwner { shown, provenance })?.into_any();
-    array::over(&numpy::dtype::<i64>(py), &mut dims, None, data, true, keeper)
+/// An index, and what it remembers of its rows.
+pub struct Remembering {
+    /// The rows, in C order.
+    pub rows: Provenance,
+    /// The shape of the index.
+    pub shape: Vec<npy_intp>,
 }
 
-/// What the elements of `index` remember, in their order; None for an array that remembers nothing, or that was changed
-/// since.
-pub fn recall(index: &Bound<'_, PyAny>) -> PyResult<Option<Provenance>> {
-    let py = index.py();
-    let mut owner = index.clone();
-    while array::is_array(py, owner.as_ptr()) {
-        // SAFETY: an array, alive through `owner`.
-        let base = unsafe { array::fields(owner.as_ptr()) }.base;
-        // SAFETY: a live object or null.
-        let Some(base) = (unsafe { Bound::from_borrowed_ptr_or_opt(py, base) }) else { return Ok(None) };
-        owner = base;
-    }
-    let Ok(keeper) = owner.cast::<IndexOwner>() else { return Ok(None) };
-    let keeper = keeper.get();
-    if !array::is_array(py, index.as_ptr()) {
-        return Ok(None);
-    }
-    // SAFETY: an array, alive through `index`.
-    let array = unsafe { array::fields(index.as_ptr()) };
-    // SAFETY: as above.
-    let (dims, strides) = unsafe { array::axes(array) };
-    if array.descr.cast() != numpy::dtype::<i64>(py).as_ptr() {
-        return Ok(None);
-    }
-    let first = (array.data as isize - keeper.shown.as_ptr() as isize) / 8;
-    if let Some(whole) = keeper.whole(first, dims, strides) {
-        return whole;
-    }
-    let places = places(first, dims, strides).python()?;
-    let length = places.len();
-    let mut found = Provenance {
-        index: vectors::with_room(length).python()?,
-        generations: keeper.provenance.generations.as_ref().map(|_| vectors::with_room(length)).transpose().python()?,
-        goals: keeper.provenance.goals.as_ref().map(|_| vectors::with_room(length)).transpose().python()?,
-    };
-    for place in places {
-        let Some(k) = usize::try_from(place).ok().filter(|&k| k < keeper.shown.len()) else { return Ok(None) };
-        // SAFETY: an i64 inside the keeper's memory; attached, so nobody writes it at this moment.
-        let now = unsafe { keeper.shown[k].get().read() };
-        if now != keeper.provenance.index[k] {
+impl Remembering {
+    /// What the elements of `index` remember; None for an array that remembers nothing, or that was changed since.
+    fn recall(index: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let py = index.py();
+        let mut owner = index.clone();
+        while array::is_array(py, owner.as_ptr()) {
+            // SAFETY: an array, alive through `owner`.
+            let base = unsafe { array::fields(owner.as_ptr()) }.base;
+            // SAFETY: a live object or null.
+            let Some(base) = (unsafe { Bound::from_borrowed_ptr_or_opt(py, base) }) else { return Ok(None) };
+            owner = base;
+        }
+        let Ok(owner) = owner.cast::<IndexOwner>() else { return Ok(None) };
+        if !array::is_array(py, index.as_ptr()) {
             return Ok(None);
         }
-        found.index.push(now);
-        if let (Some(to), Some(from)) = (&mut found.generations, &keeper.provenance.generations) {
-            to.push(from[k]);
+        // SAFETY: an array, alive through `index`.
+        let array = unsafe { array::fields(index.as_ptr()) };
+        if array.descr.cast() != numpy::dtype::<i64>(py).as_ptr() {
+            return Ok(None);
         }
-        if let (Some(to), Some(from)) = (&mut found.goals, &keeper.provenance.goals) {
-            to.push(from[k]);
-        }
+        // SAFETY: as above.
+        let (dims, strides) = unsafe { array::axes(array) };
+        let first = (array.data as isize - owner.get().shown.as_ptr() as isize) / 8;
+        let rows = owner.get().recall(first, dims, strides)?;
+        Ok(rows.map(|rows| Self { rows, shape: dims.to_vec() }))
     }
-    Ok(Some(found))
 }
 
-/// The positions of an array's elements in the memory it stands on, in C order.
-fn places(first: isize, dims: &[npy_intp], strides: &[npy_intp]) -> Result<Vec<isize>> {
-    if dims.contains(&0) {
-        return Ok(Vec::new());
+impl<'a, 'py> FromPyObject<'a, 'py> for Remembering {
+    type Error = PyErr;
+
+    /// An index that remembers nothing is one of rows without generations and goals.
+    fn extract(index: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Some(remembered) = Self::recall(&index)? {
+            return Ok(remembered);
+        }
+        let Index { rows, shape } = index.extract()?;
+        Ok(Self { rows: Provenance { index: rows, ..Provenance::default() }, shape })
     }
-    let mut out = vec![first];
-    for (&dim, &stride) in dims.iter().zip(strides) {
-        let mut finer = vectors::with_room(vectors::product(&[out.len(), dim as usize])?)?;
-        finer.extend(out.iter().flat_map(|&base| (0..dim).map(move |k| base + k * stride / 8)));
-        out = finer;
+}
+
+impl From<Provenance> for Remembering {
+    fn from(rows: Provenance) -> Self {
+        let shape = vec![rows.index.len() as npy_intp];
+        Self { rows, shape }
     }
-    Ok(out)
+}
+
+impl<'py> IntoPyObject<'py> for Remembering {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let shown = self.rows.index.iter().map(|&row| UnsafeCell::new(row));
+        let shown = vectors::collected(shown).python()?.into_boxed_slice();
+        let data = shown.as_ptr().cast::<u8>().cast_mut();
+        let owner = Bound::new(py, IndexOwner { shown, provenance: self.rows })?.into_any();
+        array::over(&numpy::dtype::<i64>(py), &mut self.shape, None, data, true, owner)
+    }
 }
 
 /// The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal).
 #[pyfunction]
-pub fn carry<'py>(index: &Bound<'py, PyAny>, goals: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let (rows, shape) = array::integers(index)?;
-    let (goals, _) = array::integers(goals)?;
-    if rows.len() != goals.len() {
-        return Err(PyValueError::new_err(format!(
-            "one goal for each row: got {} rows and {} goals",
-            rows.len(),
-            goals.len()
-        )));
+pub fn carry(mut index: Remembering, goals: Index) -> PyResult<Remembering> {
+    let (rows, goals) = (index.rows.index.len(), goals.rows);
+    if rows != goals.len() {
+        let text = format!("one goal for each row: got {rows} rows and {} goals", goals.len());
+        return Err(PyValueError::new_err(text));
     }
-    let generations = recall(index)?.and_then(|found| found.generations);
-    remembering(index.py(), Provenance { index: rows, generations, goals: Some(goals) }, Some(shape))
+    index.rows.goals = Some(goals);
+    Ok(index)
 }
 
 /// The rows `by` further on, for a part of a buffer that counts its rows from elsewhere; the array still remembers what
 /// `index` does.
 #[pyfunction]
-pub fn shift<'py>(index: &Bound<'py, PyAny>, by: i64) -> PyResult<Bound<'py, PyAny>> {
-    let (mut rows, shape) = array::integers(index)?;
-    let mut found = recall(index)?.unwrap_or_default();
-    let goals = found.goals.iter_mut().flatten().filter(|goal| **goal >= 0);
-    for row in rows.iter_mut().chain(goals) {
-        *row = row.checked_add(by).ok_or_else(|| PyIndexError::new_err(format!("there is no row {by} after {row}")))?;
-    }
-    remembering(index.py(), Provenance { index: rows, ..found }, Some(shape))
+pub fn shift(index: Remembering, by: i64) -> PyResult<Remembering> {
+    let rows = index.rows.shifted(by);
+    let rows = rows.ok_or_else(|| PyIndexError::new_err(format!("there are no rows {by} after these")))?;
+    Ok(Remembering { rows, ..index })
 }
 
 /// The goals given to `carry` (also for slices of its result), or None.
 #[pyfunction]
-pub fn carried<'py>(index: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some(goals) = recall(index)?.and_then(|found| found.goals) else {
-        return Ok(None);
-    };
-    let (_, shape) = array::integers(index)?;
-    Ok(Some(array::shaped(PyArray1::from_vec(index.py(), goals), &shape)?))
+pub fn carried(index: &Bound<'_, PyAny>) -> PyResult<Option<Shaped<i64>>> {
+    let index = Remembering::recall(index)?;
+    Ok(index.and_then(|Remembering { rows, shape }| Some(Shaped::new(rows.goals?, shape))))
 }

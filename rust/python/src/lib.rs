@@ -44,7 +44,7 @@ mod _core {
     #[pymodule_export]
     use super::replay::hosted::{discounted, step_rows};
     #[pymodule_export]
-    use super::returns::{bootstrapped, discounted_returns, episodic_returns, gae, nstep_returns, vtrace};
+    use super::returns::{bootstrapped, episodic_returns, estimate};
     #[pymodule_export]
     use super::segment_tree::SegmentTree;
     #[pymodule_export]
@@ -55,7 +55,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::threads::from_environment(module.py())?;
-        module.add("OutOfRange", super::segment_tree::out_of_range_type(module.py())?)?;
+        module.add("OutOfRange", super::error::out_of_range(module.py())?)?;
         module.add("Settling", super::batch::base_type(module.py())?)
     }
 }

@@ -14,14 +14,14 @@ mod writing;
 use std::path::Path;
 use std::sync::Arc;
 
-use numpy::PyArray1;
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use rlfast_core::memory::Storage;
-use rlfast_core::replay::{Config, Replay as Engine, check_stack};
+use rlfast_core::replay::ring::Ring;
+use rlfast_core::replay::{Config, Replay as Engine};
 
-use crate::array::vector;
+use crate::array::Shaped;
 use crate::columns::Columns;
 use crate::error::IntoPython as _;
 use crate::items::Items;
@@ -43,6 +43,10 @@ impl Replay {
     pub(crate) fn columns_now(&self, py: Python<'_>) -> Arc<Columns> {
         self.state.with(py, |state| state.columns().clone())
     }
+
+    fn each_ring<T: Send>(&self, py: Python<'_>, look: impl Fn(&Ring) -> T + Send) -> Vec<T> {
+        self.state.with(py, |state| state.engine().rings().iter().map(look).collect())
+    }
 }
 
 /// The number of the column at `path`.
@@ -50,6 +54,31 @@ pub(crate) fn find(columns: &Columns, path: &Bound<'_, PyTuple>) -> PyResult<usi
     let wanted: Vec<String> = path.extract()?;
     let at = columns.columns.iter().position(|column| column.leaf.path == wanted);
     at.ok_or_else(|| PyKeyError::new_err(wanted.join(".")))
+}
+
+/// Options of the engine as properties: the name, the type, the getter and the setter.
+macro_rules! options {
+    ($($option:ident: $type:ty, $get:ident, $set:ident;)*) => {
+        #[pymethods]
+        impl Replay {
+            $(#[getter]
+            fn $get(&self, py: Python<'_>) -> $type {
+                self.state.with(py, |state| state.engine().config().$option)
+            }
+
+            #[setter]
+            fn $set(&self, py: Python<'_>, value: $type) -> PyResult<()> {
+                self.state.with(py, |state| state.options_mut().$set(value)).python()
+            })*
+        }
+    };
+}
+
+options! {
+    stack_num: usize, get_stack_num, set_stack_num;
+    sample_avail: bool, get_sample_avail, set_sample_avail;
+    beta: f64, get_beta, set_beta;
+    weight_norm: bool, get_weight_norm, set_weight_norm;
 }
 
 #[pymethods]
@@ -93,63 +122,17 @@ impl Replay {
 
     #[getter]
     fn capacities(&self, py: Python<'_>) -> Vec<usize> {
-        self.state.with(py, |state| state.engine().config.capacities.clone())
+        self.state.with(py, |state| state.engine().config().capacities.clone())
     }
 
     #[getter]
     fn offsets(&self, py: Python<'_>) -> Vec<usize> {
-        self.state.with(py, |state| state.engine().rings().iter().map(|ring| ring.offset()).collect())
+        self.each_ring(py, Ring::offset)
     }
 
     #[getter]
     fn total(&self, py: Python<'_>) -> usize {
         self.state.with(py, |state| state.engine().rings().total())
-    }
-
-    #[getter]
-    fn get_stack_num(&self, py: Python<'_>) -> usize {
-        self.state.with(py, |state| state.engine().config.stack_num)
-    }
-
-    #[setter]
-    fn set_stack_num(&self, py: Python<'_>, value: usize) -> PyResult<()> {
-        check_stack(value).python()?;
-        self.state.with(py, |state| state.options_mut().config.stack_num = value);
-        Ok(())
-    }
-
-    #[getter]
-    fn get_sample_avail(&self, py: Python<'_>) -> bool {
-        self.state.with(py, |state| state.engine().config.sample_avail)
-    }
-
-    #[setter]
-    fn set_sample_avail(&self, py: Python<'_>, value: bool) {
-        self.state.with(py, |state| state.options_mut().config.sample_avail = value);
-    }
-
-    #[getter]
-    fn get_beta(&self, py: Python<'_>) -> f64 {
-        self.state.with(py, |state| state.engine().config.beta)
-    }
-
-    #[setter]
-    fn set_beta(&self, py: Python<'_>, value: f64) -> PyResult<()> {
-        if !value.is_finite() {
-            return Err(PyValueError::new_err(format!("beta must be a finite number, got {value}")));
-        }
-        self.state.with(py, |state| state.options_mut().config.beta = value);
-        Ok(())
-    }
-
-    #[getter]
-    fn get_weight_norm(&self, py: Python<'_>) -> bool {
-        self.state.with(py, |state| state.engine().config.weight_norm)
-    }
-
-    #[setter]
-    fn set_weight_norm(&self, py: Python<'_>, value: bool) {
-        self.state.with(py, |state| state.options_mut().config.weight_norm = value);
     }
 
     #[pyo3(signature = (columns, foreign = Items(Vec::new())))]
@@ -201,14 +184,11 @@ impl Replay {
         self.state.with(py, |state| state.engine().rings().live())
     }
 
-    fn sizes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let size = |state: &mut State| state.engine().rings().iter().map(|ring| ring.live() as i64).collect::<Vec<_>>();
-        vector(py, &self.state.with(py, size))
+    fn sizes(&self, py: Python<'_>) -> Shaped<i64> {
+        self.each_ring(py, |ring| ring.live() as i64).into()
     }
 
-    fn cursors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let cursor =
-            |state: &mut State| state.engine().rings().iter().map(|ring| ring.cursor() as i64).collect::<Vec<_>>();
-        vector(py, &self.state.with(py, cursor))
+    fn cursors(&self, py: Python<'_>) -> Shaped<i64> {
+        self.each_ring(py, |ring| ring.cursor() as i64).into()
     }
 }

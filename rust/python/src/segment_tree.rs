@@ -1,15 +1,16 @@
 //! `rlfast.data.SegmentTree` over the core's sum tree.
 
+use numpy::PyUntypedArray;
 use numpy::npyffi::types::npy_intp;
-use numpy::{PyArray1, PyUntypedArray};
-use pyo3::exceptions::{PyAssertionError, PyIndexError, PyMemoryError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
-use rlfast_core::segment_tree::{BadValue, SumTree};
+use pyo3::types::PyType;
+use rlfast_core::error::Error;
+use rlfast_core::segment_tree::SumTree;
+use rlfast_core::segment_tree::checks::{leaves_at, range_of};
 use rlfast_core::vectors::{collected, filled, with_room};
 
-use crate::array::{doubles, integers, shaped};
+use crate::array::{Index, Shaped, doubles};
 use crate::error::IntoPython as _;
 use crate::replay::State;
 use crate::shared::Shared;
@@ -29,7 +30,7 @@ pub struct SegmentTree {
 }
 
 /// What pickle calls, with what, and what it hands to `__setstate__`.
-type Reduced<'py> = (Bound<'py, PyType>, (usize,), Bound<'py, PyArray1<f64>>);
+type Reduced<'py> = (Bound<'py, PyType>, (usize,), Shaped<f64>);
 
 /// Whose a tree is.
 enum Tree {
@@ -75,29 +76,28 @@ impl SegmentTree {
     /// The leaf at an integer, as a float, or those at an integer array of any shape, as an array of that shape.
     fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if let Some(index) = scalar::<i64>(index) {
-            let leaf = leaves_at(py, &[index], self.leaves)?[0];
+            let leaf = leaves_at(&[index], self.leaves).python()?[0];
             return Ok(self.over(py, 1, |tree| tree.leaf(leaf)).into_pyobject(py)?.into_any());
         }
-        let (index, shape) = integers(index)?;
-        let leaves = leaves_at(py, &index, self.leaves)?;
+        let Index { rows, shape } = index.extract()?;
+        let leaves = leaves_at(&rows, self.leaves).python()?;
         let values = self.over(py, leaves.len(), |tree| collected(leaves.into_iter().map(|leaf| tree.leaf(leaf))));
-        let values = values.python()?;
-        shaped(PyArray1::from_vec(py, values), &shape)
+        Shaped::new(values.python()?, shape).into_pyobject(py)
     }
 
     /// Sets the leaves at an integer or an integer array to a value or to an array of values that broadcasts to it. Where
     /// an index stands twice, the last value wins. Nothing changes if any index or value is refused.
-    fn __setitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<()> {
-        let (index, shape) = match scalar::<i64>(index) {
-            Some(index) => (vec![index], Vec::new()),
-            None => integers(index)?,
+    fn __setitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let index = match scalar::<i64>(index) {
+            Some(index) => Index { rows: vec![index], shape: Vec::new() },
+            None => index.extract()?,
         };
         let values = match scalar::<f64>(value) {
-            Some(value) => filled(value, index.len()).python()?,
-            None => broadcast(value, &shape)?,
+            Some(value) => filled(value, index.rows.len()).python()?,
+            None => broadcast(value, &index.shape)?,
         };
-        SumTree::check(&values).map_err(refuse)?;
-        let leaves = leaves_at(py, &index, self.leaves)?;
+        check(&values)?;
+        let leaves = leaves_at(&index.rows, self.leaves).python()?;
         self.over(py, leaves.len(), |tree| tree.set_many(&leaves, &values));
         Ok(())
     }
@@ -109,13 +109,8 @@ impl SegmentTree {
     /// :raises OutOfRange: if the bounds lie outside the tree.
     #[pyo3(signature = (start=0, end=None))]
     fn reduce(&self, py: Python<'_>, start: i64, end: Option<i64>) -> PyResult<f64> {
-        let len = self.leaves as i64;
-        let stop = end.map_or(len, |end| if end < 0 { end + len } else { end });
-        if !(0..=len).contains(&start) || !(0..=len).contains(&stop) {
-            let end = end.map_or("None".to_owned(), |end| end.to_string());
-            return Err(out_of_range(py, format!("leaves {start} to {end} reach outside a tree of {len}")));
-        }
-        Ok(self.over(py, 0, |tree| tree.sum(start as usize..stop as usize)))
+        let range = range_of(start, end, self.leaves).python()?;
+        Ok(self.over(py, 0, |tree| tree.sum(range)))
     }
 
     /// The leaf that owns each mass: the first positive one whose cumulative sum, itself included, is at least the mass. So leaf
@@ -131,18 +126,12 @@ impl SegmentTree {
             Some(mass) => (vec![mass], Vec::new()),
             None => doubles(value)?,
         };
-        let mut leaves = filled(0, masses.len()).python()?;
-        let found = self.over(py, masses.len(), |tree| {
-            check_masses(&masses, tree.total(), single.is_some())?;
-            tree.find_many(&masses, &mut leaves);
-            Ok(())
-        });
-        found.map_err(|text| out_of_range(py, text))?;
+        let leaves = self.over(py, masses.len(), |tree| tree.find_checked(&masses)).python()?;
         if single.is_some() {
             return Ok(leaves[0].into_pyobject(py)?.into_any());
         }
         let leaves = collected(leaves.into_iter().map(|leaf| leaf as i64)).python()?;
-        shaped(PyArray1::from_vec(py, leaves), &shape)
+        Shaped::new(leaves, shape).into_pyobject(py)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
@@ -152,12 +141,12 @@ impl SegmentTree {
             leaves.extend(tree.leaves());
             Ok(leaves)
         });
-        Ok((slf.get_type(), (this.leaves,), PyArray1::from_vec(py, leaves.python()?)))
+        Ok((slf.get_type(), (this.leaves,), leaves.python()?.into()))
     }
 
     fn __setstate__(&self, py: Python<'_>, leaves: &Bound<'_, PyAny>) -> PyResult<()> {
         let (values, _) = doubles(leaves)?;
-        SumTree::check(&values).map_err(refuse)?;
+        check(&values)?;
         if values.len() != self.leaves {
             return Err(PyValueError::new_err(format!("got {} leaves for a tree of {}", values.len(), self.leaves)));
         }
@@ -185,55 +174,7 @@ fn broadcast(value: &Bound<'_, PyAny>, shape: &[npy_intp]) -> PyResult<Vec<f64>>
     Ok(doubles(&spread)?.0)
 }
 
-fn leaves_at(py: Python<'_>, index: &[i64], len: usize) -> PyResult<Vec<usize>> {
-    // A negative index is a huge unsigned one.
-    if index.iter().fold(true, |all, &index| all & ((index as u64) < len as u64)) {
-        return collected(index.iter().map(|&index| index as usize)).python();
-    }
-    let position = index.iter().position(|&index| index as u64 >= len as u64);
-    let position = position.expect("invariant: some index is outside");
-    Err(out_of_range(py, format!("leaf {} at position {position} is outside a tree of {len}", index[position])))
-}
-
-/// What is wrong with the first mass that is not inside the sum.
-fn check_masses(masses: &[f64], total: f64, single: bool) -> Result<(), String> {
-    if total == 0.0 && !masses.is_empty() {
-        return Err("every leaf is zero: there is no mass to find".to_owned());
-    }
-    let inside = |mass: f64| (0.0..=total).contains(&mass);
-    if masses.iter().fold(true, |all, &mass| all & inside(mass)) {
-        return Ok(());
-    }
-    let position = masses.iter().position(|&mass| !inside(mass));
-    let position = position.expect("invariant: some mass is outside");
-    let place = if single { String::new() } else { format!(" at position {position}") };
-    Err(format!("mass {}{place} is outside [0, {total}], the sum of the leaves", masses[position]))
-}
-
-fn refuse(error: BadValue) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
-fn out_of_range(py: Python<'_>, text: String) -> PyErr {
-    match out_of_range_type(py) {
-        Ok(class) => PyErr::from_type(class.clone(), text),
-        Err(error) => error,
-    }
-}
-
-/// `OutOfRange`: `create_exception!` knows one base only.
-pub fn out_of_range_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let class = CLASS.get_or_try_init(py, || {
-        let bases = (py.get_type::<PyIndexError>(), py.get_type::<PyValueError>(), py.get_type::<PyAssertionError>());
-        let members = PyDict::new(py);
-        members.set_item("__module__", "rlfast._core")?;
-        members.set_item(
-            "__doc__",
-            "A leaf or a mass outside a segment tree. An AssertionError as well, since that is what Tianshou raises.",
-        )?;
-        let class = py.get_type::<PyType>().call1(("OutOfRange", bases, members))?;
-        PyResult::Ok(class.cast_into::<PyType>()?.unbind())
-    })?;
-    Ok(class.bind(py))
+/// Whether values may become leaves.
+fn check(values: &[f64]) -> PyResult<()> {
+    SumTree::check(values).map_err(Error::from).python()
 }

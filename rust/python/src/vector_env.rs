@@ -361,7 +361,7 @@ fn autoreset_mode(name: &str) -> PyResult<Autoreset> {
 }
 
 fn read_ids(ids: &Object<'_>) -> PyResult<Vec<usize>> {
-    let (ids, _) = array::integers(ids)?;
+    let ids = ids.extract::<array::Index>()?.rows;
     let read =
         |id: i64| usize::try_from(id).map_err(|_| PyIndexError::new_err(format!("there is no environment {id}")));
     let mut read_ids = with_room(ids.len()).python()?;

@@ -2,7 +2,10 @@
 //! bits.
 
 use crate::error::{Error, Result};
+use crate::replay::table::Source;
+use crate::replay::{Added, Replay};
 use crate::sums::pairwise;
+use crate::vectors::{collected, filled};
 
 /// Turns steps into row numbers, in rings of `capacity` rows each. `envs` gives the ring of each step (None: the
 /// first). A negative step counts from the end of its ring.
@@ -32,13 +35,68 @@ pub fn step_rows(steps: &mut [i64], capacity: i64, envs: Option<&[i64]>) -> Resu
     Ok(())
 }
 
+/// N-step sums of `rewards`, `[rows, powers]`: of each row the first `before + 1` rewards, each times its power, added as NumPy adds
+/// them; and the entry of `discounts` at `before`.
+///
+/// # Errors
+/// `Value` for lengths that contradict one another, `Room`.
+pub fn discounted_sums(
+    rewards: &[f32],
+    before: &[i64],
+    powers: &[f32],
+    discounts: &[f32],
+) -> Result<(Vec<f32>, Vec<f32>)> {
+    let length = powers.len();
+    let least = discounts.len().min(length);
+    if Some(rewards.len()) != before.len().checked_mul(length) || before.iter().any(|&count| count as usize >= least) {
+        let text = "rewards [B, n] need before [B] below n, and n powers and discounts";
+        return Err(Error::Value(text.to_owned()));
+    }
+    let mut terms = filled(0.0, length)?;
+    let rows = rewards.chunks_exact(length.max(1)).zip(before);
+    let sums = collected(rows.map(|(rewards, &count)| discounted_sum(rewards, powers, count as usize, &mut terms)))?;
+    Ok((sums, collected(before.iter().map(|&count| discounts[count as usize]))?))
+}
+
 /// Returns the sum of the first `before + 1` rewards, each times its power of gamma, with the bits of `np.sum` over an
 /// array in which the other terms are 0. `terms` is working memory, one element for each reward.
-pub fn discounted_sum(rewards: impl Iterator<Item = f32>, powers: &[f32], before: usize, terms: &mut [f32]) -> f32 {
-    for (step, (term, (reward, power))) in terms.iter_mut().zip(rewards.zip(powers)).enumerate() {
+fn discounted_sum(rewards: &[f32], powers: &[f32], before: usize, terms: &mut [f32]) -> f32 {
+    for (step, (term, (reward, power))) in terms.iter_mut().zip(rewards.iter().zip(powers)).enumerate() {
         *term = reward * if step <= before { *power } else { 0.0 };
     }
     pairwise(terms)
+}
+
+/// Which steps end their episode by a terminal state: those that are done and did not merely run out of time.
+///
+/// # Errors
+/// `Room`.
+pub fn terminal(dones: &[f32], timeouts: &[f32]) -> Result<Vec<f32>> {
+    collected(dones.iter().zip(timeouts).map(|(done, timeout)| done * (1.0 - timeout)))
+}
+
+impl Replay {
+    /// Writes a row to each ring, and returns whether each of them began with the `obs_next` of the row before it.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    ///
+    /// # Safety
+    /// As [`Self::add`].
+    pub unsafe fn record(&mut self, sources: &[Source], terminated: &[bool], truncated: &[bool]) -> Result<bool> {
+        let rings: Vec<usize> = (0..self.rings().len()).collect();
+        let n = rings.len();
+        let (mut index, mut length, mut start) = (vec![0; n], vec![0; n], vec![0; n]);
+        let mut added = Added {
+            index: &mut index,
+            episode_return: &mut vec![0.0; n * self.agents()],
+            episode_length: &mut length,
+            episode_start: &mut start,
+        };
+        // SAFETY: as the caller promises.
+        unsafe { self.add(&rings, sources, terminated, truncated, &mut added) }?;
+        Ok(rings.iter().all(|&r| self.goes_on(r)))
+    }
 }
 
 #[cfg(test)]
@@ -64,7 +122,29 @@ mod tests {
     #[test]
     fn rewards_after_the_last_do_not_count() {
         let mut terms = [9.0; 3];
-        let sum = discounted_sum([1.0, 2.0, 4.0].into_iter(), &[1.0, 0.5, 0.25], 1, &mut terms);
+        let sum = discounted_sum(&[1.0, 2.0, 4.0], &[1.0, 0.5, 0.25], 1, &mut terms);
         assert_eq!((sum, terms), (2.0, [1.0, 1.0, 0.0]));
+    }
+
+    #[test]
+    fn sums_and_discounts_are_those_of_the_last_step() {
+        let rewards = [1.0, 2.0, 4.0, 1.0, 2.0, 4.0];
+        let found = discounted_sums(&rewards, &[2, 0], &[1.0, 0.5, 0.25], &[0.5, 0.25, 0.125]).unwrap();
+        assert_eq!(found, (vec![3.0, 1.0], vec![0.125, 0.5]));
+        assert_eq!(discounted_sums(&[], &[], &[], &[]).unwrap(), (vec![], vec![]));
+    }
+
+    #[test]
+    fn sums_of_other_lengths_are_errors() {
+        for (rewards, before) in [(5, [2, 0]), (6, [3, 0]), (6, [-1, 0])] {
+            assert!(discounted_sums(&vec![0.0; rewards], &before, &[1.0; 3], &[1.0; 3]).is_err());
+        }
+        assert!(discounted_sums(&[0.0; 3], &[2], &[1.0; 3], &[1.0; 2]).is_err());
+        assert!(discounted_sums(&[], &[0], &[], &[]).is_err());
+    }
+
+    #[test]
+    fn a_step_that_ran_out_of_time_is_not_terminal() {
+        assert_eq!(terminal(&[1.0, 1.0, 0.0], &[0.0, 1.0, 0.0]).unwrap(), [1.0, 0.0, 0.0]);
     }
 }

@@ -17,13 +17,13 @@ pub const EPSILON: f64 = f32::EPSILON as f64;
 /// The priorities of all slots.
 pub struct Priorities {
     /// The leaves `p^alpha`.
-    pub tree: SumTree,
+    pub(super) tree: SumTree,
     /// The exponent of priorities.
-    pub alpha: f64,
+    pub(super) alpha: f64,
     /// The largest priority ever given, before the exponent.
-    pub max: f64,
+    pub(super) max: f64,
     /// Number of updates that were ignored because their row had been overwritten.
-    pub stale: u64,
+    pub(super) stale: u64,
 }
 
 impl Priorities {
@@ -37,6 +37,41 @@ impl Priorities {
         }
         let tree = SumTree::try_new(total).map_err(|error| Error::Room { needed: error.bytes })?;
         Ok(Self { tree, alpha, max: 1.0, stale: 0 })
+    }
+
+    /// The leaves `p^alpha`.
+    #[must_use]
+    pub fn tree(&self) -> &SumTree {
+        &self.tree
+    }
+
+    /// The leaves, to be changed.
+    pub fn tree_mut(&mut self) -> &mut SumTree {
+        &mut self.tree
+    }
+
+    /// The largest priority ever given, before the exponent.
+    #[must_use]
+    pub fn max(&self) -> f64 {
+        self.max
+    }
+
+    /// Sets the largest priority.
+    ///
+    /// # Errors
+    /// `Value` when it is not positive or not finite.
+    pub fn set_max(&mut self, max: f64) -> Result<()> {
+        if !(max > 0.0 && max.is_finite()) {
+            return value_error!("the largest priority must be finite and > 0, got {max}");
+        }
+        self.max = max;
+        Ok(())
+    }
+
+    /// Updates refused because their slot had been overwritten.
+    #[must_use]
+    pub fn stale(&self) -> u64 {
+        self.stale
     }
 
     /// Returns the leaf `priority^alpha`.

@@ -14,8 +14,9 @@ impl Replay {
     /// within their episode.
     ///
     /// # Errors
-    /// `Value` when there is no row to draw.
+    /// `Index` for a ring that does not exist, `Value` when there is no row to draw.
     pub fn draw(&mut self, out: &mut [i64], ring: Option<usize>) -> Result<()> {
+        ring.map_or(Ok(()), |r| self.ring(r).map(drop))?;
         if out.is_empty() {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use crate::rng::Stream;
 
 /// Expands row numbers of a buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct Units<'a> {
+pub(super) struct Units<'a> {
     /// The rings, which know the order of rows.
     rings: &'a Rings,
     /// The bytes of the rows.

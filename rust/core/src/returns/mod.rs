@@ -19,6 +19,7 @@
 mod bootstrapped;
 mod discounted;
 mod episodic;
+pub mod estimator;
 mod gae;
 mod nstep;
 mod recurrence;

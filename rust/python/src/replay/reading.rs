@@ -10,16 +10,17 @@ use rlfast_core::error::Result;
 use rlfast_core::replay::check_stack;
 use rlfast_core::replay::layout::Layout;
 use rlfast_core::replay::plan::SharedPair;
+use rlfast_core::replay::provenance::Provenance;
 use rlfast_core::replay::view::ColumnView;
 use rlfast_core::vectors;
 
 use super::{Replay, State, find};
-use crate::array::{self, RegionKeeper, integers, vector};
+use crate::array::{self, Index, RegionKeeper, Shaped};
 use crate::batch::with_fields;
 use crate::columns::Columns;
 use crate::error::IntoPython as _;
 use crate::gather::{Gathered, KeyedPlan};
-use crate::index::{Provenance, remembering};
+use crate::index::Remembering;
 use crate::items::Items;
 
 /// What a caller wants of rows.
@@ -150,7 +151,7 @@ fn prepare(
     if state.engine().table().is_none() {
         selection.resolve(state)?; // a draw says best that there is nothing
     }
-    let stack = stack.unwrap_or(state.engine().config.stack_num);
+    let stack = stack.unwrap_or(state.engine().config().stack_num);
     check_stack(stack)?;
     let columns = state.columns().clone();
     let Some(plan) = state.plan(keys, stack).cloned() else {
@@ -170,14 +171,13 @@ impl Replay {
     fn take<'py>(
         &self,
         py: Python<'py>,
-        index: &Bound<'py, PyAny>,
+        index: Index,
         keys: Option<Items<String>>,
         stack_num: Option<usize>,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let (index, shape) = integers(index)?;
         let request = Request { keys: keys.as_ref().map(|keys| &keys.0[..]), stack: stack_num, out };
-        self.gathered(py, &index, &shape, request)?.nest(py, &self.batch)
+        self.gathered(py, &index.rows, &index.shape, request)?.nest(py, &self.batch)
     }
 
     #[pyo3(signature = (batch_size, out = None))]
@@ -186,31 +186,31 @@ impl Replay {
         py: Python<'py>,
         batch_size: usize,
         out: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    ) -> PyResult<(Bound<'py, PyAny>, Remembering)> {
         let mut index = vectors::filled(0, batch_size).python()?;
         let request = Request { out, ..Request::default() };
-        let known = |state: &mut State, index: &[i64]| Ok((state.weights(index, None)?, state.generations(index)?));
+        let known = |state: &mut State, index: &[i64]| {
+            Ok((state.options_mut().weights(index, None)?, state.engine().generations(index)?))
+        };
         let shape = [batch_size as npy_intp];
         let (gathered, (weights, generations)) =
             self.gathered_with(py, Selection::Drawn(&mut index), &shape, request, known)?;
         let fields = gathered.nest(py, &self.batch)?;
         if let Some(weights) = weights {
-            fields.set_item(pyo3::intern!(py, "weight"), vector(py, &weights)?)?;
+            fields.set_item(pyo3::intern!(py, "weight"), Shaped::from(weights))?;
         }
         let provenance = Provenance { index, generations: Some(generations), goals: None };
-        Ok((with_fields(&self.batch, fields)?, remembering(py, provenance, None)?))
+        Ok((with_fields(&self.batch, fields)?, provenance.into()))
     }
 
     #[pyo3(signature = (batch_size, ring = None))]
-    fn draw<'py>(&self, py: Python<'py>, batch_size: usize, ring: Option<usize>) -> PyResult<Bound<'py, PyAny>> {
+    fn draw(&self, py: Python<'_>, batch_size: usize, ring: Option<usize>) -> PyResult<Remembering> {
         let mut index = vectors::filled(0, batch_size).python()?;
         let draw = |state: &mut State| {
-            let ring = state.ring(ring)?;
             state.options_mut().draw(&mut index, ring)?;
-            state.provenance(index)
+            state.engine().provenance(index)
         };
-        let provenance = self.state.over(py, batch_size.saturating_mul(32), draw).python()?;
-        remembering(py, provenance, None)
+        Ok(self.state.over(py, batch_size.saturating_mul(32), draw).python()?.into())
     }
 
     fn view<'py>(&self, py: Python<'py>, path: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {

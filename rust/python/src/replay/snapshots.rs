@@ -16,7 +16,7 @@ impl Replay {
         py: Python<'_>,
         restore: impl FnOnce(&mut Engine) -> rlfast_core::error::Result<()> + Send,
     ) -> PyResult<()> {
-        let (config, columns) = self.state.with(py, |state| (state.engine().config.clone(), state.columns().clone()));
+        let (config, columns) = self.state.with(py, |state| (state.engine().config().clone(), state.columns().clone()));
         let mut fresh = Engine::new(config).python()?;
         py.detach(|| restore(&mut fresh)).python()?;
         let columns = columns.restored(py, &fresh)?;

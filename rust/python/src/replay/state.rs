@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use rlfast_core::error::{Error, Result};
+use rlfast_core::error::Result;
 use rlfast_core::replay::Replay as Engine;
 use rlfast_core::replay::layout::Layout;
 use rlfast_core::segment_tree::SumTree;
-use rlfast_core::vectors;
 
 use crate::columns::Columns;
 use crate::gather::KeyedPlan;
-use crate::index::Provenance;
+use crate::rows::RowSources;
 
 /// Plans that are kept; those that ask for few keys always ask for the same.
 const PLANS: usize = 8;
@@ -88,7 +87,7 @@ impl State {
     /// The tree of a prioritized buffer.
     pub fn tree_mut(&mut self) -> &mut SumTree {
         let priorities = self.engine.priorities_mut();
-        &mut priorities.expect("invariant: a prioritized buffer stays one").tree
+        priorities.expect("invariant: a prioritized buffer stays one").tree_mut()
     }
 
     /// Lays out the columns that `columns` has beyond `held`; None if the columns are not `held` any more.
@@ -138,25 +137,12 @@ impl State {
         Ok(self.engine.gatherer()?.layout())
     }
 
-    /// `ring`, if it is there.
-    pub fn ring(&self, ring: Option<usize>) -> Result<Option<usize>> {
-        let rings = self.engine.rings().len();
-        match ring.filter(|&ring| ring >= rings) {
-            Some(bad) => Err(Error::Index(format!("ring {bad} is not there; the buffer has {rings} rings"))),
-            None => Ok(ring),
+    /// Writes a row to each ring; None if the columns are not `columns` any more, for which the rows were found.
+    pub fn record(&mut self, columns: &Arc<Columns>, rows: &RowSources) -> Result<Option<bool>> {
+        if !self.has(columns) {
+            return Ok(None);
         }
-    }
-
-    /// The generation of each row.
-    ///
-    /// # Errors
-    /// `Room`; so does `provenance`.
-    pub fn generations(&self, index: &[i64]) -> Result<Vec<u64>> {
-        vectors::collected(index.iter().map(|&i| self.engine.generation(i as usize)))
-    }
-
-    /// The rows, with the generation of each.
-    pub fn provenance(&self, index: Vec<i64>) -> Result<Provenance> {
-        Ok(Provenance { generations: Some(self.generations(&index)?), index, goals: None })
+        // SAFETY: `find_step` made a source for each column, good for all rows while the values live, which the caller holds.
+        unsafe { self.rows_mut().record(&rows.sources, &rows.terminated, &rows.truncated) }.map(Some)
     }
 }

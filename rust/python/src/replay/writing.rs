@@ -12,7 +12,7 @@ use rlfast_core::replay::ring::RunningEpisode;
 use rlfast_core::vectors::{collected, product};
 
 use super::{Replay, State};
-use crate::array::{integers, unfilled, vector};
+use crate::array::{Index, Shaped, unfilled, vector};
 use crate::columns::{Columns, KEYWORDS};
 use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
 use crate::items::Items;
@@ -124,8 +124,8 @@ fn changed<T>() -> PyResult<T> {
 }
 
 /// Ring numbers, one for each row.
-fn ring_numbers(rings: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-    let (rings, _) = integers(rings)?;
+fn ring_numbers(rings: Index) -> PyResult<Vec<usize>> {
+    let Index { rows: rings, .. } = rings;
     if let Some(bad) = rings.iter().find(|&&r| r < 0) {
         return Err(PyIndexError::new_err(format!("ring {bad} is not there; rings count from 0")));
     }
@@ -139,12 +139,9 @@ impl Replay {
         &self,
         py: Python<'py>,
         fields: &Bound<'py, PyDict>,
-        rings: Option<&Bound<'py, PyAny>>,
+        rings: Option<Index>,
     ) -> PyResult<AddedArrays<'py>> {
-        let rings = match rings {
-            None => None,
-            Some(rings) => Some(ring_numbers(rings)?),
-        };
+        let rings = rings.map(ring_numbers).transpose()?;
         let columns = self.columns_now(py);
         if columns.columns.is_empty() {
             return mismatch!("nothing is laid out yet");
@@ -219,14 +216,8 @@ impl Replay {
         self.state.over(py, total.saturating_mul(columns.row_bytes()), load).python()?.map_or_else(changed, Ok)
     }
 
-    fn keeps_next<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<bool>>> {
-        let (index, _) = integers(index)?;
-        let look = |state: &mut State| {
-            let engine = state.engine();
-            engine.rings().check(&index)?;
-            collected(index.iter().map(|&i| engine.keeps_next(i as usize)))
-        };
-        vector(py, &self.state.with(py, look).python()?)
+    fn keeps_next(&self, py: Python<'_>, index: Index) -> PyResult<Shaped<bool>> {
+        Ok(self.state.with(py, |state| state.engine().keep_next(&index.rows)).python()?.into())
     }
 
     fn running<'py>(&self, py: Python<'py>, ring: usize) -> PyResult<(Bound<'py, PyAny>, u64, usize)> {

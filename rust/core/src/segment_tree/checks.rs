@@ -1,0 +1,109 @@
+//! Checks of leaves, ranges and masses that come from outside.
+
+use std::ops::Range;
+
+use super::{BadValue, SumTree};
+use crate::error::{Error, Result};
+use crate::vectors::collected;
+
+impl From<BadValue> for Error {
+    fn from(error: BadValue) -> Self {
+        Self::Value(error.to_string())
+    }
+}
+
+/// The leaves at `index` of a tree of `leaves`.
+///
+/// # Errors
+/// `Outside`, which names the first that is not there; `Room`.
+pub fn leaves_at(index: &[i64], leaves: usize) -> Result<Vec<usize>> {
+    // A negative index is a huge unsigned one.
+    if index.iter().fold(true, |all, &index| all & ((index as u64) < leaves as u64)) {
+        return collected(index.iter().map(|&index| index as usize));
+    }
+    let position = index.iter().position(|&index| index as u64 >= leaves as u64);
+    let position = position.expect("invariant: some index is outside");
+    let leaf = index[position];
+    Err(Error::Outside(format!("leaf {leaf} at position {position} is outside a tree of {leaves}")))
+}
+
+/// The range from `start` up to `end` of a tree of `leaves`; no end is the end of the tree, and a negative one counts from there.
+///
+/// # Errors
+/// `Outside` for a range that reaches outside the tree.
+pub fn range_of(start: i64, end: Option<i64>, leaves: usize) -> Result<Range<usize>> {
+    let len = leaves as i64;
+    let stop = end.map_or(len, |end| if end < 0 { end + len } else { end });
+    if (0..=len).contains(&start) && (0..=len).contains(&stop) {
+        return Ok(start as usize..stop as usize);
+    }
+    let end = end.map_or("None".to_owned(), |end| end.to_string());
+    Err(Error::Outside(format!("leaves {start} to {end} reach outside a tree of {len}")))
+}
+
+impl SumTree {
+    /// The leaf that owns each mass: see [`SumTree::find_many`].
+    ///
+    /// # Errors
+    /// `Outside`, which names the first mass that is not within the sum; `Room`.
+    pub fn find_checked(&self, masses: &[f64]) -> Result<Vec<usize>> {
+        self.check_masses(masses)?;
+        let mut leaves = crate::vectors::filled(0, masses.len())?;
+        self.find_many(masses, &mut leaves);
+        Ok(leaves)
+    }
+
+    fn check_masses(&self, masses: &[f64]) -> Result<()> {
+        let total = self.total();
+        if total == 0.0 && !masses.is_empty() {
+            return Err(Error::Outside("every leaf is zero: there is no mass to find".to_owned()));
+        }
+        let inside = |mass: f64| (0.0..=total).contains(&mass);
+        if masses.iter().fold(true, |all, &mass| all & inside(mass)) {
+            return Ok(());
+        }
+        let position = masses.iter().position(|&mass| !inside(mass));
+        let position = position.expect("invariant: some mass is outside");
+        let place = if masses.len() == 1 { String::new() } else { format!(" at position {position}") };
+        let mass = masses[position];
+        Err(Error::Outside(format!("mass {mass}{place} is outside [0, {total}], the sum of the leaves")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text<T: std::fmt::Debug>(result: Result<T>) -> String {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::Outside(_)), "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn the_first_leaf_outside_is_named() {
+        assert_eq!(leaves_at(&[3, 0], 4).unwrap(), [3, 0]);
+        assert_eq!(text(leaves_at(&[3, 4, -1], 4)), "leaf 4 at position 1 is outside a tree of 4");
+        assert_eq!(text(leaves_at(&[-1], 4)), "leaf -1 at position 0 is outside a tree of 4");
+    }
+
+    #[test]
+    fn ranges_end_at_the_end_of_the_tree_or_count_from_it() {
+        let range = |start, end| range_of(start, end, 4).unwrap();
+        assert_eq!((range(1, None), range(0, Some(-1)), range(0, Some(4))), (1..4, 0..3, 0..4));
+        for (start, end) in [(-1, None), (5, None), (0, Some(5)), (0, Some(-5))] {
+            assert!(text(range_of(start, end, 4)).contains("reach outside a tree of 4"));
+        }
+    }
+
+    #[test]
+    fn masses_lie_within_the_sum() {
+        let mut tree = SumTree::new(4);
+        assert_eq!(text(tree.find_checked(&[0.0])), "every leaf is zero: there is no mass to find");
+        assert_eq!(tree.find_checked(&[]).unwrap(), [0; 0]);
+        tree.set_many(&[1, 3], &[1.0, 2.0]);
+        assert_eq!(tree.find_checked(&[0.5, 3.0]).unwrap(), [1, 3]);
+        assert_eq!(text(tree.find_checked(&[4.0])), "mass 4 is outside [0, 3], the sum of the leaves");
+        assert!(text(tree.find_checked(&[1.0, f64::NAN])).starts_with("mass NaN at position 1 is outside"));
+    }
+}
