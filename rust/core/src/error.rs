@@ -8,6 +8,9 @@ pub enum Error {
     /// An argument is invalid (`ValueError`).
     #[error("{0}")]
     Value(String),
+    /// An argument has the wrong type (`TypeError`).
+    #[error("{0}")]
+    Type(String),
     /// A row or a ring does not exist (`IndexError`).
     #[error("{0}")]
     Index(String),

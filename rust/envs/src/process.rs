@@ -12,6 +12,8 @@
 
 mod bell;
 mod handshake;
+#[cfg(not(loom))]
+mod requests;
 #[cfg(not(loom))] // loom cannot follow words in mapped memory
 mod slab;
 mod sync;
@@ -21,6 +23,8 @@ mod watch;
 pub use bell::Doorbell;
 pub use bell::{Bell, Futex, Pipe};
 pub use handshake::Post;
+#[cfg(not(loom))]
+pub use requests::Answers;
 #[cfg(not(loom))]
 pub use slab::{Activity, Ask, Busy, Note, Slab, Task, WorkerEndpoint};
 pub use watch::die_with;

@@ -54,6 +54,15 @@ impl Space {
         Self::vector::<T>(&high.iter().map(|bound| -bound).collect::<Vec<_>>(), high)
     }
 
+    /// Returns the shape of a row of elements; it has no axes where a value is one number.
+    pub fn shape(&self) -> Vec<usize> {
+        match self {
+            Self::Discrete { .. } => Vec::new(),
+            Self::Box { shape, .. } => shape.clone(),
+            Self::MultiDiscrete { .. } | Self::Tuple(_) => vec![self.len()],
+        }
+    }
+
     /// Returns the number of elements of a value.
     pub fn len(&self) -> usize {
         match self {

@@ -22,6 +22,7 @@ mod autoreset;
 mod error;
 mod output;
 mod part;
+pub mod requests;
 mod sharing;
 mod values;
 

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use pyo3::exceptions::{
-    PyAssertionError, PyIndexError, PyKeyError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError,
+    PyAssertionError, PyIndexError, PyKeyError, PyMemoryError, PyOSError, PyRuntimeError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -39,6 +39,7 @@ pub fn to_python(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
         Error::Value(_) => PyValueError::new_err(text),
+        Error::Type(_) => PyTypeError::new_err(text),
         Error::Process(_) => PyRuntimeError::new_err(text),
         Error::Index(_) => PyIndexError::new_err(text),
         Error::Key(_) => PyKeyError::new_err(text),
@@ -57,9 +58,9 @@ pub fn to_python(error: Error) -> PyErr {
     }
 }
 
-/// `.map_err(to_python)` for the engine's results.
+/// `.map_err(to_python)` for the results of the other crates.
 pub trait IntoPython<T> {
-    /// The result with Python's exception in the place of the engine's error.
+    /// The result with Python's exception in the place of the error.
     fn python(self) -> PyResult<T>;
 }
 

@@ -3,34 +3,22 @@
 use numpy::npyffi::flags::NPY_ARRAY_CARRAY_RO;
 use numpy::npyffi::types::npy_intp;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
-use pyo3::exceptions::{PyIndexError, PyMemoryError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use rlfast_core::vectors::{collected, product, with_room};
-use rlfast_envs::registry::{self, Argument, Arguments, Limit, RegistryError};
-use rlfast_envs::vector::{AnyVector, Autoreset, Erase, Output, OwnedValues, Values, ValuesMut, VectorError};
-use rlfast_envs::{DType, InfoField, Space, StepError};
+use rlfast_core::error::{Error, Result};
+use rlfast_core::vectors::{collected, filled, product};
+use rlfast_envs::registry::{self, Argument, Arguments};
+use rlfast_envs::vector::requests::{self, Resets};
+use rlfast_envs::vector::{AnyVector, Output, Values, ValuesMut};
+use rlfast_envs::{DType, InfoField, Space};
 
-use crate::array;
+use crate::array::{self, Index, Shaped};
 use crate::error::{IntoPython as _, mismatch};
 use crate::items::Items;
 use crate::shared::Shared;
 
 type Object<'py> = Bound<'py, PyAny>;
-
-/// A slice of `elements` numbers of a dtype, with its type hidden. The caller answers for the dtype and the lifetime.
-macro_rules! erased {
-    ($dtype:expr, $slice:ident($data:expr, $elements:expr), $hide:ident) => {
-        match $dtype {
-            DType::Float32 => f32::$hide(std::slice::$slice($data.cast(), $elements)),
-            DType::Float64 => f64::$hide(std::slice::$slice($data.cast(), $elements)),
-            DType::Int8 => i8::$hide(std::slice::$slice($data.cast(), $elements)),
-            DType::Int32 => i32::$hide(std::slice::$slice($data.cast(), $elements)),
-            DType::Int64 => i64::$hide(std::slice::$slice($data.cast(), $elements)),
-            DType::UInt8 => u8::$hide(std::slice::$slice($data.cast(), $elements)),
-        }
-    };
-}
 
 /// Ids of the native environments, and the steps after which each truncates its episodes.
 #[pyfunction]
@@ -57,10 +45,11 @@ struct Row {
     dims: Vec<npy_intp>,
 }
 
+type Infos = Option<Shaped<f64>>;
+
+// What each method takes and gives is said in `_core.pyi`.
 #[pymethods]
 impl NativeEnvs {
-    /// :param autoreset: a value of Gymnasium's ``AutoresetMode``. :param max_episode_steps: None for that of the
-    /// registry, -1 for no limit.
     #[new]
     #[pyo3(signature = (id, num_envs, autoreset, max_episode_steps=None, arguments=None))]
     fn new(
@@ -71,108 +60,79 @@ impl NativeEnvs {
         max_episode_steps: Option<i64>,
         arguments: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let num_envs = usize::try_from(num_envs).ok().filter(|&count| count > 0).ok_or_else(|| {
-            PyValueError::new_err(format!("a vector environment needs at least one environment, got {num_envs}"))
-        })?;
-        let autoreset = autoreset_mode(autoreset)?;
-        let limit = match max_episode_steps {
-            None => Limit::Registered,
-            Some(-1) => Limit::None,
-            Some(steps) => Limit::Steps(u64::try_from(steps).ok().filter(|&steps| steps > 0).ok_or_else(|| {
-                PyValueError::new_err(format!("max_episode_steps must be positive, or -1 for no limit, got {steps}"))
-            })?),
-        };
         let arguments = arguments.map_or_else(|| Ok(Arguments::default()), |given| read_arguments(given))?;
-        let vector = registry::find(id).and_then(|entry| entry.make(num_envs, autoreset, limit, arguments));
-        let vector = vector.map_err(registry_error)?;
-        let observation = Row::new(py, vector.observation_space(), vector.observation_dtype());
-        let action = Row::new(py, vector.action_space(), vector.action_dtype());
-        let info = vector.info_fields();
+        let vector = requests::make(id, num_envs, autoreset, max_episode_steps, arguments).python()?;
+        let observation = Row::new(py, vector.observation_space(), vector.observation_dtype())?;
+        let action = Row::new(py, vector.action_space(), vector.action_dtype())?;
+        let (info, num_envs) = (vector.info_fields(), vector.num_envs());
         Ok(Self { vector: Shared::new(vector), num_envs, observation, action, info })
     }
 
-    /// One environment's observations, in words that `rlfast.env.native` turns into a space.
     #[getter]
     fn observation_space<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
         describe(py, &self.observation.space)
     }
 
-    /// One environment's actions, likewise.
     #[getter]
     fn action_space<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
         describe(py, &self.action.space)
     }
 
-    /// Name, dtype and shape of each entry of one environment's info.
     #[getter]
     fn info_fields(&self) -> Vec<(&'static str, &'static str, Vec<usize>)> {
         self.info.iter().map(|field| (field.name, field.dtype.name(), field.shape.clone())).collect()
     }
 
-    /// Names and defaults of the numbers that a reset takes as options.
     #[getter]
     fn reset_options(&self, py: Python<'_>) -> Vec<(&'static str, f64)> {
         let options = self.vector.with(py, |vector| vector.reset_options());
         options.iter().map(|option| (option.name, option.default)).collect()
     }
 
-    /// Begins an episode in the environments `ids` (None: all): first observations, and infos if they have any. `options` are
-    /// values for all of `reset_options`.
     #[pyo3(signature = (ids, seeds, options=None))]
     fn reset<'py>(
         &self,
         py: Python<'py>,
-        ids: Option<&Object<'py>>,
+        ids: Option<Index>,
         seeds: &Bound<'py, PyList>,
         options: Option<Items<f64>>,
-    ) -> PyResult<(Object<'py>, Option<Object<'py>>)> {
-        let ids = ids.map(read_ids).transpose()?;
+    ) -> PyResult<(Object<'py>, Infos)> {
+        let ids = ids.map(|ids| requests::ids(&ids.rows)).transpose().python()?;
         let seeds: Vec<_> = seeds.iter().map(|seed| read_seed(&seed)).collect::<PyResult<_>>()?;
         let rows = ids.as_ref().map_or(self.num_envs, Vec::len);
         let (obs, values) = self.observation.fresh(py, rows)?;
-        let (info, infos) = self.fresh_info(py, rows)?;
+        let mut infos = self.fresh_infos(rows)?;
+        let options = options.as_ref().map(|options| &options.0[..]);
         let reset = |vector: &mut Box<dyn AnyVector>| {
-            vector.reset(ids.as_deref(), &seeds, options.as_ref().map(|options| &options.0[..]), values)?;
-            write_infos(&**vector, ids.as_deref(), infos)
+            vector.reset_with_infos(ids.as_deref(), &seeds, options, values, infos.as_deref_mut())
         };
-        self.vector.with(py, reset).map_err(vector_error)?;
-        Ok((obs, info))
+        self.vector.with(py, reset).python()?;
+        Ok((obs, infos.map(|infos| self.matrix(infos, rows))))
     }
 
-    /// Steps the environments `ids` (None: all): ``(obs, rew, terminated, truncated, info, events)``. `info` is None where
-    /// there is never any. `events` is None, or the rows in which an environment was reset, with, if that was in the step
-    /// that ended its episode, all observations with the final ones in these rows, and the final infos, one row each.
-    /// SchemaMismatch for actions that are not exactly such an array as the environments take.
     #[pyo3(signature = (actions, ids=None))]
-    fn step<'py>(
-        &self,
-        py: Python<'py>,
-        actions: &Object<'py>,
-        ids: Option<&Object<'py>>,
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        let ids = ids.map(read_ids).transpose()?;
+    fn step<'py>(&self, py: Python<'py>, actions: &Object<'py>, ids: Option<Index>) -> PyResult<Bound<'py, PyTuple>> {
+        let ids = ids.map(|ids| requests::ids(&ids.rows)).transpose().python()?;
         let rows = ids.as_ref().map_or(self.num_envs, Vec::len);
         let actions = self.action.read(actions, rows)?;
         let (obs, obs_values) = self.observation.fresh(py, rows)?;
-        let (rew, rewards) = fresh(&numpy::dtype::<f64>(py), vec![rows as npy_intp])?;
-        let (terminated, ends) = fresh(&numpy::dtype::<bool>(py), vec![rows as npy_intp])?;
-        let (truncated, cuts) = fresh(&numpy::dtype::<bool>(py), vec![rows as npy_intp])?;
-        let (info, infos) = self.fresh_info(py, rows)?;
+        let (rew, rewards) = fresh::<f64, f64>(py, rows)?;
+        let (terminated, ends) = fresh::<bool, u8>(py, rows)?;
+        let (truncated, cuts) = fresh::<bool, u8>(py, rows)?;
+        let mut infos = self.fresh_infos(rows)?;
         let output = Output { obs: obs_values, rew: rewards, terminated: ends, truncated: cuts };
-        let events = self.stepped(py, ids.as_deref(), rows, actions, (output, infos)).map_err(vector_error)?;
-        let events = events.map(|events| self.event_arrays(py, events, &obs, rows)).transpose()?;
-        (obs, rew, terminated, truncated, info, events).into_pyobject(py)
+        let resets = self.stepped(py, ids.as_deref(), rows, actions, (output, infos.as_deref_mut())).python()?;
+        let resets = resets.map(|resets| self.reset_arrays(py, resets, &obs, rows)).transpose()?;
+        (obs, rew, terminated, truncated, infos.map(|infos| self.matrix(infos, rows)), resets).into_pyobject(py)
     }
 
-    /// All that decides what environment `id` will do.
     fn get_state<'py>(&self, py: Python<'py>, id: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let state = self.vector.with(py, |vector| vector.save(id)).map_err(vector_error)?;
+        let state = self.vector.with(py, |vector| vector.save(id)).map_err(Error::from).python()?;
         Ok(PyBytes::new(py, &state))
     }
 
-    /// Puts back what `get_state` gave.
     fn set_state(&self, py: Python<'_>, id: usize, state: &[u8]) -> PyResult<()> {
-        self.vector.with(py, |vector| vector.load(id, state)).map_err(vector_error)
+        self.vector.with(py, |vector| vector.load(id, state)).map_err(Error::from).python()
     }
 }
 
@@ -180,126 +140,87 @@ type StepOutput<'a> = (Output<'a, ValuesMut<'a>>, Option<&'a mut [f64]>);
 
 impl NativeEnvs {
     /// Steps: attached where that is short and nobody else steps.
-    fn stepped(
+    fn stepped<'a>(
         &self,
         py: Python<'_>,
         ids: Option<&[usize]>,
         rows: usize,
         actions: Values<'_>,
-        output: StepOutput<'_>,
-    ) -> Result<Option<Events>, VectorError> {
-        let quick = |vector: &mut Box<dyn AnyVector>, output| {
-            if vector.is_long(rows) { Err(output) } else { Ok(step(&mut **vector, ids, actions, output)) }
+        output: StepOutput<'a>,
+    ) -> Result<Option<Resets>> {
+        let quick = |vector: &mut Box<dyn AnyVector>, output: StepOutput<'a>| {
+            if vector.is_long(rows) {
+                Err(output)
+            } else {
+                Ok(vector.step_with_infos(ids, actions, output.0, output.1))
+            }
         };
         match self.vector.try_with(py, output, quick) {
-            Ok(Ok(events)) => events,
-            Ok(Err(output)) | Err(output) => {
+            Ok(Ok(resets)) => resets,
+            Ok(Err((output, infos))) | Err((output, infos)) => {
                 // Detached, others may write to the array: only a copy stays what was checked.
                 let own = actions.to_owned();
-                self.vector.detached(py, |vector| step(&mut **vector, ids, own.as_values(), output))
+                self.vector.detached(py, |vector| vector.step_with_infos(ids, own.as_values(), output, infos))
             }
         }
     }
 
-    /// An array for the infos of `rows` environments, and its elements; None if they have none.
-    fn fresh_info<'py, 'a>(
-        &self,
-        py: Python<'py>,
-        rows: usize,
-    ) -> PyResult<(Option<Object<'py>>, Option<&'a mut [f64]>)> {
+    /// Room for the infos of `rows` environments; None if they have none.
+    fn fresh_infos(&self, rows: usize) -> PyResult<Option<Vec<f64>>> {
         if self.info.is_empty() {
-            return Ok((None, None));
+            return Ok(None);
         }
-        let (array, values) = matrix(py, rows, self.info.iter().map(InfoField::len).sum())?;
-        Ok((Some(array), Some(values)))
+        filled(0.0, product(&[rows, self.info_len()]).python()?).map(Some).python()
     }
 
-    /// What happened in the last step, of `rows` environments that now show `obs`, in arrays.
-    fn event_arrays<'py>(
+    fn info_len(&self) -> usize {
+        self.info.iter().map(InfoField::len).sum()
+    }
+
+    /// Infos of `rows` environments, one row each.
+    fn matrix(&self, infos: Vec<f64>, rows: usize) -> Shaped<f64> {
+        Shaped::matrix(infos, rows, self.info_len())
+    }
+
+    /// The resets of the last step, of `rows` environments that now show `obs`, in arrays.
+    fn reset_arrays<'py>(
         &self,
         py: Python<'py>,
-        events: Events,
+        resets: Resets,
         obs: &Object<'py>,
         rows: usize,
-    ) -> PyResult<(Object<'py>, Option<Object<'py>>, Option<Object<'py>>)> {
-        let (ended, final_obs, infos) = match events {
-            Events::Resets(rows) => return Ok((numbers(py, &rows)?, None, None)),
-            Events::Ended(rows, final_obs, infos) => (rows, final_obs, infos),
+    ) -> PyResult<(Shaped<i64>, Option<Object<'py>>, Infos)> {
+        let numbers = |rows: &[usize]| collected(rows.iter().map(|&row| row as i64)).map(Shaped::from).python();
+        let (ended, final_obs, infos) = match resets {
+            Resets::Only(rows) => return Ok((numbers(&rows)?, None, None)),
+            Resets::Ended(rows, final_obs, infos) => (rows, final_obs, infos),
         };
         let (obs_next, values) = self.observation.fresh(py, rows)?;
         values.copy_rows(self.observation.read(obs, rows)?, &ended, final_obs.as_values());
-        let final_info = match infos.len() / ended.len() {
-            0 => None,
-            columns => {
-                let (array, values) = matrix(py, ended.len(), columns)?;
-                values.copy_from_slice(&infos);
-                Some(array)
-            }
-        };
-        Ok((numbers(py, &ended)?, Some(obs_next), final_info))
+        let infos = (!infos.is_empty()).then(|| self.matrix(infos, ended.len()));
+        Ok((numbers(&ended)?, Some(obs_next), infos))
     }
-}
-
-/// What happened in a step beside the ordinary.
-enum Events {
-    /// Rows whose environments were only reset.
-    Resets(Vec<usize>),
-    /// Rows whose environments were reset after the step, with their final observations and infos.
-    Ended(Vec<usize>, OwnedValues, Vec<f64>),
-}
-
-fn step(
-    vector: &mut dyn AnyVector,
-    ids: Option<&[usize]>,
-    actions: Values<'_>,
-    (output, infos): StepOutput<'_>,
-) -> Result<Option<Events>, VectorError> {
-    vector.step(ids, actions, output)?;
-    write_infos(vector, ids, infos)?;
-    if !vector.resets().is_empty() {
-        return Ok(Some(Events::Resets(vector.resets().to_vec())));
-    }
-    let ended = vector.ended();
-    let events = || Events::Ended(ended.to_vec(), vector.final_obs().to_owned(), vector.final_info().to_vec());
-    Ok((!ended.is_empty()).then(events))
-}
-
-/// The environments' infos as they are now, `(rows, numbers)`.
-fn write_infos(vector: &dyn AnyVector, ids: Option<&[usize]>, infos: Option<&mut [f64]>) -> Result<(), VectorError> {
-    infos.map_or(Ok(()), |values| vector.info(ids, values))
 }
 
 // -- arrays ----------------------------------------------------------------------------------------------------------
 
 impl Row {
-    fn new(py: Python<'_>, space: Space, dtype: DType) -> Self {
-        let dims = match &space {
-            Space::Discrete { .. } => Vec::new(),
-            Space::Box { shape, .. } => shape.iter().map(|&length| length as npy_intp).collect(),
-            Space::MultiDiscrete { .. } | Space::Tuple(_) => vec![space.len() as npy_intp],
-        };
-        let descr = match dtype {
-            DType::Float32 => numpy::dtype::<f32>(py),
-            DType::Float64 => numpy::dtype::<f64>(py),
-            DType::Int8 => numpy::dtype::<i8>(py),
-            DType::Int32 => numpy::dtype::<i32>(py),
-            DType::Int64 => numpy::dtype::<i64>(py),
-            DType::UInt8 => numpy::dtype::<u8>(py),
-        };
-        Self { space, dtype, descr: descr.unbind(), dims }
+    fn new(py: Python<'_>, space: Space, dtype: DType) -> PyResult<Self> {
+        let dims = space.shape().into_iter().map(|length| length as npy_intp).collect();
+        let descr = PyArrayDescr::new(py, dtype.name())?.unbind();
+        Ok(Self { space, dtype, descr, dims })
     }
 
     /// A fresh array of `rows` rows, and its elements, which nobody else has yet.
     fn fresh<'py, 'a>(&self, py: Python<'py>, rows: usize) -> PyResult<(Object<'py>, ValuesMut<'a>)> {
         let descr = self.descr.bind(py);
         let mut dims: Vec<_> = std::iter::once(rows as npy_intp).chain(self.dims.iter().copied()).collect();
-        let elements = elements(&dims)?;
+        let elements = dims.iter().try_fold(1, |all, &length| product(&[all, length as usize])).python()?;
         let bytes = product(&[elements, descr.itemsize()]).python()?;
         let (array, data) = array::empty(descr, &mut dims, bytes)?;
         // SAFETY: `elements` of this dtype; callers keep the array until they are done with the values, and show it to nobody
         // before; every bit pattern is a number.
-        let values = unsafe { erased!(self.dtype, from_raw_parts_mut(data, elements), hide_mut) };
-        Ok((array, values))
+        Ok((array, unsafe { ValuesMut::from_raw(self.dtype, data, elements) }))
     }
 
     /// The elements of an array of `rows` rows that is exactly as the environments take it.
@@ -318,58 +239,19 @@ impl Row {
         }
         let elements = dims.iter().product::<npy_intp>() as usize;
         // SAFETY: so many elements of this dtype in C order; callers stay attached while they use them, so nobody writes.
-        Ok(unsafe { erased!(self.dtype, from_raw_parts(given.data, elements), hide) })
+        Ok(unsafe { Values::from_raw(self.dtype, given.data.cast(), elements) })
     }
 }
 
-/// The number of elements of an array.
-fn elements(dims: &[npy_intp]) -> PyResult<usize> {
-    dims.iter().try_fold(1, |elements, &length| product(&[elements, length as usize])).python()
-}
-
-/// A fresh array of numbers or bools, and its elements as bytes hold them, which nobody else has yet.
-fn fresh<'py, 'a, T>(
-    descr: &Bound<'py, PyArrayDescr>,
-    mut dims: Vec<npy_intp>,
-) -> PyResult<(Object<'py>, &'a mut [T])> {
-    let elements = elements(&dims)?;
-    let (array, data) = array::empty(descr, &mut dims, product(&[elements, size_of::<T>()]).python()?)?;
+/// A fresh array of `rows` numbers or bools, and its elements as bytes hold them, which nobody else has yet.
+fn fresh<'py, 'a, T: numpy::Element, Held>(py: Python<'py>, rows: usize) -> PyResult<(Object<'py>, &'a mut [Held])> {
+    let bytes = product(&[rows, size_of::<Held>()]).python()?;
+    let (array, data) = array::empty(&T::get_dtype(py), &mut [rows as npy_intp], bytes)?;
     // SAFETY: so many elements; callers keep the array until they are done with them, and show it to nobody before.
-    Ok((array, unsafe { std::slice::from_raw_parts_mut(data.cast(), elements) }))
-}
-
-/// A fresh `(rows, columns)` array of doubles.
-fn matrix<'py, 'a>(py: Python<'py>, rows: usize, columns: usize) -> PyResult<(Object<'py>, &'a mut [f64])> {
-    fresh(&numpy::dtype::<f64>(py), vec![rows as npy_intp, columns as npy_intp])
-}
-
-/// `values` as int64.
-fn numbers<'py>(py: Python<'py>, values: &[usize]) -> PyResult<Object<'py>> {
-    let values = collected(values.iter().map(|&value| value as i64)).python()?;
-    Ok(array::vector(py, &values)?.into_any())
+    Ok((array, unsafe { std::slice::from_raw_parts_mut(data.cast(), rows) }))
 }
 
 // -- arguments -------------------------------------------------------------------------------------------------------
-
-fn autoreset_mode(name: &str) -> PyResult<Autoreset> {
-    match name {
-        "Disabled" => Ok(Autoreset::Disabled),
-        "NextStep" => Ok(Autoreset::NextStep),
-        "SameStep" => Ok(Autoreset::SameStep),
-        _ => Err(PyValueError::new_err(format!("autoreset must be Disabled, NextStep or SameStep, got {name}"))),
-    }
-}
-
-fn read_ids(ids: &Object<'_>) -> PyResult<Vec<usize>> {
-    let ids = ids.extract::<array::Index>()?.rows;
-    let read =
-        |id: i64| usize::try_from(id).map_err(|_| PyIndexError::new_err(format!("there is no environment {id}")));
-    let mut read_ids = with_room(ids.len()).python()?;
-    for id in ids {
-        read_ids.push(read(id)?);
-    }
-    Ok(read_ids)
-}
 
 fn read_seed(seed: &Object<'_>) -> PyResult<Option<u64>> {
     seed.extract().map_err(|error: PyErr| match error.is_instance_of::<PyOverflowError>(seed.py()) {
@@ -422,31 +304,4 @@ fn describe<'py>(py: Python<'py>, space: &Space) -> PyResult<Object<'py>> {
         }
     };
     Ok(described.into_any())
-}
-
-// -- errors ----------------------------------------------------------------------------------------------------------
-
-fn registry_error(error: RegistryError) -> PyErr {
-    let text = error.to_string();
-    match error {
-        RegistryError::Memory(..) => PyMemoryError::new_err(text),
-        RegistryError::Name { .. } => PyTypeError::new_err(text),
-        RegistryError::Id { .. } | RegistryError::Argument { .. } | RegistryError::Refused(_) => {
-            PyValueError::new_err(text)
-        }
-    }
-}
-
-fn vector_error(error: VectorError) -> PyErr {
-    let text = error.to_string();
-    match error {
-        VectorError::Unknown { .. } | VectorError::Twice { .. } => PyIndexError::new_err(text),
-        VectorError::Step { error: StepError::NeedsReset, .. } => PyRuntimeError::new_err(text),
-        VectorError::Type => PyTypeError::new_err(text),
-        VectorError::Lengths { .. }
-        | VectorError::OptionCount { .. }
-        | VectorError::Options(_)
-        | VectorError::Step { .. }
-        | VectorError::Load { .. } => PyValueError::new_err(text),
-    }
 }

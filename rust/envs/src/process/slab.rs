@@ -131,10 +131,8 @@ impl Slab {
     /// Returns new, zeroed shared memory.
     ///
     /// # Errors
-    /// If there is not enough memory, or the process has too many open files.
-    ///
-    /// # Panics
-    /// If there are more than 64 banks, or `starts` does not ascend from 0.
+    /// `Value` if there are more than 64 banks, or `starts` does not ascend from 0; also if there is not enough memory, or
+    /// the process has too many open files.
     pub fn create(starts: Vec<usize>, data: usize, banks: u32, pipes: bool, spins: u32) -> Result<Self> {
         let places = Self::check(&starts, data, banks)?;
         let file = unnamed(places.end).map_err(Error::io(CONTEXT))?;
@@ -147,10 +145,8 @@ impl Slab {
     /// Maps the memory that another process created.
     ///
     /// # Errors
-    /// If the memory cannot be mapped, or is too small.
-    ///
-    /// # Panics
-    /// As `create`.
+    /// `Value` as `create`, and if the memory is too small; `Index` if there is no such worker; also if the memory cannot
+    /// be mapped.
     pub fn attach(
         file: OwnedFd,
         starts: Vec<usize>,
@@ -160,6 +156,10 @@ impl Slab {
         worker: usize,
     ) -> Result<Self> {
         let places = Self::check(&starts, data, 0)?;
+        let workers = starts.len() - 1;
+        if worker >= workers {
+            return Err(Error::Index(format!("worker {worker} of {workers}")));
+        }
         let file = File::from(file);
         let there = file.metadata().map_err(Error::io(CONTEXT))?.len();
         if there < places.end as u64 {
@@ -172,11 +172,14 @@ impl Slab {
     }
 
     fn check(starts: &[usize], data: usize, banks: u32) -> Result<Places> {
-        assert!(banks <= 64, "a bank is a bit of a word");
-        assert!(
-            starts.first() == Some(&0) && starts.is_sorted(),
-            "environments are numbered in the order of their workers"
-        );
+        if banks > 64 {
+            return Err(Error::Value(format!("there can be 64 banks at most, got {banks}")));
+        }
+        if starts.first() != Some(&0) || !starts.is_sorted() {
+            let shown = &starts[..starts.len().min(8)];
+            let wanted = "starts ascend from 0 and end with the number of environments";
+            return Err(Error::Value(format!("{wanted}, got {shown:?}")));
+        }
         Places::new(starts.len() - 1, starts[starts.len() - 1], data)
     }
 

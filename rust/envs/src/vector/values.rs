@@ -1,6 +1,6 @@
 //! Slices of numbers whose type is known only at run time.
 
-use crate::Element;
+use crate::{DType, Element};
 
 /// An element whose slices can be converted into [`Values`] and back.
 pub trait Erase: Element {
@@ -32,6 +32,15 @@ macro_rules! erase {
         pub enum OwnedValues { $($dtype(Vec<$type>)),+ }
 
         impl Values<'_> {
+            /// The `elements` numbers of type `dtype` at `data`.
+            ///
+            /// # Safety
+            /// As `std::slice::from_raw_parts`.
+            pub unsafe fn from_raw(dtype: DType, data: *const u8, elements: usize) -> Self {
+                // SAFETY: as the caller promises.
+                match dtype { $(DType::$dtype => Self::$dtype(unsafe { std::slice::from_raw_parts(data.cast(), elements) })),+ }
+            }
+
             /// Returns a copy.
             pub fn to_owned(self) -> OwnedValues {
                 match self { $(Self::$dtype(values) => OwnedValues::$dtype(values.to_vec())),+ }
@@ -39,6 +48,15 @@ macro_rules! erase {
         }
 
         impl ValuesMut<'_> {
+            /// The `elements` numbers of type `dtype` at `data`.
+            ///
+            /// # Safety
+            /// As `std::slice::from_raw_parts_mut`.
+            pub unsafe fn from_raw(dtype: DType, data: *mut u8, elements: usize) -> Self {
+                // SAFETY: as the caller promises.
+                match dtype { $(DType::$dtype => Self::$dtype(unsafe { std::slice::from_raw_parts_mut(data.cast(), elements) })),+ }
+            }
+
             /// Copies the rows of `from`, except for the rows `at`, which are copied from successive rows of `others`.
             ///
             /// # Panics
