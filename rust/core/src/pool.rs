@@ -5,10 +5,8 @@
 //!   A helper thread that is not scheduled before it claims a chunk delays nobody.
 //! * Threads are spawned by the first [`run`] that can use them, and sleep between jobs.
 //! * After `fork()` the child has none of these threads. The pool knows its process; in another process it is leaked
-//!   (its
-//!   locks may be held by threads that no longer exist) and a new one is made. The locks are the standard library's
-//! because
-//!   on Linux they keep no state outside themselves, which a fork could leave inconsistent.
+//!   (its locks may be held by threads that no longer exist) and a new one is made. The locks are the standard library's
+//!   because on Linux they keep no state outside themselves, which a fork could leave inconsistent.
 //!
 //! Any thread may run any chunk, in any order, so chunks must not depend on one another. Then the result is the same
 //! for any

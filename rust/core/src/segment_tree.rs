@@ -1,17 +1,13 @@
 //! A sum tree with eight children for each node, which draws leaves in proportion to their values.
 //!
-//! * **Wide nodes.** A node is one cache line of eight `f64`, so a tree of a million leaves has seven levels. Of 4, 8
-//!   and 16
-//!   children, eight were the fastest for 256 draws with both 100,000 and 1,000,000 leaves. [`SumTree::find_many`]
-//! moves a block
-//!   of draws down together, level by level, and prefetches the next node of each, so that cache misses overlap.
+//! * **Wide nodes.** A node is one cache line of eight `f64`, so a tree of a million leaves has seven levels. Of 4, 8 and
+//!   16 children, eight were the fastest for 256 draws with both 100,000 and 1,000,000 leaves. [`SumTree::find_many`] moves
+//!   a block of draws down together, level by level, and prefetches the next node of each, so that cache misses overlap.
 //! * **No drift.** A change recomputes each parent as the sum of its children, in the order in which the descent adds
 //!   them.
-//! * **Half-open intervals.** Leaf `i` owns the masses above the sum of the leaves before it, up to and including the
-//!   sum with
-//!   it. A leaf of value zero owns no mass and is never drawn. Mass zero belongs to the first positive leaf, and a mass
-//! above
-//!   the total to the last one.
+//! * **Half-open intervals.** Leaf `i` owns the masses above the sum of the leaves before it, up to and including the sum
+//!   with it. A leaf of value zero owns no mass and is never drawn. Mass zero belongs to the first positive leaf, and a mass
+//!   above the total to the last one.
 
 pub mod checks;
 

@@ -24,7 +24,7 @@ impl<'a> Units<'a> {
     }
 
     /// Returns the sequence numbers of a row and of the last row of its episode; None where no row is.
-    fn to_episode_end(&self, index: usize) -> Option<(u64, u64)> {
+    fn ahead_in_episode(&self, index: usize) -> Option<(u64, u64)> {
         let ring = self.rings.ring_of(index);
         let seq = ring.seq(index)?;
         Some((seq, ring.span(self.table.episode(index)).1))
@@ -116,7 +116,7 @@ impl<'a> Units<'a> {
         for (k, &i) in index.iter().enumerate() {
             let i = i as usize;
             let ring = self.rings.ring_of(i);
-            let count = self.to_episode_end(i).map_or(1, |(seq, end)| (end - seq + 1).min(length as u64));
+            let count = self.ahead_in_episode(i).map_or(1, |(seq, end)| (end - seq + 1).min(length as u64));
             let mut row = i;
             for j in 0..length {
                 rows[k * length + j] = row as i64;
@@ -167,7 +167,7 @@ impl<'a> Units<'a> {
             // Two numbers are drawn for every row, so that the result of one row does not shift the draws of the next.
             let (coin, word) = (random.uniform(), random.uniform());
             let i = i as usize;
-            let choice = self.to_episode_end(i).map_or(1, |(seq, end)| (end - seq + 1).min(horizon.max(1) as u64));
+            let choice = self.ahead_in_episode(i).map_or(1, |(seq, end)| (end - seq + 1).min(horizon.max(1) as u64));
             let ring = self.rings.ring_of(i);
             let step = ((word * choice as f64) as u64).min(choice - 1);
             relabel[k] = coin < probability && ring.seq(i).is_some();
