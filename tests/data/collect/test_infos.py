@@ -42,3 +42,33 @@ def test_the_latest_info_of_each_environment_stays():
     assert latest.columns(np.array([2, 1]))["n"].tolist() == [6, 5]
     latest.put(np.arange(3), Info(3))
     assert latest.columns(np.arange(3)).keys() == {"env_id"}
+
+
+def test_a_part_in_rising_order_replaces_its_own_alone():
+    latest = LatestInfos(3)
+    latest.put(np.arange(3), Info.of([{"n": 1}, {"n": 2}, {"n": 3}]))
+    latest.put(np.array([0, 2]), Info.of([{"n": 10}, {"n": 30}]))
+    assert latest.columns(np.arange(3))["n"].tolist() == [10, 2, 30]
+    assert latest.dicts() == [{"n": 10}, {"n": 2}, {"n": 30}]
+    latest.put(np.array([1]), Info(1))  # one that says nothing
+    assert latest.dicts() == [{"n": 10}, {}, {"n": 30}]
+
+
+def test_infos_in_columns_stay_columns_in_a_checkpoint():
+    latest, other = LatestInfos(2), LatestInfos(2)
+    latest.put(np.arange(2), Info(2, columns={"n": np.array([1, 2], np.int8)}))
+    state = latest.state()
+    assert state["dicts"] == [{"n": 1}, {"n": 2}]
+    other.set_state(state)
+    assert other.columns(np.arange(2))["n"].dtype == np.int8
+    other.set_state({"columns": None, "dicts": [{"n": 5}, {}]})
+    assert other.dicts() == [{"n": 5}, {}]
+    other.set_state(None)
+    assert other.dicts() == [{}, {}]
+    assert other.columns(np.arange(2)).keys() == {"env_id"}
+
+
+def test_masks_of_columns_are_left_out():
+    info = Info(2, columns={"n": np.array([1, 0]), "_n": np.array([True, False]), "_own": np.array([7, 8])})
+    table = infos.columns(np.arange(2), info)
+    assert table.keys() == {"n", "_own", "env_id"}

@@ -11,7 +11,17 @@ def ids(*values: int) -> np.ndarray:
 @pytest.mark.pitfall("E11")
 @pytest.mark.parametrize(
     ("n_step", "exact", "sizes"),
-    [(6, False, [4, 4]), (8, False, [4, 4]), (6, True, [4, 2]), (3, True, [3]), (3, False, [4]), (8, True, [4, 4])],
+    [
+        (6, False, [4, 4]),
+        (8, False, [4, 4]),
+        (6, True, [4, 2]),
+        (5, True, [4, 1]),
+        (9, True, [4, 4, 1]),
+        (1, True, [1]),
+        (3, True, [3]),
+        (3, False, [4]),
+        (8, True, [4, 4]),
+    ],
 )
 def test_steps(n_step, exact, sizes):
     goal = StepLimit(n_step, np.arange(4), exact=exact)

@@ -1,0 +1,172 @@
+"""The state of a collector: what it holds, what it restores, and what does not fit."""
+
+import copy
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from rlfast.data import Batch, Collector, VectorReplayBuffer
+from rlfast.env import DummyVectorEnv, VectorEnvNormObs
+from scripted import Scripted, ScriptedPolicy
+
+
+def collector(*envs, policy=None, wrap=lambda env: env):
+    vector = wrap(DummyVectorEnv([lambda env=env: env for env in envs]))
+    return Collector(policy or ScriptedPolicy(), vector, VectorReplayBuffer(50 * len(envs), len(envs)))
+
+
+def remembering():
+    return ScriptedPolicy(state=lambda batch, state: np.zeros(len(batch.obs)) + 1 if state is None else state + 1)
+
+
+def test_another_collector_goes_on_from_it():
+    def make(policy):
+        return collector(Scripted(5, info=lambda step: {"step": step}), Scripted(3), policy=policy)
+
+    first, second = make(remembering()), make(remembering())
+    first.collect(n_step=8)
+    state = first.state_dict()
+    assert second.load_state_dict(copy.deepcopy(state)) == {}
+    assert (second.collect_step, second.collect_episode) == (8, 1)
+    assert second.collect_time == first.collect_time > 0
+    for c in (first, second):
+        c.policy.seen.clear()
+        c.policy.states.clear()
+        c.collect(n_step=6)
+    for ours, theirs in zip(first.policy.seen, second.policy.seen, strict=True):
+        np.testing.assert_array_equal(ours.obs, theirs.obs)
+        assert ours.info.keys() == theirs.info.keys()
+        np.testing.assert_array_equal(ours.info.step, theirs.info.step)
+    assert [s.tolist() for s in first.policy.states] == [s.tolist() for s in second.policy.states]
+    assert second.buffer.buffers[0][:].obs.tolist() == [[0, 4], [1, 0], [1, 1]]
+
+
+def test_streams_of_random_actions_go_on():
+    first, second = (collector(Scripted(50, actions=1000), Scripted(50, actions=1000)) for _ in range(2))
+    first.env.seed(3)
+    first.collect(n_step=4, random=True)
+    second.load_state_dict(first.state_dict())
+    for c in (first, second):
+        c.reset_buffer()
+        c.collect(n_step=10, random=True)
+    assert first.buffer[:].act.tolist() == second.buffer[:].act.tolist()
+    assert len(set(first.buffer[:].act)) > 5
+
+
+class Held(Scripted):
+    """Holds what no file can."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.simulator = memoryview(b"...")
+
+
+def test_environments_that_cannot_be_restored_begin_anew_from_the_global_stream():
+    first = collector(Held(9), Scripted(9), Held(9))
+    first.collect(n_step=6)
+    state, seeds = first.state_dict(), []
+    assert [*state["envs"][0]] == ["why"]
+    for _ in range(2):
+        second = collector(Held(9), Scripted(9), Held(9))
+        np.random.seed(5)
+        before = np.random.get_state()[1].tolist()
+        lost = second.load_state_dict(state)
+        assert np.random.get_state()[1].tolist() == before  # drawn from a copy
+        assert [*lost] == [0, 2]
+        assert all("Held.simulator" in why for why in lost.values())
+        seeds.append([second.env.workers[i].env.reset_kwargs[-1]["seed"] for i in (0, 2)])
+        second.collect(n_step=3)
+        rows = [part[:].obs.tolist() for part in second.buffer.buffers]
+        assert rows[1] == [[0, 2]]
+        assert [row[0][1] for row in (rows[0], rows[2])] == [0, 0]
+    assert seeds[0] == seeds[1]
+    expected = np.random.RandomState(5).randint(2**31, size=2).tolist()
+    assert seeds[0] == expected
+    assert seeds[0][0] != seeds[0][1]
+
+
+def test_objects_in_infos_make_all_begin_anew():
+    first, second = (collector(Scripted(9, info={"what": object()}), Scripted(9)) for _ in range(2))
+    first.collect(n_step=4)
+    lost = second.load_state_dict(first.state_dict())
+    assert lost == dict.fromkeys((0, 1), "its observations or infos hold objects")
+
+
+def test_a_state_that_is_not_plain_is_told(monkeypatch):
+    first = collector(Scripted(9), Scripted(9))
+    first.collect(n_step=4)
+    monkeypatch.setattr(type(first._envs), "get_state", lambda *_: [object()])
+    second = collector(Scripted(9), Scripted(9))
+    assert second.load_state_dict(first.state_dict()) == dict.fromkeys((0, 1), "its state holds objects")
+
+
+def wide():
+    env = Scripted(5)
+    env.observation_space = gym.spaces.Box(-1.0, 1.0, (3,))
+    return env
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda: collector(Scripted(5)), "the state is of 2 environments, this collector has 1"),
+        (
+            lambda: collector(Scripted(5), Scripted(5), wrap=VectorEnvNormObs),
+            "the state is of environments with 0 wrappers, these have 1",
+        ),
+        (
+            lambda: collector(wide(), wide()),
+            "the state is of environments with observations (2,), these have (3,)",
+        ),
+    ],
+)
+def test_a_state_of_other_environments_changes_nothing(other, message):
+    first = collector(Scripted(5), Scripted(5))
+    first.collect(n_step=4)
+    second = other()
+    with pytest.raises(ValueError, match=r"the state is of") as error:
+        second.load_state_dict(first.state_dict())
+    assert str(error.value) == message
+    assert second.collect_step == 0
+
+
+@pytest.mark.parametrize("name", ["collect_step", "collect_episode", "collect_time"])
+@pytest.mark.parametrize("value", ["x" * 99, None, [3]])
+def test_counters_are_numbers(name, value):
+    first = collector(Scripted(5), Scripted(5))
+    first.collect(n_step=4)
+    state = first.state_dict()
+    state["counters"][name] = value
+    with pytest.raises(ValueError, match=r"of a collector cannot be") as error:
+        first.load_state_dict(state)
+    assert str(error.value) == f"{name} of a collector cannot be {value!r:.50}"
+    assert first.collect_step == 4
+
+
+def test_spaces_for_each_are_told_from_one_for_all():
+    first = collector(Scripted(5), Scripted(5))
+    state = first.state_dict()
+    state["spaces"] = state["spaces"][:1]
+    with pytest.raises(ValueError, match="with 1 spaces, these have 2"):
+        first.load_state_dict(state)
+
+
+def test_statistics_of_wrappers_are_restored_from_the_innermost_out():
+    def make():
+        return collector(Scripted(5), Scripted(5), wrap=lambda env: VectorEnvNormObs(VectorEnvNormObs(env)))
+
+    first, second = make(), make()
+    first.collect(n_step=8)
+    second.load_state_dict(first.state_dict())
+    for ours, theirs in ((first.env, second.env), (first.env.venv, second.env.venv)):
+        np.testing.assert_array_equal(ours.get_obs_rms().mean, theirs.get_obs_rms().mean)
+        assert ours.get_obs_rms().count == theirs.get_obs_rms().count > 0
+
+
+def test_a_collector_that_was_not_used_has_a_state_too():
+    first, second = collector(Scripted(5), Scripted(5)), collector(Scripted(5), Scripted(5))
+    second.collect(n_step=4)
+    assert second.load_state_dict(first.state_dict()) == {}
+    assert second.collect(n_step=4).n_collected_steps == 4
+    assert isinstance(second.buffer[:], Batch)
