@@ -117,3 +117,55 @@ def test_networks_are_not_kept():
     del target, source
     gc.collect()
     assert [one() for one in gone] == [None, None]
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.25, 1.0, 0, 1])
+def test_any_share_of_the_way(tau):
+    target, source = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+    nn.init.constant_(target.weight, 2.0)
+    nn.init.constant_(source.weight, 10.0)
+    LaggedNetworks.soft_update(target, source, tau)
+    assert target.weight.item() == 2.0 + 8.0 * tau
+    assert source.weight.item() == 10.0
+
+
+@pytest.mark.parametrize("tau", [-0.01, 1.01, float("nan")])
+def test_no_more_than_the_way(tau):
+    target, source = nn.Linear(1, 1), nn.Linear(1, 1)
+    before = target.weight.item()
+    with pytest.raises(ValueError, match=rf"^tau must be in \[0, 1\], got {tau}$"):
+        LaggedNetworks.soft_update(target, source, tau)
+    assert target.weight.item() == before
+
+
+def test_what_is_not_trained_may_be_shared():
+    target, source = nn.Sequential(nn.Linear(1, 2), nn.Linear(2, 1)), nn.Sequential(nn.Linear(1, 2), nn.Linear(2, 1))
+    target[0].weight = source[0].weight
+    source[0].weight.requires_grad_(False)
+    LaggedNetworks.soft_update(target, source, 1.0)
+    assert torch.equal(target[1].weight, source[1].weight)
+    target[1].bias = source[1].bias  # after one that is not trained
+    with pytest.raises(
+        ValueError, match=r"^target and source share a parameter of shape \(1,\): copy the network first$"
+    ):
+        LaggedNetworks.soft_update(target, source, 1.0)
+
+
+def test_parameters_without_elements_are_not_shared():
+    target, source = (nn.ParameterList([torch.zeros(0), torch.full((1,), value)]) for value in (0.0, 4.0))
+    LaggedNetworks.soft_update(target, source, 0.5)
+    assert target[1].item() == 2.0
+
+
+def test_targets_never_leave_evaluation_mode():
+    owner = LaggedNetworks()
+    owner.network = nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.5))
+    owner.target = owner.lagged_copy(owner.network)
+    assert owner.train() is owner
+    for mode in (True, False, True):
+        owner.train(mode)
+        assert (owner.training, owner.network[1].training) == (mode, mode)
+        assert not owner.target.training
+        assert not owner.target[1].training
+    assert not any(parameter.requires_grad for parameter in owner.target.parameters())
+    assert all(parameter.requires_grad for parameter in owner.network.parameters())

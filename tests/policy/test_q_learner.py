@@ -91,7 +91,7 @@ def test_a_subclass_that_replaces_the_algorithms_own():
     assert policy.process_fn(batch, buffer, indices).returns.tolist() == [[2.0, 1.5]]
 
 
-@pytest.mark.parametrize(("freq", "due"), [(0, [False] * 5), (2, [True, False, True, False, True])])
+@pytest.mark.parametrize(("freq", "due"), [(0, [False] * 5), (1, [True] * 5), (2, [True, False, True, False, True])])
 def test_when_the_target_network_is_due(freq, due):
     seen = []
 
@@ -105,3 +105,85 @@ def test_when_the_target_network_is_due(freq, due):
     for _ in range(5):
         policy.update(1, one_row([True] * 3))
     assert seen == due
+
+
+# -- exploring, and what does not fit ----------------------------------------------------------------------------------
+def test_how_often_it_explores():
+    policy, act = Mean(), np.full(2000, 1)
+    batch = Batch(obs=np.zeros((2000, 1), np.float32), info={})
+    masked = Batch(obs=Batch(obs=batch.obs, mask=np.tile([True, True, False], (2000, 1))), info={})
+    assert policy.exploration_noise(act, batch) is act  # not unless it is set
+    for eps in (0.0, -3.0):
+        policy.set_eps(eps)
+        assert policy.exploration_noise(act, batch) is act
+    policy.set_eps(0.3)
+    for given, others in ((batch, 2 / 3), (masked, 1 / 2)):
+        drawn = policy.exploration_noise(act, given)
+        assert (drawn != 1).mean() == pytest.approx(0.3 * others, abs=0.05)
+        assert act.tolist() == [1] * 2000
+    assert set(policy.exploration_noise(act, masked)) == {0, 1}
+    policy.set_eps(7.0)
+    assert (policy.exploration_noise(act, batch) != 1).mean() == pytest.approx(2 / 3, abs=0.05)
+    assert (policy.exploration_noise(act, masked) != 1).mean() == pytest.approx(1 / 2, abs=0.05)
+    with pytest.raises(ValueError, match=r"^eps must be a probability, got nan$"):
+        policy.set_eps(float("nan"))
+    assert policy.eps == 7.0
+    as_batch = Batch(x=act)
+    assert policy.exploration_noise(as_batch, batch) is as_batch
+
+
+def test_a_target_network_must_be_there_to_be_asked():
+    policy = Mean()
+    with pytest.raises(ValueError, match=r"^there is no target network to ask; set target_update_freq$"):
+        policy(Batch(obs=np.zeros((1, 1), np.float32), info={}), model="model_old")
+    policy.sync_weight()  # nothing to copy
+    lagged = Mean(target_update_freq=3)
+    lagged.model.atoms.data += 1
+    batch = Batch(obs=np.zeros((1, 1), np.float32), info={})
+    assert (lagged(batch).logits - lagged(batch, model="model_old").logits).mean() == 1.0
+    lagged.sync_weight()
+    assert torch.equal(lagged(batch).logits, lagged(batch, model="model_old").logits)
+
+
+def test_normalized_rewards_are_refused():
+    text = "reward_normalization must be False: normalized rewards have no Q-values; scale the rewards instead"
+    with pytest.raises(ValueError, match=f"^{text}$"):
+        Mean(reward_normalization=True)
+
+
+def test_its_defaults():
+    policy = Mean()
+    assert (policy.gamma, policy.n_step, policy.freq, policy.eps, policy.max_action_num) == (0.99, 1, 0, 0.0, 3)
+    assert (policy.model_old, policy.rew_norm, policy.observation_space) == (None, False, None)
+
+
+def test_training_mode_is_that_of_the_trained_network():
+    policy = Mean(target_update_freq=2)
+    assert policy.train() is policy
+    assert (policy.training, policy.model.training, policy.model_old.training) == (True, True, False)
+    policy.train(False)
+    assert (policy.training, policy.model.training, policy.model_old.training) == (False, False, False)
+
+
+def test_the_target_network_rates_what_is_chosen():
+    policy = Mean(target_update_freq=2, discount_factor=0.5)
+    policy.model_old.atoms.data = torch.tensor([[9.0, 9.0], [1.0, 2.0], [3.0, 3.0]])
+    obs = np.zeros((1, 1), np.float32)
+    assert policy.of_best_action(obs, double=True).tolist() == [[1.0, 2.0]]
+    assert policy.of_best_action(obs, double=False).tolist() == [[9.0, 9.0]]
+    alone = Mean()
+    assert (
+        alone.of_best_action(obs, double=True).tolist()
+        == alone.of_best_action(obs, double=False).tolist()
+        == [[4.0, 0.0]]
+    )
+
+
+def test_actions_that_are_not_known_cannot_be_drawn():
+    policy = Mean()
+    policy.max_action_num = None
+    policy.set_eps(0.5)
+    with pytest.raises(ValueError, match=r"^how many actions there are is not known before the first forward$"):
+        policy.exploration_noise(np.zeros(2), Batch(obs=np.zeros((2, 1)), info={}))
+    policy(Batch(obs=np.zeros((2, 1), np.float32), info={}))
+    assert policy.max_action_num == 3
