@@ -8,7 +8,7 @@ from torch import nn
 from rlfast import policy as policies
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.utils.net.common import Net
-from rlfast.utils.net.discrete import NoisyLinear
+from rlfast.utils.net.discrete import ImplicitQuantileNetwork, NoisyLinear
 from rlfast.utils.optim import adam
 
 
@@ -32,11 +32,13 @@ MODELS = {
     "C51": lambda: Net(4, 2, [8], softmax=True, num_atoms=3),
     "QRDQN": lambda: Net(4, 2, [8], num_atoms=2),
     "Rainbow": lambda: noisy_net(softmax=True, num_atoms=3),
+    "IQN": lambda: ImplicitQuantileNetwork(Net(4, hidden_sizes=[8]), 2, num_cosines=6),
 }
 OPTIONS = {
     "C51": {"num_atoms": 3, "v_min": 0.0, "v_max": 2.0},
     "QRDQN": {"num_quantiles": 2},
     "Rainbow": {"num_atoms": 3, "v_min": 0.0, "v_max": 2.0},
+    "IQN": {"sample_size": 5, "online_sample_size": 3, "target_sample_size": 4},
 }
 
 

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -8,6 +9,7 @@ from rlfast.functional.losses import (
     clipped_surrogate_loss,
     cross_entropy,
     double_q_value,
+    fraction_gradient,
     huber_loss,
     max_value,
     policy_gradient_loss,
@@ -241,3 +243,37 @@ def test_quantile_regression_by_hand():
     loss[0].backward()
     # -(sum of slope times u clipped to 1) / 3, of each quantile
     assert theta.grad[0].tolist() == pytest.approx([-(0.25 * 0.5 + 0.25 - 0.75) / 3, -(-0.25 * 0.5 + 0.75 - 0.25) / 3])
+
+
+def test_levels_of_each_row_are_its_own():
+    theta, target = torch.tensor([[0.0, 1.0], [0.0, 1.0]]), torch.tensor([[0.5, 3.0], [0.5, 3.0]])
+    both, _ = quantile_huber(theta, target, torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
+    rows = [
+        quantile_huber(theta[:1], target[:1], level)[0].item() for level in torch.tensor([[0.25, 0.75], [0.5, 0.5]])
+    ]
+    assert both.tolist() == pytest.approx(rows)
+
+
+def test_the_gradient_of_levels_by_hand():
+    inner, middle = torch.tensor([[2.0, 6.0]]), torch.tensor([[1.0, 3.0, 10.0]])
+    assert fraction_gradient(inner, middle).tolist() == [[2 * 2 - 1 - 3, 2 * 6 - 3 - 10]]
+    falling = fraction_gradient(-inner, -middle)  # as if they rose
+    assert falling.tolist() == [[2 * 2 - 1 - 3, 2 * 6 - 3 - 10]]
+
+
+def test_the_gradient_of_levels_is_that_of_a_distance():
+    """Of the quantile function tau squared, whose distance to steps at the middles is known."""
+
+    def distance(tau):
+        edges, total = [0.0, tau, 1.0], 0.0
+        for low, high in itertools.pairwise(edges):
+            middle = (low + high) / 2
+            # the integral of |t^2 - middle^2| from low to high
+            total += (high**3 - middle**3) / 3 - (high - middle) * middle**2
+            total += (middle - low) * middle**2 - (middle**3 - low**3) / 3
+        return total
+
+    tau, step = 0.3, 1e-5
+    expected = (distance(tau + step) - distance(tau - step)) / (2 * step)
+    squares = torch.tensor([[tau**2]]), torch.tensor([[(tau / 2) ** 2, ((1 + tau) / 2) ** 2]])
+    assert fraction_gradient(*squares).item() == pytest.approx(expected, abs=1e-4)

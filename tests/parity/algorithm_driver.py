@@ -135,7 +135,24 @@ def rainbow(library, options):
     return policy, ("loss",)
 
 
-ALGORITHMS = {"td3": td3, "c51": c51, "qrdqn": qrdqn, "a2c": a2c, "pg": pg, "rainbow": rainbow, "redq": redq}
+def iqn(library, options):
+    net = library.common.Net((4,), hidden_sizes=[16])
+    model = library.fixed(library.discrete.ImplicitQuantileNetwork(net, 3, hidden_sizes=[16], num_cosines=8))
+    policy = library.policy.IQNPolicy(model=model, optim=sgd(model), action_space=DISCRETE, **options)
+    policy.register_parameter("tau_hat", None)  # of Tianshou's QRDQN, from which this one has it, and without use
+    return policy, ("loss",)
+
+
+ALGORITHMS = {
+    "td3": td3,
+    "c51": c51,
+    "qrdqn": qrdqn,
+    "a2c": a2c,
+    "pg": pg,
+    "rainbow": rainbow,
+    "redq": redq,
+    "iqn": iqn,
+}
 
 
 def filled(library, given, prioritized):

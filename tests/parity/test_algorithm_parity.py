@@ -73,8 +73,9 @@ def test_categorical(tmp_path, name, options, prioritized):
     [({"target_update_freq": 3, "estimation_step": 3}, True), ({"discount_factor": 0.9}, False)],
     ids=["nstep-prioritized", "no-target"],
 )
-def test_qrdqn(tmp_path, options, prioritized):
-    assert_equal_runs(tmp_path, discrete(), algorithm="qrdqn", options=options, prioritized=prioritized)
+@pytest.mark.parametrize("name", ["qrdqn", "iqn"])
+def test_quantiles(tmp_path, name, options, prioritized):
+    assert_equal_runs(tmp_path, discrete(), algorithm=name, options=options, prioritized=prioritized)
 
 
 @pytest.mark.parametrize(

@@ -80,13 +80,11 @@ class Networks:
         :param linear_layer: makes the layers of the streams, or all layers without streams.
         :raises ValueError: if actions are not discrete, or a recurrent network should be dueling or have atoms.
         """
-        if not isinstance(self._act_space, spaces.Discrete):
-            raise self._refused("discrete actions", self._act_space)
+        actions = self.actions
         if dueling and self._config.recurrent:
             raise ValueError("--dueling and --recurrent cannot be had together: leave one out")
         if atoms > 1 and self._config.recurrent:
             raise ValueError(f"--recurrent cannot be had with {self._title}: leave it out")
-        actions = int(self._act_space.n)
         stream: dict[str, Any] = {"hidden_sizes": self._config.hidden_sizes[-1:], "linear_layer": linear_layer}
         return self._over_encoder(
             lambda size: (
@@ -102,6 +100,27 @@ class Networks:
                 )
             )
         )
+
+    @property
+    def actions(self) -> int:
+        """How many discrete actions there are.
+
+        :raises ValueError: the actions are not discrete.
+        """
+        if not isinstance(self._act_space, spaces.Discrete):
+            raise self._refused("discrete actions", self._act_space)
+        return int(self._act_space.n)
+
+    def features(self) -> tuple[nn.Module, int]:
+        """Features of observations, ``(obs, state) -> ([B, size], state)``, and their size.
+
+        :raises ValueError: there is no hidden layer, or the network shall be dueling.
+        """
+        if not self._config.hidden_sizes:
+            raise ValueError(f"{self._title} needs a hidden layer: give --hidden-sizes")
+        if getattr(self._config, "dueling", False):
+            raise ValueError(f"--dueling cannot be had with {self._title}: leave it out")
+        return self._over_encoder(self._body), self._config.hidden_sizes[-1]
 
     def action_value(self) -> nn.Module:
         """Returns a network for the value of a continuous action, ``(obs, act) -> [B, 1]``, never recurrent.

@@ -329,7 +329,7 @@ def quantile_huber(
 
     :param quantile_BN: :math:`\theta`, ``[B, N]``.
     :param target_BM: samples y, ``[B, M]``, without gradient.
-    :param level_N: :math:`\tau`, ``[N]``.
+    :param level_N: :math:`\tau`, ``[N]``, or ``[B, N]`` where each row has its own.
     :return: the losses, ``[B]``; and the same sums of h alone, whose scale does not depend on the levels, ``[B]``,
         without gradient.
 
@@ -340,5 +340,27 @@ def quantile_huber(
     """
     error_BNM = target_BM[:, None, :] - quantile_BN[:, :, None]
     huber_BNM = torch.nn.functional.huber_loss(error_BNM, torch.zeros_like(error_BNM), reduction="none")
-    slope_BNM = (level_N[:, None] - (error_BNM.detach() < 0).to(level_N.dtype)).abs()
+    slope_BNM = (level_N[..., None] - (error_BNM.detach() < 0).to(level_N.dtype)).abs()
     return (slope_BNM * huber_BNM).mean(dim=2).sum(dim=1), huber_BNM.detach().mean(dim=2).sum(dim=1)
+
+
+def fraction_gradient(inner_BM: torch.Tensor, middle_BN: torch.Tensor) -> torch.Tensor:
+    r"""Gradient of the distance between a quantile function and its steps, by the levels at which it steps.
+
+    .. math:: \frac{\partial W_1}{\partial \tau_i} = 2 F^{-1}(\tau_i) - F^{-1}(\hat\tau_i) - F^{-1}(\hat\tau_{i-1})
+
+    (Yang et al., arXiv:1911.02140, proposition 1.) Where quantiles do not rise with their levels, each of the two
+    differences has the sign that it would have if they did, as in the code that others have for it: there it is
+    compared with the quantile before, and after.
+
+    :param inner_BM: quantiles at the levels between 0 and 1, ``[B, N - 1]``.
+    :param middle_BN: quantiles at the middles of the N intervals, ``[B, N]``.
+    :return: ``[B, N - 1]``.
+
+    >>> fraction_gradient(torch.tensor([[2.0]]), torch.tensor([[1.0, 5.0]])).item()
+    -2.0
+    """
+    left, right = inner_BM - middle_BN[:, :-1], inner_BM - middle_BN[:, 1:]
+    before = torch.cat([middle_BN[:, :1], inner_BM[:, :-1]], dim=1)
+    after = torch.cat([inner_BM[:, 1:], middle_BN[:, -1:]], dim=1)
+    return torch.where(inner_BM > before, left, -left) + torch.where(inner_BM < after, right, -right)

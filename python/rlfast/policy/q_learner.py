@@ -131,16 +131,23 @@ class QLearner(ReplayLearner):
         :raises ValueError: if the model gives another number of values than there are actions, or there is no target
             network.
         """
-        network = getattr(self, model)
-        if network is None:
-            raise ValueError("there is no target network to ask; set target_update_freq")
-        logits, hidden = ask(network, batch.obs, batch.info, state)
+        logits, hidden = ask(self.network(model), batch.obs, batch.info, state)
         q_BA = self.compute_q_value(logits, action_mask(batch.obs))
         if q_BA.shape[1] != self.max_action_num:
             self._count_actions(q_BA.shape[1])
         act = q_BA.argmax(dim=1).cpu().numpy()
         state = None if hidden is None else parse(hidden)
         return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": state}))
+
+    def network(self, model: Literal["model", "model_old"]) -> nn.Module:
+        """Give the trained network, or its target.
+
+        :raises ValueError: there is no target network.
+        """
+        network: nn.Module | None = getattr(self, model)
+        if network is None:
+            raise ValueError("there is no target network to ask; set target_update_freq")
+        return network
 
     def _count_actions(self, number: int) -> None:
         if self.max_action_num is not None:
@@ -238,10 +245,14 @@ class QLearner(ReplayLearner):
 
 def ask(network: nn.Module, obs: Any, info: Any, state: Any = None) -> tuple[torch.Tensor, Any]:
     """Give what a network says of observations, without the mask that they may come with, and its next state."""
-    inner = obs.obs if isinstance(obs, Batch) and "obs" in obs else obs
     logits: torch.Tensor
-    logits, hidden = network(inner, state=state, info=info)
+    logits, hidden = network(inner_obs(obs), state=state, info=info)
     return logits, hidden
+
+
+def inner_obs(obs: Any) -> Any:
+    """Give observations without the mask that they may come with."""
+    return obs.obs if isinstance(obs, Batch) and "obs" in obs else obs
 
 
 def of_actions(logits: torch.Tensor, act_B: torch.Tensor) -> torch.Tensor:

@@ -440,6 +440,7 @@ INSTANCES |= {
     "C51Policy": lambda: policy.C51Policy(**_distribution_parts(softmax=True)),
     "QRDQNPolicy": lambda: policy.QRDQNPolicy(**_distribution_parts()),
     "RainbowPolicy": lambda: policy.RainbowPolicy(**_distribution_parts(softmax=True)),
+    "IQNPolicy": lambda: policy.IQNPolicy(**_implicit_parts()),
     "ICMPolicy": lambda: _curious(),
     "LoggerGroup": lambda: __import__("rlfast.utils.logger.base", fromlist=["x"]).LoggerGroup([logger()]),
     "MultiCategorical": lambda: distribution("MultiCategorical"),
@@ -564,6 +565,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.C51Policy.__init__": lambda: _distribution_parts(softmax=True),
     "rlfast.policy.QRDQNPolicy.__init__": lambda: _distribution_parts(),
     "rlfast.policy.RainbowPolicy.__init__": lambda: _distribution_parts(softmax=True),
+    "rlfast.policy.IQNPolicy.__init__": lambda: _implicit_parts(),
     "rlfast.policy.ICMPolicy.process_fn": _prepared,
     "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
     "rlfast.policy.ReplayLearner.process_fn": _prepared,
@@ -588,6 +590,20 @@ CALLS["rlfast._core.Replay.restore"] = lambda: {"snapshot": ENGINE}
 def _dqn_parts() -> dict[str, Any]:
     net = Net(4, 2, hidden_sizes=[8])
     return {"model": net, "optim": torch.optim.Adam(net.parameters()), "action_space": Discrete(2)}
+
+
+def _implicit_parts() -> dict[str, Any]:
+    model = discrete.ImplicitQuantileNetwork(Net(4, hidden_sizes=[8]), 2)
+    return {"model": model, "optim": torch.optim.Adam(model.parameters()), "action_space": Discrete(2)}
+
+
+def _proposed_parts() -> dict[str, Any]:
+    model, proposals = (
+        discrete.FullQuantileFunction(Net(4, hidden_sizes=[8]), 2),
+        discrete.FractionProposalNetwork(4, 8),
+    )
+    optims = {"optim": torch.optim.Adam(model.parameters()), "fraction_optim": torch.optim.Adam(proposals.parameters())}
+    return {"model": model, "fraction_model": proposals, **optims, "num_fractions": 4, "action_space": Discrete(2)}
 
 
 def _distribution_parts(*, softmax: bool = False) -> dict[str, Any]:

@@ -9,8 +9,29 @@ from torch import nn
 from torch.nn import functional
 
 from rlfast.utils.net._layers import Placed
+from rlfast.utils.net._quantile import (
+    CosineEmbeddingNetwork,
+    FractionProposalNetwork,
+    Fractions,
+    FullQuantileFunction,
+    ImplicitQuantileNetwork,
+)
 from rlfast.utils.net._shared import features_of
 from rlfast.utils.net.common import MLP, BaseActor, TActionShape, get_output_dim, size_of
+
+__all__ = [
+    "MLP",
+    "Actor",
+    "CosineEmbeddingNetwork",
+    "Critic",
+    "FractionProposalNetwork",
+    "Fractions",
+    "FullQuantileFunction",
+    "ImplicitQuantileNetwork",
+    "IntrinsicCuriosityModule",
+    "NoisyLinear",
+    "scaled_noise",
+]
 
 
 class Actor(BaseActor):

@@ -1,0 +1,78 @@
+"""Implicit quantile networks, which learn quantiles of returns at any level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlfast.experiment.config import QLearningConfig
+from rlfast.utils.validation import PositiveInt
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import IQNPolicy
+
+TITLE = "IQN"
+SUMMARY = "implicit quantile networks, which learn quantiles of returns at any level, for discrete actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(QLearningConfig):
+    """Implicit quantile networks, which learn quantiles of returns at any level."""
+
+    samples: PositiveInt = 32
+    """Levels of an action value in tests, 2 or more."""
+    online_samples: PositiveInt = 8
+    """Levels of the trained network, 2 or more."""
+    target_samples: PositiveInt = 8
+    """Levels of the target network, 2 or more."""
+    cosines: PositiveInt = 64
+    """Cosines that a level is embedded by."""
+
+
+PRESETS = {
+    "CartPole-v1": Config(
+        stop_return=475.0,
+        learning_rate=3e-3,
+        gamma=0.97,
+        batch_size=64,
+        updates_per_step=0.125,
+        target_update_freq=25,
+        hidden_sizes=(64,),
+        eps_steps=5_000,
+    ),
+}
+
+
+def build(config: Config, networks: Networks) -> IQNPolicy:
+    """The policy, with a network of quantiles at levels that are drawn."""
+    from rlfast.policy import IQNPolicy
+    from rlfast.utils.net.discrete import ImplicitQuantileNetwork
+    from rlfast.utils.optim import adam
+
+    actions, (features, size) = networks.actions, networks.features()
+    return IQNPolicy(
+        model=ImplicitQuantileNetwork(
+            features,
+            actions,
+            config.hidden_sizes[-1:],
+            num_cosines=config.cosines,
+            preprocess_net_output_dim=size,
+            device=config.device,
+        ),
+        optim=adam(config.learning_rate),
+        discount_factor=config.gamma,
+        sample_size=config.samples,
+        online_sample_size=config.online_samples,
+        target_sample_size=config.target_samples,
+        estimation_step=config.n_step,
+        target_update_freq=config.target_update_freq,
+        is_double=config.double,
+        compile=config.compile,
+        **networks.spaces,
+    )
+
+
+def schedules(config: Config, policy: IQNPolicy, env_step: int) -> None:
+    """Lowers how often an action is random."""
+    policy.set_eps(config.eps_at(env_step))

@@ -1,0 +1,100 @@
+"""The template of algorithms that learn quantiles of returns at levels that are drawn or proposed."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from rlfast.data import Batch
+from rlfast.data.batch.batch import parse, wrap
+from rlfast.policy._replaced import stock
+from rlfast.policy.q_learner import QLearner, of_actions
+from rlfast.utils.net.discrete import Fractions
+
+
+@stock("__call__", "forward")
+class QuantileLearner(QLearner):
+    """Learns quantiles of the return of each action, and takes the action of the greatest mean.
+
+    An algorithm has :meth:`ask_at`, :meth:`action_values` and :meth:`target_levels`.
+
+    :param is_double: whether the trained network chooses the action whose distribution by the target network is the
+        target, and not the target network itself.
+    :param clip_loss_grad: has no effect: Huber's function clips.
+    :param options: of :class:`QLearner`.
+    """
+
+    parts: ClassVar[tuple[str, ...]]
+    """What :meth:`ask_at` gives, by the names that it has in the result of :meth:`forward`; ``logits`` first."""
+
+    def __init__(self, *, is_double: bool, clip_loss_grad: bool, **options: Any) -> None:
+        super().__init__(**options)
+        self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
+
+    @abstractmethod
+    def ask_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
+        """Ask a network for quantiles.
+
+        :param levels: of the quantiles; None for those that :meth:`forward` takes.
+        :return: a tuple of :attr:`parts`, of which the first are the quantiles ``[B, actions, N]``, and the next hidden
+            state.
+        """
+
+    @abstractmethod
+    def action_values(self, given: tuple[Any, ...], obs: Any) -> torch.Tensor:
+        """Make action values, ``[B, actions]``, of what a network gave: minus infinity for illegal actions."""
+
+    @abstractmethod
+    def target_levels(self, given: tuple[Any, ...], *draws: torch.Tensor) -> Any:
+        """Give the levels at which the target network is asked.
+
+        :param given: what the trained network gave.
+        :param draws: what :meth:`draw_next` gave.
+        """
+
+    def forward(
+        self,
+        batch: Any,
+        state: Any = None,
+        model: Literal["model", "model_old"] = "model",
+        fractions: Any = None,
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> Any:
+        """Choose the actions of the greatest mean quantile; see :meth:`QLearner.forward`.
+
+        :param fractions: levels to take, where the algorithm proposes them.
+        :return: what networks give besides quantiles as well: their levels.
+        """
+        given, hidden = self.ask_at(model, batch.obs, state, batch.info, fractions)
+        named = dict(zip(self.parts, given, strict=True))
+        fields = {name: Batch(part._asdict()) if isinstance(part, Fractions) else part for name, part in named.items()}
+        fields["act"] = self.action_values(given, batch.obs).argmax(dim=1).cpu().numpy()
+        return wrap({**fields, "state": None if hidden is None else parse(hidden)})
+
+    def given(
+        self,
+        obs: Any,
+        state: Any = None,
+        batch: Any = None,
+        levels: Any = None,
+        model: Literal["model", "model_old"] = "model",
+    ) -> tuple[Any, ...]:
+        """Give :attr:`parts`, through :meth:`forward` if need be."""
+        if self.is_heard():
+            result = self.through_forward(obs, state, batch, model=model, fractions=levels)
+            return tuple(result[name] for name in self.parts)
+        parts: tuple[Any, ...] = self.ask_at(model, obs, state, {}, levels)[0]
+        return parts
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+        """Give quantiles of the return after the last reward, ``[B, N]``."""
+        online = target = self.given(obs_next, state, None, draws[0] if draws else None)
+        if self.model_old is not None:
+            levels = self.target_levels(online, *draws)
+            target = self.given(obs_next, state, None, levels, "model_old")
+        asked = online if self.is_double else target
+        return of_actions(target[0], self.action_values(asked, obs_next).argmax(dim=1))
+
+    def state_after(self, obs: Any, state: Any) -> Any:
+        """Give the hidden state after an observation, from the one before it."""
+        return self.ask_at("model", obs, state, {}, None)[1]
