@@ -1,1 +1,1 @@
-"""Benchmarks of rlfast beside its peers; see README.md."""
+"""Benchmarks of rlfast and of other libraries; see README.md."""

@@ -1,8 +1,7 @@
-"""Where the microseconds of a whole training loop go: ``python -m bench.breakdown dqn|ppo|sac [--envs python]``.
+"""Measures the parts of a training loop: ``python -m bench.breakdown dqn|ppo|sac [--envs python]``.
 
-Runs the loop of ``bench.peers.training`` with a stopwatch around its parts. Each line is the time spent in a part
-itself, without the parts within it that have lines of their own: processor time, for one iteration, the median over
-repetitions.
+It runs the loop of ``bench.peers.training`` and measures the processor time of its parts. Each line is the time of one
+part in one iteration, without nested parts that have lines of their own; the median over repetitions.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from rlfast.functional import Categorical
 from rlfast.utils.optim import adam
 
 REPEATS = {"dqn": 40, "ppo": 3, "sac": 40}
-AT_ONCE = {"dqn": 20, "ppo": 1, "sac": 5}  # iterations in a repetition, for whose end there is work as well
+AT_ONCE = {"dqn": 20, "ppo": 1, "sac": 5}  # iterations in a repetition, whose end takes time as well
 
 
 class Stopwatch:
-    """Charges the processor time that passes to the innermost of the watched calls that are running."""
+    """Attributes processor time to the innermost of the measured calls that are running."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -36,7 +35,7 @@ class Stopwatch:
         self._mark = time.process_time()
 
     def watch(self, owner: Any, name: str, label: str) -> None:
-        """Puts itself around a method of an object, or of all objects of a class."""
+        """Measures a method of an object, or of all objects of a class."""
         inner: Callable[..., Any] = getattr(owner, name)
 
         def watched(*args: Any, **kwargs: Any) -> Any:
@@ -57,7 +56,7 @@ class Stopwatch:
         self._mark = now
 
     def lap(self) -> dict[str, float]:
-        """What was spent since the last lap."""
+        """Returns the time of each part since the last lap."""
         self._charge()
         spent = dict(self.seconds)
         self.seconds.clear()
@@ -71,7 +70,7 @@ def policy_of(algorithm: str) -> Any:
 
 
 def watched_loop(algorithm: str, envs: str) -> tuple[Callable[[int], None], Stopwatch]:
-    """The loop, and the stopwatch around its parts."""
+    """Returns the loop, and the stopwatch that measures its parts."""
     policy, watch = policy_of(algorithm), Stopwatch()
     if envs == "native":
         env = rlfast.make_vec(
@@ -98,7 +97,7 @@ def watched_loop(algorithm: str, envs: str) -> tuple[Callable[[int], None], Stop
 
 
 def breakdown(algorithm: str, envs: str) -> dict[str, float]:
-    """Median seconds of each part in one iteration."""
+    """Returns the median seconds of each part in one iteration."""
     run, watch = watched_loop(algorithm, envs)
     many = AT_ONCE[algorithm]
     run(many)

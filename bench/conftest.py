@@ -1,4 +1,4 @@
-"""Options, the measuring fixture and the closing table."""
+"""Options of pytest, the fixture that measures, and the table at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BENCH = pytest.StashKey[Bench]()
 
 
 class Clock:
-    """pytest-benchmark's timer: it stands still but for the seconds that a worker has reported."""
+    """A timer for pytest-benchmark that advances only by the seconds that a worker has reported."""
 
     now = 0.0
 
@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """``case`` and ``library`` over the test module's ``CASES``, so that a case's libraries follow each other."""
+    """Parametrizes tests by ``case`` and ``library`` over ``CASES`` of the module."""
     if {"case", "library"} <= set(metafunc.fixturenames):
         chosen = metafunc.config.getoption("--libraries")
         quick = metafunc.config.getoption("--quick")
@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Who was selected takes part when a case is measured."""
+    """Registers the selected libraries for the measurement of their cases."""
     for item in session.items:
         params: dict[str, Any] = (
             item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
@@ -87,7 +87,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def measure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callable[[Case, str], None]:
-    """Measures a case, all its libraries in turn, and enters one library's rounds as this test's benchmark."""
+    """Measures a case with all its libraries, and reports the rounds of one library as this test's benchmark."""
 
     def measured(case: Case, library: str) -> None:
         bench = request.config.stash[BENCH]

@@ -1,6 +1,7 @@
-"""Makes the peers' environments, whose versions exclude each other: ``python bench/environments.py FOLDER [NAME ...]``.
+"""Makes virtual environments for libraries that cannot share one: ``python bench/environments.py FOLDER [NAME ...]``.
 
-Torch, which is several GB, is installed once and lent to the others. Then ``RLFAST_PEERS=FOLDER pytest bench``.
+Torch, which takes several GB, is installed in one of them and shared with the others. ``RLFAST_PEERS=FOLDER pytest
+bench`` then uses them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def site_packages(interpreter: str) -> Path:
 
 
 def make(folder: Path, name: str, requirements: list[str]) -> None:
-    """A virtual environment that also finds the packages of the one called ``torch``, after its own."""
+    """Makes a virtual environment that also finds the packages of the one called ``torch``, after its own."""
     run(sys.executable, "-m", "venv", str(folder / name))
     if name != "torch":
         lent = site_packages(python(folder, "torch"))

@@ -1,8 +1,8 @@
-"""Tells within a minute whether a hot kernel became slower: ``python -m bench.guard [--update]``.
+"""Checks within a minute whether a kernel became slower: ``python -m bench.guard [--update]``.
 
-Each kernel's time is divided by that of a fixed piece of NumPy's work, measured in turn with it, so that the quotient
-depends little on the machine's speed and load. ``results/guard.json`` keeps the last quotients; ``--update`` writes
-them anew. The exit status is 1 when a kernel takes more than ``LIMIT`` times its recorded quotient.
+Each kernel's time is divided by that of a fixed NumPy computation, measured in turn with it, so that the quotient
+depends little on the speed and load of the machine. ``results/guard.json`` has the last quotients, which ``--update``
+replaces. The exit status is 1 if a quotient is more than ``LIMIT`` times the recorded one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Operation = Callable[[int], Any]
 
 
 def kernels() -> dict[str, Operation]:
-    """What is watched, by name."""
+    """Returns the kernels by name."""
     sampled = driver.sample_rows(100_000, batch_sizes=[32, 256], **SMALL)
     wide = driver.sample_rows(20_000, 376, 17, [256])
     atari = driver.sample_atari(4_000, 8, [32])
@@ -50,7 +50,7 @@ def kernels() -> dict[str, Operation]:
 
 
 def reference() -> Operation:
-    """Small calls, gathered rows and arithmetic: NumPy's, so no change of ours reaches it."""
+    """Returns the reference, a NumPy computation with small calls, gathered rows and arithmetic."""
     rng = np.random.default_rng(0)
     rows, index = rng.random((100_000, 8), np.float32), rng.integers(0, 100_000, 256)
     out, small = np.empty((256, 8), np.float32), np.zeros(4, np.float32)
@@ -72,7 +72,7 @@ def seconds(operation: Operation, count: int) -> float:
 
 
 def repetitions(operation: Operation) -> int:
-    """As many as fill a round; it is the warm-up, too."""
+    """Returns the number of calls that fill a round. It also warms up."""
     count = 1
     while (took := seconds(operation, count)) < SECONDS / 4:
         count *= 4
@@ -80,7 +80,7 @@ def repetitions(operation: Operation) -> int:
 
 
 def quotients(rounds: int = ROUNDS) -> dict[str, tuple[float, float]]:
-    """For each kernel the quotient of the shortest times, and its own time."""
+    """Returns for each kernel the quotient of the shortest times, and its own time."""
     watched = kernels()
     base, found = reference(), {}
     base_count = repetitions(base)
@@ -95,7 +95,7 @@ def quotients(rounds: int = ROUNDS) -> dict[str, tuple[float, float]]:
 
 
 def table(found: dict[str, tuple[float, float]], recorded: dict[str, float]) -> tuple[list[str], list[str]]:
-    """A line for each kernel, and the names of those that became slower."""
+    """Returns a line for each kernel, and the names of those that became slower."""
     lines, slower = [f"{'kernel':34}{'time':>10}{'quotient':>10}{'recorded':>10}{'change':>8}"], []
     for name, (quotient, own) in found.items():
         before = recorded.get(name)

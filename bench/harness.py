@@ -1,7 +1,7 @@
-"""Measures libraries side by side: each in a process of its own, round by round, so that a disturbance hits all alike.
+"""Measures libraries, each in its own process, in interleaved rounds, so that disturbances affect all alike.
 
-A :class:`Case` is one row of the table: an operation of a scenario, the libraries that can do it and the bars that
-rlfast is held to. :class:`Bench` starts a worker for each library, lets them prepare the scenario and then measures
+A :class:`Case` is one row of the table: an operation of a scenario, the libraries that can do it, and the bars for
+rlfast. :class:`Bench` starts a worker for each library, lets them prepare the scenario, and measures them in the order
 A B C A B C ...
 """
 
@@ -20,16 +20,16 @@ from bench.libraries import LIBRARIES, RLFAST, Process, Unavailable
 
 @dataclass(frozen=True)
 class Bar:
-    """What rlfast is held to: ``times`` as fast (small) as the best of ``against``, or ``at_most`` seconds or bytes."""
+    """A bar for rlfast: ``times`` as fast (small) as the best of ``against``, or ``at_most`` seconds or bytes."""
 
     against: tuple[str, ...] = ()
     times: float = 1.0
     at_most: float | None = None
 
     def judge(self, medians: Mapping[str, float], own: str = RLFAST) -> tuple[float, bool] | None:
-        """The measured factor (or value) and whether it is enough; None when those who are needed were not measured.
+        """Returns the measured factor (or value) and whether it is enough; None if a needed library was not measured.
 
-        :param own: under which of the names we are.
+        :param own: the name of rlfast among the libraries.
         """
         ours = medians.get(own)
         theirs = [medians[name] for name in self.against if name in medians]
@@ -44,11 +44,12 @@ class Bar:
 class Case:
     """One row of the table. Cases with equal scenario, parameters and threads are prepared once and measured together.
 
-    :param operation: what to measure; ``own_operation`` where rlfast has a way that the others do not offer.
+    :param operation: the operation to measure; ``own_operation`` is rlfast's, if it has one that others do not offer.
     :param quick: parameters that differ under ``--quick``; None leaves the case out there.
-    :param row_bytes: what the largest library stores per row; a library is left out when memory would not suffice.
-    :param unit: "s" for seconds an operation, "B" for bytes of resident memory a row.
-    :param rounds: of one operation each, with no warm-up, for what takes minutes; 0: as for other cases.
+    :param row_bytes: bytes of a row in the largest library; a library is left out if memory does not suffice.
+    :param unit: "s" for seconds of an operation, "B" for bytes of resident memory of a row.
+    :param rounds: number of rounds of one operation each, without warm-up, for operations that take minutes; 0 for the
+        rounds of other cases.
     """
 
     name: str
@@ -69,12 +70,12 @@ class Case:
 
     @property
     def ours(self) -> str:
-        """The library that is rlfast here: the first."""
+        """The name of rlfast among the libraries, the first one."""
         return self.libraries[0]
 
     @property
     def preparation(self) -> tuple[Any, ...]:
-        """Equal for cases that can be measured on one preparation."""
+        """A key that is equal for cases with one preparation."""
         return (self.scenario, sorted(self.params.items()), self.threads, self.unit)
 
     def parameters(self, quick: bool) -> dict[str, Any]:
@@ -83,7 +84,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Seconds an operation (or bytes a row), one sample a round."""
+    """Samples in seconds of an operation (or bytes of a row), one for each round."""
 
     samples: Sequence[float]
 
@@ -93,7 +94,7 @@ class Measurement:
 
     @property
     def spread(self) -> float:
-        """Half the range of the middle half of the samples, as a part of the median."""
+        """Half the interquartile range of the samples, divided by the median."""
         if len(self.samples) < 3:
             return 0.0
         low, _, high = statistics.quantiles(self.samples, n=4)
@@ -102,7 +103,7 @@ class Measurement:
 
 @dataclass
 class Effort:
-    """How to measure: so many rounds of about so many seconds by that clock of :mod:`time`."""
+    """The number of rounds, their approximate duration in seconds, and the clock of :mod:`time`."""
 
     rounds: int
     seconds: float
@@ -111,9 +112,9 @@ class Effort:
 
 
 class Bench:
-    """Workers and results of one session.
+    """The workers and results of one session.
 
-    :ivar seconds: what it took to prepare and measure a case and all those on the same preparation.
+    :ivar seconds: the time to prepare and measure a case and all cases with the same preparation.
     """
 
     def __init__(self, effort: Effort) -> None:
@@ -126,11 +127,14 @@ class Bench:
         self._processes: dict[str, Process] = {}
 
     def select(self, case: Case, library: str) -> None:
-        """Says that a library's part in a case will be asked for, so that it is measured beside the others."""
+        """Registers a library for a case, so that it is measured together with the others."""
         self.selected.setdefault(case, []).append(library)
 
     def result(self, case: Case, library: str) -> Measurement:
-        """:raises Unavailable: when the library could not be measured."""
+        """Returns the result of a library.
+
+        :raises Unavailable: if the library could not be measured.
+        """
         if case not in self.results:
             self._measure_scenario(case)
         if library in self.unavailable[case]:
@@ -149,7 +153,7 @@ class Bench:
         for case in cases:
             self.results[case], self.unavailable[case] = {}, {}
         if asked.unit == "B":
-            self.close()  # memory is measured in processes that have done nothing else
+            self.close()  # memory is measured in new processes
         ready = list(self._prepare(asked, names, cases))
         for case in cases:
             self._measure(case, [name for name in ready if name in self.selected[case] and name in self._processes])
@@ -158,7 +162,7 @@ class Bench:
         self.seconds[asked] = time.monotonic() - start
 
     def _prepare(self, asked: Case, names: Sequence[str], cases: Sequence[Case]) -> Iterator[str]:
-        """Starts the workers at once (importing takes them seconds), then lets each prepare the scenario in turn."""
+        """Starts all workers at once, as imports take seconds; then they prepare the scenario one after the other."""
         for name in names:
             with self._excusing(name, cases):
                 self._start(name, asked.threads)
@@ -181,7 +185,7 @@ class Bench:
 
     @contextmanager
     def _excusing(self, name: str, cases: Sequence[Case]) -> Iterator[None]:
-        """A library that cannot take part is noted, not fatal."""
+        """Records a library that cannot take part, and continues without it."""
         try:
             yield
         except Unavailable as reason:
@@ -214,7 +218,7 @@ class Bench:
         return seconds
 
     def _calibrate(self, case: Case, name: str) -> int:
-        """Repetitions that fill a round. It is also the warm-up: altogether it runs for about a round."""
+        """Returns the number of repetitions that fill a round. It runs for about a round, and so warms up."""
         count = 1
         self._run(case, name, 1)
         while (seconds := self._run(case, name, count)) < self.effort.seconds / 2:
@@ -223,7 +227,10 @@ class Bench:
 
 
 def require_memory(bytes_wanted: int) -> None:
-    """:raises Unavailable: when less than that and 1 GiB are free."""
+    """Checks that memory suffices, with 1 GiB to spare.
+
+    :raises Unavailable: if it does not.
+    """
     with Path("/proc/meminfo").open() as meminfo:
         free = next(int(line.split()[1]) for line in meminfo if line.startswith("MemAvailable")) * 1024
     if bytes_wanted and free < bytes_wanted + 2**30:

@@ -1,4 +1,4 @@
-"""The libraries that are compared, where their interpreters are, and the process each works in."""
+"""The libraries that are compared, their interpreters, and their worker processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).absolute().parent.parent  # where `bench` can be imported; not resolved: it may be a link
+ROOT = Path(__file__).absolute().parent.parent  # `bench` can be imported from here; it may be a link, so not resolved
 RLFAST = "rlfast"
 RLFAST_ENVS = "rlfast envs"
 RLFAST_WORKERS = "rlfast workers"
@@ -25,11 +25,12 @@ RLFAST_AUTO = "rlfast auto"
 
 @dataclass(frozen=True)
 class Library:
-    """Where a library is found and which driver speaks to it.
+    """The interpreter and the driver of a library.
 
-    ``home`` names an environment, ``$RLFAST_PEERS/<home>/bin/python`` (or the interpreter ``$RLFAST_PEER_<HOME>``); an
-    empty one means the running interpreter. ``distribution`` and ``major`` tell whether that one has it already.
-    ``ours`` lends rlfast to it: our adapter inside that library.
+    ``home`` names a virtual environment, ``$RLFAST_PEERS/<home>/bin/python`` (or the interpreter
+    ``$RLFAST_PEER_<HOME>``);
+    an empty one stands for the running interpreter, which is also used if it has ``distribution`` in version ``major``.
+    With ``ours``, the worker can import rlfast, for our adapter inside that library.
     """
 
     driver: str
@@ -76,11 +77,14 @@ REPLAY_PEERS = ("cpprb", "sb3", "torchrl", *TIANSHOU)
 
 
 class Unavailable(Exception):
-    """A library cannot take part, and why."""
+    """The reason why a library cannot take part."""
 
 
 def interpreter(library: Library) -> str:
-    """:raises Unavailable: when nobody has said where the library is and this interpreter does not have it."""
+    """Returns the interpreter of a library.
+
+    :raises Unavailable: if there is none.
+    """
     if not library.home:
         return sys.executable
     named = os.environ.get(f"RLFAST_PEER_{library.home.upper()}")
@@ -101,7 +105,7 @@ def interpreter(library: Library) -> str:
 
 @cache
 def lent() -> str:
-    """A folder with nothing but rlfast in it, wherever it is installed."""
+    """Returns a folder that contains only rlfast, for the search path of another interpreter."""
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     found: Any = importlib.util.find_spec("rlfast")
@@ -110,7 +114,7 @@ def lent() -> str:
 
 
 class Process:
-    """A worker process of one library, which has ``threads`` cores; see :mod:`bench.peers.worker`."""
+    """The worker process of one library, which may use ``threads`` cores; see :mod:`bench.peers.worker`."""
 
     def __init__(self, name: str, threads: int, clock: str) -> None:
         library = LIBRARIES[name]
@@ -135,7 +139,7 @@ class Process:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Known once the library is imported, which this waits for."""
+        """The versions that the worker reports after it has imported the library; waits for them."""
         if self._versions is None:
             self._versions = self._answer("start")
         return self._versions

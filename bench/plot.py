@@ -1,4 +1,4 @@
-"""Draws a recorded run: ``python -m bench.plot FILE.json FILE.png``. Each case is a line, each library a dot on it."""
+"""Draws a recording: ``python -m bench.plot FILE.json FILE.png``. Each case is a line with a dot for each library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLORS = ("#d95f02", "#7570b3", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#66
 
 
 def ratios(run: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
-    """For each case in which rlfast was measured, how many times its time (or memory) the others take."""
+    """Returns, for each case with rlfast, the time (or memory) of other libraries as a multiple of rlfast's."""
     found = []
     for case in run["cases"]:
         medians = {name: result["median"] for name, result in case["results"].items()}
@@ -24,9 +24,9 @@ def ratios(run: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
 
 
 def draw(run: dict[str, Any], path: Path) -> None:
-    """Writes the plot.
+    """Draws the plot.
 
-    :raises ValueError: no library was measured beside rlfast.
+    :raises ValueError: if no library but rlfast was measured.
     """
     import matplotlib as mpl
 

@@ -1,4 +1,4 @@
-"""The dozen rows that a newcomer sees first, and the picture of them."""
+"""The overview of the benchmarks, a dozen cases, and its picture."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ ROWS = {
 class Row:
     """A case of the overview.
 
-    :ivar label: what was measured.
+    :ivar label: its name in the overview.
     :ivar case: the recorded case.
-    :ivar recording: the file that it stands in.
+    :ivar recording: the file of the recording.
     """
 
     label: str
@@ -59,22 +59,22 @@ class Row:
 
     @property
     def peers(self) -> dict[str, float | None]:
-        """How many times rlfast's time (or memory) each library takes; None where it cannot do this."""
+        """The time (or memory) of each library as a multiple of rlfast's; None if it cannot do the operation."""
         results = self.case["results"]
         ours = results[RLFAST]["median"]
         return {name: results[name]["median"] / ours if name in results else None for name in PEERS}
 
     @property
     def best(self) -> tuple[str, float]:
-        """The library that comes closest to rlfast, or is ahead of it, with its factor."""
+        """The library with the smallest factor, and the factor."""
         return min(((n, ratio) for n, ratio in self.peers.items() if ratio is not None), key=lambda found: found[1])
 
 
 def summary(runs: dict[str, tuple[Path, dict[str, Any]]]) -> list[Row]:
-    """The rows of the overview, in order.
+    """Returns the rows of the overview.
 
     :param runs: the recordings by topic.
-    :raises ValueError: one of the rows was never recorded.
+    :raises ValueError: if a row is in no recording.
     """
     cases = {case["name"]: (case, path) for path, run in runs.values() for case in run["cases"]}
     if absent := [name for name in ROWS if name not in cases]:
@@ -85,7 +85,7 @@ def summary(runs: dict[str, tuple[Path, dict[str, Any]]]) -> list[Row]:
 
 
 def draw_summary(rows: list[Row], path: Path) -> None:
-    """Draws a bar for each row: by which factor rlfast is quicker (smaller) than the best other library."""
+    """Draws a bar for each row, the factor by which rlfast is faster (smaller) than the best other library."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,4 +1,4 @@
-"""Puts recorded runs into the documents: ``python -m bench.readme``.
+"""Writes the tables of recordings into the documents: ``python -m bench.readme``.
 
 The newest recording of each topic in ``bench/results`` fills the tables of ``README.md`` and ``docs/benchmarks.md``,
 and its pictures are drawn into ``docs/pictures``. A topic is the name of a recording without its date: ``replay`` of
@@ -21,9 +21,9 @@ Runs = dict[str, tuple[Path, dict[str, Any]]]
 
 
 def recordings(folder: Path) -> Runs:
-    """The newest recording of each topic, each without the cases that a newer recording of another topic has as well.
+    """Returns the newest recording of each topic, without cases that a newer recording of another topic has.
 
-    :param folder: with files named ``DATE-TOPIC.json``.
+    :param folder: a folder with files named ``DATE-TOPIC.json``.
     """
     found: Runs = {}
     for path in sorted(folder.glob("????-??-??-*.json")):
@@ -41,7 +41,7 @@ def recordings(folder: Path) -> Runs:
 
 
 def cell(case: dict[str, Any], name: str) -> str:
-    """A library's median, and how many times ours it is."""
+    """Returns a library's median, and the multiple of rlfast's that it is."""
     results, ours = case["results"], case.get("ours", RLFAST)
     if name not in results:
         return "-"
@@ -53,12 +53,12 @@ def cell(case: dict[str, Any], name: str) -> str:
 
 
 def times(ratio: float) -> str:
-    """Two digits: ``0.97x``, ``1.5x``, ``230x``."""
+    """Returns a factor with two digits: ``0.97x``, ``1.5x``, ``230x``."""
     return f"{float(f'{ratio:.2g}'):g}x"
 
 
 def table(run: dict[str, Any]) -> list[str]:
-    """A row for each case that rlfast took part in: losses stand beside wins."""
+    """Returns a table row for each case with rlfast, whether it is faster or not."""
     cases = [case for case in run["cases"] if case.get("ours", RLFAST) in case["results"]]
     own = {case.get("ours", RLFAST) for case in cases}
     names = [name for name in run["versions"] if name not in own | set(run["limits"])]
@@ -73,7 +73,7 @@ def table(run: dict[str, Any]) -> list[str]:
 
 
 def losses(run: dict[str, Any]) -> list[str]:
-    """Where another library takes less, and which goals were missed."""
+    """Returns sentences about cases in which another library is better, and about missed bars."""
     limits = set(run["limits"])
     lines = []
     for name, others in ratios(run):
@@ -87,7 +87,7 @@ def losses(run: dict[str, Any]) -> list[str]:
 
 
 def measured(path: Path, run: dict[str, Any]) -> str:
-    """Where and when a run was recorded, and with which versions."""
+    """Returns the machine, the date and the versions of a recording."""
     versions = {name: version for found in run["versions"].values() for name, version in found.items()}
     listed = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     effort = " Short rounds (`--quick`), smaller image and wide buffers." if run["effort"].get("quick") else ""
@@ -99,14 +99,14 @@ def measured(path: Path, run: dict[str, Any]) -> str:
 
 
 def section(path: Path, run: dict[str, Any], picture: Path) -> str:
-    """What ``docs/benchmarks.md`` shows of a recording."""
+    """Returns the section of ``docs/benchmarks.md`` for a recording."""
     parts = ["\n".join(table(run)), f"![Each case is a line, each library a dot on it](pictures/{picture.name})"]
     parts += ["**Where rlfast loses, and which goals it misses:**", "\n".join(losses(run)), measured(path, run)]
     return "\n\n".join(parts)
 
 
 def overview(runs: Runs, results: str) -> str:
-    """The README's table: the rows of :func:`bench.plot_summary.summary`.
+    """Returns the README's table with the rows of :func:`bench.plot_summary.summary`.
 
     :param results: the folder of the recordings, as a link from the document.
     """
@@ -122,9 +122,9 @@ def overview(runs: Runs, results: str) -> str:
 
 
 def fill(text: str, name: str, content: str) -> str:
-    """The document with new content between the markers of that name.
+    """Returns the document with new content between the markers with this name.
 
-    :raises ValueError: it has no such markers.
+    :raises ValueError: if it has no such markers.
     """
     begin, end = (f"<!-- bench:{name}:{which} -->" for which in ("begin", "end"))
     before, found, rest = text.partition(begin)
@@ -137,7 +137,7 @@ def fill(text: str, name: str, content: str) -> str:
 def main() -> None:
     """Writes the tables of both documents and draws the pictures.
 
-    :raises ValueError: a document has no place for a table, or a row of the overview was never recorded.
+    :raises ValueError: if a document has no markers for a table, or a row of the overview is in no recording.
     """
     runs = recordings(ROOT / "bench" / "results")
     pictures = ROOT / "docs" / "pictures"

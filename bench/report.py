@@ -1,4 +1,4 @@
-"""What a session found: one table for people, one JSON for later."""
+"""The results of a session, as a table for people and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.libraries import LIBRARIES, LIMITS, ROOT
 
 
 def quantity(value: float, unit: str) -> str:
-    """Three digits with a fitting unit: ``12.3 us``, ``7,081 B``."""
+    """Returns a value with three digits and a unit: ``12.3 us``, ``7,081 B``."""
     if unit == "B":
         return f"{value:,.0f} B"
     for factor, name in ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms")):
@@ -46,7 +46,7 @@ def cell(name: str, results: dict[str, Measurement], us: str) -> str:
 
 
 def table(bench: Bench) -> Iterator[str]:
-    """One line a case: each library's median with how many times ours it is, then the bars."""
+    """Returns one line for each case: the libraries' medians, their multiples of rlfast's, and the bars."""
     names = [name for name in LIBRARIES if any(name in found for found in bench.results.values())]
     rows = [["case", *names, "bars"]]
     for case, results in bench.results.items():
@@ -61,7 +61,7 @@ def table(bench: Bench) -> Iterator[str]:
 
 
 def left_out(bench: Bench) -> Iterator[str]:
-    """One line for each library and reason why it was not measured."""
+    """Returns one line for each library that was not measured, with the reason."""
     cases: dict[tuple[str, str], int] = {}
     for reasons in bench.unavailable.values():
         for found in reasons.items():
@@ -80,7 +80,7 @@ def missed(bench: Bench) -> int:
 
 
 def effort(bench: Bench) -> str:
-    """How long it all took, and what took the most of it."""
+    """Returns the duration of the session, and the cases that took longest."""
     longest = sorted(bench.seconds.items(), key=lambda item: -item[1])[:5]
     shares = "; ".join(f"{case.name} and its like {seconds:.0f} s" for case, seconds in longest)
     return f"took {sum(bench.seconds.values()) / 60:.1f} minutes, the most of it: {shares}"
@@ -99,7 +99,7 @@ def machine() -> dict[str, Any]:
 
 
 def revision() -> str:
-    """The commit that was measured, with a plus sign when files differed from it."""
+    """Returns the commit that was measured, with a plus sign if files differed from it."""
     command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return answer.stdout.strip()

@@ -1,4 +1,4 @@
-"""Collection end to end: what a vector step costs when a policy acts and a buffer stores."""
+"""The time of a vector step of a collector: a policy acts, environments step and a buffer stores."""
 
 from bench.harness import Bar, Case
 from bench.libraries import RLFAST

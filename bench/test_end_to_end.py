@@ -1,4 +1,4 @@
-"""A DQN training loop on CartPole-v1: one step of ten environments, one update of batch 64."""
+"""The time of an iteration of DQN on CartPole-v1: one step of ten environments, one update of batch 64."""
 
 from bench.harness import Case
 from bench.libraries import RLFAST

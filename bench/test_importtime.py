@@ -1,4 +1,4 @@
-"""``import rlfast`` in a fresh interpreter; the driver fails if that imports torch."""
+"""The time of ``import rlfast`` in a new interpreter; the driver fails if that imports torch."""
 
 from bench.harness import Bar, Case
 from bench.libraries import RLFAST

@@ -1,4 +1,4 @@
-"""Our prioritized buffer in the place of the one that CleanRL's Rainbow defines."""
+"""rlfast's prioritized buffer in place of the one that CleanRL's Rainbow defines."""
 
 from bench.harness import Bar, Case
 

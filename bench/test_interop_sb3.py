@@ -1,4 +1,4 @@
-"""Our buffers inside Stable-Baselines3: its own calls and its own loop, one argument changed."""
+"""rlfast's buffers inside Stable-Baselines3: its own calls and its own loop, with one argument changed."""
 
 from typing import Any
 

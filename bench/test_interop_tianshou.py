@@ -1,4 +1,4 @@
-"""Our buffers inside Tianshou: its own loop, one line changed."""
+"""rlfast's buffers inside Tianshou: its own loop, with one line changed."""
 
 from bench.harness import Bar, Case
 

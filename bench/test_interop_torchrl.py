@@ -1,4 +1,4 @@
-"""Our buffer inside TorchRL, in the layout that its collectors and losses use."""
+"""rlfast's buffer inside TorchRL, in the layout that its collectors and losses use."""
 
 from bench.harness import Bar, Case
 

@@ -1,6 +1,6 @@
-"""Resident bytes a transition, in a process that does nothing else.
+"""Resident bytes of a transition, in a process that only fills a buffer.
 
-The true final observation is kept by rlfast and TorchRL; Tianshou and SB3, in the modes that save memory, lose it.
+rlfast and TorchRL store the true final observation; Tianshou and SB3 lose it in their modes that save memory.
 """
 
 from bench.harness import Bar, Case

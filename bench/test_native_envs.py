@@ -1,6 +1,6 @@
-"""A step of native environments, all of them at once, by random actions; two cores for everyone.
+"""The time of a step of native environments with random actions, on two cores.
 
-And of EnvPool's through our adapter, beside EnvPool alone.
+Also that of EnvPool's environments through rlfast's adapter, beside EnvPool alone.
 """
 
 from bench.harness import Bar, Case

@@ -1,4 +1,4 @@
-"""Prioritized replay: draw a batch with its weights, then give it new priorities."""
+"""Prioritized replay: drawing a batch with its weights, then updating its priorities."""
 
 from bench.harness import Bar, Case
 from bench.libraries import RLFAST, TIANSHOU

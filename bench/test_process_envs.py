@@ -1,4 +1,4 @@
-"""A step of Python environments that live in worker processes, all of them at once; two cores for everyone."""
+"""The time of a step of Python environments in worker processes, on two cores."""
 
 from bench.harness import Bar, Case
 from bench.libraries import RLFAST_AUTO, RLFAST_WORKERS

@@ -53,7 +53,7 @@ def sampling_small() -> list[Case]:
 
 
 def sampling_atari() -> list[Case]:
-    """Stacks in, stacks out; then into the caller's arrays; then single frames stored, as Tianshou's scripts do."""
+    """Stacks added and sampled; the same into arrays of the caller; and single frames, as in Tianshou's scripts."""
     cases = []
     for size, times in ((32, 2.5), (256, 4), (4096, 4)):
         everyone = (RLFAST, *ATARI_PEERS, *LIMITS)

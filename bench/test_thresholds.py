@@ -1,4 +1,4 @@
-"""Wall-clock time to a threshold, each library with its own published settings; median of three seeds."""
+"""Wall-clock time until a threshold of the return, with each library's published settings; median of three seeds."""
 
 from bench.harness import Bar, Case
 from bench.libraries import RLFAST

@@ -1,4 +1,4 @@
-"""Whole training loops, tests left out: an iteration is a collect, its updates and what the trainer does around."""
+"""The time of an iteration of training loops without tests: a collect, its updates, and the trainer's own work."""
 
 from bench.harness import Bar, Case
 from bench.libraries import RLFAST
@@ -9,18 +9,18 @@ TITLES = {
     "ppo": "PPO CartPole, 2000 steps + 310 minibatches",
     "sac": "SAC Pendulum, 1 step + 1 update",
 }
-BARS = {  # over Tianshou 1.0 and SB3, eager and compiled
+BARS = {  # for Tianshou 1.0 and SB3, eager and compiled
     "dqn": ((3, 2), (4.5, 3)),
     "ppo": ((2.2, 2.2), (3.5, 3.5)),
     "sac": ((1.4, 1.4), (1.8, 1.8)),
 }
 
 
-WAYS = {"eager": ("train", 0), "compiled": ("train, compiled", 1)}  # our operation, and which of the bars
+WAYS = {"eager": ("train", 0), "compiled": ("train, compiled", 1)}  # rlfast's operation, and the index of its bar
 
 
 def case(algorithm: str, way: str, envs: str) -> Case:
-    """The bars are for Python's environments: the peers have no others."""
+    """Bars apply to environments in Python, as the other libraries have no others."""
     own, which = WAYS[way]
     bars = [Bar((peer,), times) for peer, times in zip(PEERS[1:], BARS[algorithm][which], strict=True)]
     return Case(

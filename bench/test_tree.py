@@ -1,4 +1,4 @@
-"""The segment tree alone: 256 draws by prefix sum, then 256 new values."""
+"""The segment tree alone: 256 draws by prefix sum, then 256 changes of values."""
 
 from bench.harness import Bar, Case
 from bench.libraries import RLFAST, TIANSHOU

@@ -1,6 +1,6 @@
-"""Rows of 3 KB, where memory bandwidth decides.
+"""Rows of 3 KB, whose copies are bound by memory bandwidth.
 
-The bars are for two threads; the rows with one show what the second is worth.
+The bars are for two threads; the cases with one thread show the gain of the second.
 """
 
 from bench.harness import Bar, Case

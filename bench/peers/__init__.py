@@ -1,1 +1,1 @@
-"""One driver per library; each is loaded by ``bench.peers.worker`` in that library's own interpreter."""
+"""Drivers, one for each library, which ``bench.peers.worker`` loads in that library's interpreter."""

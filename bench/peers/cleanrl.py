@@ -1,8 +1,8 @@
-"""The prioritized buffer of CleanRL's Rainbow, which its script defines; the variant ``rlfast`` is ours in its place.
+"""The prioritized buffer in CleanRL's script of Rainbow; the variant ``rlfast`` uses rlfast's in its place.
 
-CleanRL is scripts, not a library: ``cleanrl/rainbow_atari.py`` of its repository is looked for where
-``RLFAST_CLEANRL_RAINBOW`` says, or in the folder ``cleanrl`` of ``RLFAST_PEERS``. Its buffer is taken out of it and the
-rest, which trains, is left alone.
+CleanRL is a set of scripts, not a library. ``RLFAST_CLEANRL_RAINBOW`` is the path of ``cleanrl/rainbow_atari.py`` of
+its repository; by default it is in the folder ``cleanrl`` of ``RLFAST_PEERS``. Only the definitions of the buffer are
+run, and not the training.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def versions() -> dict[str, str]:
 
 
 def script() -> Path:
-    """:raises FileNotFoundError: it is in neither place."""
+    """Returns the path of the script.
+
+    :raises FileNotFoundError: if it is in neither place.
+    """
     folder = Path(os.environ.get("RLFAST_PEERS", "."), "cleanrl")
     path = Path(os.environ.get("RLFAST_CLEANRL_RAINBOW", folder / "rainbow_atari.py"))
     if not path.is_file():
@@ -39,7 +42,7 @@ def script() -> Path:
 
 
 def defines(node: ast.stmt) -> bool:
-    """Whether a statement at the top of the script is one of ``PARTS``."""
+    """Returns whether a statement at the top of the script defines one of ``PARTS``."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
         return node.targets[0].id in PARTS
     return isinstance(node, ast.ClassDef) and node.name in PARTS
@@ -59,7 +62,7 @@ def buffer_class() -> Any:
 
 
 def rainbow(rows: int, batch_size: int, train_frequency: int) -> dict[str, Any]:
-    """What the script asks of its buffer from one learning step to the next, with its settings."""
+    """The calls of the buffer in one learning step of the script, with its settings."""
     shape = (workload.STACK, *workload.FRAME)
     buffer = buffer_class()(rows, shape, torch.device("cpu"), 3, 0.99, 0.5, 0.4, 1e-6)
     steps = [(s.obs, s.act, s.rew, s.obs_next, s.terminated) for s in workload.atari_steps(1)]

@@ -1,4 +1,4 @@
-"""One script of collection for Tianshou 1.0 and for rlfast, which has its names; an iteration is one vector step."""
+"""A script that collects with Tianshou 1.0 or rlfast, which have the same names; an iteration is one vector step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.peers import tasks
 
 
 def collector(library: str, env: Any, task: str, size: int) -> Any:
-    """A collector with a DQN policy that explores a little."""
+    """Prepares a collector with a DQN policy that explores a little."""
     data, policies = (import_module(f"{library}.{name}") for name in ("data", "policy"))
     torch.manual_seed(0)
     model = tasks.TianshouNet(task)

@@ -1,4 +1,4 @@
-"""cpprb. Dicts of NumPy arrays come out."""
+"""The driver of cpprb, whose samples are dicts of NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One DQN script for Tianshou 1.0 and for rlfast, which has its names."""
+"""A DQN script for Tianshou 1.0 and rlfast, which have the same names."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ BATCH, WARM_UP, BUFFER = 64, 1000, 20_000
 
 
 def training(library: str, envs: int, hidden: list[int], buffers: str = "") -> dict[str, Any]:
-    """The settings of Tianshou's own CartPole test; an iteration is one vector step and one update.
+    """Prepares training with the settings of Tianshou's CartPole test; an iteration is one vector step and one update.
 
-    :param buffers: the module that the buffer is taken from; default the library's own.
+    :param buffers: the module of the buffer; default the library's own.
     """
     data, env, policies = (import_module(f"{library}.{name}") for name in ("data", "env", "policy"))
     network = import_module(f"{library}.utils.net.common").Net

@@ -1,4 +1,4 @@
-"""What the machine can do: the bytes of a sample gathered by ``np.take`` ("take") or by a small C kernel ("gather").
+"""The limit of the machine: the bytes of a sample gathered by ``np.take`` ("take") or by a small C kernel ("gather").
 
 Indices are drawn beforehand and outputs are reused, so this is the copying alone. A row of vector observations is three
 gathers: the observation, the next observation (from another random row, as if stored apart) and a record of action,
@@ -35,7 +35,7 @@ def compiler_version() -> str:
 
 
 def compiled() -> ctypes.CDLL:
-    """The C kernel, built for this processor in a temporary folder."""
+    """Returns the C kernel, compiled for this processor."""
     source = Path(__file__).with_name("gather.c")
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder, "gather.so")
@@ -45,7 +45,7 @@ def compiled() -> ctypes.CDLL:
 
 
 def copier() -> Callable[[Array, Array, Array], Callable[[], object]]:
-    """``prepare(rows, index, out)`` of the asked variant gives the call that copies."""
+    """Returns ``prepare(rows, index, out)`` of the variant, which returns a function that copies."""
     if VARIANT == "take":
         return lambda rows, index, out: partial(np.take, rows, index, axis=0, out=out, mode="clip")
     kernel = compiled().gather
@@ -58,7 +58,7 @@ def copier() -> Callable[[Array, Array, Array], Callable[[], object]]:
 
 
 def operation(parts: list[tuple[Array, list[Array]]]) -> Callable[[int], None]:
-    """Gathers, over and over, each part's rows at the next of its index arrays."""
+    """Returns an operation that gathers the rows of each part at the next of its index arrays."""
     prepare = copier()
     outputs = [np.empty((*index[0].shape, *rows.shape[1:]), rows.dtype) for rows, index in parts]
     turns = [
@@ -72,7 +72,7 @@ def operation(parts: list[tuple[Array, list[Array]]]) -> Callable[[int], None]:
             for call in calls:
                 call()
 
-    run.arrays = (parts, outputs)  # type: ignore[attr-defined]  # kept: the kernel has bare pointers to them
+    run.arrays = (parts, outputs)  # type: ignore[attr-defined]  # kept alive, as the kernel has pointers to them
     return run
 
 
@@ -93,7 +93,9 @@ def sample_rows(rows: int, obs_dim: int, act_dim: int, batch_sizes: list[int]) -
 
 
 def sample_atari(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]:
-    """Five frames a row for the C kernel (obs and next obs overlap), two stacks of four for ``np.take``."""
+    """Prepares five frames for each row with the C kernel (obs and next obs overlap), and two stacks of four with
+    ``np.take``.
+    """
     steps = workload.atari_steps(envs)
     frames = np.empty((rows, *workload.FRAME), np.uint8)
     for start in range(0, rows, envs):
@@ -110,7 +112,7 @@ def sample_atari(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]
 
 
 def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
-    """The naive layout: obs, obs_next, act, reward and two flags, each an array of its own."""
+    """Prepares the naive layout: one array each for obs, obs_next, act, reward and two flags."""
     stream = workload.single_steps(10_000, obs_dim, act_dim, dtype="float64", episode=1000)
 
     def fill_new(rows: int = rows) -> list[Array]:

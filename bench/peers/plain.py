@@ -1,4 +1,4 @@
-"""No library: the loop that a person writes by hand with NumPy and PyTorch."""
+"""The driver without a library: a loop written by hand with NumPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def versions() -> dict[str, str]:
 
 
 class Loop:
-    """Steps environments one by one and writes into arrays of ``size`` rows for each."""
+    """Steps environments one by one, and writes to arrays of ``size`` rows."""
 
     def __init__(self, task: str, envs: int, size: int) -> None:
         self.envs = [tasks.make(task) for _ in range(envs)]

@@ -1,4 +1,4 @@
-"""rlfast itself, by its public names. Batches of NumPy arrays come out."""
+"""The driver of rlfast by its public names; samples are batches of NumPy arrays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def as_batch(step: workload.Transition) -> Batch:
 
 
 def adding(buffer: ReplayBuffer, steps: list[workload.Transition], envs: int | None) -> Any:
-    """Adds steps to the buffer, which it fills first, so that all its memory is in RAM."""
+    """Returns an operation that adds steps to a buffer, which is filled first, so that all its memory is in RAM."""
     stream, ids = cycle(steps), None if envs is None else np.arange(envs)
 
     def run(count: int) -> None:
@@ -67,7 +67,7 @@ def add_vector(envs: int, obs_dim: int, act_dim: int, rows: int) -> dict[str, An
 
 
 def add_atari(envs: int, rows: int) -> dict[str, Any]:
-    """Default arguments; and single frames stored, as Tianshou's Atari scripts set it up."""
+    """Prepares a buffer with default arguments, or with single frames as in Tianshou's Atari scripts."""
     steps = workload.atari_steps(envs)
     frames = adding(frame_buffer(rows, envs), steps, envs)
     return {"add": adding(VectorReplayBuffer(rows, envs), steps, envs), "add frames": frames}
@@ -80,7 +80,7 @@ def sample_rows(rows: int, obs_dim: int, act_dim: int, batch_sizes: list[int]) -
 
 
 def sample_atari(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]:
-    """Default arguments; and with the arrays of an earlier batch given to be written again."""
+    """Prepares sampling with default arguments, and into the arrays of an earlier batch."""
     buffer = VectorReplayBuffer(rows, envs)
     adding(buffer, workload.atari_steps(envs), envs)
     given = {size: contiguous(buffer.sample(size)[0]) for size in batch_sizes}
@@ -94,7 +94,7 @@ def frame_buffer(rows: int, envs: int) -> VectorReplayBuffer:
 
 
 def contiguous(batch: Batch) -> dict[str, Any]:
-    """Arrays like those of a batch, in which obs and obs_next share no frames."""
+    """Returns arrays like those of a batch, in which obs and obs_next share no memory."""
     return {key: np.ascontiguousarray(batch[key]) for key in workload.Transition._fields}
 
 
@@ -134,7 +134,7 @@ def tree(size: int, batch_size: int) -> dict[str, Any]:
 
 
 def nstep(rows: int, envs: int, n_step: int, batch_size: int) -> dict[str, Any]:
-    """The target ``reward_sum + discount * q`` from arrays; and Tianshou's static method, with tensors in and out."""
+    """Prepares the target ``reward_sum + discount * q`` of arrays, and Tianshou's static method on tensors."""
     import torch
 
     from rlfast.policy import BasePolicy
@@ -216,7 +216,10 @@ def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
 
 
 def importing() -> dict[str, Any]:
-    """:raises RuntimeError: if ``import rlfast.data`` brings torch along."""
+    """Prepares imports of rlfast.
+
+    :raises RuntimeError: if ``import rlfast.data`` imports torch.
+    """
     program = "import rlfast.data, sys; print('torch' in sys.modules)"
     if subprocess.check_output([sys.executable, "-c", program], text=True).strip() != "False":
         raise RuntimeError("rlfast.data imports torch")
@@ -249,7 +252,7 @@ def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
 
 
 def training(algorithm: str) -> dict[str, Any]:
-    """Eager and compiled, each with Python's environments and with native ones."""
+    """Prepares training, eager and compiled, with environments in Python and native ones."""
     import torch
 
     from bench.peers import training as script

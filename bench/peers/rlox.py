@@ -1,4 +1,4 @@
-"""rlox. Flat float32 rows only; dicts of NumPy arrays come out."""
+"""The driver of rlox, which has only flat float32 rows, and whose samples are dicts of NumPy arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def versions() -> dict[str, str]:
 
 
 def flat(step: workload.Transition) -> tuple[Any, ...]:
-    """The positional arguments of ``push``."""
+    """Returns the positional arguments of ``push``."""
     act = np.atleast_1d(np.asarray(step.act, np.float32))
     return (step.obs, act, step.rew, step.terminated, step.truncated, step.obs_next)
 
@@ -84,7 +84,7 @@ def gae(steps: int, envs: int) -> dict[str, Any]:
 
 
 def vector_step(id: str, num_envs: int) -> dict[str, Any]:
-    """Random actions; episodes start again in the step that ends them."""
+    """Prepares steps with random actions; environments are reset in the step that ends their episode."""
     envs = rlox.VecEnv(num_envs, 0, id)
     envs.reset_all()
     rounds = np.random.default_rng(0).integers(0, 2, (64, num_envs)).astype(np.uint32)

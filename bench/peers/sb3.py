@@ -1,6 +1,6 @@
-"""Stable-Baselines3. Torch tensors come out of ``sample``, which is all that its buffers offer.
+"""The driver of Stable-Baselines3, whose samples are torch tensors.
 
-The variant ``rlfast`` is Stable-Baselines3 with our buffers.
+The variant ``rlfast`` is Stable-Baselines3 with rlfast's buffers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Step = tuple[Any, Any, Any, Any, Any, list[dict[str, Any]]]
 
 
 def kind(name: str) -> Any:
-    """The buffer class of that name, the host's or ours."""
+    """Returns the buffer class with this name, Stable-Baselines3's or rlfast's."""
     if VARIANT:
         from rlfast.interop import sb3
 
@@ -50,7 +50,7 @@ def spaces(obs_dim: int, act_dim: int, dtype: Any = np.float32) -> tuple[Space[A
 
 
 def arguments(steps: list[workload.Transition], envs: int) -> list[Step]:
-    """The positional arguments of ``add``: a leading environment axis, and info dicts that tell timeouts."""
+    """Returns the positional arguments of ``add``, with a leading axis of environments, and infos with timeouts."""
     out = []
     for step in steps:
         rows = workload.Transition(*(np.asarray(value)[None] for value in step)) if envs == 1 else step
@@ -82,7 +82,7 @@ def add_vector(envs: int, obs_dim: int, act_dim: int, rows: int) -> dict[str, An
 
 
 def atari_buffer(rows: int, envs: int) -> ReplayBuffer:
-    """The memory-saving mode, in which SB3 cannot tell timeouts from terminal states; with our buffer it can."""
+    """Prepares the mode that saves memory, in which only rlfast's buffer tells timeouts from terminal states."""
     obs = Box(0, 255, (workload.STACK, *workload.FRAME), np.uint8)
     saving = {"optimize_memory_usage": True, "handle_timeout_termination": bool(VARIANT)}
     return kind("ReplayBuffer")(rows, obs, Discrete(6), device="cpu", n_envs=envs, **saving)
@@ -132,14 +132,14 @@ def nstep(rows: int, envs: int, n_step: int, batch_size: int) -> dict[str, Any]:
 
 
 class Judge:
-    """As much of a vector environment as a hindsight buffer asks for."""
+    """The part of a vector environment that a hindsight buffer uses."""
 
     def env_method(self, _name: str, achieved: Any, desired: Any, _infos: Any, indices: Any) -> list[Any]:
         return [-(np.linalg.norm(achieved - desired, axis=-1) > 0.05).astype(np.float32) for _ in indices]
 
 
 def hindsight(rows: int, batch_size: int) -> dict[str, Any]:
-    """Observations of 10 numbers and goals of 3, episodes of 50 steps, as in Fetch environments."""
+    """Prepares observations of 10 numbers, goals of 3, and episodes of 50 steps, as in Fetch environments."""
     shapes = {"observation": 10, "achieved_goal": 3, "desired_goal": 3}
     space = Dict({key: Box(-np.inf, np.inf, (n,)) for key, n in shapes.items()})
     buffer = kind("HerReplayBuffer")(rows, space, Box(-1, 1, (4,)), Judge(), device="cpu")
@@ -192,7 +192,7 @@ def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
 
 
 def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
-    """The settings of ``bench.peers.dqn``; SB3's rule is not the double one."""
+    """Prepares the settings of ``bench.peers.dqn``, but without double Q-learning, which SB3 does not have."""
     nstep = {"n_steps": 3}
     if VARIANT:
         nstep = {"replay_buffer_class": kind("NStepReplayBuffer"), "replay_buffer_kwargs": {"n_steps": 3, "gamma": 0.9}}
@@ -223,7 +223,7 @@ def dqn(envs: int, hidden: list[int]) -> dict[str, Any]:
 
 
 def collect(task: str, envs: int, size: int) -> dict[str, Any]:
-    """``collect_rollouts`` of DQN, whose network is the MLP [64, 64] or NatureCNN."""
+    """Prepares ``collect_rollouts`` of DQN with an MLP [64, 64] or NatureCNN."""
     from bench.peers import tasks
 
     model = stable_baselines3.DQN(
@@ -268,7 +268,7 @@ def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
 
 
 def training(algorithm: str) -> dict[str, Any]:
-    """The settings of ``bench.peers.training``; its PPO has a network of its own for each head."""
+    """Prepares the settings of ``bench.peers.training``; PPO has a network for each head."""
     from bench.peers.training import ENVS, STEPS, TASKS, WARM_UP
 
     if algorithm == "dqn":
@@ -292,7 +292,7 @@ def training(algorithm: str) -> dict[str, Any]:
     return {"train": run}
 
 
-ZOO: dict[str, dict[str, Any]] = {  # the settings that RL Baselines3 Zoo publishes
+ZOO: dict[str, dict[str, Any]] = {  # settings published by RL Baselines3 Zoo
     "dqn": {
         "learning_rate": 2.3e-3,
         "batch_size": 64,
@@ -324,7 +324,7 @@ TEST_INTERVAL = {"dqn": 2000, "ppo": 8192, "sac": 2000}  # environment steps, as
 
 
 def threshold(algorithm: str) -> dict[str, Any]:
-    """Tests as ours: 20 episodes in 20 environments."""
+    """Tests as rlfast does: 20 episodes in 20 environments."""
     from stable_baselines3.common.callbacks import EvalCallback, StopTrainingOnRewardThreshold
 
     from bench.peers.thresholds import RETURNS, timed

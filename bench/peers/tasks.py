@@ -1,4 +1,4 @@
-"""Environments and networks that all libraries are given alike."""
+"""Environments and networks that all libraries use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IMAGE = (4, 84, 84)
 
 
 class Frames(gymnasium.Env[Any, Any]):
-    """Costs nothing but the copy of a stack of frames; episodes of 500 steps."""
+    """An environment whose step only copies a stack of frames, with episodes of 500 steps."""
 
     observation_space = gymnasium.spaces.Box(0, 255, IMAGE, np.uint8)
     action_space = gymnasium.spaces.Discrete(6)
@@ -40,7 +40,7 @@ def action_count(task: str) -> int:
 
 
 def network(task: str) -> nn.Module:
-    """Values of the actions, ``[B, A]``: NatureCNN, or an MLP of two times 64 that keeps the pole up."""
+    """Returns a network of action values, ``[B, A]``: NatureCNN, or an MLP [64, 64] that balances the pole."""
     return nature_cnn() if task == "image" else Steady()
 
 
@@ -53,14 +53,14 @@ def nature_cnn(actions: int = 6) -> nn.Module:
 
 
 class Scaled(nn.Module):
-    """From bytes to [0, 1]."""
+    """Scales bytes to [0, 1]."""
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         return obs.float() / 255
 
 
 class Steady(nn.Module):
-    """An MLP [64, 64] whose output is drowned by a rule that balances, so that episodes last until their limit."""
+    """An MLP [64, 64] plus a large term that balances the pole, so that episodes last until their limit."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Steady(nn.Module):
 
 
 class TianshouNet(nn.Module):
-    """The network with the arguments and results that Tianshou's policies expect; rlfast's expect the same."""
+    """The network with the arguments and results of networks in Tianshou and rlfast."""
 
     def __init__(self, task: str) -> None:
         super().__init__()

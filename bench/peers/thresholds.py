@@ -1,6 +1,6 @@
-"""From nothing to a threshold, by the clock: tests included, imports and compiling left out, a new seed for each run.
+"""Training until a threshold of the return, with a new seed for each run; tests count, imports and compilation do not.
 
-Tianshou 1.0 trains as its own scripts for these environments do (``test_dqn.py``, ``test_ppo.py``,
+Tianshou 1.0 trains as its scripts for these environments do (``test_dqn.py``, ``test_ppo.py``,
 ``test_sac_with_il.py``), which test with 100 (SAC: 10) episodes after an epoch or a good collect.
 """
 
@@ -20,13 +20,13 @@ from bench.peers import training
 
 RETURNS = {"dqn": 475.0, "ppo": 475.0, "sac": -200.0}
 CAP = 900.0
-"""Seconds after which a run has not reached it."""
+"""Seconds after which a run counts as failed."""
 Run = Callable[[int], bool]
-"""Trains with a seed; whether the threshold was reached."""
+"""A function that trains with a seed, and returns whether the threshold was reached."""
 
 
 def timed(run: Run) -> dict[str, Any]:
-    """The operation: a run with the next seed, which takes infinitely long where it does not get there."""
+    """Returns the operation: a run with the next seed, whose time is infinite if it fails."""
     seeds: Iterator[int] = count()
 
     def reach(times: int) -> float | None:
@@ -51,7 +51,7 @@ TEST_ENVS = {"dqn": 100, "ppo": 100, "sac": 10}
 
 
 class OutOfTime(Exception):
-    """Ends a trainer that would go on for hours."""
+    """Stops a trainer after the time limit."""
 
 
 def tianshou(algorithm: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def tianshou(algorithm: str) -> dict[str, Any]:
         def watch(_: int, env_step: int | None) -> None:
             if time.perf_counter() > end:
                 raise OutOfTime
-            if algorithm == "dqn":  # after 10,000 steps it falls to a half
+            if algorithm == "dqn":  # epsilon is halved after 10,000 steps
                 policy.set_eps(0.1 * (1 - 0.5 * min(max((env_step or 0) - 10_000, 0) / 40_000, 1)))
 
         trainer = (trainers.OnpolicyTrainer if algorithm == "ppo" else trainers.OffpolicyTrainer)(
@@ -102,7 +102,7 @@ def tianshou(algorithm: str) -> dict[str, Any]:
 
 
 def rlfast(algorithm: str) -> dict[str, Any]:
-    """The presets of ``rlfast train``, run folders and checkpoints included."""
+    """Prepares the presets of ``rlfast train``, with run folders and checkpoints."""
     import tempfile
     from dataclasses import replace
     from pathlib import Path

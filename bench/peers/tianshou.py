@@ -1,6 +1,6 @@
-"""Tianshou 1.0.0 and 2.0.1 (one driver: the calls have the same names). Batches of NumPy arrays come out.
+"""The driver of Tianshou 1.0.0 and 2.0.1, whose calls have the same names; samples are batches of NumPy arrays.
 
-The variant ``rlfast`` is Tianshou with our buffers.
+The variant ``rlfast`` is Tianshou with rlfast's buffers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def as_batch(step: workload.Transition) -> Batch:
 
 
 def fill(buffer: ReplayBuffer, rows: int, obs_dim: int, act_dim: int) -> None:
-    """One ``add`` lays out the columns; the rest is written into them, which leaves the state that adding would."""
+    """Fills a buffer: one ``add`` makes the columns, into which the other rows are written directly."""
     at = 0
     for block in workload.chunks(rows, obs_dim, act_dim):
         if at == 0:
@@ -56,7 +56,7 @@ def fill(buffer: ReplayBuffer, rows: int, obs_dim: int, act_dim: int) -> None:
 
 
 def adding(buffer: ReplayBuffer, steps: list[workload.Transition], envs: int | None) -> Any:
-    """Adds steps to the buffer, which it fills first, so that all its memory is in RAM."""
+    """Returns an operation that adds steps to a buffer, which is filled first, so that all its memory is in RAM."""
     stream, ids = cycle(steps), None if envs is None else np.arange(envs)
 
     def run(count: int) -> None:
@@ -77,7 +77,7 @@ def add_vector(envs: int, obs_dim: int, act_dim: int, rows: int) -> dict[str, An
 
 
 def atari_buffer(rows: int, envs: int) -> VectorReplayBuffer:
-    """The setting of Tianshou's own Atari scripts: single frames stored, stacks rebuilt."""
+    """Prepares the settings of Tianshou's Atari scripts, which store single frames and rebuild stacks."""
     return VectorReplayBuffer(rows, envs, stack_num=workload.STACK, ignore_obs_next=True, save_only_last_obs=True)
 
 
@@ -98,7 +98,7 @@ def sample_atari(rows: int, envs: int, batch_sizes: list[int]) -> dict[str, Any]
 
 
 def prioritized_vector(rows: int, envs: int, batch_size: int) -> dict[str, Any]:
-    """Drawn from and given new priorities the way a policy's ``update`` does."""
+    """Prepares sampling and new priorities as in a policy's ``update``."""
     data = import_module("rlfast.interop.tianshou" if VARIANT else "tianshou.data")
     buffer = data.PrioritizedVectorReplayBuffer(rows, envs, alpha=0.6, beta=0.4)
     adding(buffer, workload.vector_steps(1000, envs, 4, 0), envs)

@@ -1,7 +1,8 @@
-"""TorchRL, its C++ part included. TensorDicts of torch tensors go in and come out.
+"""The driver of TorchRL with its C++ extension; rows and samples are TensorDicts of torch tensors.
 
-A plain ``ReplayBuffer`` over flat keys is used: it is quicker than ``TensorDictReplayBuffer`` with its nested ``next``,
-and does the same work here. The variant ``rlfast`` is TorchRL with our buffer.
+It uses a plain ``ReplayBuffer`` over flat keys, which is faster than ``TensorDictReplayBuffer`` with its nested
+``next``,
+and does the same work here. The variant ``rlfast`` is TorchRL with rlfast's buffer.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def as_tensordict(step: workload.Transition, shape: list[int]) -> TensorDict:
 
 
 def adding(buffer: ReplayBuffer, steps: list[workload.Transition], envs: int | None) -> Any:
-    """Adds steps to the buffer, which it fills first, so that all its memory is in RAM."""
+    """Returns an operation that adds steps to a buffer, which is filled first, so that all its memory is in RAM."""
     stream = cycle(steps)
 
     def one(count: int) -> None:
@@ -96,7 +97,7 @@ def prioritized(rows: int, batch_size: int) -> dict[str, Any]:
 
 
 def prioritized_tensordict(rows: int, batch_size: int) -> dict[str, Any]:
-    """The nested layout of TorchRL's collectors, in the buffer class that its examples take for it; or in ours."""
+    """Prepares the nested layout of TorchRL's collectors, in the buffer class of its examples or in rlfast's."""
     if VARIANT:
         from rlfast.interop.torchrl import TensorDictReplayBuffer
 

@@ -1,4 +1,4 @@
-"""One script of training for Tianshou 1.0 and for rlfast, which has its names; an iteration is a collect with updates.
+"""A training script for Tianshou 1.0 and rlfast, which have the same names; an iteration is a collect with updates.
 
 The hyper-parameters are those of Tianshou's own tests (``test_dqn.py``, ``test_ppo.py``); for SAC, one update of batch
 256 after each step, with two hidden layers of 256.
@@ -50,7 +50,7 @@ def dqn(library: str, adam: Adam, **options: Any) -> Any:
 
 def ppo(library: str, adam: Adam, *, probabilities: bool = True, dist_fn: Any = None, **options: Any) -> Any:
     common, discrete = (import_module(f"{library}.utils.net.{name}") for name in ("common", "discrete"))
-    net = common.Net(4, hidden_sizes=[64, 64])  # under both heads
+    net = common.Net(4, hidden_sizes=[64, 64])  # shared by both heads
     actor, critic = discrete.Actor(net, 2, softmax_output=probabilities), discrete.Critic(net)
     return import_module(f"{library}.policy").PPOPolicy(
         actor=actor,
@@ -87,7 +87,7 @@ def sac(library: str, adam: Adam, *, hidden: int = 256, lr: float = 3e-4, **opti
 
 
 def loop(library: str, algorithm: str, policy: Any, env: Any) -> Callable[[int], None]:
-    """Goes on with one training run, without tests, by so many iterations."""
+    """Returns an operation that continues one training run, without tests, by a number of iterations."""
     data, trainers = (import_module(f"{library}.{name}") for name in ("data", "trainer"))
     collector = data.Collector(policy, env, data.VectorReplayBuffer(20_000, len(env)), exploration_noise=True)
     collector.reset()

@@ -1,4 +1,7 @@
-"""Vector environments: ours, Gymnasium's two, and EnvPool's, alone and behind our face; ``VARIANT`` says which."""
+"""The driver of vector environments: rlfast's, Gymnasium's two, and EnvPool's with and without rlfast's adapter.
+
+``VARIANT`` selects one of them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ def versions() -> dict[str, str]:
 
 
 def make(id: str, num_envs: int) -> Any:
-    """All with their own defaults, threads included."""
+    """Returns the vector environment of the variant, with its default arguments."""
     if VARIANT == "rlfast":
         from rlfast.env import NativeVectorEnv
 
@@ -37,7 +40,7 @@ def make(id: str, num_envs: int) -> Any:
 
 
 def vector_step(id: str, num_envs: int) -> dict[str, Any]:
-    """Random actions; episodes start again by themselves."""
+    """Prepares steps with random actions and automatic resets."""
     envs = make(id, num_envs)
     envs.reset(**({} if VARIANT.endswith("envpool") else {"seed": 0}))
     single = envs.action_space if VARIANT == "envpool" else envs.single_action_space

@@ -1,9 +1,9 @@
-"""One library in a process of its own, told over a pipe what to prepare and how often to run it.
+"""The worker process of one library, which prepares scenarios and runs operations as it is told over a pipe.
 
-Started by :mod:`bench.libraries` as ``python -m bench.peers.worker DRIVER VARIANT FD THREADS CLOCK``. A driver is a
+:mod:`bench.libraries` starts it as ``python -m bench.peers.worker DRIVER VARIANT FD THREADS CLOCK``. A driver is a
 module of this folder. Each of its public functions prepares one scenario and returns its operations, ``{name:
-operation}``, where ``operation(n)`` does the work ``n`` times. Only that call is timed, unless it times itself and
-returns seconds.
+operation}``, where ``operation(n)`` does the work ``n`` times. Only that call is timed, unless it returns its own time
+in seconds.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in RAM (Linux)."""
+    """Returns the resident memory of this process in bytes (Linux)."""
     with Path("/proc/self/statm").open() as statm:
         return int(statm.read().split()[1]) * 4096
 
 
 class Worker:
-    """Holds the operations of one scenario at a time."""
+    """The operations of one scenario at a time."""
 
     def __init__(self, driver: str, variant: str, clock: str) -> None:
         self.driver: Any = importlib.import_module(f"bench.peers.{driver}")
@@ -35,13 +35,13 @@ class Worker:
         self.operations: dict[str, Any] = {}
 
     def versions(self) -> dict[str, str]:
-        """Versions of the libraries that take part."""
+        """Returns the versions of the library and its dependencies."""
         found: dict[str, str] = self.driver.versions()
-        # As plain strings: torch's is of a class of its own, which an interpreter without torch cannot unpickle.
+        # As plain strings, since torch's version has a class that an interpreter without torch cannot unpickle.
         return {name: str(version) for name, version in {"python": sys.version.split()[0], **found}.items()}
 
     def forget(self) -> None:
-        """Gives the memory of the previous scenario back."""
+        """Frees the memory of the previous scenario."""
         self.operations = {}
         gc.collect()
 
@@ -50,7 +50,7 @@ class Worker:
         self.operations = getattr(self.driver, scenario)(**params)
 
     def run(self, operation: str, count: int) -> float:
-        """Seconds for ``count`` repetitions. The collector of cyclic garbage stays on, as it is for users."""
+        """Returns the seconds of ``count`` repetitions. The garbage collector stays on, as it is for users."""
         work = self.operations[operation]
         gc.collect()
         start = self.clock()
@@ -58,7 +58,7 @@ class Worker:
         return float(self.clock() - start) if own is None else own
 
     def growth(self, operation: str) -> int:
-        """Bytes by which resident memory grows while a new buffer, which is kept, is filled."""
+        """Returns the bytes by which resident memory grows while a new buffer is filled; the buffer is kept."""
         gc.collect()
         before = resident_bytes()
         self.kept = self.operations[operation]()
@@ -67,7 +67,7 @@ class Worker:
 
 
 def told(error: Exception) -> str:
-    """One line for the report; the whole story goes to stderr."""
+    """Returns one line about an error for the report, and writes the traceback to stderr."""
     traceback.print_exception(error)
     return f"{type(error).__name__}: {error}"
 

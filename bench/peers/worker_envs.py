@@ -1,4 +1,4 @@
-"""Python environments in worker processes: ours, Gymnasium's, SB3's and Tianshou's; ``VARIANT`` says which."""
+"""The driver of environments in worker processes: rlfast's, Gymnasium's, SB3's or Tianshou's, by ``VARIANT``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ IMAGE = (4, 84, 84)
 
 
 class Task(gymnasium.Env[Any, Any]):
-    """Does nothing but pass time; an episode never ends.
+    """An environment whose step only takes time, and whose episodes never end.
 
-    :param seconds: that a step keeps the processor busy.
+    :param seconds: processor time of a step.
     :param image: whether observations are stacks of frames.
     """
 
@@ -48,7 +48,7 @@ def versions() -> dict[str, str]:
 
 
 def make(fns: list[Callable[[], Any]], workers: int) -> Any:
-    """Each library's quickest way; those that know only one environment a process start that many."""
+    """Returns the fastest vector environment of the library; some have one environment for each process."""
     if VARIANT == "sb3":
         from stable_baselines3.common.vec_env import SubprocVecEnv
 

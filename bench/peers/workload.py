@@ -1,4 +1,4 @@
-"""The data every library is fed: the same bytes from the same seeds, made before any clock starts.
+"""The data for all libraries: the same bytes from the same seeds, made before anything is timed.
 
 Letters of shapes: N rows, E environments, D observation size, A action size.
 """
@@ -19,7 +19,7 @@ ATARI_EPISODE = 512  # steps between two ends of one environment
 
 
 class Transition(NamedTuple):
-    """Rows ``[N, ...]``, one row, or one vector step ``[E, ...]``."""
+    """Transitions: rows ``[N, ...]``, one row, or one vector step ``[E, ...]``."""
 
     obs: Any
     act: Any
@@ -32,10 +32,11 @@ class Transition(NamedTuple):
 def chunks(
     rows: int, obs_dim: int, act_dim: int, *, dtype: str = "float32", episode: int = 200, size: int = 10_000
 ) -> Iterator[Transition]:
-    """One environment's stream in blocks: the next observation of a row is the next row's observation, but for episode
-    ends (every second one a truncation), where a true final observation stands.
+    """Returns the transitions of one environment in blocks. The next observation of a row is the next row's
+    observation,
+    except at the ends of episodes (every second one a truncation), where it is the true final observation.
 
-    :param act_dim: 0 for a discrete action (int64), else a float32 vector.
+    :param act_dim: length of the action, a float32 vector; 0 for a discrete action (int64).
     """
     rng = np.random.default_rng(0)
     for start in range(0, rows, size):
@@ -54,7 +55,7 @@ def chunks(
 def single_steps(
     rows: int, obs_dim: int, act_dim: int, *, dtype: str = "float32", episode: int = 200
 ) -> list[Transition]:
-    """The same stream one row at a time, with the types a Gymnasium environment gives."""
+    """Returns the same transitions one row at a time, with the types that a Gymnasium environment returns."""
     return [
         Transition(obs.copy(), act, float(rew), bool(terminated), bool(truncated), obs_next.copy())
         for block in chunks(rows, obs_dim, act_dim, dtype=dtype, episode=episode)
@@ -63,7 +64,7 @@ def single_steps(
 
 
 def vector_steps(steps: int, envs: int, obs_dim: int, act_dim: int, *, episode: int = 200) -> list[Transition]:
-    """``steps`` steps of ``envs`` environments, whose episodes end at different times."""
+    """Returns ``steps`` steps of ``envs`` environments, whose episodes end at different times."""
     rng = np.random.default_rng(0)
     out = []
     obs = rng.random((envs, obs_dim), dtype=np.float32)
@@ -80,7 +81,7 @@ def vector_steps(steps: int, envs: int, obs_dim: int, act_dim: int, *, episode: 
 
 
 def atari_steps(envs: int) -> list[Transition]:
-    """``ATARI_EPISODE`` vector steps of 4-stacks of 84x84 frames, which may be repeated without a seam.
+    """Returns ``ATARI_EPISODE`` vector steps with 4-stacks of 84x84 frames, which can be repeated any number of times.
 
     An environment's frame at step t is one of ``ATARI_PERIOD`` random frames; the stack slides by one frame a step,
     an episode's last step has a final frame of its own, and the stack after a reset repeats the first frame, as
@@ -123,13 +124,13 @@ def atari_steps(envs: int) -> list[Transition]:
 
 
 def priorities(count: int, batch: int) -> list[np.ndarray[Any, Any]]:
-    """``count`` arrays of TD errors."""
+    """Returns ``count`` arrays of TD errors."""
     rng = np.random.default_rng(1)
     return [rng.random(batch) + 0.01 for _ in range(count)]
 
 
 def returns_data(steps: int, envs: int) -> dict[str, np.ndarray[Any, Any]]:
-    """``[steps, envs]`` rewards, values, next values (float32) and the two kinds of end."""
+    """Returns ``[steps, envs]`` rewards, values, next values (float32), ``terminated`` and ``truncated``."""
     rng = np.random.default_rng(2)
     shape = (steps, envs)
     end = rng.random(shape) < 1 / 200
@@ -144,7 +145,7 @@ def returns_data(steps: int, envs: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def sampling(sample: Callable[[int], object], batch_sizes: list[int]) -> dict[str, Callable[[int], None]]:
-    """An operation for each batch size, calling ``sample`` with nothing in between."""
+    """Returns an operation for each batch size that only calls ``sample``."""
 
     def operation(size: int) -> Callable[[int], None]:
         def run(count: int) -> None:
@@ -157,7 +158,7 @@ def sampling(sample: Callable[[int], object], batch_sizes: list[int]) -> dict[st
 
 
 def importing(module: str) -> Callable[[int], float]:
-    """Times ``import module`` in fresh interpreters, from inside, so that starting Python does not count."""
+    """Returns an operation that times ``import module`` inside new interpreters, without their start."""
     program = f"import time; start = time.perf_counter(); import {module}; print(time.perf_counter() - start)"
 
     def run(count: int) -> float:
