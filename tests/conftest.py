@@ -1,4 +1,4 @@
-"""What every test starts from: the same seeds, one numeric thread, and a folder of its own for runs."""
+"""Fixtures of all tests: fixed seeds, one numeric thread, and a temporary folder for runs."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What tests of algorithms with continuous actions share: transitions, networks of one or two numbers, and resuming."""
+"""Transitions, small networks and checks of resuming for tests of algorithms with continuous actions."""
 
 import copy
 import math
@@ -95,10 +95,10 @@ def ensemble(size, layer=EnsembleLinear, **options):
 
 
 def assert_resumes_exactly(make, carry):
-    """Learn three times, carry the policy over, learn on: the same comes of it as of six times in one go.
+    """Assert that three updates, a copy of the policy and three more updates equal six updates in one go.
 
-    :param make: gives a policy of a seed.
-    :param carry: ``"copy"``, ``"pickle"`` or ``"state"``.
+    :param make: makes a policy from a seed.
+    :param carry: how the policy is copied: ``"copy"``, ``"pickle"`` or ``"state"``.
     """
 
     def learn(policy, start, stop):

@@ -1,4 +1,4 @@
-"""Environments that misbehave as a test says, and such as have every kind of space."""
+"""Environments that fail as a test demands, and environments with every kind of space."""
 
 import copy
 import os

@@ -1,4 +1,4 @@
-"""What tests may expect of the machine they run on, which may be a fifth of a core or shared with others."""
+"""Timeouts of tests by the speed of the machine, which may be a fifth of a core or shared with others."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What policies that learn from roll-outs are tested on: actors of every kind, and a roll-out."""
+"""Actors of every kind and a roll-out, for tests of on-policy algorithms."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""Environments and policies that do what a test says, so that every row of a buffer can be foretold."""
+"""Scripted environments and policies, whose transitions are known beforehand."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the documents say is so: examples run and print what they claim, links lead somewhere, commands exist."""
+"""The documents are correct: examples run and print what they show, links have targets, and commands exist."""
 
 import contextlib
 import io

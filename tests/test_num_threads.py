@@ -1,4 +1,4 @@
-"""How many threads the engine uses, and that nothing else depends on it."""
+"""The number of threads of the engine, on which no result depends."""
 
 import os
 import subprocess

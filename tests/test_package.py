@@ -1,4 +1,4 @@
-"""The package as a user meets it: what importing it costs and brings, its version, types and names."""
+"""The package as a whole: the time and the modules of its import, its version, types and names."""
 
 import importlib
 import importlib.metadata

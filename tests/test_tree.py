@@ -1,4 +1,4 @@
-"""Directions in the tree that no compiler checks; those between Python layers are import-linter's (`make lint`)."""
+"""Dependencies between folders that no compiler checks; import-linter checks the layers of Python (`make lint`)."""
 
 import ast
 import tomllib

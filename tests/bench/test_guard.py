@@ -1,4 +1,4 @@
-"""The guard says which kernels became slower."""
+"""The guard names the kernels that became slower."""
 
 import json
 

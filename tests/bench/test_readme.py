@@ -1,4 +1,4 @@
-"""Recorded runs become documents and pictures, losses included."""
+"""Documents and pictures from recordings of benchmarks, also of those in which rlfast is slower."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a session of benchmarks says at its end."""
+"""The report at the end of a session of benchmarks."""
 
 from bench.harness import Bench, Case, Effort, Measurement
 

@@ -1,4 +1,4 @@
-"""The sum tree: its interface here, its answers against Tianshou's definition, bad input, pickling."""
+"""The sum tree: its interface, its results compared with Tianshou's definition, errors and pickling."""
 
 import copy
 import pickle

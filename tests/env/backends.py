@@ -1,4 +1,6 @@
-"""What runs environments, each made from a list of functions: ``face(env_fns, autoreset_mode=None, **options)``."""
+"""The kinds of vector environments, each made from a list of functions: ``face(env_fns, autoreset_mode=None,
+**options)``.
+"""
 
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import partial

@@ -1,4 +1,4 @@
-"""Vector environments beside Gymnasium's own: the same environments, seeds and actions, and all that they say."""
+"""Comparison of vector environments with Gymnasium's, with the same environments, seeds and actions."""
 
 from copy import deepcopy
 

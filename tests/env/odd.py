@@ -1,4 +1,4 @@
-"""Environments as people write them: with spaces of their own, without any, and that say what they like."""
+"""Unusual environments: with spaces of their own classes, without spaces, and with observations outside them."""
 
 import gymnasium as gym
 import numpy as np

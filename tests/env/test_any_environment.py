@@ -1,4 +1,4 @@
-"""Environments that declare no spaces, different ones, or do not keep to them, in every kind of vector environment."""
+"""Environments without spaces, with different ones, or that violate them, in every kind of vector environment."""
 
 import threading
 import warnings

@@ -1,4 +1,4 @@
-"""What holds for every way of running environments."""
+"""Tests of all backends of environments."""
 
 import itertools
 import time

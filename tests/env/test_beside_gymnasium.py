@@ -1,4 +1,4 @@
-"""What Gymnasium's vector environments answer to unusual calls, and what ours do: the same, errors included."""
+"""Unusual calls give the same results and errors as with Gymnasium's vector environments."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Gymnasium's own vector wrappers and tools, and a training loop written for its vector environments, on ours."""
+"""Gymnasium's vector wrappers and tools, and a training loop for its vector environments, with rlfast's."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Mistakes with every kind of vector environment: one error that says what was got, and nothing has moved."""
+"""Misuse of every kind of vector environment raises one error that names the argument, and steps no environment."""
 
 import gymnasium as gym
 import numpy as np

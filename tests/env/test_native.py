@@ -1,4 +1,4 @@
-"""Native environments beside Gymnasium's own, step by step."""
+"""Native environments, compared with Gymnasium's step by step."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""A DQN that is over in a second or two: it shows that the parts work together, not that they learn."""
+"""Settings of a DQN run that takes a second or two, for tests that do not need it to learn."""
 
 from dataclasses import replace
 

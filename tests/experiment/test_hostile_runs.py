@@ -1,4 +1,4 @@
-"""Files of a run whose checksums are right and whose contents are not: the documented error, and nothing changes."""
+"""Files of a run with correct checksums and wrong contents raise the documented error and change nothing."""
 
 import json
 import random

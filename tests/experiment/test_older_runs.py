@@ -1,4 +1,4 @@
-"""Folders of runs that older versions made: they are read, evaluated and resumed for ever."""
+"""Folders of runs that older versions made can be read, evaluated and resumed."""
 
 import json
 import zipfile

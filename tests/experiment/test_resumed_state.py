@@ -1,4 +1,4 @@
-"""What a resumed run knows of itself: each test fails where one part of the state is left out of checkpoints."""
+"""The state of a resumed run: each test fails if one part of the state is missing in checkpoints."""
 
 import pickle
 

@@ -1,1 +1,1 @@
-"""What must be left standing when files are broken, disks are full, memory is short or the process dies."""
+"""Tests with damaged files, full disks, little memory, impossible amounts, threads, forks and killed processes."""

@@ -1,4 +1,4 @@
-"""Engines with something in them, and a way to see that nothing changed."""
+"""Engines with rows, and a function that detects changes of them."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Trees of JSON with one thing wrong."""
+"""JSON documents with one error each."""
 
 import copy
 import json

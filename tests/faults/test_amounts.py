@@ -1,4 +1,4 @@
-"""Every amount of the engine, of buffers and of environments: an error of Python, never an abort or a hang."""
+"""Impossible values for every amount of engine, buffers and environments raise exceptions, and never abort or hang."""
 
 import pytest
 

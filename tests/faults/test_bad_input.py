@@ -1,4 +1,4 @@
-"""Bad rows, priorities and indices: a clear error, and a store that is as it was."""
+"""Bad rows, priorities and indices raise clear errors and leave the store unchanged."""
 
 import numpy as np
 import pytest

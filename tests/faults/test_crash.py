@@ -1,4 +1,4 @@
-"""Saving dies at any moment, or runs out of room at any byte: the file that was there is still there, whole."""
+"""If saving is killed at any moment, or the disk is full at any byte, the previous file is unchanged."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The threads of the engine and ``fork``: a child has none of them, and must not wait for them."""
+"""A forked child has none of the engine's threads, and must not wait for them."""
 
 import os
 import pickle

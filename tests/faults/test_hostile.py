@@ -1,4 +1,4 @@
-"""Snapshots whose checksums are right and whose contents are not: refused, or harmless."""
+"""Snapshots with correct checksums and wrong contents are refused or harmless."""
 
 import random
 import struct

@@ -1,4 +1,4 @@
-"""Buffers in files whose checksums are right and whose contents are not: the documented error, which names the file."""
+"""Buffers in files with correct checksums and wrong contents raise the documented error, which names the file."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""Amounts beyond all memory, or none at all: an error of Python, never an abort, a panic or a hang."""
+"""Amounts beyond all memory, or that are not amounts, raise exceptions, and never abort, panic or hang."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A snapshot is whole or refused, and refusing it changes nothing."""
+"""Damaged snapshots are refused, and refusing one changes nothing."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""Threads that share an object: nobody waits for ever, and no Python code runs under a lock."""
+"""Threads that share an object never deadlock, and no Python code runs under a lock."""
 
 import os
 import subprocess

@@ -1,7 +1,7 @@
-"""Threads that do everything with one object at the same time: ``python threads.py KIND SECONDS``.
+"""Threads that call all methods of one object at the same time: ``python threads.py KIND SECONDS``.
 
-Whoever waits for ever is shown by ``faulthandler``, which ends the process. What the threads read must make sense: a
-row's action is its observation, and its next observation one more, whatever others write meanwhile.
+``faulthandler`` shows threads in a deadlock and ends the process. The rows that threads read must be consistent: the
+action of a row equals its observation, and its next observation is one more, whatever other threads write.
 """
 
 from __future__ import annotations

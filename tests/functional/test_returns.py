@@ -1,4 +1,4 @@
-"""Returns and advantages: by definition, at every kind of boundary, in every layout, and on bad input."""
+"""Returns and advantages, compared with their definitions at every kind of boundary, in every layout, and errors."""
 
 import subprocess
 import sys

@@ -1,6 +1,6 @@
-"""What ``test_d3rlpy.py`` asks of ``rlfast.interop.d3rlpy``, run by an interpreter that has d3rlpy.
+"""Checks of ``rlfast.interop.d3rlpy`` for ``test_d3rlpy.py``, which runs them in an interpreter with d3rlpy.
 
-``python d3rlpy_driver.py`` runs every ``check_*`` and writes what went wrong, by name, as JSON to standard output.
+``python d3rlpy_driver.py`` runs every ``check_*`` and writes the errors by name as JSON to standard output.
 """
 
 import contextlib

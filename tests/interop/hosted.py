@@ -1,4 +1,4 @@
-"""Runs a driver of ours in the interpreter that has its host."""
+"""Runs a driver in the interpreter that has the library it needs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Draws and walks that the adapters share."""
+"""Random draws and n-step walks that the adapters share."""
 
 import pickle
 

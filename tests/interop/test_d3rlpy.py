@@ -1,4 +1,4 @@
-"""Our replay buffer in an interpreter that has d3rlpy: ``d3rlpy_driver.py`` is what it is asked."""
+"""rlfast's replay buffer in an interpreter with d3rlpy, which runs ``d3rlpy_driver.py``."""
 
 import pytest
 

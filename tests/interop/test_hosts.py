@@ -1,4 +1,4 @@
-"""Adapters are there where their host is, and say so clearly where it is not."""
+"""Adapters can be imported if their library is installed, and otherwise raise an error that names it."""
 
 import subprocess
 import sys

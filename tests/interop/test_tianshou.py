@@ -1,4 +1,4 @@
-"""Our buffers in the interpreters of Tianshou 1.0, 1.2 and 2.0: ``tianshou_driver.py`` is what they are asked."""
+"""rlfast's buffers in the interpreters of Tianshou 1.0, 1.2 and 2.0, which run ``tianshou_driver.py``."""
 
 import pytest
 

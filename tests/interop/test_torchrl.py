@@ -1,4 +1,4 @@
-"""Our storage, sampler and buffer in an interpreter that has TorchRL: ``torchrl_driver.py`` is what it is asked."""
+"""rlfast's storage, sampler and buffer in an interpreter with TorchRL, which runs ``torchrl_driver.py``."""
 
 import pytest
 

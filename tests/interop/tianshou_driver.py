@@ -1,6 +1,6 @@
-"""What ``test_tianshou.py`` asks of ``rlfast.interop.tianshou``, run by an interpreter that has Tianshou.
+"""Checks of ``rlfast.interop.tianshou`` for ``test_tianshou.py``, which runs them in an interpreter with Tianshou.
 
-``python tianshou_driver.py`` runs every ``check_*`` and writes what went wrong, by name, as JSON to standard output.
+``python tianshou_driver.py`` runs every ``check_*`` and writes the errors by name as JSON to standard output.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""What ``test_torchrl.py`` asks of ``rlfast.interop.torchrl``, run by an interpreter that has TorchRL.
+"""Checks of ``rlfast.interop.torchrl`` for ``test_torchrl.py``, which runs them in an interpreter with TorchRL.
 
-``python torchrl_driver.py`` runs every ``check_*`` and writes what went wrong, by name, as JSON to standard output.
+``python torchrl_driver.py`` runs every ``check_*`` and writes the errors by name as JSON to standard output.
 """
 
 import contextlib

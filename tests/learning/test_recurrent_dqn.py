@@ -1,4 +1,4 @@
-"""A task that cannot be done without memory: CartPole whose velocities are hidden."""
+"""A recurrent DQN on a task that needs memory: CartPole with hidden velocities."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""A mutation run over the package, and the mutants that may live."""
+"""Mutation testing of the package, and the mutants that may survive."""

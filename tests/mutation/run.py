@@ -1,4 +1,4 @@
-"""Changes sources a token at a time, with mutmut, and runs the tests that mirror them: which changes do they not see?
+"""Mutation testing: changes sources a token at a time, with mutmut, and runs the tests that mirror them.
 
 ``python tests/mutation/run.py [AREA ...]``. A run that was stopped goes on where it was. After a change of a function
 its mutants alone are tried again, and after a change of the tests those that lived. The exit status is 1 when a mutant

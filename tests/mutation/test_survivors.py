@@ -1,4 +1,4 @@
-"""The mutants that may live are changes of lines that exist, and each has a reason."""
+"""The mutants that may survive change lines that exist, and each has a reason."""
 
 import pytest
 

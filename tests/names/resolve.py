@@ -1,4 +1,4 @@
-"""Whether a line of ``table.txt`` is true of rlfast, and what is not."""
+"""Checks of the lines of ``table.txt`` against rlfast."""
 
 import ast
 import functools

@@ -1,1 +1,1 @@
-"""Slow models that are right at a glance; the fast code is held against them."""
+"""Slow and simple models, with which the fast code is compared."""

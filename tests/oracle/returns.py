@@ -1,4 +1,4 @@
-"""Returns and advantages by definition: sums written out from each step, no recursion, no flags shifted."""
+"""Returns and advantages by definition: explicit sums from each step, without recursion."""
 
 from collections.abc import Sequence
 

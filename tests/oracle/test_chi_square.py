@@ -1,4 +1,4 @@
-"""The statistical test itself: it passes a fair die about always, and notices a loaded one."""
+"""The chi-square test: it accepts a fair die nearly always, and rejects a loaded one."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The slow models themselves, against values worked out by hand."""
+"""The slow models, compared with values computed by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a collector stores of scripted environments; run by either library: ``python collector_driver.py tianshou``.
+"""Collects from scripted environments with either library: ``python collector_driver.py tianshou``.
 
 Prints JSON: the statistics of every collect, then all columns of every ring.
 """

@@ -1,4 +1,4 @@
-"""What vector environments say, step by step; run by either library: ``python env_driver.py tianshou``.
+"""Runs vector environments step by step with either library: ``python env_driver.py tianshou``.
 
 Prints JSON. Environments say their number and their step, so that it shows whose answer is whose.
 """

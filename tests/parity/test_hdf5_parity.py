@@ -1,4 +1,4 @@
-"""Files in Tianshou's HDF5 layout: what either library writes, the other loads."""
+"""Files in Tianshou's HDF5 layout that either library writes can be loaded by the other."""
 
 import json
 import os

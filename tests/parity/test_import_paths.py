@@ -1,4 +1,4 @@
-"""What Tianshou 1.0 has at a path of its own is at that path here, and is the same thing as under our name for it."""
+"""Import paths of Tianshou 1.0 exist in rlfast, and lead to the same objects as rlfast's own paths."""
 
 from importlib import import_module
 

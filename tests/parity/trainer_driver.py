@@ -1,4 +1,4 @@
-"""What trainers do with scripted environments; run by either library: ``python trainer_driver.py tianshou``.
+"""Trains in scripted environments with either library: ``python trainer_driver.py tianshou``.
 
 Prints JSON: every call of a hook and of the policy, and the totals, for each kind of trainer.
 """

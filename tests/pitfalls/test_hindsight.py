@@ -1,4 +1,4 @@
-"""D3: goals from hindsight."""
+"""D3: hindsight goals."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""B: what a stored observation, a stack of them and the next one must be."""
+"""B: stored observations, stacks and next observations."""
 
 import hashlib
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""D5: a buffer that was saved goes on as if it had not been."""
+"""D5: a buffer that was saved and loaded behaves like the original."""
 
 import hashlib
 import json

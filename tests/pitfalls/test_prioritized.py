@@ -1,4 +1,4 @@
-"""C: prioritized replay, from the priorities that go in to the weights that come out."""
+"""C: prioritized replay: priorities and importance weights."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""D1, D2, D8, D9: the write pointer, numbers at the edge, nothing at all."""
+"""D1, D2, D8, D9: the write pointer, sequence numbers at their limits, and empty buffers."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""C, the tree under prioritized replay: which leaf a mass belongs to, drift, and bad leaves."""
+"""C: the segment tree of prioritized replay: the leaf of a mass, drift, and invalid leaves."""
 
 import numpy as np
 import pytest

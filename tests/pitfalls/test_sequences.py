@@ -1,4 +1,4 @@
-"""D4: stretches of episodes for recurrent learners."""
+"""D4: sequences of episodes for recurrent learners."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Policies without the engine: a buffer by definition, over the oracle, and small networks."""
+"""Fixtures for tests of policies without the engine: a slow buffer over the oracle, and small networks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Policies as users of Tianshou 1.0 write them: every one runs there, too, after ``sed s/rlfast/tianshou/``."""
+"""Policies as users of Tianshou 1.0 write them, which also run with Tianshou after ``sed s/rlfast/tianshou/``."""
 
 from copy import deepcopy
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Trains the policies of ``foreign.py`` as their users would; as a script, prints what came of each."""
+"""Trains the policies of ``foreign.py`` as their users would; as a script, prints the results."""
 
 import json
 import sys

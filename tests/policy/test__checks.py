@@ -1,4 +1,4 @@
-"""What cannot be meant is refused where it is given, by each of the policies."""
+"""Constructors of all policies refuse invalid arguments."""
 
 import gymnasium as gym
 import numpy as np

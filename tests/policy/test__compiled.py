@@ -1,4 +1,4 @@
-"""Whole updates as one graph: equal to eager ones, seen by whoever acts, and saved alike."""
+"""Compiled updates equal eager ones, change the networks that act, and are saved in the same way."""
 
 import copy
 import inspect

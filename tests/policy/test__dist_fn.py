@@ -1,4 +1,4 @@
-"""Functions that make a distribution are called as they are written: with the tuple of an actor, or its elements."""
+"""Functions that make a distribution are called by their signature: with the tuple of an actor, or its elements."""
 
 from functools import partial
 

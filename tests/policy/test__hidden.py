@@ -1,4 +1,4 @@
-"""Hidden states: stored by the collector, and what recurrent networks start from while they learn."""
+"""Hidden states that the collector stores, and from which recurrent networks start while they learn."""
 
 import gymnasium as gym
 import numpy as np

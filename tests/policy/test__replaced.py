@@ -1,4 +1,4 @@
-"""Algorithms learn through whatever of them a subclass, an assignment or a hook has replaced, as Tianshou 1.0 does."""
+"""Algorithms call methods that a subclass, an assignment or a hook has replaced, as in Tianshou 1.0."""
 
 from unittest import mock
 

@@ -1,4 +1,4 @@
-"""Training state is found wherever it hangs, saved, and put back where it was."""
+"""Training state in any attribute or container is found, saved and restored."""
 
 from collections import deque
 

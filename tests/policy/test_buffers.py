@@ -1,4 +1,4 @@
-"""Policies on the real buffers: what they learn from is what the oracle says."""
+"""The samples that policies learn from with real buffers, compared with the oracle."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Critics by names; whole updates are in the tests of algorithms."""
+"""Critics and their names; the tests of algorithms test whole updates."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Policies that were written for Tianshou 1.0 train here, and tell the same as they do there."""
+"""Policies that were written for Tianshou 1.0 train with rlfast, and give the same results."""
 
 import json
 import os

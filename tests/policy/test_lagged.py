@@ -1,4 +1,4 @@
-"""Target networks whose tensors are remembered, and looked for again where a network has changed."""
+"""Target networks whose lists of tensors are cached, and made again after a network has changed."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""The template of greedy policies by an algorithm with values of its own kind; what DQN does is in test_dqn.py."""
+"""The template of greedy policies, with an algorithm that has values of another kind than DQN."""
 
 import numpy as np
 import pytest

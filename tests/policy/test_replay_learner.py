@@ -1,4 +1,4 @@
-"""The template by algorithms that are nothing but their equations."""
+"""The template of algorithms that learn from sampled transitions, with minimal algorithms."""
 
 import numpy as np
 import pytest

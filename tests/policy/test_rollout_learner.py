@@ -1,4 +1,4 @@
-"""The template by an algorithm that is nothing but its loss; what PPO does is in test_ppo.py."""
+"""The template of on-policy algorithms, with a minimal algorithm."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The public buffers under test, spoken to as random programs speak."""
+"""The public buffers under test, with the interface of random programs."""
 
 import copy
 import pickle

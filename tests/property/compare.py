@@ -1,4 +1,4 @@
-"""What it means for an answer to be the model's."""
+"""Comparison of results with the model's."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The engine under test, spoken to as random programs speak: flat rows in, flat rows out."""
+"""The engine under test, with the interface of random programs: flat rows in, flat rows out."""
 
 import tempfile
 from collections.abc import Sequence

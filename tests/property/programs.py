@@ -1,4 +1,4 @@
-"""Random programs: what to build, and what to do with it step by step. Plain data, so that they print and shrink."""
+"""Random programs: the object to build, and the operations on it. They are plain data that print and shrink."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

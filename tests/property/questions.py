@@ -1,4 +1,4 @@
-"""Everything the engine can be asked, asked of both, and held to be the same."""
+"""Calls all methods of the engine and of the model, and compares the results."""
 
 from random import Random
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Runs a program on what is tested and on its model, and makes a failing one small."""
+"""Runs a program on the tested object and on its model, and shrinks a failing program."""
 
 from collections import deque
 from contextlib import closing

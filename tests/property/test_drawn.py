@@ -1,4 +1,4 @@
-"""Random programs do reach what they are meant to reach: each operation happens, and where it has something to do."""
+"""Random programs contain every operation, in states in which it has an effect."""
 
 from collections import Counter
 from random import Random

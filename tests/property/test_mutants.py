@@ -1,4 +1,4 @@
-"""The comparison can fail: bugs that are put into a model, or into the buffers, are found within a few programs."""
+"""The comparison finds bugs that are put into a model or into the buffers, within a few programs."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""A policy that learns nothing and remembers everything, and collectors of scripted environments."""
+"""A policy that learns nothing and records its calls, and collectors with scripted environments."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""One seed, one result: whoever steps the environments, and however many of them do.
+"""One seed gives one result, with every backend of environments and any number of workers.
 
 The hashes are printed, so that a change of behaviour is seen in review.
 """

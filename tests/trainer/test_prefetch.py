@@ -1,4 +1,4 @@
-"""Samples drawn ahead by a thread, with the CPU as the device."""
+"""Samples that a thread prefetches, with the CPU as the device."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Rows for the tests of the buffers: numbers that tell where they come from."""
+"""Rows for the tests of buffers, whose numbers show which row they belong to."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rows of another dtype than the column's: what goes straight in, and what is refused, is what the careful way says."""
+"""Rows of another dtype than the column's: the fast path accepts and refuses the same rows as the general one."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the engine takes of memory, of mappings and of room on disk, and what it does where there is none left."""
+"""The engine's use of memory, mappings and disk, and its errors when they run out."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Under ``ignore_obs_next`` the ends of episodes keep what they led to, wherever the rows go."""
+"""With ``ignore_obs_next``, ends of episodes keep their final observation, also in copies and files."""
 
 import copy
 import pickle

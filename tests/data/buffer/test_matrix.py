@@ -1,4 +1,4 @@
-"""Every combination of what a buffer can be, against the slow model of its rows."""
+"""Every combination of a buffer's options, compared with the slow model."""
 
 import itertools
 import pickle

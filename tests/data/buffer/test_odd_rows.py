@@ -1,4 +1,4 @@
-"""Rows whose fields are odd or change their type: taken as Tianshou 1.0 takes them, unless a number would be cut."""
+"""Rows with unusual or changing types of fields are accepted as in Tianshou 1.0, unless a number would be cut."""
 
 import warnings
 

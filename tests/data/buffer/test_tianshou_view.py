@@ -1,4 +1,4 @@
-"""What scripts assign to under Tianshou's private names, and rows and columns written through ``_meta``."""
+"""Assignments to Tianshou's private attributes, and rows and columns that are written through ``_meta``."""
 
 import pickle
 

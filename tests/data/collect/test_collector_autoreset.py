@@ -1,4 +1,4 @@
-"""Whoever resets the environments, the same transitions are stored."""
+"""Collectors store the same transitions with every mode of automatic resets."""
 
 import gymnasium as gym
 import numpy as np

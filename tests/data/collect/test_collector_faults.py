@@ -1,4 +1,4 @@
-"""What is learned from, and what is counted, when an environment breaks and is built anew."""
+"""The transitions that are stored and counted when an environment fails and is made again."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""EnvPool behind our interface."""
+"""EnvPool's environments with rlfast's interface."""
 
 import gymnasium as gym
 import numpy as np

@@ -1,4 +1,4 @@
-"""Gymnasium's vector environments, and others that follow their interface, behind ours."""
+"""Gymnasium's vector environments, and others with their interface, with rlfast's interface."""
 
 import gymnasium as gym
 import numpy as np

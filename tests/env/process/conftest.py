@@ -1,4 +1,4 @@
-"""Which systems have worker processes."""
+"""Skips tests on systems without worker processes."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Environments that raise, crash, hang and are killed, and parents that are."""
+"""Environments that raise errors, crash, hang and are killed, and parents that are killed."""
 
 import gc
 import json

@@ -1,4 +1,4 @@
-"""Ways of starting workers, none of which runs the script again."""
+"""Ways of starting workers: none of them runs the script again."""
 
 import functools
 import os

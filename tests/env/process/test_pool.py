@@ -1,4 +1,4 @@
-"""The pool against the environments in this process: the same questions, the same answers."""
+"""The pool of worker processes gives the same results as environments in this process."""
 
 import gc
 

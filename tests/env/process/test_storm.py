@@ -1,4 +1,4 @@
-"""Faults, one after the other, as they come: nothing hangs, nothing is left over."""
+"""Random sequences of faults: nothing hangs, and no process or memory is left over."""
 
 import gc
 import os

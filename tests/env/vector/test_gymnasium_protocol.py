@@ -1,4 +1,4 @@
-"""Gymnasium's protocol, step by step beside Gymnasium's own in-process vector environment."""
+"""Gymnasium's protocol, compared step by step with Gymnasium's in-process vector environment."""
 
 import gymnasium as gym
 import numpy as np

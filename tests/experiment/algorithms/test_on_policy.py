@@ -1,4 +1,4 @@
-"""What the commands have in common whose algorithms learn from roll-outs; `test_ppo.py` has more of PPO's."""
+"""The commands of on-policy algorithms; `test_ppo.py` has more tests of PPO's."""
 
 from dataclasses import replace
 

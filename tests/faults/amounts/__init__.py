@@ -1,1 +1,1 @@
-"""Calls with amounts that none can have, in children that may die of them."""
+"""Calls with impossible amounts, in child processes that they may kill."""

@@ -1,4 +1,4 @@
-"""Runs calls in a forked child that may run out of memory, hang or die, and says what became of each."""
+"""Runs calls in a forked child that may run out of memory, hang or die, and returns the outcome of each."""
 
 import os
 import resource
@@ -40,10 +40,10 @@ def outcome(call: Callable[[], object]) -> str:
 
 
 def run(cases: Sequence[Case], seconds: float) -> dict[str, str]:
-    """Calls each case, and gives those that did not end in a result or an error of Python, with what they ended in.
+    """Calls each case, and returns those that end neither with a result nor with an exception, with their outcome.
 
-    :param cases: names and calls, run one after the other in one child, and in another after one that dies.
-    :param seconds: after which a call hangs.
+    :param cases: names and calls, which run one after the other in a child, and in a new child after one that dies.
+    :param seconds: time after which a call counts as hanging.
     """
     bad, begun = {}, 0
     while begun < len(cases):

@@ -1,4 +1,4 @@
-"""What is given for amounts: numbers that no amount can be, and arrays and sequences of them."""
+"""Impossible amounts: numbers, and arrays and sequences of them."""
 
 import numpy as np
 

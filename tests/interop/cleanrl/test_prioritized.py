@@ -1,4 +1,4 @@
-"""The buffer of CleanRL's Rainbow, against rows that are looked up by hand."""
+"""The buffer for CleanRL's Rainbow, compared with rows that the tests look up."""
 
 import copy
 import pickle

@@ -1,6 +1,6 @@
-"""Scripts in CleanRL's style: with the import changed they learn what they learned, to the last bit.
+"""Scripts in CleanRL's style give the same parameters, bit for bit, after their import of the buffer is changed.
 
-CleanRL's own buffer is a copy of an older one of SB3's; the scripts here import the original.
+CleanRL's buffer is a copy of an older one of SB3; these scripts import SB3's.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Two buffers beside each other."""
+"""Comparison of two buffers."""
 
 from typing import Any
 

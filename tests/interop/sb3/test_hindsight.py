@@ -1,4 +1,4 @@
-"""Hindsight goals, beside the host's and against what they mean."""
+"""Hindsight goals, compared with SB3's and with their definition."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Learning curves beside the host's own, over five seeds."""
+"""Learning curves with rlfast's buffers and with SB3's own, over five seeds."""
 
 import sys
 

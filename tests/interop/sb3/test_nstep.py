@@ -1,4 +1,4 @@
-"""N-step samples; beside the host's they are compared in ``test_replay.py``."""
+"""N-step samples; ``test_replay.py`` compares them with SB3's."""
 
 import numpy as np
 import pytest

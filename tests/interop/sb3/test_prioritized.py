@@ -1,4 +1,4 @@
-"""Priorities inside the host: who is drawn, how much it weighs, and a DQN that learns by it."""
+"""Prioritized replay inside SB3: the rows that are drawn, their weights, and a DQN that learns from them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The host's replay buffers and ours, side by side; then what ours alone can do."""
+"""Replay buffers compared with SB3's, and features that only rlfast's have."""
 
 import copy
 import pickle

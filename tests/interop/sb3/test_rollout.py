@@ -1,4 +1,4 @@
-"""Rollouts and their advantages, beside the host's."""
+"""Rollout buffers and their advantages, compared with SB3's."""
 
 import numpy as np
 import pytest

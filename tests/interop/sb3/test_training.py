@@ -1,4 +1,4 @@
-"""Whole runs inside the host: changing the buffer alone changes no number, and files come back."""
+"""Whole runs inside SB3: rlfast's buffers give the same numbers as SB3's, and saved buffers can be loaded."""
 
 import warnings
 

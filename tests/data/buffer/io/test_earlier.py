@@ -1,4 +1,4 @@
-"""Files in `earlier/` were written when the classes in them were in modules of other names."""
+"""Files in `earlier/` were written by versions in which classes were in other modules."""
 
 import operator
 import pickle

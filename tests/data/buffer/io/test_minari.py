@@ -1,4 +1,4 @@
-"""Datasets of Minari become buffers, and buffers datasets, without a loss."""
+"""Conversion of Minari datasets to buffers and back without loss."""
 
 import subprocess
 import sys
