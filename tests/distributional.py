@@ -8,7 +8,12 @@ from torch import nn
 from rlfast import policy as policies
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.utils.net.common import Net
-from rlfast.utils.net.discrete import ImplicitQuantileNetwork, NoisyLinear
+from rlfast.utils.net.discrete import (
+    FractionProposalNetwork,
+    FullQuantileFunction,
+    ImplicitQuantileNetwork,
+    NoisyLinear,
+)
 from rlfast.utils.optim import adam
 
 
@@ -33,12 +38,14 @@ MODELS = {
     "QRDQN": lambda: Net(4, 2, [8], num_atoms=2),
     "Rainbow": lambda: noisy_net(softmax=True, num_atoms=3),
     "IQN": lambda: ImplicitQuantileNetwork(Net(4, hidden_sizes=[8]), 2, num_cosines=6),
+    "FQF": lambda: FullQuantileFunction(Net(4, hidden_sizes=[8]), 2, num_cosines=6),
 }
 OPTIONS = {
     "C51": {"num_atoms": 3, "v_min": 0.0, "v_max": 2.0},
     "QRDQN": {"num_quantiles": 2},
     "Rainbow": {"num_atoms": 3, "v_min": 0.0, "v_max": 2.0},
     "IQN": {"sample_size": 5, "online_sample_size": 3, "target_sample_size": 4},
+    "FQF": {"num_fractions": 3},
 }
 
 
@@ -46,6 +53,8 @@ def make(name, model=None, seed=0, **options):
     """Give a policy of two actions; ``name`` is that of the algorithm."""
     torch.manual_seed(seed)
     given = {"model": model or MODELS[name](), "optim": adam(1e-2), "action_space": Discrete(2)}
+    if name == "FQF":
+        given |= {"fraction_model": FractionProposalNetwork(3, 8), "fraction_optim": adam(1e-2)}
     policy = getattr(policies, f"{name}Policy")(**{**given, **OPTIONS[name], **options})
     policy.seed(seed)
     return policy

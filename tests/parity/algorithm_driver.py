@@ -143,6 +143,23 @@ def iqn(library, options):
     return policy, ("loss",)
 
 
+def fqf(library, options):
+    net = library.common.Net((4,), hidden_sizes=[16])
+    model = library.fixed(library.discrete.FullQuantileFunction(net, 3, hidden_sizes=[16], num_cosines=8))
+    proposals = library.fixed(library.discrete.FractionProposalNetwork(8, 16))
+    policy = library.policy.FQFPolicy(
+        model=model,
+        optim=sgd(model),
+        fraction_model=proposals,
+        fraction_optim=sgd(proposals),
+        action_space=DISCRETE,
+        num_fractions=8,
+        **options,
+    )
+    policy.register_parameter("tau_hat", None)  # of Tianshou's QRDQN, from which this one has it, and without use
+    return policy, ("loss", "quantile_loss", "fraction_loss", "entropy_loss")
+
+
 ALGORITHMS = {
     "td3": td3,
     "c51": c51,
@@ -152,6 +169,7 @@ ALGORITHMS = {
     "rainbow": rainbow,
     "redq": redq,
     "iqn": iqn,
+    "fqf": fqf,
 }
 
 

@@ -73,7 +73,7 @@ def test_categorical(tmp_path, name, options, prioritized):
     [({"target_update_freq": 3, "estimation_step": 3}, True), ({"discount_factor": 0.9}, False)],
     ids=["nstep-prioritized", "no-target"],
 )
-@pytest.mark.parametrize("name", ["qrdqn", "iqn"])
+@pytest.mark.parametrize("name", ["qrdqn", "iqn", "fqf"])
 def test_quantiles(tmp_path, name, options, prioritized):
     assert_equal_runs(tmp_path, discrete(), algorithm=name, options=options, prioritized=prioritized)
 

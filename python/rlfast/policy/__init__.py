@@ -9,6 +9,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.c51 import C51Policy
     from rlfast.policy.modelfree.ddpg import DDPGPolicy
     from rlfast.policy.modelfree.dqn import DQNPolicy
+    from rlfast.policy.modelfree.fqf import FQFPolicy
     from rlfast.policy.modelfree.iqn import IQNPolicy
     from rlfast.policy.modelfree.pg import PGPolicy
     from rlfast.policy.modelfree.ppo import PPOPolicy
@@ -29,6 +30,7 @@ __all__ = [
     "C51Policy",
     "DDPGPolicy",
     "DQNPolicy",
+    "FQFPolicy",
     "FixedAlpha",
     "ICMPolicy",
     "IQNPolicy",

@@ -1,0 +1,164 @@
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import gymnasium as gym
+import torch
+from torch import nn
+
+from rlfast.functional.losses import fraction_gradient, quantile_huber
+from rlfast.policy._checks import check_networks
+from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.q_learner import inner_obs, of_actions
+from rlfast.policy.quantile_learner import QuantileLearner
+from rlfast.policy.random import action_mask
+from rlfast.policy.replay_learner import Losses, Sample
+from rlfast.utils.net.discrete import Fractions
+from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
+
+
+@dataclass(kw_only=True)
+class FQFTrainingStats(TrainingStats):
+    """What one update of FQF tells: losses before their steps."""
+
+    loss: float
+    """Of quantiles and fractions together."""
+    quantile_loss: float
+    fraction_loss: float
+    entropy_loss: float
+    """The mean entropy of the fractions, unweighted."""
+
+
+TFQFTrainingStats = TypeVar("TFQFTrainingStats", bound=FQFTrainingStats)
+
+
+class FQFPolicy(QuantileLearner):
+    r"""Fully parameterized quantile functions (Yang et al., arXiv:1911.02140).
+
+    One network proposes the levels :math:`\tau`, another gives the quantiles of the return at their middles,
+    :math:`\hat\tau_i = (\tau_i + \tau_{i+1}) / 2`, for each action:
+
+    .. math::
+        Q(s, a) &= \sum_i (\tau_{i+1} - \tau_i)\, Z_{\hat\tau_i}(s, a), \qquad
+        y_j = \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k Z^-_{\hat\tau_j}(s_{t+k}, a^*) \\
+        L(Z) &= \frac1B \sum w \sum_i \frac1N \sum_j \rho_{\hat\tau_i}\bigl(y_j - Z_{\hat\tau_i}(s_t, a_t)\bigr) \\
+        L(\tau) &= \frac1B \sum \sum_i \frac{\partial W_1}{\partial \tau_i} \tau_i - c\, \mathcal H(\tau)
+
+    with :math:`\rho` of :func:`rlfast.functional.losses.quantile_huber`, and the gradient of
+    :func:`rlfast.functional.losses.fraction_gradient`.
+
+    :param model: called as ``model(obs, propose_model=..., fractions=..., state=None, info={})``; gives quantiles
+        ``[B, actions, N]``, the fractions, and the quantiles between them, and the next hidden state, as
+        :class:`rlfast.utils.net.discrete.FullQuantileFunction` does.
+    :param optim: optimizes ``model``: an optimizer, a factory such as :func:`rlfast.utils.optim.adam`, or None for a
+        policy that only acts.
+    :param fraction_model: proposes the levels, a :class:`rlfast.utils.net.discrete.FractionProposalNetwork`.
+    :param fraction_optim: optimizes ``fraction_model``, likewise; its steps are usually far smaller.
+    :param action_space: of one environment, a Discrete.
+    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param num_fractions: N, which ``fraction_model`` has been made with, 2 or more. Default: 32.
+    :param ent_coef: c, how much the entropy of the fractions is worth. Default: 0.
+    :param estimation_step: n, the most steps to sum rewards over. Default: 1.
+    :param target_update_freq: gradient steps between copies to the target network; 0 for no target network. Default: 0.
+    :param reward_normalization: must be False.
+    :param is_double: whether the trained network chooses the action whose distribution by the target network is the
+        target, and not the target network itself. Default: True.
+    :param clip_loss_grad: has no effect: Huber's function clips. Default: False.
+    :param observation_space: of one environment, kept for reference. Default: None.
+    :param lr_scheduler: takes a step after each update. Default: None.
+    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :raises ValueError: for a value out of range.
+
+    >>> from rlfast.data import Batch
+    >>> from rlfast.utils.net.common import Net
+    >>> from rlfast.utils.net.discrete import FractionProposalNetwork, FullQuantileFunction
+    >>> from rlfast.utils.optim import adam
+    >>> net = Net(4, hidden_sizes=[64])
+    >>> nets = {"model": FullQuantileFunction(net, 2), "fraction_model": FractionProposalNetwork(32, 64)}
+    >>> optims = {"optim": adam(1e-3), "fraction_optim": adam(1e-6)}
+    >>> policy = FQFPolicy(**nets, **optims, action_space=gym.spaces.Discrete(2), target_update_freq=100)
+    >>> policy(Batch(obs=torch.zeros(3, 4), info={})).logits.shape
+    torch.Size([3, 2, 32])
+    """
+
+    stats_class = FQFTrainingStats
+    parts = ("logits", "fractions", "quantiles_tau")
+
+    @validate_arguments
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        optim: torch.optim.Optimizer | OptimizerFactory | None,
+        fraction_model: nn.Module,
+        fraction_optim: torch.optim.Optimizer | OptimizerFactory | None,
+        action_space: gym.Space[Any],
+        discount_factor: UnitFloat = 0.99,
+        num_fractions: PositiveInt = 32,
+        ent_coef: FiniteFloat = 0.0,
+        estimation_step: PositiveInt = 1,
+        target_update_freq: NonNegativeInt = 0,
+        reward_normalization: bool = False,
+        is_double: bool = True,
+        clip_loss_grad: bool = False,
+        observation_space: gym.Space[Any] | None = None,
+        lr_scheduler: TLearningRateScheduler | None = None,
+        compile: bool = False,
+    ) -> None:
+        if num_fractions < 2:
+            raise ValueError(f"num_fractions must be at least 2, got {num_fractions}")
+        check_networks(fraction_model=fraction_model)
+        super().__init__(
+            model=model,
+            optim=optim,
+            action_space=action_space,
+            discount_factor=discount_factor,
+            estimation_step=estimation_step,
+            target_update_freq=target_update_freq,
+            reward_normalization=reward_normalization,
+            observation_space=observation_space,
+            lr_scheduler=lr_scheduler,
+            is_double=is_double,
+            clip_loss_grad=clip_loss_grad,
+        )
+        self.fraction_model = fraction_model
+        self.fraction_optim = make_optimizer(fraction_optim, fraction_model.parameters())
+        self.num_quantiles, self.ent_coef = num_fractions, ent_coef
+        self.compile_update(compile, model, fraction_model)
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Copy the target network if it is time, and do one step for the levels and one for the quantiles."""
+        if sample.is_due:
+            self.sync_weight()
+        logits, fractions, inner = self.given(sample.obs, sample.state, sample.batch)
+        quantile_BN = of_actions(logits, sample.act)
+        loss_B, error_B = quantile_huber(quantile_BN, sample.returns, fractions.tau_hats)  # equation 9
+        quantile_loss = (loss_B if sample.weight is None else sample.weight * loss_B).mean()
+        with torch.no_grad():
+            if inner is None:  # in evaluation mode
+                between = Fractions(fractions.taus, fractions.taus[:, 1:-1], fractions.entropies)
+                inner, _, _ = self.given(sample.obs, sample.state, sample.batch, between)
+            gradient_BM = fraction_gradient(of_actions(inner, sample.act), quantile_BN)  # proposition 1
+        fraction_loss = (gradient_BM * fractions.taus[:, 1:-1]).sum(dim=1).mean()
+        entropy = fractions.entropies.mean()
+        both = fraction_loss - self.ent_coef * entropy
+        descend(both, self.fraction_optim)
+        descend(quantile_loss, self.optim)
+        losses = {"loss": quantile_loss + both, "quantile_loss": quantile_loss, "fraction_loss": fraction_loss}
+        return {name: loss.detach() for name, loss in {**losses, "entropy_loss": entropy}.items()}, error_B
+
+    def ask_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
+        """Ask a network for quantiles, their levels and the quantiles between them."""
+        given = {} if levels is None else {"fractions": levels}
+        network = self.network(model)
+        return network(inner_obs(obs), propose_model=self.fraction_model, state=state, info=info, **given)
+
+    def action_values(self, given: tuple[Any, ...], obs: Any) -> torch.Tensor:
+        """Give the means of the quantiles, each by the width that it stands for, ``[B, actions]``."""
+        logits, fractions = given[:2]
+        width_BN = fractions.taus[:, 1:] - fractions.taus[:, :-1]
+        return self.compute_q_value((width_BN[:, None] * logits).sum(dim=2), action_mask(obs))  # equation 10
+
+    def target_levels(self, given: tuple[Any, ...], *draws: torch.Tensor) -> Any:  # noqa: ARG002
+        """Give the levels of the trained network."""
+        return given[1]
