@@ -55,7 +55,7 @@ def test_help_shows_the_settings_of_the_environment(capsys):
     assert "dqn" in capsys.readouterr().out
     assert main(["train", "dqn", "--env", "CartPole-v1", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for part in ("--max-steps INT", "--run-dir", "--prioritized", "475.0", "Environment steps, exactly"):
+    for part in ("--max-steps INT", "--run-dir", "--prioritized", "475.0", "Exact number of environment steps"):
         assert part in shown, part
     assert main(["train", "dqn", "--env", "Acrobot-v1", "--help"]) == 0
     assert "475.0" not in capsys.readouterr().out

@@ -122,9 +122,7 @@ class ReplayBuffer(TianshouView):
         ignore_unknown(self, kwargs)
         if (size := count_of("size", size, rounded=int)) < 0:
             raise ValueError(f"size must not be negative, got {size}")
-        config = Config(
-            stack_num, ignore_obs_next, save_only_last_obs, sample_avail, sampler, unit, relabel
-        ).normalized()
+        config = Config(stack_num, ignore_obs_next, save_only_last_obs, sample_avail, sampler, unit, relabel)
         self._setup([size], config.normalized(), draw_seed(seed), storage)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
