@@ -10,7 +10,7 @@ from rlfast.experiment.run import train
 @pytest.mark.learning
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", ["redq"])
+@pytest.mark.parametrize("name", ["redq", "tqc", "droq", "crossq"])
 def test_the_preset_solves_pendulum(name, seed, run_dir):
     preset = ALGORITHMS[name].preset("Pendulum-v1")
     result = train(replace(preset, seed=seed, run_dir=run_dir, progress=False))

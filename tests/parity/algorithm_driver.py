@@ -90,7 +90,8 @@ def redq(library, options):
     optimizers = {f"{name}_optim": sgd(network) for name, network in networks.items()}
     policy = library.policy.REDQPolicy(**networks, **optimizers, action_space=CONTINUOUS, tau=0.1, **options)
     if library.name == "rlfast":  # the same critics as Tianshou
-        policy.draw_subset = lambda number, size: torch.as_tensor(np.random.choice(number, size, replace=False))
+        size = policy.ensemble_size, policy.subset_size
+        policy._draw_members = lambda: torch.as_tensor(np.random.choice(*size, replace=False))
     return policy, ("actor_loss", "critic_loss", "alpha")
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer
 from rlfast.policy._compiled import CompiledUpdate
 from rlfast.policy._replaced import stock
-from rlfast.policy.replay_learner import ReplayLearner, Sample
+from rlfast.policy.replay_learner import ReplayLearner, Sample, concatenated
 from rlfast.policy.stats import TrainingStats
 
 
@@ -257,3 +257,11 @@ def test_both_names_of_n():
     assert policy.estimation_step == policy.n_step == 2
     policy.estimation_step = 3
     assert policy.n_step == 3
+
+
+def test_observations_of_any_kind_are_concatenated():
+    one, two = np.zeros((2, 3)), np.ones((1, 3))
+    assert concatenated(one, two).tolist() == [[0.0] * 3] * 2 + [[1.0] * 3]
+    assert torch.equal(concatenated(torch.tensor(one), torch.tensor(two)), torch.tensor(concatenated(one, two)))
+    batch = concatenated(Batch(place=one, speed=one[:, 0]), Batch(place=two, speed=two[:, 0]))
+    assert (batch.place.tolist(), batch.speed.tolist()) == (concatenated(one, two).tolist(), [0.0, 0.0, 1.0])

@@ -137,14 +137,12 @@ class OffPolicyConfig(RunConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftConfig(OffPolicyConfig):
+class EntropyConfig(OffPolicyConfig):
     """What runs have whose actors are paid for entropy, too: soft actor-critic and what came of it."""
 
     env: str = "Pendulum-v1"
     num_envs: PositiveInt = 1
     collect_steps: PositiveInt = 1
-    tau: UnitFloat = 0.005
-    """How far the target critics move at each gradient step."""
     alpha: PositiveFloat = 0.2
     """The temperature, or where it starts."""
     auto_alpha: bool = True
@@ -166,6 +164,14 @@ class SoftConfig(OffPolicyConfig):
             return FixedAlpha(self.alpha)
         target = -float(action_size) if self.target_entropy is None else self.target_entropy
         return AutoAlpha(target, math.log(self.alpha), adam(self.alpha_learning_rate))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftConfig(EntropyConfig):
+    """What such runs have whose critics have target networks."""
+
+    tau: UnitFloat = 0.005
+    """How far the target critics move at each gradient step."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rlfast.experiment.config import RunConfig
     from rlfast.policy.rollout_learner import TDistFn
+    from rlfast.utils.net.common import TLinearLayer
 
     LayerOf = Callable[[int, int, int], nn.Module]
 
@@ -130,19 +131,30 @@ class Networks:
         shape = self._box().shape
         return self._over_encoder(lambda size: continuous.Critic(self._net(size, action_shape=shape, concat=True)))
 
-    def action_values_by(self, number: int, *, values: int = 1, hidden_layer: LayerOf | None = None) -> nn.Module:
+    def action_values_by(
+        self,
+        number: int,
+        *,
+        values: int = 1,
+        hidden_layer: LayerOf = EnsembleLinear,
+        last_layer: LayerOf = EnsembleLinear,
+        hidden_sizes: tuple[int, ...] | None = None,
+    ) -> nn.Module:
         """Returns an ensemble for values of a continuous action, ``(obs, act) -> [number, B, values]``.
 
         :param number: number of members.
         :param values: number of outputs of each member, for distributional learning.
-        :param hidden_layer: makes the hidden layers, ``(number, inputs, outputs)``. Default: linear layers.
+        :param hidden_layer: makes a hidden layer, ``(number, inputs, outputs)``. Default: a linear layer.
+        :param last_layer: makes the last layer, as ``hidden_layer``.
+        :param hidden_sizes: sizes of the hidden layers; None for those of the configuration.
         :raises ValueError: if actions are not continuous.
         """
         shape = self._box().shape
-        last, hidden = partial(EnsembleLinear, number), partial(hidden_layer or EnsembleLinear, number)
+        hidden, last = partial(hidden_layer, number), partial(last_layer, number)
+        sizes = self._config.hidden_sizes if hidden_sizes is None else hidden_sizes
         return self._over_encoder(
             lambda size: continuous.Critic(
-                self._net(size, action_shape=shape, concat=True, linear_layer=hidden),
+                self._net(size, action_shape=shape, concat=True, linear_layer=hidden, hidden_sizes=sizes),
                 linear_layer=last,
                 flatten_input=False,
                 output_dim=values,
@@ -170,18 +182,20 @@ class Networks:
         conditioned_sigma: bool,
         log_std: float = 0.0,
         activation: type[nn.Module] = nn.ReLU,
+        linear_layer: TLinearLayer = nn.Linear,
     ) -> nn.Module:
         """Returns an actor of means and standard deviations, ``(obs, state) -> (([B, size], [B, size]), state)``.
 
         :param conditioned_sigma: whether standard deviations depend on the observation.
         :param log_std: first logarithm of standard deviations that do not.
         :param activation: activation of the hidden layers.
+        :param linear_layer: makes a hidden layer from its two sizes; not used with ``recurrent``.
         :raises ValueError: if actions are not continuous.
         """
         shape = self._box().shape
 
         def head(size: Any) -> nn.Module:
-            body = self._body(size, activation=activation)
+            body = self._body(size, activation=activation, linear_layer=linear_layer)
             actor = continuous.ActorProb(body, shape, unbounded=True, conditioned_sigma=conditioned_sigma)
             if not conditioned_sigma:
                 nn.init.constant_(actor.sigma_param, log_std)
@@ -220,17 +234,17 @@ class Networks:
         return ValueError(f"{self._title} needs {what}, and those of {self._config.env} are {space}")
 
     def _net(self, size: Any, **more: Any) -> Net:
-        return Net(size, hidden_sizes=self._config.hidden_sizes, **more)
+        return Net(size, **{"hidden_sizes": self._config.hidden_sizes} | more)
 
     def _remembering(self, size: Any, outputs: int) -> Recurrent:
         units = self._config.hidden_sizes[-1]
         return Recurrent(1, size, outputs, hidden_layer_size=units)
 
-    def _body(self, size: Any, *, activation: type[nn.Module] = nn.ReLU) -> nn.Module:
+    def _body(self, size: Any, **options: Any) -> nn.Module:
         """Returns a network of features for an actor's head."""
         if self._config.recurrent:
             return self._remembering(size, self._config.hidden_sizes[-1])
-        return self._net(size, activation=activation)
+        return self._net(size, **options)
 
     def _encoder(self) -> Encoder | None:
         space = self._obs_space

@@ -7,8 +7,10 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelbased.icm import ICMPolicy
     from rlfast.policy.modelfree.a2c import A2CPolicy
     from rlfast.policy.modelfree.c51 import C51Policy
+    from rlfast.policy.modelfree.crossq import CrossQPolicy
     from rlfast.policy.modelfree.ddpg import DDPGPolicy
     from rlfast.policy.modelfree.dqn import DQNPolicy
+    from rlfast.policy.modelfree.droq import DroQPolicy
     from rlfast.policy.modelfree.fqf import FQFPolicy
     from rlfast.policy.modelfree.iqn import IQNPolicy
     from rlfast.policy.modelfree.pg import PGPolicy
@@ -18,6 +20,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.redq import REDQPolicy
     from rlfast.policy.modelfree.sac import SACPolicy
     from rlfast.policy.modelfree.td3 import TD3Policy
+    from rlfast.policy.modelfree.tqc import TQCPolicy
     from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
     from rlfast.policy.temperature import Alpha, AutoAlpha, FixedAlpha
 
@@ -28,8 +31,10 @@ __all__ = [
     "AutoAlpha",
     "BasePolicy",
     "C51Policy",
+    "CrossQPolicy",
     "DDPGPolicy",
     "DQNPolicy",
+    "DroQPolicy",
     "FQFPolicy",
     "FixedAlpha",
     "ICMPolicy",
@@ -43,5 +48,6 @@ __all__ = [
     "RandomPolicy",
     "SACPolicy",
     "TD3Policy",
+    "TQCPolicy",
     "TrainingStats",
 ]

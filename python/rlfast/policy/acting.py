@@ -184,14 +184,6 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
             return torch.randn(shape, dtype=dtype, device=device)
         return torch.randn(shape, dtype=dtype, generator=self._torch_rng).to(device)
 
-    def draw_subset(self, number: int, size: int) -> torch.Tensor:
-        """Draw different numbers below another one, ``[size]``: from the stream that :meth:`seed` began, else torch's.
-
-        :param number: what they are below.
-        :param size: how many.
-        """
-        return torch.randperm(number, generator=self._torch_rng)[:size]
-
     @torch.no_grad()
     def compute_action(self, obs: Any, info: Mapping[str, Any] | None = None, state: Any = None) -> NDArray[Any] | int:
         """Choose the action for one observation of one environment.

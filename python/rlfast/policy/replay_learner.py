@@ -336,3 +336,14 @@ class ReplayLearner(BasePolicy):
 def _column(returns: torch.Tensor) -> torch.Tensor:
     """Return ``[B, 1]`` as ``[B]``, and ``[B, m]`` as it is."""
     return returns if returns.dim() > 1 and returns.shape[1] > 1 else returns.flatten()
+
+
+def concatenated(first: Any, second: Any) -> Any:
+    """Return two batches of observations as one.
+
+    :param first: a tensor, an array, or a ``Batch`` of these.
+    :param second: of the same kind.
+    """
+    if isinstance(first, torch.Tensor):
+        return torch.cat([first, second])
+    return np.concatenate([first, second]) if isinstance(first, np.ndarray) else Batch.cat([first, second])

@@ -437,6 +437,9 @@ INSTANCES |= {
     "DDPGPolicy": lambda: policy.DDPGPolicy(**_ddpg_parts()),
     "TD3Policy": lambda: policy.TD3Policy(**_ddpg_parts()),
     "REDQPolicy": lambda: policy.REDQPolicy(**_redq_parts()),
+    "TQCPolicy": lambda: policy.TQCPolicy(**_tqc_parts()),
+    "DroQPolicy": lambda: policy.DroQPolicy(**_ensemble_parts()),
+    "CrossQPolicy": lambda: policy.CrossQPolicy(**_ensemble_parts()),
     "C51Policy": lambda: policy.C51Policy(**_distribution_parts(softmax=True)),
     "QRDQNPolicy": lambda: policy.QRDQNPolicy(**_distribution_parts()),
     "RainbowPolicy": lambda: policy.RainbowPolicy(**_distribution_parts(softmax=True)),
@@ -562,7 +565,14 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.SACPolicy.__init__": _sac_parts,
     "rlfast.policy.DDPGPolicy.__init__": lambda: _ddpg_parts(),
     "rlfast.policy.TD3Policy.__init__": lambda: _ddpg_parts(),
+    "rlfast.utils.net.common.EnsembleLinear.__init__": lambda: {"ensemble_size": 2, "in_feature": 3, "out_feature": 2},
+    "rlfast.policy.Critics.add_ensemble": lambda: {
+        name: part for name, part in _ensemble_parts().items() if name.startswith("critic")
+    },
     "rlfast.policy.REDQPolicy.__init__": lambda: _redq_parts(),
+    "rlfast.policy.TQCPolicy.__init__": lambda: _tqc_parts(),
+    "rlfast.policy.DroQPolicy.__init__": lambda: _ensemble_parts(),
+    "rlfast.policy.CrossQPolicy.__init__": lambda: _ensemble_parts(),
     "rlfast.policy.C51Policy.__init__": lambda: _distribution_parts(softmax=True),
     "rlfast.policy.QRDQNPolicy.__init__": lambda: _distribution_parts(),
     "rlfast.policy.RainbowPolicy.__init__": lambda: _distribution_parts(softmax=True),
@@ -621,13 +631,20 @@ def _ddpg_parts() -> dict[str, Any]:
 
 
 def _redq_parts() -> dict[str, Any]:
+    return _ensemble_parts() | {"ensemble_size": 3}
+
+
+def _tqc_parts() -> dict[str, Any]:
+    return _ensemble_parts(output_dim=5)
+
+
+def _ensemble_parts(**options: Any) -> dict[str, Any]:
     def linear(inputs: int, outputs: int) -> torch.nn.Module:
         return EnsembleLinear(3, inputs, outputs)
 
     net = Net(4, 2, hidden_sizes=[8], concat=True, linear_layer=linear)
-    critic = continuous.Critic(net, linear_layer=linear, flatten_input=False)
-    optim = torch.optim.Adam(critic.parameters())
-    return _sac_parts() | {"critic": critic, "critic_optim": optim, "ensemble_size": 3}
+    critic = continuous.Critic(net, linear_layer=linear, flatten_input=False, **options)
+    return _sac_parts() | {"critic": critic, "critic_optim": torch.optim.Adam(critic.parameters())}
 
 
 def _curious() -> Any:

@@ -146,7 +146,7 @@ class REDQPolicy(Temperature, SquashedActor):
         return (*super().draw_next(rows), self._draw_members())
 
     def _draw_members(self) -> torch.Tensor:
-        return self.draw_subset(self.ensemble_size, self.subset_size).to(self._device)
+        return torch.randperm(self.ensemble_size, generator=self._torch_rng)[: self.subset_size].to(self._device)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Rate the observation after the last reward, ``[B]``."""

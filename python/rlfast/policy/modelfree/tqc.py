@@ -1,0 +1,168 @@
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import gymnasium as gym
+import torch
+from gymnasium.spaces import Box
+from torch import nn
+
+from rlfast.exploration import BaseNoise
+from rlfast.functional.losses import quantile_huber
+from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.replay_learner import Losses, Sample
+from rlfast.policy.squashed_actor import SquashedActor
+from rlfast.policy.temperature import Alpha, Temperature
+from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
+
+
+@dataclass(kw_only=True)
+class TQCTrainingStats(TrainingStats):
+    """What one update of TQC tells: losses before their steps, and the temperature after its own."""
+
+    actor_loss: float
+    critic_loss: float
+    alpha: float | None = None
+    alpha_loss: float | None = None
+    """Of its newest step; None before the first, and for a fixed temperature."""
+
+
+TTQCTrainingStats = TypeVar("TTQCTrainingStats", bound=TQCTrainingStats)
+
+
+class TQCPolicy(Temperature, SquashedActor):
+    r"""Truncated quantile critics (Kuznetsov, Shvechikov, Grishin and Vetrov, arXiv:2005.04269, algorithm 1).
+
+    N critics give M quantiles each of the return. Targets are made of all NM of the target critics, without the
+    greatest dN, which holds back the overestimation:
+
+    .. math::
+        y_i &= \sum_{l=0}^{k-1} \gamma^l r_{t+l} + \gamma^k \bigl(z_{(i)}(s_{t+k}, a') -
+            \alpha \log\pi(a' \mid s_{t+k})\bigr), \quad a' \sim \pi, \quad i = 1, \dots, N(M - d) \\
+        L(Z) &= \frac1{NMB} \sum_{n,m} \sum w\, \frac1{N(M - d)} \sum_i \bigl|\tau_m - \mathbb 1[u < 0]\bigr|\, h(u),
+            \quad u = y_i - \theta_n^m(s_t, a_t) \\
+        L(\pi) &= \frac1B \sum \alpha \log\pi(a \mid s_t) - \frac1{NM} \sum_{n,m} \theta_n^m(s_t, a), \quad a \sim \pi
+
+    with Huber's function h and the quantiles' levels :math:`\tau_m = (2m - 1) / 2M`.
+
+    :param actor: gives means and standard deviations before squashing, and the next hidden state; see
+        :class:`SACPolicy`.
+    :param actor_optim: optimizes ``actor``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`; None,
+        as for the critics', for a policy that only acts.
+    :param critic: the ensemble, called as ``critic(obs, act)``; gives ``[N, B, M]``.
+    :param critic_optim: optimizes ``critic``, likewise.
+    :param action_space: of one environment, a Box.
+    :param top_quantiles_to_drop_per_net: d, less than M. Default: 2.
+    :param tau: share of the way that the target network goes in each step, in [0, 1]. Default: 0.005.
+    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param alpha: :math:`\alpha`, fixed or learned, as :class:`SACPolicy` takes it. Default: 0.2.
+    :param estimation_step: most steps to sum rewards over, k at most. Default: 1.
+    :param exploration_noise: added to actions where collectors ask for noise; see :class:`SACPolicy`. Default: None.
+    :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
+    :param action_scaling: whether actions are stretched to the bounds of the Box. Default: True.
+    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise has moved out of [-1, 1].
+    :param observation_space: of one environment, kept for reference. Default: None.
+    :param lr_scheduler: takes a step after each update. Default: None.
+    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :raises ValueError: for a value out of range, or another kind of action space.
+
+    >>> from rlfast.data import Batch
+    >>> from rlfast.utils.net.common import EnsembleLinear, Net
+    >>> from rlfast.utils.net.continuous import ActorProb, Critic
+    >>> actor = ActorProb(Net(3, hidden_sizes=[64]), 1, unbounded=True, conditioned_sigma=True)
+    >>> two = {"linear_layer": lambda inputs, outputs: EnsembleLinear(2, inputs, outputs)}
+    >>> net = Net(3, 1, hidden_sizes=[64], concat=True, **two)
+    >>> critic = Critic(net, **two, flatten_input=False, output_dim=25)
+    >>> optim = {"actor_optim": torch.optim.Adam, "critic_optim": torch.optim.Adam}
+    >>> policy = TQCPolicy(actor=actor, critic=critic, **optim, action_space=Box(-2.0, 2.0))
+    >>> policy(Batch(obs=torch.zeros(5, 3), info={})).act.shape
+    torch.Size([5, 1])
+    """
+
+    stats_class = TQCTrainingStats
+
+    @validate_arguments
+    def __init__(
+        self,
+        *,
+        actor: nn.Module,
+        actor_optim: torch.optim.Optimizer | OptimizerFactory | None,
+        critic: nn.Module,
+        critic_optim: torch.optim.Optimizer | OptimizerFactory | None,
+        action_space: "Box[Any]",
+        top_quantiles_to_drop_per_net: NonNegativeInt = 2,
+        tau: UnitFloat = 0.005,
+        gamma: UnitFloat = 0.99,
+        alpha: float | tuple[float, torch.Tensor, torch.optim.Optimizer] | Alpha = 0.2,
+        estimation_step: PositiveInt = 1,
+        exploration_noise: BaseNoise | Literal["default"] | None = None,
+        deterministic_eval: bool = True,
+        action_scaling: bool = True,
+        action_bound_method: Literal["clip"] | None = "clip",
+        observation_space: gym.Space[Any] | None = None,
+        lr_scheduler: TLearningRateScheduler | None = None,
+        compile: bool = False,
+    ) -> None:
+        super().__init__(
+            actor=actor,
+            actor_optim=actor_optim,
+            action_space=action_space,
+            tau=tau,
+            gamma=gamma,
+            estimation_step=estimation_step,
+            exploration_noise=exploration_noise,
+            action_scaling=action_scaling,
+            action_bound_method=action_bound_method,
+            observation_space=observation_space,
+            lr_scheduler=lr_scheduler,
+        )
+        self.add_ensemble(critic, critic_optim)
+        self.set_temperature(alpha)
+        self.top_quantiles_to_drop_per_net, self.deterministic_eval = top_quantiles_to_drop_per_net, deterministic_eval
+        self._check_quantiles(getattr(critic, "output_dim", top_quantiles_to_drop_per_net + 1))
+        self.compile_update(compile, actor, critic)
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
+        """Give the least quantiles of the return after the last reward, ``[B, N(M - d)]``."""
+        act, log_prob_B = self.random_actions(obs_next, state, None, *draws)
+        z_BNM = self.quantiles(obs_next, act, old=True).transpose(0, 1)
+        _, critics, number = z_BNM.shape
+        self._check_quantiles(number)
+        kept = critics * (number - self.top_quantiles_to_drop_per_net)
+        least_BK = z_BNM.flatten(1).sort(dim=1).values[:, :kept]  # section 3, the truncated mixture
+        return least_BK - (self.temperature.value * log_prob_B)[:, None]
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Do one step for all critics, one for the actor, one for the temperature, and one of the target network."""
+        critic_loss, error_B = self._fit_quantiles(sample)
+        act, log_prob_B = self.random_actions(sample.obs, sample.state, sample.batch, *sample.draws)
+        value_B = self.quantiles(sample.obs, act).mean(dim=(0, 2))
+        actor_loss = (self.temperature.value * log_prob_B - value_B).mean()
+        descend(actor_loss, self.actor_optim)
+        alpha_loss = self.adapt_temperature(log_prob_B)
+        self.sync_weight()
+        losses = {"actor_loss": actor_loss.detach(), "critic_loss": critic_loss, **alpha_loss}
+        return losses | {"alpha": self.temperature.value.reshape(())}, error_B
+
+    def quantiles(self, obs: Any, act: torch.Tensor, *, old: bool = False) -> torch.Tensor:
+        """Give the quantiles of returns by all critics, ``[N, B, M]``; ``old`` asks the target network."""
+        values = self.rate_by_all(obs, act, old=old)
+        return values if values.dim() > 2 else values[:, :, None]
+
+    def _fit_quantiles(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
+        """Do one step for all critics; give the loss before it, and errors for priorities, ``[B]``."""
+        theta_NBM = self.quantiles(sample.obs, sample.act)
+        critics, rows, number = theta_NBM.shape
+        level_M = (torch.arange(number, dtype=theta_NBM.dtype, device=theta_NBM.device) + 0.5) / number
+        target_BK = sample.returns.reshape(rows, -1).repeat(critics, 1)
+        loss_NB, error_NB = quantile_huber(theta_NBM.flatten(0, 1), target_BK, level_M)
+        loss_B = loss_NB.view(critics, rows).mean(dim=0) / number
+        loss = (loss_B if sample.weight is None else sample.weight * loss_B).mean()
+        descend(loss, self.critic_optim)
+        return loss.detach(), error_NB.view(critics, rows).mean(dim=0) / number
+
+    def _check_quantiles(self, number: int) -> None:
+        if number <= self.top_quantiles_to_drop_per_net:
+            raise ValueError(
+                f"top_quantiles_to_drop_per_net is {self.top_quantiles_to_drop_per_net}, and critic has {number}"
+            )
