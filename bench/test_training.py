@@ -8,11 +8,13 @@ TITLES = {
     "dqn": "DQN CartPole, 10 steps + 1 update",
     "ppo": "PPO CartPole, 2000 steps + 310 minibatches",
     "sac": "SAC Pendulum, 1 step + 1 update",
+    "redq": "REDQ Pendulum, 1 step + 20 updates of 10 critics",
 }
-BARS = {  # for Tianshou 1.0 and SB3, eager and compiled
+BARS = {  # for Tianshou 1.0 and SB3, which has no REDQ, eager and compiled
     "dqn": ((3, 2), (4.5, 3)),
     "ppo": ((2.2, 2.2), (3.5, 3.5)),
     "sac": ((1.4, 1.4), (1.8, 1.8)),
+    "redq": ((4,), (4,)),
 }
 
 
@@ -22,13 +24,15 @@ WAYS = {"eager": ("train", 0), "compiled": ("train, compiled", 1)}  # rlfast's o
 def case(algorithm: str, way: str, envs: str) -> Case:
     """Bars apply to environments in Python, as the other libraries have no others."""
     own, which = WAYS[way]
-    bars = [Bar((peer,), times) for peer, times in zip(PEERS[1:], BARS[algorithm][which], strict=True)]
+    times_of = BARS[algorithm][which]
+    peers = PEERS[: 1 + len(times_of)]
+    bars = [Bar((peer,), times) for peer, times in zip(peers[1:], times_of, strict=True)]
     return Case(
         f"{TITLES[algorithm]}, {way}, {envs} environments",
         "training",
         "train",
         {"algorithm": algorithm},
-        PEERS,
+        peers,
         tuple(bars) if envs == "Python" else (),
         own_operation=own if envs == "Python" else f"{own}, native",
     )

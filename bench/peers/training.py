@@ -1,7 +1,7 @@
 """A training script for Tianshou 1.0 and rlfast, which have the same names; an iteration is a collect with updates.
 
 The hyper-parameters are those of Tianshou's own tests (``test_dqn.py``, ``test_ppo.py``); for SAC, one update of batch
-256 after each step, with two hidden layers of 256.
+256 after each step, with two hidden layers of 256; for REDQ, 20 of them with ten critics.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import gymnasium
 import numpy as np
 import torch
 
-ENVS = {"dqn": 10, "ppo": 20, "sac": 1}
-TASKS = {"dqn": "CartPole-v1", "ppo": "CartPole-v1", "sac": "Pendulum-v1"}
-STEPS = {"dqn": 10, "ppo": 2000, "sac": 1}  # in an iteration
-WARM_UP = {"dqn": 1000, "ppo": 0, "sac": 1000}
+ENVS = {"dqn": 10, "ppo": 20, "sac": 1, "redq": 1}
+TASKS = {"dqn": "CartPole-v1", "ppo": "CartPole-v1", "sac": "Pendulum-v1", "redq": "Pendulum-v1"}
+STEPS = {"dqn": 10, "ppo": 2000, "sac": 1, "redq": 1}  # in an iteration
+WARM_UP = {"dqn": 1000, "ppo": 0, "sac": 1000, "redq": 1000}
+UPDATES = {"redq": 20}  # in an iteration; 1 for the others
 Adam = Callable[[float], Callable[[Any], torch.optim.Optimizer]]
 
 
@@ -86,14 +87,30 @@ def sac(library: str, adam: Adam, *, hidden: int = 256, lr: float = 3e-4, **opti
     )
 
 
+def redq(library: str, adam: Adam, *, hidden: int = 256, **options: Any) -> Any:
+    common, continuous = (import_module(f"{library}.utils.net.{name}") for name in ("common", "continuous"))
+    sizes, critics = [hidden, hidden], {"linear_layer": partial(common.EnsembleLinear, 10)}
+    actor = continuous.ActorProb(common.Net(3, hidden_sizes=sizes), 1, unbounded=True, conditioned_sigma=True)
+    net = common.Net(3, 1, concat=True, hidden_sizes=sizes, **critics)
+    critic = continuous.Critic(net, **critics, flatten_input=False)
+    return import_module(f"{library}.policy").REDQPolicy(
+        actor=actor,
+        actor_optim=adam(3e-4)(actor.parameters()),
+        critic=critic,
+        critic_optim=adam(3e-4)(critic.parameters()),
+        action_space=gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float32),
+        **options,
+    )
+
+
 def loop(library: str, algorithm: str, policy: Any, env: Any) -> Callable[[int], None]:
     """Returns an operation that continues one training run, without tests, by a number of iterations."""
     data, trainers = (import_module(f"{library}.{name}") for name in ("data", "trainer"))
     collector = data.Collector(policy, env, data.VectorReplayBuffer(20_000, len(env)), exploration_noise=True)
     collector.reset()
     if WARM_UP[algorithm]:
-        collector.collect(n_step=WARM_UP[algorithm], random=algorithm == "sac")
-    on_policy = algorithm == "ppo"
+        collector.collect(n_step=WARM_UP[algorithm], random=algorithm in ("sac", "redq"))
+    on_policy, updates = algorithm == "ppo", UPDATES.get(algorithm, 1) / STEPS[algorithm]
     trainer = (trainers.OnpolicyTrainer if on_policy else trainers.OffpolicyTrainer)(
         policy=policy,
         train_collector=collector,
@@ -102,8 +119,8 @@ def loop(library: str, algorithm: str, policy: Any, env: Any) -> Callable[[int],
         step_per_epoch=STEPS[algorithm],
         step_per_collect=STEPS[algorithm],
         episode_per_test=1,
-        batch_size=256 if algorithm == "sac" else 64,
-        **({"repeat_per_collect": 10} if on_policy else {"update_per_step": 1 / STEPS[algorithm]}),
+        batch_size=256 if algorithm in ("sac", "redq") else 64,
+        **({"repeat_per_collect": 10} if on_policy else {"update_per_step": updates}),
         show_progress=False,
         verbose=False,
     )

@@ -61,15 +61,16 @@ def build(config: Config, networks: Networks) -> CrossQPolicy:
     from rlfast.utils.net.ensemble import BatchRenorm, EnsembleLinear
     from rlfast.utils.optim import adam
 
-    norm = {"momentum": config.momentum, "warmup_steps": config.warmup_steps}
+    def norm(inputs: int, size: int | None = None) -> nn.Module:
+        return BatchRenorm(inputs, size, momentum=config.momentum, warmup_steps=config.warmup_steps)
 
     def layer(size: int, inputs: int, outputs: int) -> nn.Module:
-        return nn.Sequential(BatchRenorm(inputs, size, **norm), EnsembleLinear(size, inputs, outputs))
+        return nn.Sequential(norm(inputs, size), EnsembleLinear(size, inputs, outputs))
 
     optim, sizes = adam(config.learning_rate, betas=(0.5, 0.999)), config.critic_hidden_sizes
     return CrossQPolicy(
         actor=networks.normal_actor(
-            conditioned_sigma=True, linear_layer=lambda i, o: nn.Sequential(BatchRenorm(i, **norm), nn.Linear(i, o))
+            conditioned_sigma=True, linear_layer=lambda i, o: nn.Sequential(norm(i), nn.Linear(i, o))
         ),
         actor_optim=optim,
         critic=networks.action_values_by(
