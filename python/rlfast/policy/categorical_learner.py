@@ -16,7 +16,7 @@ from rlfast.utils.optim import descend
 
 @stock("compute_q_value")
 class CategoricalLearner(QLearner):
-    """Learns the probabilities of N evenly spaced returns for each action (arXiv:1707.06887).
+    """A learner of the probabilities of N evenly spaced returns for each action (arXiv:1707.06887).
 
     :param num_atoms: N, 2 or more.
     :param v_min: the smallest of the returns.

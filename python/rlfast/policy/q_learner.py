@@ -26,21 +26,23 @@ if TYPE_CHECKING:
 
 @stock("__call__", "forward", "compute_q_value", "_target_q")
 class QLearner(ReplayLearner):
-    """Learns values of discrete actions, takes the greatest, and explores at random with probability :attr:`eps`.
+    """A learner of values of discrete actions, which chooses the action with the greatest value, and a random one with
+    probability :attr:`eps`.
 
-    A subclass that overrides :meth:`forward`, :meth:`compute_q_value` or ``_target_q(buffer, indices)`` learns through
-    them, and so does a policy to which hooks or a method of its own are given. An algorithm that overrides one notes
-    its own as the quick way by :func:`rlfast.policy._replaced.stock`.
+    If a subclass or an assignment replaces :meth:`forward`, :meth:`compute_q_value` or ``_target_q(buffer, indices)``,
+    or there are hooks, learning calls these methods. An algorithm that overrides one of them records its own version
+    by :func:`rlfast.policy._replaced.stock`.
 
-    :param model: called as ``model(obs, state=None, info={})``; gives ``[B, actions, ...]`` and the next hidden state.
-    :param optim: optimizes ``model``: an optimizer, a factory, or None for a policy that only acts.
-    :param action_space: of one environment; another than a ``Discrete`` is taken with a warning.
-    :param discount_factor: in [0, 1].
-    :param estimation_step: most steps to sum rewards over.
-    :param target_update_freq: gradient steps between copies to the target network; 0 for no target network.
+    :param model: called as ``model(obs, state=None, info={})``; returns ``[B, actions, ...]`` and the next hidden
+        state.
+    :param optim: an optimizer of ``model``, a factory, or None for a policy that only acts.
+    :param action_space: action space of one environment. A space that is not ``Discrete`` causes a warning.
+    :param discount_factor: discount, in [0, 1].
+    :param estimation_step: the largest number of steps to sum rewards over.
+    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target network.
     :param reward_normalization: must be False.
-    :param observation_space: of one environment, kept for reference.
-    :param lr_scheduler: takes a step after each update.
+    :param observation_space: observation space of one environment. It is kept, but not used.
+    :param lr_scheduler: a schedule that takes a step after each update.
     :raises ValueError: for a value out of range.
     """
 
@@ -93,7 +95,7 @@ class QLearner(ReplayLearner):
 
     @property
     def period(self) -> int:
-        """Gradient steps between copies to the target network."""
+        """The number of gradient steps between copies to the target network."""
         return self.freq
 
     @property
@@ -102,7 +104,11 @@ class QLearner(ReplayLearner):
         return self.model
 
     def train(self, mode: bool = True) -> Self:
-        """Set training or evaluation mode for the trained network; others that a subclass has keep theirs."""
+        """Set training or evaluation mode for the trained network. Other networks of a subclass keep theirs.
+
+        :param mode: True for training mode.
+        :return: this policy.
+        """
         self.training = mode
         self.model.train(mode)
         return self
@@ -123,13 +129,13 @@ class QLearner(ReplayLearner):
     ) -> "ModelOutputBatchProtocol":
         """Choose the actions with the greatest values.
 
-        :param batch: has ``obs`` and ``info``. If ``obs`` has parts of its own, the model sees ``obs.obs`` where there
-            is one, and ``obs.mask``, ``[B, actions]``, is True for legal actions.
+        :param batch: a batch with ``obs`` and ``info``. If ``obs`` is a batch, the model gets ``obs.obs`` if it exists,
+            and ``obs.mask``, ``[B, actions]``, is True for legal actions.
         :param state: hidden state of the model.
-        :param model: which network to ask, the trained one or its target.
-        :return: ``act``, int64 ``[B]``; ``logits``, what the model gave; ``state``, the next hidden state.
-        :raises ValueError: if the model gives another number of values than there are actions, or there is no target
-            network.
+        :param model: name of the network, the trained one or its target network.
+        :param kwargs: ignored.
+        :return: ``act``, int64 ``[B]``; ``logits``, the output of the model; ``state``, the next hidden state.
+        :raises ValueError: if there is no target network.
         """
         logits, hidden = ask(self.network(model), batch.obs, batch.info, state)
         q_BA = self.compute_q_value(logits, action_mask(batch.obs))
@@ -168,22 +174,23 @@ class QLearner(ReplayLearner):
         return legal_values(logits, mask)
 
     def set_eps(self, eps: float) -> None:
-        """Set how often exploration takes a random action.
+        """Set the probability of random actions.
 
-        :param eps: probability; a number outside [0, 1] counts as the nearest one in it.
-        :raises ValueError: it is NaN.
+        :param eps: the probability; a number outside [0, 1] counts as the nearest one inside.
+        :raises ValueError: if it is NaN.
         """
         if eps != eps:  # noqa: PLR0124 (NaN)
             raise ValueError(f"eps must be a probability, got {eps}")
         self.eps = eps
 
     def exploration_noise(self, act: Any, batch: "ObsBatchProtocol") -> Any:
-        """Replace each action, with probability :attr:`eps`, by one that is drawn uniformly among the legal ones.
+        """Replace each action, with probability :attr:`eps`, by one that is drawn uniformly from the legal ones.
 
-        :param act: ``[B]``; not changed. A ``Batch`` of actions comes back as it is.
-        :param batch: what they were chosen for, with ``obs.mask`` where actions may be illegal.
-        :raises ValueError: the number of actions is not known: it is that of the first :meth:`forward`, unless the
-            action space says it.
+        :param act: actions, ``[B]``; not changed. A ``Batch`` of actions is returned as it is.
+        :param batch: the observations that they were chosen for, with ``obs.mask`` if actions may be illegal.
+        :return: actions, ``[B]``.
+        :raises ValueError: if the number of actions is not known, as the action space does not define it and
+            :meth:`forward` was not called yet.
         """
         if self.eps <= 0 or isinstance(act, Batch):
             return act
@@ -199,10 +206,13 @@ class QLearner(ReplayLearner):
     def values(
         self, obs: Any, state: Any = None, batch: Any = None, model: Literal["model", "model_old"] = "model"
     ) -> torch.Tensor:
-        """Give what a network says of observations, through :meth:`forward` if need be.
+        """Return the output of a network for observations, by :meth:`forward` if that was replaced or has hooks.
 
+        :param obs: observations.
+        :param state: hidden state before them.
         :param batch: the sample that the observations belong to, if any.
-        :param model: which network to ask.
+        :param model: name of the network, the trained one or its target network.
+        :return: ``[B, actions, ...]``.
         """
         if self.is_heard():
             options = {} if model == "model" else {"model": model}
@@ -210,7 +220,11 @@ class QLearner(ReplayLearner):
         return ask(getattr(self, model), obs, {} if batch is None else batch.info, state)[0]
 
     def chosen(self, obs: Any, state: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Give the actions of the greatest value, ``[B]``, and what the trained network says."""
+        """Return the actions with the greatest values, ``[B]``, and the output of the trained network.
+
+        :param obs: observations.
+        :param state: hidden state before them.
+        """
         if self.is_heard():
             result = self.through_forward(obs, state)
             return to_torch(result.act, torch.int64, result.logits.device).flatten(), result.logits
@@ -218,11 +232,12 @@ class QLearner(ReplayLearner):
         return self.compute_q_value(logits, action_mask(obs)).argmax(dim=1), logits
 
     def of_best_action(self, obs: Any, state: Any = None, *, double: bool) -> torch.Tensor:
-        """Give what the target network, if there is one, says of the action of the greatest value, ``[B, ...]``.
+        """Return the output of the target network, if there is one, for the action with the greatest value.
 
         :param obs: observations.
         :param state: hidden state before them.
-        :param double: whether the trained network chooses that action, and not the target network itself.
+        :param double: whether the trained network chooses that action, and not the target network.
+        :return: ``[B, ...]``.
         """
         if self.model_old is None:
             act_B, logits = self.chosen(obs, state)
@@ -235,16 +250,22 @@ class QLearner(ReplayLearner):
         return of_actions(logits, act_B)
 
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:
-        """Give stored actions as numbers, ``[B]``."""
+        """Return stored actions as int64 ``[B]``."""
         return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
 
     def state_after(self, obs: Any, state: Any) -> Any:
-        """Give the hidden state after an observation, from the one before it."""
+        """Return the hidden state after observations, from the one before them."""
         return ask(self.model, obs, {}, state)[1]
 
 
 def ask(network: nn.Module, obs: Any, info: Any, state: Any = None) -> tuple[torch.Tensor, Any]:
-    """Give what a network says of observations, without the mask that they may come with, and its next state."""
+    """Return the output of a network for observations, without their mask, and its next hidden state.
+
+    :param network: called as ``network(obs, state=..., info=...)``.
+    :param obs: observations; a batch with ``obs`` may have a mask, too.
+    :param info: infos of the observations.
+    :param state: hidden state before them.
+    """
     logits: torch.Tensor
     logits, hidden = network(inner_obs(obs), state=state, info=info)
     return logits, hidden
@@ -256,7 +277,11 @@ def inner_obs(obs: Any) -> Any:
 
 
 def of_actions(logits: torch.Tensor, act_B: torch.Tensor) -> torch.Tensor:
-    """Give what a network says of one action each, ``[B, ...]`` of ``[B, A, ...]``.
+    """Return the outputs of one action for each row.
+
+    :param logits: ``[B, A, ...]``.
+    :param act_B: actions, int64 ``[B]``.
+    :return: ``[B, ...]``.
 
     >>> of_actions(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), torch.tensor([1])).tolist()
     [[3.0, 4.0]]
@@ -265,7 +290,11 @@ def of_actions(logits: torch.Tensor, act_B: torch.Tensor) -> torch.Tensor:
 
 
 def legal_values(q_BA: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
-    """Give action values with minus infinity for illegal actions; ``mask``, ``[B, A]``, is true for legal ones."""
+    """Return action values with minus infinity for illegal actions.
+
+    :param q_BA: action values.
+    :param mask: ``[B, A]``, True for legal actions; None if all are.
+    """
     if mask is None:
         return q_BA
     return q_BA.masked_fill(~torch.as_tensor(mask, dtype=torch.bool, device=q_BA.device), -torch.inf)

@@ -14,9 +14,9 @@ from rlfast.utils.net.discrete import Fractions
 
 @stock("__call__", "forward")
 class QuantileLearner(QLearner):
-    """Learns quantiles of the return of each action, and takes the action of the greatest mean.
+    """A learner of quantiles of the return of each action, which chooses the action with the greatest mean.
 
-    An algorithm has :meth:`ask_at`, :meth:`action_values` and :meth:`target_levels`.
+    An algorithm defines :meth:`ask_at`, :meth:`action_values` and :meth:`target_levels`.
 
     :param is_double: whether the trained network chooses the action whose distribution by the target network is the
         target, and not the target network itself.

@@ -43,17 +43,19 @@ class RolloutLearner(BasePolicy):
     they differ from the default, the ``columns`` that its gradient steps learn from. One without a critic sets
     ``has_critic = False`` and defines ``_compute_returns``.
 
-    :param actor: called as ``actor(obs, state=..., info=...)``; gives the arguments of ``dist_fn`` and the next hidden
+    :param actor: called as ``actor(obs, state=..., info=...)``; returns the arguments of ``dist_fn`` and the next
+        hidden
+        state.
         state.
     :param critic: called as ``critic(obs)``; gives values ``[B, 1]``. None where ``has_critic`` is False.
-    :param optim: optimizes both: an optimizer, a factory, or None for a policy that only acts.
-    :param dist_fn: makes the distribution over actions.
+    :param optim: an optimizer of both, a factory, or None for a policy that only acts.
+    :param dist_fn: a function that makes the distribution over actions.
     :param gamma: discount, in [0, 1].
     :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages.
-    :param max_batchsize: most rows that the networks are asked about at once while a roll-out is prepared.
+    :param max_batchsize: the largest batch of the networks while a roll-out is prepared.
     :param reward_normalization: whether returns are divided by their running standard deviation.
     :param deterministic_eval: whether the policy takes the mode in evaluation mode.
-    :param options: of :class:`BasePolicy`.
+    :param options: arguments of :class:`BasePolicy`.
     """
 
     counts_from_zero = True
@@ -63,9 +65,9 @@ class RolloutLearner(BasePolicy):
     """What :meth:`gradient_step` takes of each row besides its observation. Log-probabilities of the policy that acted
     are computed if they are among it."""
     has_critic: ClassVar[bool] = True
-    """Whether there is a network for values."""
+    """Whether there is a critic."""
     recompute_adv: bool = False
-    """Whether advantages are estimated anew before each pass."""
+    """Whether advantages are computed again before each pass."""
 
     def __init__(
         self,
@@ -119,7 +121,7 @@ class RolloutLearner(BasePolicy):
         """
 
     def optimized(self, *networks: nn.Module) -> Iterable[nn.Parameter]:
-        """Give the parameters of the optimizer that a factory makes: those of all networks, shared ones once.
+        """Return the parameters for an optimizer that a factory makes: those of all networks, shared ones once.
 
         :param networks: the actor, and the critic if there is one.
         """
@@ -142,10 +144,10 @@ class RolloutLearner(BasePolicy):
     ) -> "DistBatchProtocol":
         """Choose actions at random, or by the mode in evaluation mode with ``deterministic_eval``.
 
-        :param batch: has ``obs`` and ``info``.
+        :param batch: a batch with ``obs`` and ``info``.
         :param state: hidden state of the actor.
-        :return: ``act``, ``[B, ...]``; ``dist``, their distribution; ``logits``, what the actor gave, several tensors
-            of one shape stacked; ``state``, the next hidden state.
+        :return: ``act``, ``[B, ...]``; ``dist``, their distribution; ``logits``, the output of the actor, where several
+            tensors of one shape are stacked; ``state``, the next hidden state.
         """
         logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
         dist = self._dist(logits)
@@ -205,7 +207,12 @@ class RolloutLearner(BasePolicy):
         return torch.cat([dist.log_prob(act[part]) for part, dist in dists])
 
     def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
-        """Learn from one roll-out; see :meth:`BasePolicy.update`."""
+        """Learn from one roll-out; see :meth:`BasePolicy.update`.
+
+        :param sample_size: see :meth:`BasePolicy.update`; 0 for the whole buffer.
+        :param buffer: the buffer with the roll-out.
+        :param kwargs: passed to :meth:`learn`.
+        """
         try:
             return super().update(sample_size, buffer, **kwargs)
         finally:
@@ -222,8 +229,8 @@ class RolloutLearner(BasePolicy):
         """Pass over a roll-out, with a gradient step for each minibatch.
 
         :param batch: the result of :meth:`process_fn`, of N rows.
-        :param batch_size: rows in a minibatch; the last one takes the rest along. None for all rows.
-        :param repeat: passes, each in an order of its own.
+        :param batch_size: number of rows of a minibatch; the last one also has the remaining rows. None for all rows.
+        :param repeat: number of passes, each in a new random order.
         """
         rollout = self._as_tensors(batch)
         losses: list[Mapping[str, torch.Tensor]] = []
@@ -237,7 +244,7 @@ class RolloutLearner(BasePolicy):
         return self.stats_class(**dict(zip(losses[0], summaries, strict=True)))
 
     def _pass_over(self, rollout: Any, batch_size: int | None) -> Iterator[Mapping[str, torch.Tensor]]:
-        """Do a gradient step for each minibatch, and give its losses."""
+        """Do a gradient step for each minibatch, and yield its losses."""
         if self._compiled is not None:
             self.check_graph_is_stock()
         elif self._asks_itself():
@@ -278,7 +285,7 @@ class RolloutLearner(BasePolicy):
         return self._known_networks(*self._networks) and not self._asks_itself()
 
     def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[list[Any]]:
-        """Give the rows of each minibatch, in random order, as :meth:`_gradient_step` takes them."""
+        """Yield the arguments of :meth:`_gradient_step` for each minibatch, in random order."""
         size = len(rollout.returns)
         order = self.rng.permutation(size)
         order_here = torch.as_tensor(order, device=self._device)
@@ -288,7 +295,7 @@ class RolloutLearner(BasePolicy):
             yield [_rows(column, part) for column in shuffled]
 
     def _compute_returns(self, rollout: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
-        """Add ``v_s``, ``returns`` and ``adv``: tensors ``[B]``; the method that subclasses override."""
+        """Add ``v_s``, ``returns`` and ``adv``, tensors ``[B]``. Subclasses may override it."""
         with torch.no_grad():
             parts = [*self._parts(len(indices))]
             rollout.v_s = torch.cat([self.critic(rollout.obs[part]).flatten() for part in parts])
@@ -314,7 +321,7 @@ class RolloutLearner(BasePolicy):
 
 
 def _minibatches_of(size: int, batch_size: int | None) -> Iterator[slice]:
-    """Cut rows into minibatches, of which the last takes the rest along."""
+    """Yield the slices of minibatches, of which the last one has the remaining rows."""
     starts = range(0, max(size - (batch_size or size), 0) + 1, batch_size or size)
     for start in starts:
         yield slice(start, size if start == starts[-1] else start + starts.step)
