@@ -21,6 +21,7 @@ pub mod provenance;
 pub mod ring;
 pub mod rings;
 mod sampler;
+pub mod schema;
 pub mod side;
 mod slabs;
 pub mod snapshot;

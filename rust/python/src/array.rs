@@ -116,6 +116,15 @@ pub fn number_type(number: c_int) -> Option<NumberType> {
     })
 }
 
+/// The strides of an array in C order without gaps.
+pub fn packed_strides(dims: &[npy_intp], itemsize: usize) -> Vec<npy_intp> {
+    let mut strides = vec![itemsize as npy_intp; dims.len()];
+    for axis in (0..dims.len().saturating_sub(1)).rev() {
+        strides[axis] = strides[axis + 1].wrapping_mul(dims[axis + 1]);
+    }
+    strides
+}
+
 /// A fresh, unfilled array and its first byte.
 pub fn empty<'py>(
     descr: &Bound<'py, PyArrayDescr>,

@@ -9,42 +9,28 @@ use numpy::{Element, PyArrayDescr};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi, intern};
+use rlfast_core::replay::plan::{Field, Value};
 
 use crate::array;
 
-/// A key of a batch that is to be made.
-#[derive(Debug)]
-pub struct Field {
-    /// The key.
-    pub name: Py<PyString>,
-    /// What stands there.
-    pub value: Value,
-}
-
-/// What stands at a key of a batch that is to be made.
-#[derive(Debug)]
-pub enum Value {
-    /// The array with this number.
-    Array(usize),
-    /// A batch with these fields.
-    Batch(Vec<Field>),
-}
-
-/// The `arrays`, each of which is taken once, in a dict of `fields`; inner fields are batches of class `batch`.
+/// The `arrays`, each of which is taken once, in a dict of `fields`, whose keys are numbers of `keys`; inner fields are batches of
+/// class `batch`.
 pub fn nested<'py>(
     py: Python<'py>,
     fields: &[Field],
+    keys: &[Py<PyString>],
     arrays: &mut [Option<Bound<'py, PyAny>>],
     batch: &Py<PyType>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for field in fields {
+        let key = &keys[field.key];
         match &field.value {
-            Value::Array(at) => dict.set_item(&field.name, arrays[*at].take())?,
-            Value::Batch(inner) if inner.is_empty() => dict.set_item(&field.name, empty(py, batch)?)?,
+            Value::Array(at) => dict.set_item(key, arrays[*at].take())?,
+            Value::Batch(inner) if inner.is_empty() => dict.set_item(key, empty(py, batch)?)?,
             Value::Batch(inner) => {
-                let fields = nested(py, inner, arrays, batch)?;
-                dict.set_item(&field.name, with_fields(batch, fields)?)?;
+                let inner = nested(py, inner, keys, arrays, batch)?;
+                dict.set_item(key, with_fields(batch, inner)?)?;
             }
         }
     }

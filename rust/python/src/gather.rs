@@ -1,35 +1,24 @@
 //! From row numbers to a nested dict of fresh arrays.
 //!
-//! Done in three steps, so that no Python code runs while the engine is locked: a [`KeyedPlan`] says which arrays there will be,
-//! [`KeyedPlan::allocate`] makes them for the engine to fill, and [`Gathered::nest`] puts them into dicts and batches.
-
-use std::sync::Arc;
+//! Done in three steps, so that no Python code runs while the engine is locked: the engine's [`Plan`] says which arrays there will be,
+//! [`Allocated::new`] makes them for the engine to fill, and [`Allocated::nest`] puts them into dicts and batches.
 
 use numpy::npyffi::types::npy_intp;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyType};
-use rlfast_core::replay::gather::{Content, Output};
-use rlfast_core::replay::layout::Layout;
-use rlfast_core::replay::plan::{Plan, PlannedArray, SharedPair, TRANSITION_KEYS, stack_of};
+use pyo3::types::PyDict;
+use rlfast_core::replay::gather::Output;
+use rlfast_core::replay::plan::{Plan, PlannedArray, SharedPair};
 use rlfast_core::vectors::product;
 
 use crate::array;
-use crate::batch::{Field, Value, nested};
-use crate::columns::{Columns, Kind};
+use crate::batch::nested;
+use crate::columns::Columns;
 use crate::error::IntoPython as _;
 
 /// Axes that every NumPy supports.
 const NPY_MAXDIMS: usize = 32;
-
-/// A plan of the core, and the keys that its arrays get.
-#[derive(Debug)]
-pub struct KeyedPlan {
-    fields: Vec<Field>,
-    /// The arrays.
-    pub plan: Plan,
-}
 
 /// Arrays, and where the engine writes their rows.
 pub struct Allocated<'py> {
@@ -40,77 +29,23 @@ pub struct Allocated<'py> {
     pub bytes: usize,
 }
 
-/// Arrays whose rows are written.
-pub struct Gathered<'py> {
-    plan: Arc<KeyedPlan>,
-    arrays: Vec<Option<Bound<'py, PyAny>>>,
-}
-
-impl KeyedPlan {
-    /// The arrays for `keys` (None: all), with obs, obs_next, info and policy stacked `stack` times.
-    pub fn new(
-        py: Python<'_>,
-        columns: &Columns,
-        layout: &Layout,
-        keys: Option<&[String]>,
-        stack: usize,
-    ) -> PyResult<Self> {
-        let mut planned = Self { fields: Vec::new(), plan: Plan::default() };
-        let node_at = |key: &str| columns.root.iter().find(|node| node.name.bind(py) == key);
-        for key in keys.map_or_else(|| all_keys(py, columns), |keys| Ok(keys.to_vec()))? {
-            let value = match (node_at(&key), key.as_str()) {
-                (Some(node), _) => planned.add(py, &node.kind, stack_of(&key, stack), &Content::Leaf, layout),
-                (None, "obs_next") if columns.ignores_obs_next() => match node_at("obs") {
-                    Some(obs) => planned.add(py, &obs.kind, stack, &|leaf| layout.next_content(leaf), layout),
-                    None => Value::Batch(Vec::new()),
-                },
-                (None, standard) if TRANSITION_KEYS.contains(&standard) => Value::Batch(Vec::new()),
-                (None, unknown) => return Err(PyKeyError::new_err(unknown.to_owned())),
-            };
-            planned.fields.push(Field { name: PyString::intern(py, &key).unbind(), value });
-        }
-        Ok(planned)
-    }
-
-    /// Adds the arrays of what stands at a key; `content` says what holds each leaf.
-    fn add(
-        &mut self,
-        py: Python<'_>,
-        kind: &Kind,
-        stack: usize,
-        content: &dyn Fn(usize) -> Content,
-        layout: &Layout,
-    ) -> Value {
-        match kind {
-            Kind::Leaf(leaf) => Value::Array(self.plan.push(layout, content(*leaf), *leaf, stack)),
-            Kind::Foreign => Value::Batch(Vec::new()),
-            Kind::Group(nodes) => {
-                let kept = nodes.iter().filter(|node| !matches!(node.kind, Kind::Foreign));
-                let field = |(name, kind): (&Py<PyString>, &Kind)| Field {
-                    name: name.clone_ref(py),
-                    value: self.add(py, kind, stack, content, layout),
-                };
-                Value::Batch(kept.map(|node| (&node.name, &node.kind)).map(field).collect())
-            }
-        }
-    }
-
+impl<'py> Allocated<'py> {
     /// Makes the arrays for `rows` rows, in the leading axes `shape`, of which `pairs` share blocks; `out` may give some of them.
-    pub fn allocate<'py>(
-        &self,
+    pub fn new(
         py: Python<'py>,
         columns: &Columns,
+        plan: &Plan,
         rows: usize,
         shape: &[npy_intp],
         pairs: &[SharedPair],
         out: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Allocated<'py>> {
-        let planned = self.plan.arrays();
+    ) -> PyResult<Self> {
+        let planned = plan.arrays();
         let outputs = Vec::with_capacity(planned.len());
-        let mut made = Allocated { arrays: vec![None; planned.len()], outputs, bytes: 0 };
+        let mut made = Self { arrays: vec![None; planned.len()], outputs, bytes: 0 };
         for pair in pairs {
             let obs = &planned[pair.obs];
-            let block = Block::new(columns.columns[obs.leaf].descr.bind(py), obs, rows, pair.bytes)?;
+            let block = Block::new(columns.schema.columns()[obs.leaf].dtype.descr.bind(py), obs, rows, pair.bytes)?;
             made.outputs.push(Output { content: pair.block, stack: obs.stack, dst: block.data });
             made.bytes = made.bytes.saturating_add(pair.bytes * rows);
             made.arrays[pair.obs] = Some(block.view(0)?);
@@ -120,15 +55,11 @@ impl KeyedPlan {
             if made.arrays[at].is_some() {
                 continue;
             }
-            let descr = columns.columns[item.leaf].descr.bind(py);
+            let descr = columns.schema.columns()[item.leaf].dtype.descr.bind(py);
             let mut axes = [0; NPY_MAXDIMS];
             let dims = join(shape, &item.shape, &mut axes)?;
             let bytes = product(&[item.bytes, rows]).python()?;
-            let given = match out {
-                Some(out) => self.given(py, out, at)?,
-                None => None,
-            };
-            let (array, dst) = match given {
+            let (array, dst) = match given(columns, plan, at, out)? {
                 Some(array) => checked(descr, dims, array)?,
                 None => array::empty(descr, dims, bytes)?,
             };
@@ -139,26 +70,23 @@ impl KeyedPlan {
         Ok(made)
     }
 
-    /// The array that `out` gives for the array with this number, if it does: by its top-level key.
-    fn given<'py>(&self, py: Python<'py>, out: &Bound<'py, PyAny>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let field = self.fields.iter().find(|field| matches!(field.value, Value::Array(array) if array == at));
-        match field {
-            Some(field) if out.contains(&field.name)? => Ok(Some(out.get_item(field.name.bind(py))?)),
-            _ => Ok(None),
-        }
+    /// The arrays of `plan`, once their rows are written, in a dict, with a batch around the inner ones.
+    pub fn nest(mut self, py: Python<'py>, columns: &Columns, plan: &Plan) -> PyResult<Bound<'py, PyDict>> {
+        nested(py, plan.fields(), &columns.keys, &mut self.arrays, &columns.batch)
     }
 }
 
-/// The keys of a transition, and those of columns beside them.
-fn all_keys(py: Python<'_>, columns: &Columns) -> PyResult<Vec<String>> {
-    let mut keys: Vec<String> = TRANSITION_KEYS.iter().map(|&key| key.to_owned()).collect();
-    for node in &columns.root {
-        let key = node.name.bind(py).to_str()?;
-        if !TRANSITION_KEYS.contains(&key) {
-            keys.push(key.to_owned());
-        }
+/// The array that `out` gives for the array with this number, if it does: by its outermost key.
+fn given<'py>(
+    columns: &Columns,
+    plan: &Plan,
+    array: usize,
+    out: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match (out, plan.key_of(array).map(|key| &columns.keys[key])) {
+        (Some(out), Some(key)) if out.contains(key)? => Ok(Some(out.get_item(key)?)),
+        _ => Ok(None),
     }
-    Ok(keys)
 }
 
 /// The shape of an index and that of a row, one after the other.
@@ -198,10 +126,7 @@ impl<'a, 'py> Block<'a, 'py> {
     /// The stacks that begin with frame `first`.
     fn view(&self, first: usize) -> PyResult<Bound<'py, PyAny>> {
         let mut dims = self.dims.clone();
-        let mut strides = vec![self.descr.itemsize() as npy_intp; dims.len()];
-        for axis in (1..dims.len() - 1).rev() {
-            strides[axis] = strides[axis + 1] * dims[axis + 1];
-        }
+        let mut strides = array::packed_strides(&dims, self.descr.itemsize());
         strides[0] = self.row as npy_intp;
         let frame = self.row / (dims[1] as usize + 1);
         let data = self.data.wrapping_add(first * frame);
@@ -236,18 +161,4 @@ fn checked<'py>(
     }
     let data = array.data.cast();
     Ok((given, data))
-}
-
-impl<'py> Allocated<'py> {
-    /// The arrays of `plan`, once their rows are written.
-    pub fn gathered(self, plan: Arc<KeyedPlan>) -> Gathered<'py> {
-        Gathered { plan, arrays: self.arrays }
-    }
-}
-
-impl<'py> Gathered<'py> {
-    /// The arrays in a dict, with a batch around the inner ones.
-    pub fn nest(mut self, py: Python<'py>, batch: &Py<PyType>) -> PyResult<Bound<'py, PyDict>> {
-        nested(py, &self.plan.fields, &mut self.arrays, batch)
-    }
 }

@@ -14,15 +14,15 @@ mod writing;
 use std::path::Path;
 use std::sync::Arc;
 
-use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use rlfast_core::memory::Storage;
 use rlfast_core::replay::ring::Ring;
+use rlfast_core::replay::schema::Schema;
 use rlfast_core::replay::{Config, Replay as Engine};
 
 use crate::array::Shaped;
-use crate::columns::Columns;
+use crate::columns::{ColumnSpec, Columns, KeyPath};
 use crate::error::IntoPython as _;
 use crate::items::Items;
 use crate::shared::Shared;
@@ -35,9 +35,7 @@ pub struct Replay {
     batch: Py<PyType>,
 }
 
-/// A column as it is given: its path, dtype and shape.
-pub(crate) type ColumnSpec<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Items<usize>);
-pub(crate) type ColumnDescription<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Vec<usize>);
+type ColumnDescription<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Vec<usize>);
 
 impl Replay {
     pub(crate) fn columns_now(&self, py: Python<'_>) -> Arc<Columns> {
@@ -47,13 +45,6 @@ impl Replay {
     fn each_ring<T: Send>(&self, py: Python<'_>, look: impl Fn(&Ring) -> T + Send) -> Vec<T> {
         self.state.with(py, |state| state.engine().rings().iter().map(look).collect())
     }
-}
-
-/// The number of the column at `path`.
-pub(crate) fn find(columns: &Columns, path: &Bound<'_, PyTuple>) -> PyResult<usize> {
-    let wanted: Vec<String> = path.extract()?;
-    let at = columns.columns.iter().position(|column| column.leaf.path == wanted);
-    at.ok_or_else(|| PyKeyError::new_err(wanted.join(".")))
 }
 
 /// Options of the engine as properties: the name, the type, the getter and the setter.
@@ -116,7 +107,7 @@ impl Replay {
             storage,
         };
         let engine = Engine::new(config).python()?;
-        let columns = Columns::new(batch.clone_ref(py), save_obs_next);
+        let columns = Columns::new(py, batch.clone_ref(py), Schema::new(save_obs_next));
         Ok(Self { state: Shared::new(State::new(engine, columns)), batch })
     }
 
@@ -136,12 +127,7 @@ impl Replay {
     }
 
     #[pyo3(signature = (columns, foreign = Items(Vec::new())))]
-    fn define(
-        &self,
-        py: Python<'_>,
-        columns: Items<ColumnSpec<'_>>,
-        foreign: Items<Bound<'_, PyTuple>>,
-    ) -> PyResult<()> {
+    fn define(&self, py: Python<'_>, columns: Items<ColumnSpec<'_>>, foreign: Items<KeyPath>) -> PyResult<()> {
         loop {
             let held = self.columns_now(py);
             let next = held.with(py, &columns.0, &foreign.0)?;
@@ -155,10 +141,11 @@ impl Replay {
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<ColumnDescription<'py>>> {
         let columns = self.columns_now(py);
         columns
+            .schema
             .shown()
             .map(|column| {
                 let path = PyTuple::new(py, &column.leaf.path)?;
-                Ok((path, column.descr.bind(py).clone().into_any(), column.leaf.shape.clone()))
+                Ok((path, column.dtype.descr.bind(py).clone().into_any(), column.leaf.shape.clone()))
             })
             .collect()
     }
@@ -170,7 +157,9 @@ impl Replay {
 
     #[getter]
     fn finals<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
-        self.columns_now(py).finals().map(|column| PyTuple::new(py, &column.leaf.path)).collect()
+        let columns = self.columns_now(py);
+        let finals = columns.schema.columns().iter().filter(|column| columns.schema.is_final(column));
+        finals.map(|column| PyTuple::new(py, &column.leaf.path)).collect()
     }
 
     fn nbytes(&self, py: Python<'_>) -> usize {

@@ -9,10 +9,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 use rlfast_core::convert::{self, NumberType, as_doubles, as_single, as_singles, put_float, put_integer};
+use rlfast_core::replay::schema::{Kind, Node, Role};
 use rlfast_core::replay::table::Source;
 
 use crate::array;
-use crate::columns::{Column, Columns, KEYWORDS, Kind, Node, Role};
+use crate::columns::{Column, Columns, KEYWORDS};
 use crate::error::mismatch;
 
 /// The columns of a step as hosts have it, in their order.
@@ -90,9 +91,9 @@ impl Columns {
         rows: Option<usize>,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        out.start(self.columns.len(), rows.unwrap_or(1));
-        self.find_in(py, &self.root, fields, rows, out, true)?;
-        if self.finals.is_empty() || !out.any_done() {
+        out.start(self.schema.columns().len(), rows.unwrap_or(1));
+        self.find_in(py, self.schema.root(), fields, rows, out, true)?;
+        if self.schema.finals().is_empty() || !out.any_done() {
             return Ok(());
         }
         match fields.get_item(pyo3::intern!(py, "obs_next"))? {
@@ -109,7 +110,7 @@ impl Columns {
         rows: Option<usize>,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        let node = &self.finals[0];
+        let node = &self.schema.finals()[0];
         if value.is_none()
             || (matches!(node.kind, Kind::Group(_)) && self.dict_of(py, value)?.is_some_and(|inner| inner.is_empty()))
         {
@@ -132,7 +133,7 @@ impl Columns {
             Kind::Foreign => Ok(()),
             Kind::Group(nodes) => match self.dict_of(py, value)? {
                 Some(inner) => self.find_in(py, nodes, &inner, rows, out, false),
-                None => mismatch!("{} is not nested", node.name),
+                None => mismatch!("{} is not nested", self.keys[node.key]),
             },
         }
     }
@@ -148,15 +149,15 @@ impl Columns {
     ) -> PyResult<()> {
         let mut found = 0;
         for node in nodes {
-            let Some(value) = fields.get_item(&node.name)? else {
+            let Some(value) = fields.get_item(&self.keys[node.key])? else {
                 match &node.kind {
-                    Kind::Leaf(at) if self.columns[*at].role == Role::Ignored => continue,
+                    Kind::Leaf(at) if self.schema.columns()[*at].role() == Role::Ignored => continue,
                     kind if kind.is_foreign() => continue,
-                    _ => return mismatch!("{} is missing", node.name),
+                    _ => return mismatch!("{} is missing", self.keys[node.key]),
                 }
             };
             found += 1;
-            if top && value.is_none() && self.may_lack_next && node.name.bind(py) == "obs_next" {
+            if top && value.is_none() && self.may_lack_next && self.keys[node.key].bind(py) == "obs_next" {
                 continue;
             }
             self.find_at(py, node, &value, rows, out)?;
@@ -181,7 +182,7 @@ impl Columns {
                 count += usize::from(self.dict_of(py, &value)?.is_some_and(|inner| inner.is_empty()));
             }
         }
-        if !self.save_obs_next && fields.contains(pyo3::intern!(py, "obs_next"))? {
+        if !self.schema.saves_obs_next() && fields.contains(pyo3::intern!(py, "obs_next"))? {
             count += 1;
         }
         Ok(count)
@@ -191,11 +192,11 @@ impl Columns {
     fn check_unknown(&self, py: Python<'_>, nodes: &[Node], fields: &Bound<'_, PyDict>, top: bool) -> PyResult<()> {
         for (key, value) in fields.iter() {
             let known = |name: &Py<PyString>| name.is(&key) || name.bind(py).as_any().eq(&key).unwrap_or(false);
-            if nodes.iter().any(|node| known(&node.name)) {
+            if nodes.iter().any(|node| known(&self.keys[node.key])) {
                 continue;
             }
             let name = key.extract::<std::borrow::Cow<'_, str>>()?;
-            let unstored = top && (name == "done" || (name == "obs_next" && !self.save_obs_next));
+            let unstored = top && (name == "done" || (name == "obs_next" && !self.schema.saves_obs_next()));
             let empty = self.dict_of(py, &value)?.is_some_and(|inner| inner.is_empty());
             if !unstored && !empty {
                 return mismatch!("{name} is not a column");
@@ -222,12 +223,12 @@ impl Columns {
         rows: Option<usize>,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        let column = &self.columns[at];
-        if column.role == Role::Ignored {
+        let column = &self.schema.columns()[at];
+        if column.role() == Role::Ignored {
             return Ok(());
         }
         if !array::is_array(py, value.as_ptr()) {
-            if rows.is_none() && column.dims.is_empty() && scalar(column, value, &mut out.cells[at]) {
+            if rows.is_none() && column.leaf.shape.is_empty() && scalar(column, value, &mut out.cells[at]) {
                 self.place_cell(at, out);
                 return Ok(());
             }
@@ -244,7 +245,7 @@ impl Columns {
 
     fn place_cell(&self, at: usize, out: &mut RowSources) {
         let cell = out.cells[at];
-        match self.columns[at].role {
+        match self.schema.columns()[at].role() {
             Role::Terminated => out.terminated[0] = cell[0] != 0,
             Role::Truncated => out.truncated[0] = cell[0] != 0,
             _ => out.sources[at] = Source { ptr: out.cells[at].as_ptr(), stride: 0 },
@@ -259,13 +260,13 @@ impl Columns {
         rows: Option<usize>,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        let column = &self.columns[at];
+        let column = &self.schema.columns()[at];
         // SAFETY: an array, alive through `value`.
         let array = unsafe { array::fields(value.as_ptr()) };
         // SAFETY: as above.
         let (dims, strides) = unsafe { array::axes(array) };
         let (outer, inner) = dims.split_at(usize::from(rows.is_some()).min(dims.len()));
-        let same_shape = inner == column.dims && rows.is_none_or(|n| outer == [n as npy_intp]);
+        let same_shape = is_shape(inner, &column.leaf.shape) && rows.is_none_or(|n| outer == [n as npy_intp]);
         if !same_shape {
             return mismatch!("{} has shape {dims:?}", column.leaf.path.join("."));
         }
@@ -274,11 +275,11 @@ impl Columns {
         }
         let source = Source { ptr: array.data.cast(), stride: if outer.is_empty() { 0 } else { strides[0] } };
         let same_dtype = has_dtype(py, array, column);
-        match column.role {
+        match column.role() {
             Role::Terminated if same_dtype => read_flags(source, &mut out.terminated),
             Role::Truncated if same_dtype => read_flags(source, &mut out.truncated),
             Role::Reward if !same_dtype => {
-                let width = column.dims.iter().product::<npy_intp>() as usize;
+                let width = column.leaf.shape.iter().product();
                 let values = native_number(array)
                     // SAFETY: the array has a row of the column's shape for each row, as was checked.
                     .and_then(|number| unsafe { as_doubles(number, source, rows.unwrap_or(1), width) });
@@ -304,8 +305,8 @@ impl Columns {
         rows: Option<usize>,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        let column = &self.columns[at];
-        let width = column.dims.iter().product::<npy_intp>() as usize;
+        let column = &self.schema.columns()[at];
+        let width = column.leaf.shape.iter().product();
         // SAFETY: the array has a row of the column's shape for each row, as was checked before its dtype.
         let cast = |(from, to)| unsafe { convert::cast(from, source, rows.unwrap_or(1), width, to) };
         let values = native_number(array).zip(column.number).and_then(cast);
@@ -313,7 +314,7 @@ impl Columns {
             return mismatch!("{} is of another dtype", column.leaf.path.join("."));
         };
         let source = Source { ptr: values.as_ptr(), stride: (width * column.leaf.itemsize) as isize };
-        match column.role {
+        match column.role() {
             Role::Terminated => read_flags(source, &mut out.terminated),
             Role::Truncated => read_flags(source, &mut out.truncated),
             _ => out.sources[at] = source,
@@ -329,23 +330,25 @@ impl Columns {
         values: [Option<&Bound<'_, PyAny>>; KEYWORDS.len()],
         out: &mut RowSources,
     ) -> PyResult<()> {
-        out.start(self.columns.len(), 1);
+        out.start(self.schema.columns().len(), 1);
         if let Some(other) = &self.beside_keywords {
             return mismatch!("{other} is missing");
         }
         for ((value, name), node) in values.into_iter().zip(KEYWORDS).zip(self.by_keyword) {
-            match (node.map(|at| &self.root[at]), value) {
+            match (node.map(|at| &self.schema.root()[at]), value) {
                 (Some(Node { kind: Kind::Foreign, .. }), _) => return mismatch!("{name} is kept outside the columns"),
                 (Some(node), Some(value)) => self.find_at(py, node, value, None, out)?,
                 (Some(_), None) => return mismatch!("{name} is missing"),
-                (None, Some(_)) if name != "obs_next" || self.save_obs_next => {
+                (None, Some(_)) if name != "obs_next" || self.schema.saves_obs_next() => {
                     return mismatch!("{name} is not a column");
                 }
                 (None, _) => {}
             }
         }
         match values[KEYWORDS.len() - 1] {
-            Some(obs_next) if !self.finals.is_empty() && out.any_done() => self.find_finals(py, obs_next, None, out),
+            Some(obs_next) if !self.schema.finals().is_empty() && out.any_done() => {
+                self.find_finals(py, obs_next, None, out)
+            }
             _ => Ok(()),
         }
     }
@@ -361,11 +364,11 @@ impl Columns {
         rows: usize,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        out.start(self.columns.len(), rows);
-        if self.root.len() != STEP.len() {
+        out.start(self.schema.columns().len(), rows);
+        if self.schema.root().len() != STEP.len() {
             return mismatch!("a step has the columns {STEP:?}");
         }
-        for ((node, value), name) in self.root.iter().zip(values).zip(STEP) {
+        for ((node, value), name) in self.schema.root().iter().zip(values).zip(STEP) {
             match (&node.kind, name) {
                 (&Kind::Leaf(at), "rewards" | "dones" | "timeouts") => self.read_numbers(py, at, value, rows, out)?,
                 (&Kind::Leaf(at), "actions") => self.read_flat(py, at, value, rows, out)?,
@@ -385,7 +388,7 @@ impl Columns {
         rows: usize,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        let column = &self.columns[at];
+        let column = &self.schema.columns()[at];
         if !array::is_array(py, value.as_ptr()) {
             return mismatch!("{} is no array", column.leaf.path.join("."));
         }
@@ -410,8 +413,8 @@ impl Columns {
         rows: usize,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        let column = &self.columns[at];
-        let single = column.number == Some(NumberType::F32) && column.dims.is_empty();
+        let column = &self.schema.columns()[at];
+        let single = column.number == Some(NumberType::F32) && column.leaf.shape.is_empty();
         let Some(values) = single.then(|| singles(py, value, rows)).flatten() else {
             return mismatch!("{} is not read directly", column.leaf.path.join("."));
         };
@@ -423,11 +426,11 @@ impl Columns {
 
 /// Whether an array has a column's dtype: the same object, or, as those that were unpickled are, one like it.
 fn has_dtype(py: Python<'_>, array: &PyArrayObject, column: &Column) -> bool {
-    array.descr.cast() == column.descr.as_ptr() || {
+    array.descr.cast() == column.dtype.descr.as_ptr() || {
         // SAFETY: the dtype of a live array.
         let other: Bound<'_, PyArrayDescr> =
             unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()).cast_into_unchecked() };
-        other.is_equiv_to(column.descr.bind(py))
+        other.is_equiv_to(column.dtype.descr.bind(py))
     }
 }
 
@@ -469,6 +472,10 @@ fn single(value: &Bound<'_, PyAny>) -> Option<f32> {
     plain.then(|| value.extract::<f64>().ok().and_then(as_single)).flatten()
 }
 
+fn is_shape(dims: &[npy_intp], shape: &[usize]) -> bool {
+    dims.len() == shape.len() && dims.iter().zip(shape).all(|(&dim, &length)| dim as usize == length)
+}
+
 fn inner_contiguous(dims: &[npy_intp], strides: &[npy_intp], itemsize: usize) -> bool {
     let mut expected = itemsize as npy_intp;
     for (&dim, &stride) in dims.iter().zip(strides).rev() {
@@ -489,7 +496,7 @@ fn read_flags(source: Source, out: &mut [bool]) {
 fn scalar(column: &Column, value: &Bound<'_, PyAny>, cell: &mut [u8; 8]) -> bool {
     let object = value.as_ptr();
     let Some(number) = column.number else { return false };
-    if column.scalar.as_ref().is_some_and(|scalar| value.get_type_ptr().cast() == scalar.as_ptr()) {
+    if column.dtype.scalar.as_ref().is_some_and(|scalar| value.get_type_ptr().cast() == scalar.as_ptr()) {
         // SAFETY: exactly a scalar of this column, whose dtype has eight bytes at most.
         unsafe { array::scalar_into(object, column.leaf.itemsize, cell) };
         return true;

@@ -2,7 +2,6 @@
 
 use crate::error::{Result, value_error};
 use crate::replay::Replay;
-use crate::replay::layout::Layout;
 use crate::replay::provenance::Provenance;
 use crate::replay::units::Units;
 use crate::vectors::{collected, copied, filled, product, sum};
@@ -95,9 +94,8 @@ impl Replay {
             return value_error!("length must be at least 1, got 0");
         }
         let units = self.units_of(index)?;
-        let layout = self.laid_out()?.layout();
-        let value = layout.leaf(value)?;
-        let ends = ends.iter().map(|path| layout.leaf(path)).collect::<Result<Vec<_>>>()?;
+        let value = self.leaf(value)?;
+        let ends = ends.iter().map(|path| self.leaf(path)).collect::<Result<Vec<_>>>()?;
         let mut values = filled(0.0, product(&[index.len(), length])?)?;
         let (mut last, mut before) = (copied(index)?, filled(0, index.len())?);
         units.follow(index, value, &ends, &mut values, &mut last, &mut before)?;
@@ -147,12 +145,5 @@ impl Replay {
         let mut weights = filled(0.0, index.len())?;
         priorities.weights(index, beta, normalize, &mut weights);
         Ok(Some(weights))
-    }
-}
-
-impl Layout {
-    /// The number of the leaf at a path.
-    fn leaf(&self, path: &[String]) -> Result<usize> {
-        self.find(path).ok_or_else(|| crate::error::Error::Key(path.join(".")))
     }
 }

@@ -1,7 +1,9 @@
 //! The plan of a gather: which arrays it fills, and which of them share memory.
 
+use crate::error::{Error, Result};
 use crate::replay::gather::{Content, Gatherer};
 use crate::replay::layout::{Layout, Place};
+use crate::replay::schema::{Kind, Schema};
 
 /// Keys of a transition, in the order of its fields. A transition always has all of them, possibly empty.
 pub const TRANSITION_KEYS: [&str; 9] =
@@ -29,10 +31,29 @@ pub struct PlannedArray {
     twin: Option<(usize, bool)>,
 }
 
+/// A key of the nested rows that a gather makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The number of the key in [`Schema::keys`].
+    pub key: usize,
+    /// What stands there.
+    pub value: Value,
+}
+
+/// What stands at a key of the rows that a gather makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// The array with this number.
+    Array(usize),
+    /// More keys, or none.
+    Batch(Vec<Field>),
+}
+
 /// The arrays that a gather fills.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     arrays: Vec<PlannedArray>,
+    fields: Vec<Field>,
 }
 
 /// An obs array and an obs_next array that are two views of one block.
@@ -83,8 +104,56 @@ impl Layout {
 }
 
 impl Plan {
+    /// Plans the arrays for some outermost keys (None: those of a transition, and all others), with obs, obs_next, info and policy
+    /// stacked `stack` times. A key of a transition that has no column holds nothing.
+    ///
+    /// # Errors
+    /// `Key` for a key that is neither a column's nor a transition's.
+    pub fn new<D>(schema: &Schema<D>, layout: &Layout, keys: Option<&[String]>, stack: usize) -> Result<Self> {
+        let mut plan = Self::default();
+        for key in keys.map_or_else(|| all_keys(schema), |keys| keys.iter().map(String::as_str).collect()) {
+            let value = match (schema.node(key), key) {
+                (Some(node), _) => plan.add(&node.kind, stack_of(key, stack), &Content::Leaf, layout),
+                (None, "obs_next") if !schema.saves_obs_next() => match schema.node("obs") {
+                    Some(obs) => plan.add(&obs.kind, stack, &|leaf| layout.next_content(leaf), layout),
+                    None => Value::Batch(Vec::new()),
+                },
+                (None, standard) if TRANSITION_KEYS.contains(&standard) => Value::Batch(Vec::new()),
+                (None, unknown) => return Err(Error::Key(unknown.to_owned())),
+            };
+            let key = schema.key(key).expect("invariant: a schema has its nodes' keys and a transition's");
+            plan.fields.push(Field { key, value });
+        }
+        Ok(plan)
+    }
+
+    /// Adds the arrays of what stands at a key; `content` says what holds each leaf.
+    fn add(&mut self, kind: &Kind, stack: usize, content: &dyn Fn(usize) -> Content, layout: &Layout) -> Value {
+        match kind {
+            Kind::Leaf(leaf) => Value::Array(self.push(layout, content(*leaf), *leaf, stack)),
+            Kind::Foreign => Value::Batch(Vec::new()),
+            Kind::Group(nodes) => {
+                let kept = nodes.iter().filter(|node| node.kind != Kind::Foreign);
+                let field = |(key, kind): (usize, &Kind)| Field { key, value: self.add(kind, stack, content, layout) };
+                Value::Batch(kept.map(|node| (node.key, &node.kind)).map(field).collect())
+            }
+        }
+    }
+
+    /// The outermost keys, and what stands at each.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The outermost key at which an array stands; None for an array that is nested.
+    #[must_use]
+    pub fn key_of(&self, array: usize) -> Option<usize> {
+        self.fields.iter().find(|field| field.value == Value::Array(array)).map(|field| field.key)
+    }
+
     /// Adds an array of `content` with the dtype and shape of `leaf`, and returns its number.
-    pub fn push(&mut self, layout: &Layout, content: Content, leaf: usize, stack: usize) -> usize {
+    fn push(&mut self, layout: &Layout, content: Content, leaf: usize, stack: usize) -> usize {
         let stacked = (stack > 1).then_some(stack);
         self.arrays.push(PlannedArray {
             content,
@@ -126,10 +195,18 @@ impl Plan {
     }
 }
 
+/// The keys of a transition, and those of columns beside them.
+fn all_keys<D>(schema: &Schema<D>) -> Vec<&str> {
+    let outermost = schema.root().iter().map(|node| schema.keys()[node.key].as_str());
+    let beside = outermost.filter(|key| !TRANSITION_KEYS.contains(key));
+    TRANSITION_KEYS.iter().copied().chain(beside).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::replay::layout::Leaf;
+    use crate::replay::schema::Column;
 
     fn layout(obs: &[usize], save_obs_next: bool) -> Layout {
         let leaf = |name: &str, dtype: &str, itemsize: usize, shape: &[usize]| Leaf {
@@ -176,5 +253,44 @@ mod tests {
         assert_eq!(plan.push(&layout, Content::Leaf(1), 1, 1), 0);
         assert_eq!(plan.push(&layout, Content::Leaf(0), 0, 1), 1);
         assert_eq!(plan.arrays()[1].leaf, 0);
+    }
+
+    fn nested(save_obs_next: bool) -> (Schema<()>, Layout) {
+        let column = |path: &[&str], dtype: &str, itemsize: usize| {
+            let path = path.iter().map(|&key| key.to_owned()).collect();
+            Column::new(Leaf { path, dtype: dtype.to_owned(), itemsize, shape: Vec::new() }, None, ())
+        };
+        let flag = || column(&["done"], "|b1", 1);
+        let mut columns =
+            vec![column(&["obs", "a"], "<f4", 4), column(&["extra"], "<f4", 4), column(&["rew"], "<f8", 8)];
+        columns.extend(["terminated", "truncated"].map(|name| column(&[name], "|b1", 1)));
+        let foreign = vec![vec!["obs".to_owned(), "kept".to_owned()], vec!["info".to_owned()]];
+        let schema = Schema::new(save_obs_next).with(columns, foreign, flag()).unwrap();
+        let leaves = schema.columns().iter().map(|column| column.leaf.clone()).collect();
+        (schema, Layout::new(leaves, save_obs_next).unwrap())
+    }
+
+    #[test]
+    fn a_plan_has_the_keys_of_a_transition_and_those_of_other_columns() {
+        let (schema, layout) = nested(true);
+        let plan = Plan::new(&schema, &layout, None, 1).unwrap();
+        let keys: Vec<_> = plan.fields().iter().map(|field| schema.keys()[field.key].as_str()).collect();
+        assert_eq!(keys, TRANSITION_KEYS.iter().copied().chain(["extra"]).collect::<Vec<_>>());
+        let a = Field { key: schema.key("a").unwrap(), value: Value::Array(0) };
+        assert_eq!(plan.fields()[0].value, Value::Batch(vec![a]));
+        for empty in ["act", "obs_next", "info", "policy"] {
+            let at = TRANSITION_KEYS.iter().position(|&key| key == empty).unwrap();
+            assert_eq!(plan.fields()[at].value, Value::Batch(vec![]), "{empty}");
+        }
+        assert_eq!((plan.key_of(0), plan.key_of(1)), (None, schema.key("rew")));
+    }
+
+    #[test]
+    fn obs_next_is_planned_from_obs_where_it_is_not_kept() {
+        let (schema, layout) = nested(false);
+        let plan = Plan::new(&schema, &layout, Some(&["obs_next".to_owned()]), 1).unwrap();
+        assert_eq!((plan.fields().len(), plan.arrays().len()), (1, 1));
+        assert_eq!(plan.arrays()[0].content, layout.next_content(0));
+        assert!(matches!(Plan::new(&schema, &layout, Some(&["nowhere".to_owned()]), 1), Err(Error::Key(_))));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::{Region, Storage};
 use crate::replay::Replay;
 use crate::replay::gather::{Content, Output};
@@ -22,6 +22,23 @@ pub struct ColumnView {
 }
 
 impl Replay {
+    /// The number of the leaf at a path.
+    ///
+    /// # Errors
+    /// `Key` for a path without a leaf, `Value` before `define`.
+    pub fn leaf(&self, path: &[String]) -> Result<usize> {
+        self.laid_out()?.layout().find(path).ok_or_else(|| Error::Key(path.join(".")))
+    }
+
+    /// Bytes of the live rows of the leaf at a path.
+    ///
+    /// # Errors
+    /// As [`Self::leaf`].
+    pub fn column_bytes(&self, path: &[String]) -> Result<usize> {
+        let leaf = self.leaf(path)?;
+        Ok(self.laid_out()?.layout().leaves()[leaf].nbytes().saturating_mul(self.rings().live()))
+    }
+
     /// Returns the column of a leaf. A column that is not stored in one piece is copied to new memory, in which slots
     /// without a row are zero and take no memory.
     ///

@@ -5,7 +5,7 @@ use rlfast_core::replay::Replay as Engine;
 
 use super::{Replay, State};
 use crate::array::{Index, Shaped};
-use crate::columns::Path;
+use crate::columns::KeyPath;
 use crate::error::IntoPython as _;
 use crate::index::Remembering;
 use crate::items::Items;
@@ -98,8 +98,8 @@ impl Replay {
         py: Python<'_>,
         index: Index,
         length: usize,
-        value: Path,
-        ends: Items<Path>,
+        value: KeyPath,
+        ends: Items<KeyPath>,
     ) -> PyResult<(Shaped<f32>, Shaped<i64>, Shaped<i64>)> {
         let Index { rows: index, .. } = index;
         let bytes = index.len().saturating_mul(length).saturating_mul(4);

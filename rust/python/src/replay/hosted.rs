@@ -48,7 +48,7 @@ impl Replay {
     ) -> PyResult<Bound<'py, PyDict>> {
         let keys = keys.as_ref().map_or(&KEYS[..], |keys| &keys.0);
         let request = Request { keys: Some(keys), ..Request::default() };
-        let fields = self.gathered(py, &index.rows, &index.shape, request)?.nest(py, &self.batch)?;
+        let fields = self.gathered(py, &index, request)?;
         if let Some(rewards) = fields.get_item(intern!(py, "rewards"))? {
             let rewards = rewards.cast_into::<PyArray1<f32>>()?;
             fields.set_item(intern!(py, "rewards"), rewards.reshape([index.rows.len(), 1])?)?;

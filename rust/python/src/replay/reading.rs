@@ -5,21 +5,20 @@ use std::sync::Arc;
 use numpy::npyffi::types::npy_intp;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 use rlfast_core::error::Result;
 use rlfast_core::replay::check_stack;
-use rlfast_core::replay::layout::Layout;
-use rlfast_core::replay::plan::SharedPair;
+use rlfast_core::replay::plan::{Plan, SharedPair};
 use rlfast_core::replay::provenance::Provenance;
 use rlfast_core::replay::view::ColumnView;
 use rlfast_core::vectors;
 
-use super::{Replay, State, find};
+use super::{Replay, State};
 use crate::array::{self, Index, RegionKeeper, Shaped};
 use crate::batch::with_fields;
-use crate::columns::Columns;
+use crate::columns::{Columns, KeyPath};
 use crate::error::IntoPython as _;
-use crate::gather::{Gathered, KeyedPlan};
+use crate::gather::Allocated;
 use crate::index::Remembering;
 use crate::items::Items;
 
@@ -61,28 +60,21 @@ impl Selection<'_> {
 /// What is known before there are arrays.
 struct Prepared {
     columns: Arc<Columns>,
-    plan: Arc<KeyedPlan>,
+    plan: Arc<Plan>,
     pairs: Vec<SharedPair>,
     /// The count of writes at which rows were drawn, or the pairs found.
     at: Option<u64>,
 }
 
-enum Preparation {
-    Prepared(Prepared),
-    /// There is no plan for these columns yet.
-    Unplanned(Arc<Columns>, usize, Box<Layout>),
-}
-
 impl Replay {
-    /// The rows at `index`, whose shape is `shape`.
+    /// The rows at `index`, whose shape is `shape`, in a nested dict.
     pub(crate) fn gathered<'py>(
         &self,
         py: Python<'py>,
-        index: &[i64],
-        shape: &[npy_intp],
+        index: &Index,
         request: Request<'_, 'py>,
-    ) -> PyResult<Gathered<'py>> {
-        Ok(self.gathered_with(py, Selection::Given(index), shape, request, |_, _| Ok(()))?.0)
+    ) -> PyResult<Bound<'py, PyDict>> {
+        Ok(self.gathered_with(py, Selection::Given(&index.rows), &index.shape, request, |_, _| Ok(()))?.0)
     }
 
     /// The rows in fresh arrays, and what else is to be known of them at the time at which they are copied.
@@ -93,19 +85,19 @@ impl Replay {
         shape: &[npy_intp],
         request: Request<'_, 'py>,
         beside: impl Fn(&mut State, &[i64]) -> Result<T> + Sync,
-    ) -> PyResult<(Gathered<'py>, T)> {
+    ) -> PyResult<(Bound<'py, PyDict>, T)> {
+        let (keys, stack) = (request.keys, request.stack);
         let mut share = request.out.is_none() && shape.len() == 1;
         loop {
-            let prepared = self.prepare(py, &mut selection, request, share)?;
+            let prepared = self.state.with(py, |state| prepare(state, &mut selection, keys, stack, share)).python()?;
+            let Prepared { columns, plan, pairs, at } = prepared;
             let count = selection.rows().len();
-            let allocated =
-                prepared.plan.allocate(py, &prepared.columns, count, shape, &prepared.pairs, request.out)?;
+            let allocated = Allocated::new(py, &columns, &plan, count, shape, &pairs, request.out)?;
             let gather = |state: &mut State| {
-                let same = state.has(&prepared.columns) && prepared.at.is_none_or(|at| at == state.writes());
-                if !same {
+                if !state.has(&columns) || at.is_some_and(|at| at != state.writes()) {
                     return Ok(None);
                 }
-                if prepared.at.is_none() {
+                if at.is_none() {
                     selection.resolve(state)?;
                 }
                 // SAFETY: the index was checked or drawn, and each output was made with room for its rows.
@@ -113,56 +105,34 @@ impl Replay {
                 beside(state, selection.rows()).map(Some)
             };
             if let Some(beside) = self.state.over(py, allocated.bytes, gather).python()? {
-                return Ok((allocated.gathered(prepared.plan), beside));
+                return Ok((allocated.nest(py, &columns, &plan)?, beside));
             }
             // Another thread wrote in between. Without shared blocks, nothing depends on what the rows are before they are copied.
             share = false;
         }
     }
-
-    /// The plan for a request; with `share`, and where it matters, also which rows there are and what can share blocks.
-    fn prepare(
-        &self,
-        py: Python<'_>,
-        selection: &mut Selection<'_>,
-        request: Request<'_, '_>,
-        share: bool,
-    ) -> PyResult<Prepared> {
-        loop {
-            match self.state.with(py, |state| prepare(state, selection, request.keys, request.stack, share)).python()? {
-                Preparation::Prepared(prepared) => return Ok(prepared),
-                Preparation::Unplanned(columns, stack, layout) => {
-                    let plan = Arc::new(KeyedPlan::new(py, &columns, &layout, request.keys, stack)?);
-                    let kept = (request.keys.map(<[String]>::to_vec), stack, plan);
-                    drop(self.state.with(py, |state| state.keep(&columns, kept)));
-                }
-            }
-        }
-    }
 }
 
+/// The plan for a request; with `share`, and where it matters, also which rows there are and what can share blocks.
 fn prepare(
     state: &mut State,
     selection: &mut Selection<'_>,
     keys: Option<&[String]>,
     stack: Option<usize>,
     share: bool,
-) -> Result<Preparation> {
+) -> Result<Prepared> {
     if state.engine().table().is_none() {
         selection.resolve(state)?; // a draw says best that there is nothing
     }
     let stack = stack.unwrap_or(state.engine().config().stack_num);
     check_stack(stack)?;
-    let columns = state.columns().clone();
-    let Some(plan) = state.plan(keys, stack).cloned() else {
-        return Ok(Preparation::Unplanned(columns, stack, Box::new(state.layout()?.clone())));
-    };
-    if !share || !plan.plan.may_share() {
-        return Ok(Preparation::Prepared(Prepared { columns, plan, pairs: Vec::new(), at: None }));
+    let (columns, plan) = (state.columns().clone(), state.plan(keys, stack)?);
+    if !share || !plan.may_share() {
+        return Ok(Prepared { columns, plan, pairs: Vec::new(), at: None });
     }
     selection.resolve(state)?;
-    let pairs = plan.plan.shared_pairs(state.engine().gatherer()?, selection.rows());
-    Ok(Preparation::Prepared(Prepared { columns, plan, pairs, at: Some(state.writes()) }))
+    let pairs = plan.shared_pairs(state.engine().gatherer()?, selection.rows());
+    Ok(Prepared { columns, plan, pairs, at: Some(state.writes()) })
 }
 
 #[pymethods]
@@ -177,7 +147,7 @@ impl Replay {
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let request = Request { keys: keys.as_ref().map(|keys| &keys.0[..]), stack: stack_num, out };
-        self.gathered(py, &index.rows, &index.shape, request)?.nest(py, &self.batch)
+        self.gathered(py, &index, request)
     }
 
     #[pyo3(signature = (batch_size, out = None))]
@@ -193,9 +163,8 @@ impl Replay {
             Ok((state.options_mut().weights(index, None)?, state.engine().generations(index)?))
         };
         let shape = [batch_size as npy_intp];
-        let (gathered, (weights, generations)) =
+        let (fields, (weights, generations)) =
             self.gathered_with(py, Selection::Drawn(&mut index), &shape, request, known)?;
-        let fields = gathered.nest(py, &self.batch)?;
         if let Some(weights) = weights {
             fields.set_item(pyo3::intern!(py, "weight"), Shaped::from(weights))?;
         }
@@ -213,38 +182,29 @@ impl Replay {
         Ok(self.state.over(py, batch_size.saturating_mul(32), draw).python()?.into())
     }
 
-    fn view<'py>(&self, py: Python<'py>, path: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        let (columns, at, total, view) = loop {
-            let columns = self.columns_now(py);
-            let at = find(&columns, path)?;
-            let look = |state: &mut State| {
-                let engine = state.engine();
-                engine.gatherer()?;
-                Ok(if state.has(&columns) { Some((engine.rings().total(), engine.column(at)?)) } else { None })
-            };
-            let bytes = columns.columns[at].leaf.nbytes().saturating_mul(self.__len__(py)); // what there is to copy, if it is not stored as such
-            if let Some((total, view)) = self.state.over(py, bytes, look).python()? {
-                break (columns, at, total, view);
-            }
+    fn view<'py>(&self, py: Python<'py>, path: KeyPath) -> PyResult<Bound<'py, PyAny>> {
+        // What there is to copy, if it is not stored as such.
+        let bytes = self.state.with(py, |state| state.engine().column_bytes(&path.0)).python()?;
+        let look = |state: &mut State| {
+            let at = state.engine().leaf(&path.0)?;
+            Ok((state.columns().clone(), at, state.engine().rings().total(), state.engine().column(at)?))
         };
-        let column = &columns.columns[at];
+        let (columns, at, total, view) = self.state.over(py, bytes, look).python()?;
+        let column = &columns.schema.columns()[at];
         let ColumnView { region, offset, stride, stored } = view;
         let mut dims = vec![total as npy_intp];
         dims.extend(column.leaf.shape.iter().map(|&n| n as npy_intp));
-        let mut strides = vec![column.leaf.itemsize as npy_intp; dims.len()];
-        for axis in (1..dims.len() - 1).rev() {
-            strides[axis] = strides[axis + 1] * dims[axis + 1];
-        }
+        let mut strides = array::packed_strides(&dims, column.leaf.itemsize);
         strides[0] = stride as npy_intp;
         let writable = stored && !matches!(column.leaf.root(), "obs" | "terminated" | "truncated" | "done");
         let data = region.at(offset);
         let keeper = Bound::new(py, RegionKeeper::new(region))?.into_any();
-        array::over(column.descr.bind(py), &mut dims, Some(&mut strides), data, writable, keeper)
+        array::over(column.dtype.descr.bind(py), &mut dims, Some(&mut strides), data, writable, keeper)
     }
 
-    fn set_column(&self, py: Python<'_>, path: &Bound<'_, PyTuple>, values: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn set_column(&self, py: Python<'_>, path: KeyPath, values: &Bound<'_, PyAny>) -> PyResult<()> {
+        let root = path.0.first().cloned().unwrap_or_default();
         let column = self.view(py, path)?;
-        let root: String = path.get_item(0)?.extract()?;
         if matches!(root.as_str(), "obs" | "obs_next" | "terminated" | "truncated" | "done") {
             return Err(PyValueError::new_err(format!("{root} cannot be overwritten in place; use load")));
         }

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use rlfast_core::error::Result;
 use rlfast_core::replay::Replay as Engine;
-use rlfast_core::replay::layout::Layout;
+use rlfast_core::replay::plan::Plan;
 use rlfast_core::segment_tree::SumTree;
 
 use crate::columns::Columns;
-use crate::gather::KeyedPlan;
 use crate::rows::RowSources;
 
 /// Plans that are kept; those that ask for few keys always ask for the same.
 const PLANS: usize = 8;
 
 /// A plan, with the keys (None: all) and the stack that it is for.
-type KeptPlan = (Option<Vec<String>>, usize, Arc<KeyedPlan>);
+type KeptPlan = (Option<Vec<String>>, usize, Arc<Plan>);
 
 /// The callable that adds the rows which `append` cannot, and whether it adds all.
 pub(crate) type Fallback = (Arc<Py<PyAny>>, bool);
@@ -29,13 +28,6 @@ pub(crate) struct State {
     fallback: Option<Fallback>,
     /// How often rows were changed.
     writes: u64,
-}
-
-/// Things of Python's that are not needed any more, to be dropped when the lock is not held.
-#[must_use]
-pub(crate) struct Dropped {
-    _columns: Arc<Columns>,
-    _plans: Vec<KeptPlan>,
 }
 
 impl State {
@@ -91,11 +83,12 @@ impl State {
     }
 
     /// Lays out the columns that `columns` has beyond `held`; None if the columns are not `held` any more.
-    pub fn define(&mut self, held: &Arc<Columns>, mut columns: Columns) -> Result<Option<Dropped>> {
+    pub fn define(&mut self, held: &Arc<Columns>, mut columns: Columns) -> Result<Option<Arc<Columns>>> {
         if !self.has(held) {
             return Ok(None);
         }
-        let leaves: Vec<_> = columns.columns[held.columns.len()..].iter().map(|column| column.leaf.clone()).collect();
+        let known = held.schema.columns().len();
+        let leaves: Vec<_> = columns.schema.columns()[known..].iter().map(|column| column.leaf.clone()).collect();
         if !leaves.is_empty() {
             self.rows_mut().define(leaves)?;
         }
@@ -104,37 +97,29 @@ impl State {
     }
 
     /// Puts another engine and its columns in the place of these.
-    pub fn replace(&mut self, engine: Engine, columns: Columns) -> Dropped {
+    pub fn replace(&mut self, engine: Engine, columns: Columns) -> Arc<Columns> {
         *self.rows_mut() = engine;
         self.set_columns(columns)
     }
 
-    fn set_columns(&mut self, columns: Columns) -> Dropped {
-        Dropped {
-            _columns: std::mem::replace(&mut self.columns, Arc::new(columns)),
-            _plans: std::mem::take(&mut self.plans),
+    /// Gives the former columns back, to be dropped when the lock is not held.
+    fn set_columns(&mut self, columns: Columns) -> Arc<Columns> {
+        self.plans.clear();
+        std::mem::replace(&mut self.columns, Arc::new(columns))
+    }
+
+    /// The plan for some keys and a stack.
+    pub fn plan(&mut self, keys: Option<&[String]>, stack: usize) -> Result<Arc<Plan>> {
+        if let Some(kept) = self.plans.iter().find(|kept| kept.1 == stack && kept.0.as_deref() == keys) {
+            return Ok(kept.2.clone());
         }
-    }
-
-    /// The plan for some keys, if it is known.
-    pub fn plan(&self, keys: Option<&[String]>, stack: usize) -> Option<&Arc<KeyedPlan>> {
-        let plan = self.plans.iter().find(|plan| plan.1 == stack && plan.0.as_deref() == keys);
-        plan.map(|plan| &plan.2)
-    }
-
-    /// Keeps a plan for `columns`; gives one back that is not kept any more.
-    pub fn keep(&mut self, columns: &Arc<Columns>, plan: KeptPlan) -> Option<KeptPlan> {
-        if !self.has(columns) {
-            return Some(plan);
+        let layout = self.engine.gatherer()?.layout();
+        let plan = Arc::new(Plan::new(&self.columns.schema, layout, keys, stack)?);
+        if self.plans.len() == PLANS {
+            self.plans.remove(0);
         }
-        let dropped = (self.plans.len() == PLANS).then(|| self.plans.remove(0));
-        self.plans.push(plan);
-        dropped
-    }
-
-    /// The places of the columns.
-    pub fn layout(&self) -> Result<&Layout> {
-        Ok(self.engine.gatherer()?.layout())
+        self.plans.push((keys.map(<[String]>::to_vec), stack, plan.clone()));
+        Ok(plan)
     }
 
     /// Writes a row to each ring; None if the columns are not `columns` any more, for which the rows were found.

@@ -80,7 +80,7 @@ impl Replay {
         columns: &Arc<Columns>,
         values: [Option<&Bound<'_, PyAny>>; KEYWORDS.len()],
     ) -> PyResult<i64> {
-        if columns.columns.is_empty() {
+        if columns.schema.columns().is_empty() {
             return mismatch!("nothing is laid out yet");
         }
         RowSources::with_scratch(|rows| {
@@ -98,7 +98,7 @@ impl Replay {
         rows: &RowSources,
     ) -> PyResult<AddedArrays<'py>> {
         let n = rings.len();
-        let (agents, scalar) = columns.agents();
+        let (agents, scalar) = columns.schema.agents();
         // Filled by `add` below; on an error they are dropped unread.
         let [index, length, start] = [unfilled::<i64>(py, n)?, unfilled(py, n)?, unfilled(py, n)?];
         let returns = unfilled::<f64>(py, product(&[n, agents]).python()?)?;
@@ -143,7 +143,7 @@ impl Replay {
     ) -> PyResult<AddedArrays<'py>> {
         let rings = rings.map(ring_numbers).transpose()?;
         let columns = self.columns_now(py);
-        if columns.columns.is_empty() {
+        if columns.schema.columns().is_empty() {
             return mismatch!("nothing is laid out yet");
         }
         RowSources::with_scratch(|rows| {
@@ -213,7 +213,7 @@ impl Replay {
         columns.find(py, fields, Some(total), &mut rows)?;
         let known = known.as_ref().map(|known| &known.0[..]);
         let load = |state: &mut State| state.load(&columns, &rows, known, &sizes.0, &cursors.0);
-        self.state.over(py, total.saturating_mul(columns.row_bytes()), load).python()?.map_or_else(changed, Ok)
+        self.state.over(py, total.saturating_mul(columns.schema.row_bytes()), load).python()?.map_or_else(changed, Ok)
     }
 
     fn keeps_next(&self, py: Python<'_>, index: Index) -> PyResult<Shaped<bool>> {

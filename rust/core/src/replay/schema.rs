@@ -1,0 +1,351 @@
+//! The columns under the keys of nested rows.
+//!
+//! A [`Schema`] says under which keys rows come in and go out. `D` is what the host knows of a column beside its [`Leaf`]: its own
+//! object for the dtype, for example.
+
+use crate::convert::NumberType;
+use crate::error::{Result, value_error};
+use crate::replay::layout::{Leaf, MAX_DEPTH};
+use crate::replay::plan::TRANSITION_KEYS;
+
+/// A key of nested rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The number of the key in [`Schema::keys`].
+    pub key: usize,
+    /// What stands there.
+    pub kind: Kind,
+}
+
+/// What stands at a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The column with this number.
+    Leaf(usize),
+    /// Something that the caller keeps.
+    Foreign,
+    /// More keys.
+    Group(Vec<Node>),
+}
+
+impl Kind {
+    /// Whether nothing here is a column.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        match self {
+            Self::Leaf(_) => false,
+            Self::Foreign => true,
+            Self::Group(nodes) => nodes.iter().all(|node| node.kind.is_foreign()),
+        }
+    }
+}
+
+/// How a column is read from what is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// As it is.
+    Plain,
+    /// As doubles.
+    Reward,
+    /// As flags.
+    Terminated,
+    /// As flags.
+    Truncated,
+    /// Never: `done` is computed from the flags.
+    Ignored,
+}
+
+impl Role {
+    fn of(path: &[String]) -> Self {
+        match path {
+            [only] => match only.as_str() {
+                "rew" => Self::Reward,
+                "terminated" => Self::Terminated,
+                "truncated" => Self::Truncated,
+                "done" => Self::Ignored,
+                _ => Self::Plain,
+            },
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// One column.
+#[derive(Clone, Debug)]
+pub struct Column<D> {
+    /// Its path, dtype and shape, as the engine knows them.
+    pub leaf: Leaf,
+    /// The type of its numbers; None if it does not hold plain numbers in this machine's order of bytes.
+    pub number: Option<NumberType>,
+    /// What the host knows of its dtype.
+    pub dtype: D,
+    role: Role,
+}
+
+impl<D> Column<D> {
+    /// A column of `leaf`.
+    pub fn new(leaf: Leaf, number: Option<NumberType>, dtype: D) -> Self {
+        Self { role: Role::of(&leaf.path), leaf, number, dtype }
+    }
+
+    /// How it is read.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+}
+
+/// All columns, and the keys under which they stand.
+#[derive(Clone, Debug)]
+pub struct Schema<D> {
+    keys: Vec<String>,
+    columns: Vec<Column<D>>,
+    root: Vec<Node>,
+    finals: Vec<Node>,
+    save_obs_next: bool,
+}
+
+impl<D: Clone> Schema<D> {
+    /// No columns. Without `save_obs_next`, `obs_next` is the next row's `obs`, and only rows that end an episode have their own.
+    #[must_use]
+    pub fn new(save_obs_next: bool) -> Self {
+        let keys = TRANSITION_KEYS.map(str::to_owned).to_vec();
+        Self { keys, columns: Vec::new(), root: Vec::new(), finals: Vec::new(), save_obs_next }
+    }
+
+    /// These columns with `columns` after them, and with the keys at `foreign`, which the caller keeps. `flag` is the column `done`,
+    /// which is there as soon as `terminated` is.
+    ///
+    /// # Errors
+    /// `Value` for a path that is too deep.
+    pub fn with(&self, columns: Vec<Column<D>>, foreign: Vec<Vec<String>>, flag: Column<D>) -> Result<Self> {
+        let mut all = self.columns.clone();
+        all.extend(columns.into_iter().filter(|column| self.save_obs_next || column.leaf.root() != "obs_next"));
+        let has = |name: &str| all.iter().any(|column| column.leaf.path == [name]);
+        if has("terminated") && !has("done") {
+            all.push(flag);
+        }
+        if self.columns.is_empty() && !self.save_obs_next {
+            let observed = all.iter().filter(|column| column.leaf.root() == "obs");
+            let finals: Vec<_> = observed.cloned().map(into_next).collect();
+            all.extend(finals);
+        }
+        self.arranged(all, foreign)
+    }
+
+    /// Exactly these columns, as a restored engine has them, and the foreign keys that are known.
+    ///
+    /// # Errors
+    /// As [`Self::with`].
+    pub fn restored(&self, columns: Vec<Column<D>>, save_obs_next: bool) -> Result<Self> {
+        Self { save_obs_next, columns: Vec::new(), ..self.clone() }.arranged(columns, Vec::new())
+    }
+
+    /// So many columns, in the order of the engine's leaves, and foreign keys beside those known.
+    fn arranged(&self, columns: Vec<Column<D>>, foreign: Vec<Vec<String>>) -> Result<Self> {
+        let mut kept = Vec::new();
+        self.collect_foreign(&self.root, &mut Vec::new(), &mut kept);
+        kept.extend(foreign);
+        let mut arranged = Self::new(self.save_obs_next);
+        for (at, column) in columns.iter().enumerate() {
+            arranged.insert(&column.leaf.path, Kind::Leaf(at), arranged.is_final(column))?;
+        }
+        for path in &kept {
+            arranged.insert(path, Kind::Foreign, false)?;
+        }
+        arranged.columns = columns;
+        Ok(arranged)
+    }
+
+    fn insert(&mut self, path: &[String], kind: Kind, is_final: bool) -> Result<()> {
+        if path.len() > MAX_DEPTH {
+            return value_error!("a column is nested at most {MAX_DEPTH} deep, got one at depth {}", path.len());
+        }
+        let Some((last, groups)) = path.split_last() else { return Ok(()) };
+        let keys: Vec<usize> = groups.iter().map(|name| self.key_of(name)).collect();
+        let last = self.key_of(last);
+        let mut nodes = if is_final { &mut self.finals } else { &mut self.root };
+        for key in keys {
+            let at = nodes.iter().position(|node| node.key == key && matches!(node.kind, Kind::Group(_)));
+            let at = at.unwrap_or_else(|| {
+                nodes.push(Node { key, kind: Kind::Group(Vec::new()) });
+                nodes.len() - 1
+            });
+            let Kind::Group(inner) = &mut nodes[at].kind else { unreachable!("found or made as a group") };
+            nodes = inner;
+        }
+        nodes.push(Node { key: last, kind });
+        Ok(())
+    }
+
+    /// The number of a key, which is new if need be.
+    fn key_of(&mut self, name: &str) -> usize {
+        self.key(name).unwrap_or_else(|| {
+            self.keys.push(name.to_owned());
+            self.keys.len() - 1
+        })
+    }
+
+    fn collect_foreign(&self, nodes: &[Node], path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
+        for node in nodes {
+            path.push(self.keys[node.key].clone());
+            match &node.kind {
+                Kind::Foreign => found.push(path.clone()),
+                Kind::Group(nodes) => self.collect_foreign(nodes, path, found),
+                Kind::Leaf(_) => {}
+            }
+            path.pop();
+        }
+    }
+}
+
+impl<D> Schema<D> {
+    /// All keys: those of a transition, in their order, and others. Nodes name them by their place here.
+    #[must_use]
+    pub fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// The number of a key; None for a key that nothing stands at.
+    #[must_use]
+    pub fn key(&self, name: &str) -> Option<usize> {
+        self.keys.iter().position(|key| key == name)
+    }
+
+    /// The columns, by number.
+    #[must_use]
+    pub fn columns(&self) -> &[Column<D>] {
+        &self.columns
+    }
+
+    /// The outermost keys.
+    #[must_use]
+    pub fn root(&self) -> &[Node] {
+        &self.root
+    }
+
+    /// The outermost node with a name.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.root.iter().find(|node| self.keys[node.key] == name)
+    }
+
+    /// Without `save_obs_next`: the keys of the columns that hold the `obs_next` of rows which end an episode.
+    #[must_use]
+    pub fn finals(&self) -> &[Node] {
+        &self.finals
+    }
+
+    /// Whether rows keep an `obs_next` of their own.
+    #[must_use]
+    pub fn saves_obs_next(&self) -> bool {
+        self.save_obs_next
+    }
+
+    /// Whether a column has the `obs_next` of rows that end an episode, and of no others.
+    #[must_use]
+    pub fn is_final(&self, column: &Column<D>) -> bool {
+        !self.save_obs_next && column.leaf.root() == "obs_next"
+    }
+
+    /// The columns that the caller gives and is told of: neither `done`, which is computed, nor those of [`Self::finals`].
+    pub fn shown(&self) -> impl Iterator<Item = &Column<D>> {
+        self.columns.iter().filter(|column| column.role != Role::Ignored && !self.is_final(column))
+    }
+
+    /// Values in one reward, and whether it is one number and not one for each agent.
+    #[must_use]
+    pub fn agents(&self) -> (usize, bool) {
+        let reward = self.columns.iter().find(|column| column.role == Role::Reward);
+        reward.map_or((1, true), |reward| (reward.leaf.nbytes() / 8, reward.leaf.shape.is_empty()))
+    }
+
+    /// Bytes of a row, in all columns.
+    #[must_use]
+    pub fn row_bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.leaf.nbytes()).sum()
+    }
+}
+
+/// The column of an `obs` leaf's `obs_next`.
+fn into_next<D>(mut column: Column<D>) -> Column<D> {
+    "obs_next".clone_into(&mut column.leaf.path[0]);
+    column
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(path: &[&str]) -> Column<()> {
+        let path = path.iter().map(|&key| key.to_owned()).collect();
+        Column::new(Leaf { path, dtype: "<f8".to_owned(), itemsize: 8, shape: Vec::new() }, None, ())
+    }
+
+    fn schema(save_obs_next: bool, paths: &[&[&str]], foreign: &[&[&str]]) -> Schema<()> {
+        let foreign = foreign.iter().map(|path| path.iter().map(|&key| key.to_owned()).collect()).collect();
+        let columns = paths.iter().map(|path| column(path)).collect();
+        Schema::new(save_obs_next).with(columns, foreign, column(&["done"])).unwrap()
+    }
+
+    fn paths(schema: &Schema<()>) -> Vec<String> {
+        schema.columns().iter().map(|column| column.leaf.path.join(".")).collect()
+    }
+
+    #[test]
+    fn keys_that_share_a_group_stand_together() {
+        let schema = schema(true, &[&["obs", "a"], &["act"], &["obs", "b", "c"]], &[&["obs", "b", "kept"]]);
+        let key = |name| schema.key(name).unwrap();
+        let leaf = |name, at| Node { key: key(name), kind: Kind::Leaf(at) };
+        let inner = vec![leaf("c", 2), Node { key: key("kept"), kind: Kind::Foreign }];
+        let obs = vec![leaf("a", 0), Node { key: key("b"), kind: Kind::Group(inner) }];
+        assert_eq!(schema.root(), [Node { key: key("obs"), kind: Kind::Group(obs) }, leaf("act", 1)]);
+        assert_eq!((key("obs"), schema.key("nowhere")), (0, None));
+    }
+
+    #[test]
+    fn done_comes_with_terminated() {
+        assert_eq!(paths(&schema(true, &[&["terminated"]], &[])), ["terminated", "done"]);
+        assert_eq!(paths(&schema(true, &[&["terminated"], &["done"]], &[])), ["terminated", "done"]);
+        assert_eq!(paths(&schema(true, &[&["act"]], &[])), ["act"]);
+    }
+
+    #[test]
+    fn without_obs_next_the_ends_of_episodes_have_one() {
+        let schema = schema(false, &[&["obs", "a"], &["obs_next", "a"], &["act"]], &[]);
+        assert_eq!(paths(&schema), ["obs.a", "act", "obs_next.a"]);
+        assert!(schema.node("obs_next").is_none() && schema.finals().len() == 1);
+        assert_eq!(schema.shown().count(), 2);
+        let later =
+            schema.with(vec![column(&["obs_next", "b"]), column(&["extra"])], vec![], column(&["done"])).unwrap();
+        assert_eq!(paths(&later), ["obs.a", "act", "obs_next.a", "extra"]);
+    }
+
+    #[test]
+    fn foreign_keys_outlive_the_columns() {
+        let schema = schema(true, &[&["act"]], &[&["info", "name"]]);
+        for next in [
+            schema.with(vec![column(&["rew"])], vec![], column(&["done"])),
+            schema.restored(vec![column(&["x"])], true),
+        ] {
+            assert!(next.unwrap().node("info").is_some_and(|node| node.kind.is_foreign()));
+        }
+    }
+
+    #[test]
+    fn rewards_tell_how_many_agents_there_are() {
+        assert_eq!(schema(true, &[&["rew"]], &[]).agents(), (1, true));
+        let mut rewards = column(&["rew"]);
+        rewards.leaf.shape = vec![3];
+        let schema = Schema::new(true).with(vec![rewards, column(&["act"])], vec![], column(&["done"])).unwrap();
+        assert_eq!((schema.agents(), schema.row_bytes()), ((3, false), 32));
+        assert_eq!(Schema::<()>::new(true).agents(), (1, true));
+    }
+
+    #[test]
+    fn paths_are_bounded() {
+        let deep = vec!["key"; MAX_DEPTH + 1];
+        let made = Schema::new(true).with(vec![column(&deep)], vec![], column(&["done"]));
+        assert!(made.unwrap_err().to_string().contains("deep"));
+    }
+}
