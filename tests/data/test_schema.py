@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from rlfast.data import Batch
-from rlfast.data.schema import Column, Schema, as_array, convert, flatten, nest
+from rlfast.data._leaves import Column, as_array, convert
+from rlfast.data.schema import Schema, flatten, nest
 
 ROW = {"obs": {"a": np.float32([1, 2]), "b": 3}, "act": 1, "rew": 1, "terminated": 0, "truncated": False}
 

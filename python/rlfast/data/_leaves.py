@@ -32,6 +32,11 @@ class Column:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
+    def blank(self, rows: int | None) -> NDArray[Any]:
+        """Returns ``rows`` rows (None: one, without that axis) of zeros, or of None in a column of objects."""
+        shape = self.shape if rows is None else (rows, *self.shape)
+        return np.full(shape, None if self.dtype == OBJECT else 0, self.dtype)
+
 
 class Oddities:
     """Collects warnings about unusual values in the rows of a buffer.

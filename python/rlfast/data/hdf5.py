@@ -16,6 +16,7 @@ import numpy as np
 from rlfast.data.batch.batch import Batch, parse, wrap
 from rlfast.data.batch.values import to_tensor
 from rlfast.data.safe_pickle import Global, dumps, loads
+from rlfast.utils.extras import needed_by
 from rlfast.utils.tree import as_host, is_tensor
 
 if TYPE_CHECKING:
@@ -35,10 +36,8 @@ def require_h5py() -> Any:
 
     :raises ImportError: it is not installed; the message says how to install it.
     """
-    try:
+    with needed_by("an HDF5 file"):
         import h5py
-    except ImportError as error:
-        raise ImportError("HDF5 files need h5py: pip install 'rlfast[hdf5]'") from error
     return h5py
 
 

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data._leaves import (
@@ -20,29 +19,11 @@ from rlfast.data._leaves import (
     Column,
     Oddities,
     Path,
-    as_array,
-    convert,
     fit,
     infer,
-    plain,
     spell,
 )
 from rlfast.data.batch.batch import Batch
-
-__all__ = [
-    "Column",
-    "Leaves",
-    "Oddities",
-    "Path",
-    "Schema",
-    "as_array",
-    "convert",
-    "fit",
-    "flatten",
-    "nest",
-    "plain",
-    "spell",
-]
 
 Leaves: TypeAlias = dict[Path, NDArray[Any]]
 
@@ -61,9 +42,14 @@ def flatten(fields: Mapping[str, Any], whole: Collection[Path] = ()) -> tuple[di
     >>> flatten({"obs": {"a": 1, "b": {}}, "done": True})
     ({('obs', 'a'): 1}, {('obs', 'b')})
     """
+    return leaves_of({key: value for key, value in fields.items() if key != "done"}, whole)
+
+
+def leaves_of(fields: Mapping[str, Any], whole: Collection[Path] = ()) -> tuple[dict[Path, Any], set[Path]]:
+    """Flattens nested fields as :func:`flatten` does, with ``done`` where it is given."""
     leaves: dict[Path, Any] = {}
     groups: set[Path] = set()
-    _flatten({key: value for key, value in fields.items() if key != "done"}, (), leaves, groups, whole)
+    _flatten(fields, (), leaves, groups, whole)
     return leaves, groups
 
 
@@ -161,8 +147,7 @@ class Schema:
             leaves[path] = fit(value, column, path, rows, self.oddities)
         for path, column in columns.items():
             if path not in leaves and path not in absent:
-                shape = column.shape if rows is None else (rows, *column.shape)
-                leaves[path] = np.full(shape, None if column.dtype == OBJECT else 0, column.dtype)
+                leaves[path] = column.blank(rows)
         self.oddities.tell()
         return leaves, added
 

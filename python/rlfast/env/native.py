@@ -17,10 +17,10 @@ from rlfast.env.backends.base import Backend, IsAllEnvs, Rows, Tree
 from rlfast.env.backends.rows import joined
 from rlfast.env.info import Info
 from rlfast.env.specs import native_spec
-from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.actions import converter
 from rlfast.env.vector.arguments import Ids, VectorStep, as_autoreset_mode
 from rlfast.env.vector.base import BaseVectorEnv
+from rlfast.utils.seeding import draw_seed
 
 InfoRows = NDArray[np.float64] | None
 """The infos as numbers, one row for each environment; None for environments without infos."""
@@ -115,7 +115,7 @@ class NativeVectorEnv(BaseVectorEnv):
         if infos is None and (events is None or events[1] is None):
             self._last_obs = self._backend.as_observations(obs)
             return self._last_obs, rew, terminated, truncated, {}
-        return gymnasium_protocol.step_result(self, self._backend.rows(self._all, answer))
+        return self._step_result(self._backend.rows(self._all, answer))
 
     def send(self, actions: Any, id: Ids | None = None) -> None:
         """As :meth:`BaseVectorEnv.send`; the step is complete when this method returns."""
@@ -207,7 +207,7 @@ class NativeBackend(Backend):
         if not (self._never_seeded[ids] & [seed is None for seed in seeds]).any():
             return list(seeds)
         if not self._fresh_seeds:
-            root = np.random.SeedSequence(np.random.randint(2**63 - 1, dtype=np.int64).item())
+            root = np.random.SeedSequence(draw_seed())
             self._fresh_seeds = root.generate_state(self.num_envs, np.uint64).tolist()
         return [
             self._fresh_seeds[i] if seed is None and self._never_seeded[i] else seed

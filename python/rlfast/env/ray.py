@@ -15,13 +15,12 @@ from rlfast.env.spaces import ObservationMode
 from rlfast.env.vector.arguments import EnvFn
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.worker import DummyEnvWorker, EnvWorker, ResetResult, StepResult, seed_space
+from rlfast.utils.extras import needed_by
 
 
 def _ray() -> Any:
-    try:
+    with needed_by("an environment in a Ray actor"):
         return import_module("ray")
-    except ImportError as error:
-        raise ImportError("environments in Ray's actors need Ray: pip install 'rlfast[ray]'") from error
 
 
 class _Actor:

@@ -138,6 +138,26 @@ class Columns:
         self.cursor = 0
 
     # -- reading -----------------------------------------------------------------------------------------------------
+    def draw(self, count: int, filled: int, *, skips_newest: bool = False) -> Index:
+        """Draws steps uniformly and with replacement, with the same draws from ``np.random`` as the host.
+
+        :param count: how many.
+        :param filled: the number of steps that are stored.
+        :param skips_newest: whether the host never draws the step at the cursor, which it loses to save memory.
+        :return: the steps.
+        :raises ValueError: there is nothing to draw.
+        """
+        if filled == 0:
+            raise ValueError("there is nothing to sample: no transition has been added yet")
+        if skips_newest and filled == self.steps > 1:
+            steps: Index = (np.random.randint(1, filled, size=count) + self.cursor) % filled
+            return steps
+        return draw(filled, count)
+
+    def any_env(self, steps: Index) -> Index:
+        """Returns the row of a randomly drawn environment for each step."""
+        return self.rows(steps, None if self.envs == 1 else draw(self.envs, len(steps)))
+
     def rows(self, steps: Index, envs: Index | None) -> Index:
         """Converts steps and environments to the row indices of the engine.
 

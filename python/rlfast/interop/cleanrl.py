@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlfast.data.buffer.config import draw_seed
-from rlfast.interop._columns import Columns, Leaf, draw
+from rlfast.interop._columns import Columns, Leaf
 from rlfast.interop._hosts import missing
+from rlfast.utils.seeding import draw_seed
 
 try:
     import torch
@@ -132,15 +132,8 @@ class ReplayBuffer:
         :return: the transitions.
         :raises ValueError: the buffer is empty.
         """
-        size = self.size()
-        if size == 0:
-            raise ValueError("there is nothing to sample: no transition has been added yet")
-        if self.optimize_memory_usage and self.full and size > 1:  # the host's draw, which skips a row that it loses
-            steps = (np.random.randint(1, size, size=batch_size) + self.pos) % size
-        else:
-            steps = draw(size, batch_size)
-        envs = None if self.n_envs == 1 else draw(self.n_envs, batch_size)
-        fields = self._columns.take(self._columns.rows(steps, envs))
+        steps = self._columns.draw(batch_size, self.size(), skips_newest=self.optimize_memory_usage)
+        fields = self._columns.take(self._columns.any_env(steps))
         arrays = (fields[key] for key in ("obs", "actions", "obs_next", "dones", "rewards"))
         return ReplayBufferSamples(*(_tensor(array, self.device) for array in arrays))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,10 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from rlfast.data import ReplayBuffer
-from rlfast.data.batch.batch import Batch
+from rlfast.data._leaves import Path
+from rlfast.data.batch.batch import Batch, wrap_nested
+from rlfast.data.schema import leaves_of, nest
 
 Index: TypeAlias = NDArray[np.int64]
-Path: TypeAlias = tuple[str, ...]
 
 _ALIGNMENT = 64
 """Bytes. Every leaf begins at a multiple of it, which is aligned for a tensor of any dtype."""
@@ -129,10 +129,12 @@ class _Block:
     """Dtype, shape and first byte of each leaf in the block."""
     rest: dict[Path, Any]
     """The leaves that are not in the block."""
+    empty: set[Path]
+    """The nested batches without leaves."""
 
     @classmethod
     def of(cls, batch: Batch, *, pinned: bool) -> _Block:
-        leaves = dict(_leaves(batch))
+        leaves, empty = leaves_of(batch.__dict__)
         packed, size = {}, 0
         for path, leaf in leaves.items():
             if path[0] not in _STAY and isinstance(leaf, np.ndarray) and leaf.dtype in _NUMBERS:
@@ -141,35 +143,15 @@ class _Block:
         memory = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
         for path, place in packed.items():
             _view(memory, *place).numpy()[...] = leaves[path]
-        return cls(memory, packed, {path: leaf for path, leaf in leaves.items() if path not in packed})
+        return cls(memory, packed, {path: leaf for path, leaf in leaves.items() if path not in packed}, empty)
 
     def on(self, device: torch.device) -> Batch:
         """Returns the batch, with the packed leaves as tensors on ``device``."""
         memory = self.memory.to(device, non_blocking=True)
-        batch = Batch()
-        for path, leaf in self.rest.items():
-            _insert(batch, path, leaf)
-        for path, place in self.packed.items():
-            _insert(batch, path, _view(memory, *place))
+        moved = {path: _view(memory, *place) for path, place in self.packed.items()}
+        batch: Batch = wrap_nested(nest(self.rest | moved, self.empty))
         return batch
 
 
 def _view(memory: torch.Tensor, dtype: torch.dtype, shape: tuple[int, ...], start: int) -> torch.Tensor:
     return memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
-
-
-def _leaves(batch: Batch, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yields path and value of each leaf: of values that are not batches, and of empty batches."""
-    for key, value in batch.items():
-        if isinstance(value, Batch) and len(value.keys()):
-            yield from _leaves(value, (*path, key))
-        else:
-            yield (*path, key), value
-
-
-def _insert(batch: Batch, path: Path, leaf: Any) -> None:
-    for key in path[:-1]:
-        if key not in batch:
-            batch[key] = Batch()
-        batch = batch[key]
-    batch[path[-1]] = leaf

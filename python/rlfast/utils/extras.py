@@ -21,6 +21,7 @@ _LIBRARIES = {
         "tyro",
     ),
     "hdf5": ("h5py",),
+    "ray": ("ray",),
     "video": ("moviepy", "pygame"),
     "wandb": ("wandb",),
 }

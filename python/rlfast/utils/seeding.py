@@ -6,6 +6,11 @@ from typing import Any
 import numpy as np
 
 
+def draw_seed(seed: int | None = None) -> int:
+    """Return the seed, or draw one from NumPy's global generator, so that ``np.random.seed`` repeats a run."""
+    return int(np.random.randint(2**63 - 1, dtype=np.int64)) if seed is None else int(seed)
+
+
 def generator(seed: int | None = None) -> np.random.Generator:
     """Make a random generator for one component.
 
@@ -21,7 +26,7 @@ def generator(seed: int | None = None) -> np.random.Generator:
     True
     """
     if seed is None:
-        seed = int(np.random.randint(2**63 - 1, dtype=np.int64))
+        seed = draw_seed()
     return np.random.default_rng(_words(seed) if hasattr(seed, "__len__") else seed)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rlfast.data import Batch, ReplayBuffer, VectorReplayBuffer
-from rlfast.data.schema import convert
+from rlfast.data._leaves import convert
 
 DTYPES = ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8")
 VALUES = {

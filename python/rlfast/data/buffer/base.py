@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rlfast._core import SchemaMismatch, SegmentTree
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer.config import Config, draw_seed, ignore_unknown
+from rlfast.data.buffer.config import Config, ignore_unknown
 from rlfast.data.buffer.relabelling import Hindsight
 from rlfast.data.buffer.samplers import Prioritized, Uniform
 from rlfast.data.buffer.store import episodes, output_arrays, priorities, reading, writing
@@ -22,6 +22,7 @@ from rlfast.data.buffer.store.store import Added, Index, Store
 from rlfast.data.buffer.tianshou_view import TianshouView
 from rlfast.data.buffer.units import NStep, Sequence, Transition, Unit
 from rlfast.utils.checks import count_of
+from rlfast.utils.seeding import draw_seed
 
 TBuffer = TypeVar("TBuffer", bound="ReplayBuffer")
 IndexLike = int | slice | list[int] | NDArray[Any]

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from rlfast.data.buffer.relabelling import Hindsight
 from rlfast.data.buffer.samplers import Prioritized, Uniform
 from rlfast.data.buffer.units import FrameStack, Transition, Unit
@@ -66,8 +64,3 @@ def ignore_unknown(buffer: object, names: Iterable[str]) -> None:
     """
     if names := sorted(names):
         warnings.warn(f"{type(buffer).__name__} ignores the arguments {', '.join(names)}", stacklevel=3)
-
-
-def draw_seed(seed: int | None) -> int:
-    """Returns the seed; for None, one from NumPy's global generator, so that ``np.random.seed`` repeats a run."""
-    return int(np.random.randint(2**63 - 1, dtype=np.int64)) if seed is None else int(seed)

@@ -48,9 +48,6 @@ class HERReplayBuffer(ReplayBuffer):
     ) -> None:
         super().__init__(size, relabel=Hindsight(compute_reward_fn, horizon, future_k), **kwargs)
 
-    def _options(self) -> dict[str, Any]:
-        return self._config.options() | {"relabel": self._hindsight}
-
     @property
     def _hindsight(self) -> Hindsight:
         assert self._config.relabel is not None

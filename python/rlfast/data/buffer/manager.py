@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from rlfast._core import SchemaMismatch
 from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.base import ReplayBuffer
-from rlfast.data.buffer.config import Config, draw_seed
+from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.hindsight import HERReplayBuffer
-from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, explicit_options
+from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer
 from rlfast.data.buffer.samplers import Prioritized
 from rlfast.data.buffer.store import writing
 from rlfast.data.buffer.store.store import Added, Index
 from rlfast.utils.checks import check_copyable
+from rlfast.utils.seeding import draw_seed
 
 
 class ReplayBufferManager(ReplayBuffer):
@@ -151,16 +152,10 @@ class PrioritizedReplayBufferManager(PrioritizedReplayBuffer, ReplayBufferManage
     def __init__(self, buffer_list: AbstractSequence[PrioritizedReplayBuffer], **kwargs: Any) -> None:
         ReplayBufferManager.__init__(self, buffer_list, **kwargs)
 
-    def _options(self) -> dict[str, Any]:
-        return explicit_options(self._config)
-
 
 class HERReplayBufferManager(ReplayBufferManager):
     """Several hindsight buffers in one storage.
 
     :param buffer_list: empty hindsight buffers of the same options.
-    :param kwargs: see :class:`ReplayBufferManager`.
+    :param seed: see :class:`ReplayBufferManager`, as is ``storage``.
     """
-
-    def __init__(self, buffer_list: AbstractSequence[HERReplayBuffer], **kwargs: Any) -> None:
-        super().__init__(buffer_list, **kwargs)

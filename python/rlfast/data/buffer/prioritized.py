@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from rlfast.data.buffer.base import ReplayBuffer
-from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.samplers import Prioritized
 
 
@@ -34,7 +33,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         super().__init__(size, sampler=prioritized(alpha, beta, weight_norm), **kwargs)
 
     def _options(self) -> dict[str, Any]:
-        return explicit_options(self._config)
+        options = super()._options()  # with the parts of the sampler spelt out
+        sampler = options.pop("sampler")
+        return options | {"alpha": sampler.alpha, "beta": sampler.beta, "weight_norm": sampler.weight_norm}
 
 
 def prioritized(alpha: float, beta: float, weight_norm: bool) -> Prioritized:
@@ -43,10 +44,3 @@ def prioritized(alpha: float, beta: float, weight_norm: bool) -> Prioritized:
         return Prioritized(alpha, beta, weight_norm)
     except ValueError as error:
         raise AssertionError(str(error)) from None
-
-
-def explicit_options(config: Config) -> dict[str, Any]:
-    """The options with ``alpha``, ``beta`` and ``weight_norm`` instead of a sampler."""
-    options = config.options()
-    sampler = options.pop("sampler")
-    return options | {"alpha": sampler.alpha, "beta": sampler.beta, "weight_norm": sampler.weight_norm}

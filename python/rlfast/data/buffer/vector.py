@@ -6,13 +6,14 @@ from math import ceil
 from typing import Any
 
 from rlfast.data.buffer.base import ReplayBuffer
-from rlfast.data.buffer.config import Config, draw_seed, ignore_unknown
+from rlfast.data.buffer.config import Config, ignore_unknown
 from rlfast.data.buffer.hindsight import HERReplayBuffer, RewardFn
 from rlfast.data.buffer.manager import HERReplayBufferManager, PrioritizedReplayBufferManager, ReplayBufferManager
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, prioritized
 from rlfast.data.buffer.relabelling import Hindsight
 from rlfast.data.buffer.samplers import Prioritized
 from rlfast.utils.checks import count_of
+from rlfast.utils.seeding import draw_seed
 
 
 def _build(

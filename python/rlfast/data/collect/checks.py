@@ -12,10 +12,11 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from numpy.typing import NDArray
 
+from rlfast.data._leaves import spell
 from rlfast.data.buffer.base import MalformedBufferError, ReplayBuffer
 from rlfast.data.buffer.cached import CachedReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
-from rlfast.data.schema import flatten, spell
+from rlfast.data.schema import flatten
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, as_vector_env
 from rlfast.utils.checks import ArgumentError, check_methods, check_number, count_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,18 +10,22 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int64]
 
 
-class Limit(Protocol):
+class Limit(ABC):
     """Decides after every vector step whether the collect is done and which environments are stepped next."""
 
     ready: Ids
     """Environments to step next, ascending."""
-    discards: bool
+    discards = True
     """Whether all environments are reset after the collect, because some were left within an episode."""
+    _missing: int
+    """How many steps or episodes are still to be collected."""
 
     @property
     def reached(self) -> bool:
         """Whether enough was collected."""
+        return self._missing <= 0
 
+    @abstractmethod
     def advance(self, steps: int, ended: Ids) -> None:
         """Counts a vector step.
 
@@ -30,7 +34,7 @@ class Limit(Protocol):
         """
 
 
-class StepLimit:
+class StepLimit(Limit):
     """Ends a collect after a number of environment steps, rounded up to whole vector steps.
 
     :param n_step: the number of steps.
@@ -46,11 +50,6 @@ class StepLimit:
         self._exact = exact
         self.ready = self._all[:n_step] if exact else self._all
 
-    @property
-    def reached(self) -> bool:
-        """Whether enough was collected."""
-        return self._missing <= 0
-
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
         """Counts ``steps``."""
         self._missing -= steps
@@ -58,7 +57,7 @@ class StepLimit:
             self.ready = self._all[: self._missing]
 
 
-class EpisodeLimit:
+class EpisodeLimit(Limit):
     """Ends a collect after a number of episodes, counted in the order in which they end.
 
     When an episode ends and fewer episodes are missing than environments are running, its environment is not stepped
@@ -69,16 +68,9 @@ class EpisodeLimit:
     :param env_num: the number of environments.
     """
 
-    discards = True
-
     def __init__(self, n_episode: int, env_num: int) -> None:
         self._missing = n_episode
         self.ready = np.arange(min(n_episode, env_num))
-
-    @property
-    def reached(self) -> bool:
-        """Whether enough was collected."""
-        return self._missing <= 0
 
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
         """Counts episodes, and stops environments among ``ended`` if more are running than episodes are missing."""
@@ -88,7 +80,7 @@ class EpisodeLimit:
             self.ready = np.setdiff1d(self.ready, ended[:surplus], assume_unique=True)
 
 
-class EpisodeQuotas:
+class EpisodeQuotas(Limit):
     """Ends a collect when each environment has played a fixed number of episodes.
 
     The length of an episode has no influence on how many episodes its environment plays, so the mean return is
@@ -97,8 +89,6 @@ class EpisodeQuotas:
     :param n_episode: the number of episodes in all; the first environments play one more if it does not divide evenly.
     :param env_num: the number of environments.
     """
-
-    discards = True
 
     def __init__(self, n_episode: int, env_num: int) -> None:
         share, rest = divmod(n_episode, env_num)

@@ -14,9 +14,9 @@ from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.backends.rows import take
 from rlfast.env.collation import collate_as
 from rlfast.env.info import Info
-from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.arguments import as_autoreset_mode
 from rlfast.env.vector.base import BaseVectorEnv
+from rlfast.env.vector.gymnasium_protocol import batched, unbatched
 from rlfast.utils import tree
 
 Ids = NDArray[np.int64]
@@ -135,7 +135,7 @@ class GymnasiumBackend(Wrapped):
             self.env.step_async(self._batched(actions))
 
     def _batched(self, actions: Tree) -> Any:
-        return gymnasium_protocol.batched(self.single_action_space, actions)
+        return batched(self.single_action_space, actions)
 
     def recv(self, min_ready: int, timeout: float | None = None) -> Rows:  # noqa: ARG002
         """As :meth:`Backend.recv`; the results of all environments arrive together."""
@@ -194,4 +194,4 @@ class GymnasiumBackend(Wrapped):
 
     def _own(self, obs: Any) -> Tree:
         """Copies observations unless ``env`` returns new arrays; tuples of elements become arrays of objects."""
-        return gymnasium_protocol.unbatched(self.single_observation_space, obs, copy=not self._fresh)
+        return unbatched(self.single_observation_space, obs, copy=not self._fresh)

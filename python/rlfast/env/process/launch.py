@@ -36,9 +36,11 @@ class Child(ABC):
         This also reaps the ended process.
         """
 
-    @abstractmethod
     def kill(self) -> None:
         """Kills the worker, whatever it is doing."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid or 0, signal.SIGKILL)
 
     def release(self) -> None:  # noqa: B027 - optional: most subclasses hold no resources
         """Releases the resources held for a worker that was killed; no method is called after this."""
@@ -80,9 +82,6 @@ class Spawned(Child):
     def poll(self) -> int | None:
         return self.process.poll()
 
-    def kill(self) -> None:
-        self.process.kill()
-
 
 class Forked(Child):
     """A worker forked from this process: it has a copy of all objects, but none of the other threads.
@@ -113,10 +112,6 @@ class Forked(Child):
             if pid:
                 self._status = os.waitstatus_to_exitcode(status)
         return self._status
-
-    def kill(self) -> None:
-        if self.poll() is None:
-            os.kill(self.pid or 0, signal.SIGKILL)
 
 
 class Served(Child):
@@ -159,11 +154,6 @@ class Served(Child):
             self._status = status
             os.close(self._status_pipe)
         return self._status
-
-    def kill(self) -> None:
-        if self.poll() is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid or 0, signal.SIGKILL)
 
     def release(self) -> None:
         if self._status is None:  # the server has not reported it yet

@@ -27,7 +27,7 @@ FAILED = 2  # the record holds an exception
 ONLY_RESET = 4  # NEXT_STEP: the environment was only reset, so the result is not a transition
 AGAIN = 8  # SAME_STEP: an episode ended and the environment was reset
 
-MAIL, STOP = -1, -2  # in the place of an environment's number: read the channel, end the worker
+MESSAGE, STOP = -1, -2  # in the place of an environment's number: read the channel, end the worker
 
 EXTRA_BYTES = 2048
 """The size of an environment's record in the shared memory; larger records go through a file."""

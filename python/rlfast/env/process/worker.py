@@ -24,7 +24,7 @@ from rlfast.env.process.protocol import (
     AGAIN,
     EXTRA,
     FAILED,
-    MAIL,
+    MESSAGE,
     METHOD,
     ONLY_RESET,
     REPLACE,
@@ -93,8 +93,8 @@ class Worker:
                         self.over[env - self.first] = kind == REPLACE and self.mode is AutoresetMode.NEXT_STEP
                 except BaseException as error:  # an environment may raise anything, sys.exit() included
                     self.fail(env, error)
-            elif env == MAIL:
-                self.mail()
+            elif env == MESSAGE:
+                self.handle_message()
             elif env == STOP:
                 return
 
@@ -177,7 +177,7 @@ class Worker:
 
     # -- messages of the channel -------------------------------------------------------------------------------------
 
-    def mail(self) -> None:
+    def handle_message(self) -> None:
         """Reads and handles a message, if there is one.
 
         There may be none, because the parent announces a message twice and may be interrupted before it sends it.

@@ -14,18 +14,16 @@ from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Rows
 from rlfast.env.errors import NothingPendingError, PendingError
-from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.arguments import Ids, VectorStep, as_seeds
-from rlfast.env.vector.attributes import EnvAttributes
+from rlfast.env.vector.gymnasium_protocol import GymnasiumProtocol
 
 
-class AsyncCalls(EnvAttributes):
+class AsyncCalls(GymnasiumProtocol):
     """Implements Gymnasium's ``reset_async``, ``step_async`` and ``call_async`` and their ``*_wait`` counterparts.
 
     If a wait exceeds its ``timeout``, the results are discarded and the environments must be reset.
     """
 
-    _all: NDArray[np.int64]
     _pending: str | None = None
     """The name of the pending call: "reset", "step" or "call"; None if no call is pending."""
     _pending_request: Any = None
@@ -54,7 +52,7 @@ class AsyncCalls(EnvAttributes):
         :raises gymnasium.error.ClosedEnvironmentError: the environments are closed.
         """
         self._begin("reset")
-        request = gymnasium_protocol.reset_request(self, seed, options)  # type: ignore[arg-type]
+        request = self._reset_request(seed, options)
         ids = self._all if request.ids is None else request.ids
         self._backend.begin_reset(ids, as_seeds(request.seeds, ids), request.options)
         self._set_pending("reset", request)
@@ -69,7 +67,7 @@ class AsyncCalls(EnvAttributes):
         """
         request = self._end("reset")
         self._await("reset", self.num_envs if request.ids is None else len(request.ids), timeout)
-        return gymnasium_protocol.reset(self, request)  # type: ignore[arg-type]
+        return self._reset_result(request)
 
     def step_async(self, actions: Any) -> None:
         """Starts ``step(actions)``; :meth:`step_wait` returns its result.
@@ -92,7 +90,7 @@ class AsyncCalls(EnvAttributes):
         """
         self._end("step")
         self._await("step", self.num_envs, timeout)
-        return gymnasium_protocol.step_result(self, self._wait_for(self._all))  # type: ignore[arg-type]
+        return self._step_result(self._wait_for(self._all))
 
     def call_async(self, name: str, /, *args: Any, **kwargs: Any) -> None:
         """Stores the call that :meth:`call_wait` makes.

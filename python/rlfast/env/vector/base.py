@@ -16,7 +16,6 @@ from rlfast.env.backends.workers import Workers
 from rlfast.env.errors import ClosedEnvsError, NoEpisodeError, NothingPendingError, PendingError
 from rlfast.env.info import Info
 from rlfast.env.spaces import ObservationMode, as_gymnasium, common
-from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.actions import checker, lenient
 from rlfast.env.vector.arguments import (
     EnvFn,
@@ -144,7 +143,7 @@ class BaseVectorEnv(AsyncCalls):
         self._some_to_reset = strict
         self._stepping = np.zeros(self.num_envs, dtype=bool)  # a step was sent, and its answer not received
         self._steps = 0  # the number of environments that are stepping
-        self._last_obs: Tree | None = None  # Gymnasium's protocol: the newest observation of each environment
+        self._last_obs = None
         self._abandoned = False  # whether to discard the answers of the environments that are stepping
 
     def _batch_spaces(self, backend: Backend, observation_mode: ObservationMode) -> None:
@@ -304,7 +303,7 @@ class BaseVectorEnv(AsyncCalls):
                 raise TypeError(
                     f"in Gymnasium's protocol reset() takes no id ({id}): use options={{'reset_mask': ...}}"
                 )
-            return gymnasium_protocol.reset(self, gymnasium_protocol.reset_request(self, **kwargs))
+            return self._reset_result(self._reset_request(**kwargs))
         obs, info = self.reset_rows(id, **kwargs)
         return _rows_of(obs), tree.object_array(info.dicts())
 
@@ -330,7 +329,7 @@ class BaseVectorEnv(AsyncCalls):
         if self.autoreset_mode is not None:
             if id is not None:
                 raise TypeError(f"in Gymnasium's protocol step() takes no id ({id}): use send() and recv()")
-            return gymnasium_protocol.step(self, action)
+            return self._step_result(self._step_rows(action))
         if self.is_async:
             if action is not None:
                 self.send(action, id)
@@ -426,11 +425,7 @@ class BaseVectorEnv(AsyncCalls):
         self._some_to_reset = bool(self._to_reset.any())
         shown = [state["shown"] for state in states]
         if all(one is not None for one in shown):
-            rows = tree.collate(shown)
-            if len(ids) == self.num_envs:
-                self._last_obs = tree.put(rows, ids, rows)
-            elif self._last_obs is not None:
-                self._last_obs = tree.put(self._last_obs, ids, rows)
+            self._remember(tree.collate(shown), ids)
 
     def render(self, **kwargs: Any) -> Any:
         """Renders all environments.

@@ -1,10 +1,11 @@
-"""Gymnasium's protocol for vector environments, implemented with the primitives of :class:`BaseVectorEnv`."""
+"""Gymnasium's protocol for vector environments: resets and steps of all environments, with batched values."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -14,21 +15,9 @@ from numpy.typing import NDArray
 from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.info import Info
 from rlfast.env.spaces import ARRAY_SPACES
-from rlfast.env.vector.arguments import Ids, Seeds, as_seeds
+from rlfast.env.vector.arguments import Ids, Seeds, VectorStep, as_seeds
+from rlfast.env.vector.attributes import EnvAttributes
 from rlfast.utils import tree
-
-
-class Environments(Protocol):
-    """The attributes and methods of a vector environment that this module uses."""
-
-    num_envs: int
-    autoreset_mode: AutoresetMode | None
-    single_observation_space: Any
-    _all: NDArray[np.int64]
-    _last_obs: Tree | None
-
-    def reset_rows(self, id: Ids | None, seed: Seeds, options: dict[str, Any] | None) -> tuple[Tree, Info]: ...
-    def _step_rows(self, action: Any) -> Rows: ...
 
 
 @dataclass
@@ -41,43 +30,74 @@ class ResetRequest:
     options: dict[str, Any] | None
 
 
-def reset_request(
-    envs: Environments, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-) -> ResetRequest:
-    """Converts the arguments of Gymnasium's ``reset``.
+class GymnasiumProtocol(EnvAttributes):
+    """Implements resets and steps of Gymnasium's protocol with the primitives of :class:`BaseVectorEnv`."""
 
-    :param envs: the vector environment.
-    :param seed: an int, or one seed for each environment of ``envs``, including those that are not reset.
-    :param options: given to the environments; ``options["reset_mask"]``, bools ``(N,)``, selects the environments.
-    :return: the request for a reset of the selected environments.
-    :raises TypeError: the mask is not an array of bools.
-    :raises ValueError: the mask has the wrong shape or selects no environment, or the number of seeds is wrong.
-    :raises RuntimeError: the mask selects a part of the environments, and not all of them have been reset before.
-    """
-    if options is None or "reset_mask" not in options:
-        return ResetRequest(None, seed, options)
-    as_seeds(seed, envs._all)  # noqa: SLF001 - with a mask, too, there is one seed for each environment of ``envs``
-    ids = np.flatnonzero(_mask(options["reset_mask"], envs.num_envs))
-    if len(ids) < envs.num_envs and envs._last_obs is None:  # noqa: SLF001
-        raise RuntimeError("the first reset() must be of all environments: leave out the reset_mask")
-    if seed is not None and not isinstance(seed, int | np.integer):
-        seed = [seed[i] for i in ids.tolist()]
-    return ResetRequest(ids, seed, {key: value for key, value in options.items() if key != "reset_mask"})
+    _all: NDArray[np.int64]
+    _last_obs: Tree | None
+    """The newest observation of each environment; None before the first reset."""
 
+    @abstractmethod
+    def reset_rows(self, id: Ids | None, seed: Seeds, options: dict[str, Any] | None) -> tuple[Tree, Info]: ...
 
-def reset(envs: Environments, request: ResetRequest) -> tuple[Any, dict[str, Any]]:
-    """Resets the requested environments.
+    def _reset_request(
+        self, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> ResetRequest:
+        """Converts the arguments of Gymnasium's ``reset``.
 
-    :return: the observations of all environments, batched, and the infos as a dict of arrays. Environments that are
-        not reset keep their last observation and have no info.
-    """
-    obs, info = envs.reset_rows(request.ids, request.seeds, request.options)
-    if request.ids is None:
-        envs._last_obs = obs  # noqa: SLF001
-        return last_obs(envs), info.columns()
-    ids = request.ids
-    envs._last_obs = obs if len(ids) == envs.num_envs else tree.put(envs._last_obs, ids, obs)  # noqa: SLF001
-    return last_obs(envs), Info(envs.num_envs, dict(zip(ids.tolist(), info.dicts(), strict=True))).columns()
+        :param seed: an int, or one seed for each environment, including those that are not reset.
+        :param options: given to the environments; ``options["reset_mask"]``, bools ``(N,)``, selects the environments.
+        :return: the request for a reset of the selected environments.
+        :raises TypeError: the mask is not an array of bools.
+        :raises ValueError: the mask has the wrong shape or selects no environment, or the number of seeds is wrong.
+        :raises RuntimeError: the mask selects a part of the environments, and not all of them have been reset before.
+        """
+        if options is None or "reset_mask" not in options:
+            return ResetRequest(None, seed, options)
+        as_seeds(seed, self._all)  # with a mask, too, there is one seed for each environment
+        ids = np.flatnonzero(_mask(options["reset_mask"], self.num_envs))
+        if len(ids) < self.num_envs and self._last_obs is None:
+            raise RuntimeError("the first reset() must be of all environments: leave out the reset_mask")
+        if seed is not None and not isinstance(seed, int | np.integer):
+            seed = [seed[i] for i in ids.tolist()]
+        return ResetRequest(ids, seed, {key: value for key, value in options.items() if key != "reset_mask"})
+
+    def _reset_result(self, request: ResetRequest) -> tuple[Any, dict[str, Any]]:
+        """Resets the requested environments.
+
+        :return: the observations of all environments, batched, and the infos as a dict of arrays. Environments that are
+            not reset keep their last observation and have no info.
+        """
+        obs, info = self.reset_rows(request.ids, request.seeds, request.options)
+        if request.ids is None:
+            self._last_obs = obs
+        else:
+            self._remember(obs, request.ids)
+            info = Info(self.num_envs, dict(zip(request.ids.tolist(), info.dicts(), strict=True)))
+        return batched(self.single_observation_space, self._last_obs), info.columns()
+
+    def _step_result(self, rows: Rows, *, whole: bool = True) -> VectorStep:
+        """Converts rows into Gymnasium's five values.
+
+        :param rows: the rows of a step.
+        :param whole: whether they are those of all environments, in order.
+        """
+        if whole:
+            self._last_obs = rows.obs
+        else:
+            self._remember(rows.obs, rows.env_id)
+        infos = rows.info.columns() if rows.info else {}
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and np.count_nonzero(done := rows.done):
+            infos = {**_final(rows, done), **infos}
+        obs = batched(self.single_observation_space, rows.obs)
+        return obs, rows.rew, rows.terminated, rows.truncated, infos
+
+    def _remember(self, obs: Tree, ids: NDArray[np.int64]) -> None:
+        """Stores the newest observations of ``ids``, which a later reset of other environments returns."""
+        if len(ids) == self.num_envs:
+            self._last_obs = tree.put(obs, ids, obs)
+        elif self._last_obs is not None:
+            self._last_obs = tree.put(self._last_obs, ids, obs)
 
 
 def _mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
@@ -94,25 +114,7 @@ def _mask(mask: Any, num_envs: int) -> NDArray[np.bool_]:
     return mask
 
 
-def step(
-    envs: Environments, actions: Any
-) -> tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-    """Steps all environments and returns Gymnasium's five values."""
-    return step_result(envs, envs._step_rows(actions))  # noqa: SLF001
-
-
-def step_result(
-    envs: Environments, rows: Rows
-) -> tuple[Any, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-    """Converts the rows of a step of all environments into Gymnasium's five values."""
-    envs._last_obs = rows.obs  # noqa: SLF001
-    infos = rows.info.columns() if rows.info else {}
-    if envs.autoreset_mode is AutoresetMode.SAME_STEP and np.count_nonzero(done := rows.done):
-        infos = {**final(rows, done), **infos}
-    return last_obs(envs), rows.rew, rows.terminated, rows.truncated, infos
-
-
-def final(rows: Rows, done: NDArray[np.bool_]) -> dict[str, Any]:
+def _final(rows: Rows, done: NDArray[np.bool_]) -> dict[str, Any]:
     """Returns the info entries ``final_obs`` and ``final_info`` of the episodes that ended, for SAME_STEP.
 
     :param rows: the result of a step.
@@ -124,11 +126,6 @@ def final(rows: Rows, done: NDArray[np.bool_]) -> dict[str, Any]:
         obs[k] = ended[k]
     info = {} if rows.final_info is None else rows.final_info.columns()
     return {"final_obs": obs, "_final_obs": done, "final_info": info, "_final_info": done.copy()}
-
-
-def last_obs(envs: Environments) -> Any:
-    """Returns the newest observation of each environment, batched as by :func:`batched`."""
-    return batched(envs.single_observation_space, envs._last_obs)  # noqa: SLF001
 
 
 def batched(space: gym.Space[Any], values: Tree) -> Any:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
-
-from rlfast.env.backends.base import Tree
-from rlfast.env.vector import gymnasium_protocol
 from rlfast.env.vector.arguments import Ids, VectorStep
 from rlfast.env.vector.base import BaseVectorEnv
-from rlfast.utils import tree
+from rlfast.env.vector.gymnasium_protocol import batched
 
 
 class SubsetVectorEnv(BaseVectorEnv):
@@ -32,7 +26,7 @@ class SubsetVectorEnv(BaseVectorEnv):
         ids = self._idle(id)
         obs, info = self.reset_rows(ids, **kwargs)
         self._remember(obs, ids)
-        return gymnasium_protocol.batched(self.single_observation_space, obs), {**info.columns(), "env_id": ids}
+        return batched(self.single_observation_space, obs), {**info.columns(), "env_id": ids}
 
     def step(self, action: Any, id: Ids | None = None) -> VectorStep:
         """As :meth:`BaseVectorEnv.step`, but accepts ``id`` in Gymnasium's protocol as well.
@@ -52,16 +46,5 @@ class SubsetVectorEnv(BaseVectorEnv):
             rows = self.recv()
         else:
             rows = self._step_rows(action, id)
-        self._remember(rows.obs, rows.env_id)
-        infos = rows.info.columns()
-        if self.autoreset_mode is AutoresetMode.SAME_STEP and (done := rows.done).any():
-            infos = {**gymnasium_protocol.final(rows, done), **infos}
-        obs = gymnasium_protocol.batched(self.single_observation_space, rows.obs)
-        return obs, rows.rew, rows.terminated, rows.truncated, {**infos, "env_id": rows.env_id}
-
-    def _remember(self, obs: Tree, ids: NDArray[np.int64]) -> None:
-        """Stores the newest observations of ``ids``, which a later reset of other environments returns."""
-        if len(ids) == self.num_envs:
-            self._last_obs = tree.put(obs, ids, obs)
-        elif self._last_obs is not None:
-            self._last_obs = tree.put(self._last_obs, ids, obs)
+        obs, rew, terminated, truncated, infos = self._step_result(rows, whole=False)
+        return obs, rew, terminated, truncated, {**infos, "env_id": rows.env_id}

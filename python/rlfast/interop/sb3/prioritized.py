@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from stable_baselines3 import DQN
 from stable_baselines3.common.vec_env import VecNormalize
 
-from rlfast.data.buffer.config import draw_seed
 from rlfast.interop._columns import Columns, Index
 from rlfast.interop.sb3.nstep import NStepReplayBuffer
 from rlfast.interop.sb3.replay import ReplayBuffer
+from rlfast.utils.seeding import draw_seed
 
 
 class PrioritizedReplayBufferSamples(NamedTuple):
@@ -88,7 +88,8 @@ class PrioritizedReplayBuffer(NStepReplayBuffer):
         :return: :class:`PrioritizedReplayBufferSamples`.
         :raises ValueError: the buffer is empty.
         """
-        self._filled()
+        if not self.size():
+            raise ValueError("there is nothing to sample: no transition has been added yet")
         engine = self._columns.engine
         rows = engine.draw(batch_size)
         weights = engine.weights(rows, normalize=True).astype(np.float32)[:, None]

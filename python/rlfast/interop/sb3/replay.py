@@ -14,7 +14,7 @@ from stable_baselines3.common import buffers as host
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecNormalize
 
-from rlfast.interop._columns import Columns, Index, Leaf, draw
+from rlfast.interop._columns import Columns, Index, Leaf
 
 V = TypeVar("V")
 
@@ -165,27 +165,12 @@ class ReplayBuffer(host.ReplayBuffer):
         :return: ``ReplayBufferSamples``, or ``DictReplayBufferSamples`` for dict observations.
         :raises ValueError: the buffer is empty.
         """
-        filled = self._filled()
-        if self.optimize_memory_usage and self.full and filled > 1:  # the host's draw, which skips a row that it loses
-            batch_inds = (np.random.randint(1, filled, size=batch_size) + self.pos) % filled
-        else:
-            batch_inds = draw(filled, batch_size)
-        return self._get_samples(batch_inds, env=env)
-
-    def _filled(self) -> int:
-        size = self.size()
-        if size == 0:
-            raise ValueError("there is nothing to sample: no transition has been added yet")
-        return size
+        steps = self._columns.draw(batch_size, self.size(), skips_newest=self.optimize_memory_usage)
+        return self._get_samples(steps, env=env)
 
     def _get_samples(self, batch_inds: NDArray[Any], env: VecNormalize | None = None) -> Any:
         """Returns the transitions at the steps ``batch_inds``, each of a randomly drawn environment."""
-        return self._samples(self._rows(batch_inds), env)
-
-    def _rows(self, batch_inds: NDArray[Any]) -> Index:
-        if self.n_envs == 1:
-            return self._columns.rows(batch_inds, None)
-        return self._columns.rows(batch_inds, draw(self.n_envs, len(batch_inds)))
+        return self._samples(self._columns.any_env(batch_inds), env)
 
     def _samples(self, rows: Index, env: VecNormalize | None) -> Any:
         fields = self._columns.take(rows)

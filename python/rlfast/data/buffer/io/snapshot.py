@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from rlfast._core import Replay
+from rlfast.data._leaves import Column
 from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.relabelling import Hindsight
 from rlfast.data.buffer.samplers import Prioritized, Uniform
 from rlfast.data.buffer.tianshou_view import TianshouView
 from rlfast.data.buffer.units import NStep, Sequence, Transition
-from rlfast.data.schema import Column, Schema
+from rlfast.data.schema import Schema
 from rlfast.utils.plain import WRONG_DATA, summary
 
 PathType = str | PathLike[str]

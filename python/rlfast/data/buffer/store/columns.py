@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay
-from rlfast.data._leaves import FLAGS
+from rlfast.data._leaves import FLAGS, Column, Path, as_array, convert, fit, plain, spell
 from rlfast.data.batch.batch import Batch, wrap_nested
 from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.samplers import Prioritized
-from rlfast.data.schema import Column, Leaves, Path, Schema, as_array, convert, fit, flatten, nest, plain, spell
+from rlfast.data.schema import Leaves, Schema, flatten, nest
 
 _LOADED = frozenset({"obs", "obs_next", "terminated", "truncated"})
 """Columns that the engine stores in a form of its own, so that only ``load`` can change them."""
@@ -89,7 +89,7 @@ class Columns:
             numbers = [(path, column.dtype, column.shape) for path, column in added.numbers.items()]
             self.core.define(numbers, list(added.objects))
         for path, column in added.objects.items():
-            self.objects[path] = np.full((self.core.total, *column.shape), None, object)
+            self.objects[path] = column.blank(self.core.total)
         self.schema.extend(added)
         self._update_flags()
 
@@ -206,10 +206,8 @@ class Columns:
         written: Leaves = {}
         for path, column in columns.items():
             written[path] = np.array(assigned[path] if path in assigned else self._whole(path))
-            empty = None if column.dtype == object else 0
-            written[path][rows] = (
-                convert(as_array(given[path]), column.dtype, path, self.schema.oddities) if path in given else empty
-            )
+            value = as_array(given[path]) if path in given else column.blank(None)
+            written[path][rows] = convert(value, column.dtype, path, self.schema.oddities)
         self.schema.oddities.tell()
         self._write(written)
         full = (self.core.sizes() == self.core.capacities).all()
@@ -284,8 +282,7 @@ class Columns:
         }
         for path, column in columns.items():
             if path[0] in self.assigned and path not in assigned:
-                empty = None if column.dtype == object else 0
-                arrays[path] = np.full((self.core.total, *column.shape), empty, column.dtype)
+                arrays[path] = column.blank(self.core.total)
         oddities.tell()
         self.define(added)
         return arrays

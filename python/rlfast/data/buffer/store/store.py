@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlfast.data._leaves import Oddities, Path, fit
 from rlfast.data.batch.batch import wrap
 from rlfast.data.buffer.store.columns import Columns
-from rlfast.data.schema import Leaves, Oddities, Path, Schema, fit, flatten, nest
+from rlfast.data.schema import Leaves, Schema, flatten, nest
 from rlfast.utils.tree import object_array
 
 Index = NDArray[np.int64]

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from rlfast._core import SchemaMismatch
+from rlfast.data._leaves import as_array
 from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import Added, Index
-from rlfast.data.schema import as_array, flatten, nest
+from rlfast.data.schema import flatten, nest
 
 
 def add_row(rows: RowRange, batch: Batch | Mapping[str, Any], *, batched: bool) -> Added:
