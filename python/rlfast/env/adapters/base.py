@@ -15,12 +15,39 @@ from rlfast.env.backends.base import Backend
 _log = logging.getLogger(__name__)
 
 
+class WarnOnce:
+    """Gives each warning once."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def __call__(self, message: str) -> None:
+        """Gives the warning ``message`` and logs it, unless it was given before."""
+        if message not in self._given:
+            self._given.add(message)
+            _log.warning(message)
+            warnings.warn(message, stacklevel=6)
+
+
 class Wrapped(Backend):
-    """A backend over another vector environment, ``env``, whose attributes and frames exist only for all environments
-    together.
+    """A backend over another vector environment, whose attributes and frames exist only for all environments together.
+
+    :param env: the vector environment.
+    :param num_envs: the number of its environments.
+    :param metadata: its metadata.
+    :param spec: the ``EnvSpec`` of its environments.
     """
 
     env: Any
+
+    def __init__(self, env: Any, num_envs: int, *, metadata: dict[str, Any] | None = None, spec: Any = None) -> None:
+        self.env, self.num_envs = env, num_envs
+        self.metadata, self.spec, self.render_mode = metadata or {}, spec, env.render_mode
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # EnvPool's spaces are float64 within float32
+            self.single_observation_space = env.single_observation_space
+            self.single_action_space = env.single_action_space
+        self._warn = WarnOnce()
 
     def get_attr(self, name: str, ids: NDArray[np.int64]) -> list[Any]:
         """As :meth:`Backend.get_attr`; an attribute of the vector environment itself is returned for each."""
@@ -44,17 +71,3 @@ class Wrapped(Backend):
     def close(self) -> None:
         """As :meth:`Backend.close`."""
         self.env.close()
-
-
-class WarnOnce:
-    """Gives each warning once."""
-
-    def __init__(self) -> None:
-        self._given: set[str] = set()
-
-    def __call__(self, message: str) -> None:
-        """Gives the warning ``message`` and logs it, unless it was given before."""
-        if message not in self._given:
-            self._given.add(message)
-            _log.warning(message)
-            warnings.warn(message, stacklevel=6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.env.adapters.base import WarnOnce, Wrapped
+from rlfast.env.adapters.base import Wrapped
 from rlfast.env.backends.base import IsAllEnvs, Rows, Tree
 from rlfast.env.backends.rows import joined, take
 from rlfast.env.info import Info
@@ -39,21 +38,14 @@ class EnvPoolBackend(Wrapped):
 
     def __init__(self, env: Any) -> None:
         config = env.config
-        self._warn = WarnOnce()
-        self.env = env
-        self.num_envs = int(config["num_envs"])
-        self.batch_size = int(config["batch_size"]) or self.num_envs
         self.placement = f"envpool.{type(env).__name__}"
         if config.get("max_num_players", 1) != 1:
             raise ValueError(f"{self.placement} has several players in an environment, which an adapter cannot show")
         if not hasattr(env, "single_action_space") or "Gymnasium" not in type(env).__name__:
             raise ValueError(f'{self.placement}: make it with envpool.make(..., env_type="gymnasium")')
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the spaces are float64 within float32
-            self.single_observation_space = env.single_observation_space
-            self.single_action_space = env.single_action_space
+        super().__init__(env, int(config["num_envs"]))
+        self.batch_size = int(config["batch_size"]) or self.num_envs
         self.autoreset_mode = AutoresetMode.NEXT_STEP
-        self.metadata, self.spec, self.render_mode = {}, None, env.render_mode
         if config.get("episodic_life"):
             self._warn(
                 f"{self.placement} ends an episode at each lost life and says that it terminated: its returns are "

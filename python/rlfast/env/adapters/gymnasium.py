@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
-from rlfast.env.adapters.base import WarnOnce, Wrapped
+from rlfast.env.adapters.base import Wrapped
 from rlfast.env.backends.base import Rows, Tree
 from rlfast.env.backends.rows import take
 from rlfast.env.collation import collate_as
@@ -35,9 +35,7 @@ class GymnasiumBackend(Wrapped):
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
         kind = type(env.unwrapped)
-        self._warn = WarnOnce()
-        self.env = env
-        self.num_envs = env.num_envs
+        super().__init__(env, env.num_envs, metadata=dict(env.metadata), spec=env.spec)
         self.placement = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
         self._of_ale = kind.__module__.startswith("ale_py")
         if getattr(env.unwrapped, "batch_size", self.num_envs) != self.num_envs:
@@ -46,10 +44,6 @@ class GymnasiumBackend(Wrapped):
                 f"{self.num_envs} environments, and cannot be told which to step: leave out its batch_size"
             )
         self.autoreset_mode = self._mode()
-        self.single_observation_space = env.single_observation_space
-        self.single_action_space = env.single_action_space
-        self.metadata, self.spec = dict(env.metadata), env.spec
-        self.render_mode = env.render_mode
         own = env.unwrapped
         self._resets_some = self._of_ale or isinstance(own, SyncVectorEnv | AsyncVectorEnv | BaseVectorEnv)
         self._fresh = self._of_ale or (isinstance(own, SyncVectorEnv | AsyncVectorEnv) and own.copy)

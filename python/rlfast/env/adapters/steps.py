@@ -35,13 +35,8 @@ class StepsBackend(Wrapped):
     placement = "overridden"
 
     def __init__(self, env: BaseVectorEnv) -> None:
-        self.env = env
-        self.num_envs = env.num_envs
-        self.single_observation_space = env.single_observation_space
-        self.single_action_space = env.single_action_space
+        super().__init__(env, env.num_envs)
         self.autoreset_mode = AutoresetMode.DISABLED
-        self.metadata, self.spec = {}, None
-        self.render_mode = env.render_mode
         self._pending_step: tuple[Tree, NDArray[np.int64]] | None = None
 
     def reset(

@@ -309,25 +309,9 @@ class LoggerGroup(BaseLogger):
         for logger in self.loggers:
             logger.write(step_type, step, data)
 
-    def log_train_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Logs the statistics of a training collect by all loggers; see :meth:`BaseLogger.log_train_data`."""
+    def _log(self, scope: DataScope, axis: str, data: dict[str, Any], step: int) -> None:  # noqa: ARG002
         for logger in self.loggers:
-            logger.log_train_data(log_data, step)
-
-    def log_test_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Logs the statistics of a test by all loggers; see :meth:`BaseLogger.log_test_data`."""
-        for logger in self.loggers:
-            logger.log_test_data(log_data, step)
-
-    def log_update_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Logs the statistics of updates by all loggers; see :meth:`BaseLogger.log_update_data`."""
-        for logger in self.loggers:
-            logger.log_update_data(log_data, step)
-
-    def log_info_data(self, log_data: dict[str, Any], step: int) -> None:
-        """Logs totals and timing by all loggers; see :meth:`BaseLogger.log_info_data`."""
-        for logger in self.loggers:
-            logger.log_info_data(log_data, step)
+            getattr(logger, f"log_{scope.value}_data")(data, step)
 
     def save_data(
         self, epoch: int, env_step: int, gradient_step: int, save_checkpoint_fn: SaveCheckpointFn | None = None
