@@ -1,8 +1,11 @@
 """The mutants that may survive change lines that exist, and each has a reason."""
 
+import json
+from types import SimpleNamespace
+
 import pytest
 
-from mutation import run
+from mutation import quick_first, run
 
 REASONS = run.known()
 
@@ -29,3 +32,46 @@ def test_a_mutant_is_read_from_what_mutmut_shows():
     shown = head + " def c(self):\n-    x = 1\n+    x = 2\n"
     assert run.parsed("rlfast.a.xǁBǁc__mutmut_3", shown) == run.Mutant("rlfast.a.B.c", "x = 1", "x = 2")
     assert run.parsed("rlfast.a.x__d__mutmut_1", shown).function == "rlfast.a._d"
+
+
+def test_a_copy_is_renewed_where_its_source_has_changed(tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "deep").mkdir(parents=True)
+    (source / "deep" / "a.py").write_text("1")
+    (source / "picture.png").write_bytes(b"")  # nothing that tests read
+    assert run._mirror(source, target)
+    assert [path.name for path in target.rglob("*") if path.is_file()] == ["a.py"]
+    before = (target / "deep" / "a.py").stat().st_mtime_ns
+    assert not run._mirror(source, target)
+    assert (target / "deep" / "a.py").stat().st_mtime_ns == before
+    (source / "deep" / "a.py").write_text("2")
+    assert run._mirror(source, target)
+    assert (target / "deep" / "a.py").read_text() == "2"
+    (source / "deep" / "a.py").rename(source / "b.py")
+    assert run._mirror(source, target)
+    assert [path.name for path in target.rglob("*") if path.is_file()] == ["b.py"]
+
+
+def test_what_lived_is_tried_again_and_what_died_is_not(tmp_path):
+    notes = tmp_path / "mutants" / "src" / "a.py.meta"
+    notes.parent.mkdir(parents=True)
+    (tmp_path / "mutants" / "mutmut-stats.json").write_text("{}")
+    notes.write_text(
+        json.dumps({"exit_code_by_key": {"lived": 0, "died": 1, "no tests": 33, "stuck": 36, "new": None}})
+    )
+    run._forget(tmp_path)
+    assert json.loads(notes.read_text())["exit_code_by_key"] == {
+        "lived": None, "died": 1, "no tests": None, "stuck": 36, "new": None,
+    }  # fmt: skip
+    assert not (tmp_path / "mutants" / "mutmut-stats.json").exists()
+    run._forget(tmp_path / "nothing")
+
+
+def test_the_quickest_tests_come_first(tmp_path, monkeypatch):
+    items = [SimpleNamespace(nodeid=name) for name in ("slow", "unknown", "quick", "middling")]
+    monkeypatch.chdir(tmp_path)
+    quick_first.pytest_collection_modifyitems(items)
+    assert [item.nodeid for item in items] == ["slow", "unknown", "quick", "middling"]
+    (tmp_path / quick_first.STATS).write_text('{"duration_by_test": {"slow": 9.0, "quick": 0.1, "middling": 2.0}}')
+    quick_first.pytest_collection_modifyitems(items)
+    assert [item.nodeid for item in items] == ["unknown", "quick", "middling", "slow"]
