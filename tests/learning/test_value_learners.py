@@ -10,7 +10,7 @@ from rlfast.experiment.run import train
 @pytest.mark.learning
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", ["c51", "qrdqn", "rainbow", "iqn", "fqf"])
+@pytest.mark.parametrize("name", ["c51", "qrdqn", "rainbow", "iqn", "fqf", "discrete-sac"])
 def test_the_preset_solves_cartpole(name, seed, run_dir):
     preset = ALGORITHMS[name].preset("CartPole-v1")
     result = train(replace(preset, seed=seed, run_dir=run_dir, progress=False))

@@ -124,3 +124,12 @@ def test_on_policy(tmp_path, algorithm, options, actions):
     assert ours.keys() == theirs.keys()
     for name, value in theirs.items():
         assert ours[name] == pytest.approx(value, abs=1e-5), name
+
+
+@pytest.mark.parametrize(
+    ("options", "prioritized"),
+    [({"estimation_step": 3, "alpha": 0.5}, True), ({"gamma": 0.9}, False)],
+    ids=["nstep-prioritized", "defaults"],
+)
+def test_discrete_sac(tmp_path, options, prioritized):
+    assert_equal_runs(tmp_path, discrete(), algorithm="discrete_sac", options=options, prioritized=prioritized)

@@ -9,6 +9,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.c51 import C51Policy
     from rlfast.policy.modelfree.crossq import CrossQPolicy
     from rlfast.policy.modelfree.ddpg import DDPGPolicy
+    from rlfast.policy.modelfree.discrete_sac import DiscreteSACPolicy
     from rlfast.policy.modelfree.dqn import DQNPolicy
     from rlfast.policy.modelfree.droq import DroQPolicy
     from rlfast.policy.modelfree.fqf import FQFPolicy
@@ -34,6 +35,7 @@ __all__ = [
     "CrossQPolicy",
     "DDPGPolicy",
     "DQNPolicy",
+    "DiscreteSACPolicy",
     "DroQPolicy",
     "FQFPolicy",
     "FixedAlpha",

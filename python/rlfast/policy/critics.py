@@ -139,8 +139,13 @@ class Critics(Replaceable, LaggedNetworks):
         if not torch.compiler.is_compiling() and self.is_replaced("_mse_optimizer"):
             errors, losses = zip(*(self._mse_optimizer(sample.batch, *pair) for pair in pairs), strict=True)
             return [loss.detach() for loss in losses], -_mean(errors, len(sample.act)).detach()
-        errors, losses = zip(*(_step(sample, *pair) for pair in pairs), strict=True)
+        steps = ((self.value_of(critic, sample.obs, sample.act), optim) for critic, optim in pairs)
+        errors, losses = zip(*(_step(sample, *step) for step in steps), strict=True)
         return [*losses], _mean(errors, len(sample.act)).detach()
+
+    def value_of(self, critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
+        """Give the values of actions by a critic, ``[B]``, or ``[m, B]`` of an ensemble."""
+        return _flat(critic(obs, act))
 
     @staticmethod
     def _mse_optimizer(
@@ -163,8 +168,8 @@ class Critics(Replaceable, LaggedNetworks):
             self.soft_update(getattr(self, f"{name}_old"), getattr(self, name), self.tau)
 
 
-def _step(sample: Sample, critic: nn.Module, optim: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    error = sample.returns - _flat(critic(sample.obs, sample.act))
+def _step(sample: Sample, value: torch.Tensor, optim: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    error = sample.returns - value
     loss = squared_loss(error, sample.weight)
     descend(loss, optim)
     return error, loss.detach()

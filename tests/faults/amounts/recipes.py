@@ -445,6 +445,7 @@ INSTANCES |= {
     "RainbowPolicy": lambda: policy.RainbowPolicy(**_distribution_parts(softmax=True)),
     "IQNPolicy": lambda: policy.IQNPolicy(**_implicit_parts()),
     "FQFPolicy": lambda: policy.FQFPolicy(**_proposed_parts()),
+    "DiscreteSACPolicy": lambda: policy.DiscreteSACPolicy(**_discrete_sac_parts()),
     "ICMPolicy": lambda: _curious(),
     "LoggerGroup": lambda: __import__("rlfast.utils.logger.base", fromlist=["x"]).LoggerGroup([logger()]),
     "MultiCategorical": lambda: distribution("MultiCategorical"),
@@ -578,6 +579,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.RainbowPolicy.__init__": lambda: _distribution_parts(softmax=True),
     "rlfast.policy.IQNPolicy.__init__": lambda: _implicit_parts(),
     "rlfast.policy.FQFPolicy.__init__": lambda: _proposed_parts(),
+    "rlfast.policy.DiscreteSACPolicy.__init__": lambda: _discrete_sac_parts(),
     "rlfast.policy.ICMPolicy.process_fn": _prepared,
     "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
     "rlfast.policy.ReplayLearner.process_fn": _prepared,
@@ -602,6 +604,16 @@ CALLS["rlfast._core.Replay.restore"] = lambda: {"snapshot": ENGINE}
 def _dqn_parts() -> dict[str, Any]:
     net = Net(4, 2, hidden_sizes=[8])
     return {"model": net, "optim": torch.optim.Adam(net.parameters()), "action_space": Discrete(2)}
+
+
+def _discrete_sac_parts() -> dict[str, Any]:
+    actor = discrete.Actor(Net(4, hidden_sizes=[8]), 2, softmax_output=False)
+    critic = discrete.Critic(Net(4, hidden_sizes=[8]), last_size=2)
+    optims = {
+        "actor_optim": torch.optim.Adam(actor.parameters()),
+        "critic_optim": torch.optim.Adam(critic.parameters()),
+    }
+    return {"actor": actor, "critic": critic, **optims, "action_space": Discrete(2)}
 
 
 def _implicit_parts() -> dict[str, Any]:

@@ -25,9 +25,7 @@ class Config(QLearningConfig):
 
 
 PRESETS = {
-    "CartPole-v1": Config(
-        stop_return=475.0, learning_rate=3e-3, batch_size=256, updates_per_step=0.125, target_update_freq=25
-    ),
+    "CartPole-v1": Config(stop_return=475.0, target_update_freq=25, quantiles=20),
 }
 
 

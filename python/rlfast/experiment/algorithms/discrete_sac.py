@@ -1,0 +1,72 @@
+"""Soft actor-critic for discrete actions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from rlfast.experiment.config import SoftConfig
+from rlfast.utils.validation import FiniteFloat
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import DiscreteSACPolicy
+
+TITLE = "Discrete SAC"
+SUMMARY = "soft actor-critic, for discrete actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(SoftConfig):
+    """Soft actor-critic for discrete actions."""
+
+    env: str = "CartPole-v1"
+    target_entropy: FiniteFloat | None = None
+    """That of the actions that a learned temperature aims at. Default: 0.98 of that of equally likely actions."""
+
+
+PRESETS = {
+    "CartPole-v1": Config(
+        stop_return=475.0,
+        num_envs=8,
+        collect_steps=64,
+        updates_per_step=0.125,
+        hidden_sizes=(64, 64),
+        learning_rate=2e-3,
+        batch_size=256,
+        n_step=3,
+        tau=0.02,
+        alpha=0.1,
+        auto_alpha=False,
+        buffer_size=50_000,
+    ),
+}
+
+
+def build(config: Config, networks: Networks) -> DiscreteSACPolicy:
+    """The policy, with two critics of all actions and an actor that gives their logits."""
+    from rlfast.policy import DiscreteSACPolicy
+    from rlfast.utils.net.discrete import Actor, Critic
+    from rlfast.utils.optim import adam
+
+    actions, (features, size) = networks.actions, networks.features()
+    given: dict[str, Any] = {"preprocess_net_output_dim": size, "device": config.device}
+    actor = Actor(features, actions, softmax_output=False, **given)
+    critic, critic2 = (Critic(networks.features()[0], last_size=actions, **given) for _ in range(2))
+    target = 0.98 * math.log(actions) if config.target_entropy is None else config.target_entropy
+    optim = adam(config.learning_rate)
+    return DiscreteSACPolicy(
+        actor=actor,
+        actor_optim=optim,
+        critic=critic,
+        critic_optim=optim,
+        critic2=critic2,
+        critic2_optim=optim,
+        tau=config.tau,
+        gamma=config.gamma,
+        alpha=replace(config, target_entropy=target).temperature(actions),
+        estimation_step=config.n_step,
+        compile=config.compile,
+        **networks.spaces,
+    )

@@ -1,0 +1,74 @@
+"""Random discrete actions by probability, and critics that give the values of all of them."""
+
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import torch
+from torch import nn
+
+from rlfast.data.batch.batch import wrap
+from rlfast.functional.distributions import Categorical
+from rlfast.policy._replaced import stock
+from rlfast.policy.critics import Critics
+from rlfast.policy.q_learner import inner_obs, legal_values, of_actions
+from rlfast.policy.random import action_mask
+from rlfast.policy.replay_learner import ReplayLearner
+
+if TYPE_CHECKING:
+    from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
+
+
+@stock("__call__", "forward", "_target_q")
+class CategoricalActor(Critics, ReplayLearner):
+    """A learner whose actor gives the logits of discrete actions."""
+
+    counts_from_zero = True
+    deterministic_eval: bool = True
+    """Whether the policy takes the likeliest action in evaluation mode."""
+    actor: nn.Module
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training or evaluation mode for the trained networks."""
+        self.training = mode
+        for network in (self.actor, *self.critics):
+            network.train(mode)
+        return self
+
+    @property
+    def acting_network(self) -> nn.Module:
+        """The actor."""
+        return self.actor
+
+    def forward(
+        self,
+        batch: "ObsBatchProtocol",
+        state: Any = None,
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> "DistBatchProtocol":
+        """Choose actions: at random, or the likeliest in evaluation mode; ``batch.obs.mask`` is true for legal ones.
+
+        :return: ``act``, int64 ``[B]``; ``logits``; ``dist``, the distribution; ``state``, the next hidden state.
+        """
+        logits, hidden = self.actor(inner_obs(batch.obs), state=state, info=batch.info)
+        logits = legal_values(logits, action_mask(batch.obs))
+        dist = Categorical(logits)
+        greedy = self.deterministic_eval and not self.training
+        act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
+        return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
+
+    def choices(self, obs: Any, state: Any, batch: Any = None) -> Any:
+        """Give the distribution of actions, through :meth:`forward` if need be."""
+        if self.is_heard():
+            return self.through_forward(obs, state, batch).dist
+        return Categorical(legal_values(self.actor(inner_obs(obs), state=state, info={})[0], action_mask(obs)))
+
+    def value_of(self, critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
+        """Give the value of actions by a critic, ``[B]``."""
+        return of_actions(critic(inner_obs(obs)), act)
+
+    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+        """Give stored actions as numbers, ``[B]``."""
+        return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
+
+    def _leave_errors(self, batch: Any, error_B: torch.Tensor) -> None:
+        """Leave errors for priorities, and under the name, and with the sign, that Tianshou gives them."""
+        batch.td_error, batch.weight = error_B, -error_B

@@ -1,0 +1,140 @@
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import torch
+from gymnasium.spaces import Discrete
+from torch import nn
+
+from rlfast.policy._checks import check_networks, check_output
+from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.categorical_actor import CategoricalActor
+from rlfast.policy.q_learner import inner_obs
+from rlfast.policy.replay_learner import Losses, Sample
+from rlfast.policy.temperature import Alpha, Temperature
+from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
+
+
+@dataclass(kw_only=True)
+class DiscreteSACTrainingStats(TrainingStats):
+    """What one update of discrete soft actor-critic tells: losses before their steps, the temperature after its own."""
+
+    actor_loss: float
+    critic1_loss: float
+    critic2_loss: float
+    alpha: float | None = None
+    alpha_loss: float | None = None
+    """None for a fixed temperature."""
+
+
+TDiscreteSACTrainingStats = TypeVar("TDiscreteSACTrainingStats", bound=DiscreteSACTrainingStats)
+
+
+class DiscreteSACPolicy(Temperature, CategoricalActor):
+    r"""Soft actor-critic for discrete actions (Christodoulou, arXiv:1910.07207).
+
+    .. math::
+        V^-(s) &= \sum_a \pi(a \mid s) \min_j Q^-_j(s, a) + \alpha \mathcal H\bigl(\pi(\cdot \mid s)\bigr), \qquad
+        y = \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k V^-(s_{t+k}) \\
+        L(Q_j) &= \frac1B \sum w\, \bigl(y - Q_j(s_t, a_t)\bigr)^2 \\
+        L(\pi) &= -\frac1B \sum \sum_a \pi(a \mid s_t) \min_j Q_j(s_t, a)
+            + \alpha \mathcal H\bigl(\pi(\cdot \mid s_t)\bigr)
+
+    :param actor: called as ``actor(obs, state=..., info=...)``; gives logits ``[B, actions]`` and the next hidden
+        state, as :class:`rlfast.utils.net.discrete.Actor` with ``softmax_output=False`` does.
+    :param actor_optim: optimizes ``actor``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`; None,
+        as for the critics', for a policy that only acts.
+    :param critic: called as ``critic(obs)``; gives the values of all actions, ``[B, actions]``.
+    :param critic_optim: optimizes ``critic``, likewise.
+    :param action_space: of one environment, a Discrete.
+    :param critic2: the second critic; None for one like the first, with parameters of its own. Default: None.
+    :param critic2_optim: optimizes ``critic2``; None for one like that of the first. Default: None.
+    :param tau: share of the way that target networks go in each step, in [0, 1]. Default: 0.005.
+    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param alpha: :math:`\alpha`: a number, a triple ``(target_entropy, log_alpha, optim)`` for one that is learned, or
+        a :class:`FixedAlpha` or :class:`AutoAlpha`. Default: 0.2.
+    :param estimation_step: most steps to sum rewards over, k at most. Default: 1.
+    :param observation_space: of one environment, kept for reference. Default: None.
+    :param lr_scheduler: takes a step after each update. Default: None.
+    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :raises ValueError: for a value out of range, another kind of action space, or an optimizer for a ``critic2`` that
+        is not given.
+
+    >>> from rlfast.data import Batch
+    >>> from rlfast.utils.net.common import Net
+    >>> from rlfast.utils.net.discrete import Actor, Critic
+    >>> from rlfast.utils.optim import adam
+    >>> nets = {"actor": Actor(Net(4, hidden_sizes=[64]), 2, softmax_output=False)}
+    >>> nets |= {"critic": Critic(Net(4, hidden_sizes=[64]), last_size=2)}
+    >>> optims = {"actor_optim": adam(3e-4), "critic_optim": adam(3e-4)}
+    >>> policy = DiscreteSACPolicy(**nets, **optims, action_space=Discrete(2))
+    >>> policy(Batch(obs=torch.zeros(5, 4), info={})).act.shape
+    torch.Size([5])
+    """
+
+    stats_class = DiscreteSACTrainingStats
+    critic_names = lagged_names = ("critic", "critic2")
+
+    @validate_arguments
+    def __init__(
+        self,
+        *,
+        actor: nn.Module,
+        actor_optim: torch.optim.Optimizer | OptimizerFactory | None,
+        critic: nn.Module,
+        critic_optim: torch.optim.Optimizer | OptimizerFactory | None,
+        action_space: Discrete,
+        critic2: nn.Module | None = None,
+        critic2_optim: torch.optim.Optimizer | OptimizerFactory | None = None,
+        tau: UnitFloat = 0.005,
+        gamma: UnitFloat = 0.99,
+        alpha: float | tuple[float, torch.Tensor, torch.optim.Optimizer] | Alpha = 0.2,
+        estimation_step: PositiveInt = 1,
+        observation_space: gym.Space[Any] | None = None,
+        lr_scheduler: TLearningRateScheduler | None = None,
+        compile: bool = False,
+    ) -> None:
+        if not isinstance(action_space, Discrete):
+            raise ValueError(f"DiscreteSAC needs a Discrete action space, got {action_space}; SACPolicy takes a Box")
+        check_networks(actor=actor)
+        check_output(actor, action_space)
+        super().__init__(
+            gamma=gamma,
+            n_step=estimation_step,
+            action_space=action_space,
+            action_bound_method=None,
+            observation_space=observation_space,
+            lr_scheduler=lr_scheduler,
+        )
+        self.actor, self.tau = actor, tau
+        self.actor_optim = make_optimizer(actor_optim, actor.parameters())
+        self.add_critics(critic, critic_optim, critic2, critic2_optim)
+        self.set_temperature(alpha)
+        self.compile_update(compile, actor, critic, self.critic2)
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Rate the observation after the last reward, ``[B]``: equation 10."""
+        dist = self.choices(obs_next, state)
+        expected_B: torch.Tensor = (dist.probs * self._smallest(obs_next, "_old")).sum(dim=1)
+        return expected_B.add(self.temperature.value * dist.entropy())
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Do one step for each critic, one for the actor, one for the temperature, and one of the target critics."""
+        (critic1_loss, critic2_loss), error_B = self.regress(sample)  # equation 4
+        dist = self.choices(sample.obs, sample.state, sample.batch)
+        entropy_B = dist.entropy()
+        with torch.no_grad():
+            q_BA = self._smallest(sample.obs)
+        actor_loss = -(self.temperature.value * entropy_B + (dist.probs * q_BA).sum(dim=1)).mean()  # equation 12
+        descend(actor_loss, self.actor_optim)
+        alpha_loss = self.temperature.learn(-entropy_B)  # equation 11
+        self.sync_weight()
+        losses = {"actor_loss": actor_loss.detach(), "critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
+        losses["alpha"] = self.temperature.value.reshape(())
+        return losses if alpha_loss is None else {**losses, "alpha_loss": alpha_loss}, error_B
+
+    def _smallest(self, obs: Any, which: str = "") -> torch.Tensor:
+        """Give the smaller of both critics' values of each action, ``[B, actions]``."""
+        q1_BA, q2_BA = (getattr(self, f"{name}{which}")(inner_obs(obs)) for name in self.critic_names)
+        return torch.minimum(q1_BA, q2_BA)
