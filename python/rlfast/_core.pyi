@@ -1,4 +1,4 @@
-"""The native half of rlfast. Everything here is an engine part; the public names live in the Python packages."""
+"""The native module of rlfast. Its names are private; the public ones are in the Python packages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, final, overload
@@ -38,14 +38,14 @@ __all__ = [
 __version__: str
 
 _Path: TypeAlias = tuple[str, ...]
-"""Where a leaf stands in a nested batch: ``("obs", "agent", "position")``."""
+"""The path of a leaf in a nested batch, such as ``("obs", "agent", "position")``."""
 _Column: TypeAlias = tuple[_Path, np.dtype[Any], tuple[int, ...]]
 """A leaf's path, dtype and shape of one row."""
 _Index: TypeAlias = NDArray[np.int64]
 
 class SchemaMismatch(Exception):
-    """What was given is not exactly what the columns hold. Raised before anything is changed; the Python layer
-    then converts the rows, adds late columns, or raises the error meant for people."""
+    """Rows do not have exactly the structure, dtypes and shapes of the columns. Raised before anything is changed. The
+    Python layer then converts the rows, adds columns, or raises an error for users."""
 
 @final
 class Replay:
@@ -68,9 +68,11 @@ class Replay:
         seed: int = 0,
         storage: str | None = None,
     ) -> Replay:
-        """:param batch: the class of nested values, besides dict, in and out: results are instances made around a dict,
-        without calling ``__init__``. :param alpha: priority exponent, None for uniform sampling. :param storage: folder
-        for file-backed columns."""
+        """:param batch: the class of nested values in results, and besides dict in rows; instances are made around a
+        dict
+        without calling ``__init__``. :param alpha: exponent of priorities; None for uniform sampling. :param storage:
+        folder
+        for columns in files."""
 
     # -- structure ---------------------------------------------------------------------------------------------------
     @property
@@ -85,44 +87,42 @@ class Replay:
     beta: float
     weight_norm: bool
     def define(self, columns: Sequence[_Column], foreign: Sequence[_Path] = ...) -> None:
-        """First call: lays out the rows. Later calls add zero-filled columns. ``foreign`` paths are object leaves that
-        the caller keeps; they are skipped in ``add`` and absent from results. MemoryError (with the bytes) when it
-        cannot fit."""
+        """The first call lays out the rows; later calls add columns of zeros. ``foreign`` are the paths of object
+        leaves
+        that the caller stores; ``add`` skips them, and results do not have them. Raises a MemoryError with the bytes if
+        the columns do not fit."""
     @property
     def links_next(self) -> bool:
         """Whether a row whose ``obs_next`` is None or missing gets the next row's ``obs``."""
     @property
     def finals(self) -> list[tuple[str, ...]]:
-        """Without ``save_obs_next``: what ``add`` and ``load`` take for the rows that end an episode."""
+        """Without ``save_obs_next``, the paths of ``obs_next`` leaves that are stored for rows that end an episode."""
     def columns(self) -> list[_Column]: ...
     def nbytes(self) -> int:
-        """Bytes of the rows that are held in memory or on disk (not reserved address space)."""
+        """Bytes used by the rows in memory or on disk, without reserved address space."""
     def __len__(self) -> int: ...
     def sizes(self) -> _Index:
-        """Rows held by each ring."""
+        """Number of live rows of each ring."""
     def cursors(self) -> _Index:
-        """Next slot to be written in each ring, ring-local."""
+        """Slot of the next row of each ring, counted from the start of the ring."""
     # -- writing -----------------------------------------------------------------------------------------------------
     def add(
         self, fields: Mapping[str, Any], rings: _Index | None = None
     ) -> tuple[_Index, NDArray[np.float64], _Index, _Index]:
-        """One row (``rings=None``: ring 0, unbatched leaves) or one row for each entry of ``rings``.
-
-        Returns ``(index, episode_return, episode_length, episode_start)``, all of length 1 or ``len(rings)``; return
-        and length are 0 where the episode goes on, and the return is ``[rows, agents]`` for vector rewards. ``done``,
-        and ``obs_next`` under ``save_obs_next=False``, are ignored; a ring may be named several times, but one of
-        capacity 0 never."""
+        """Adds one row (``rings=None``: to ring 0, with unbatched leaves) or one row for each element of ``rings``.
+        Returns ``(index, episode_return, episode_length, episode_start)``, of length 1 or ``len(rings)``. Return and
+        length are 0 unless the row ends its episode, and the return is ``[rows, agents]`` for vector rewards. ``done``
+        is ignored, and ``obs_next`` with ``save_obs_next=False``. A ring with slots may occur several times."""
     def append(self, *, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, obs_next: Any = None) -> int:
-        """One row of ring 0 by keywords, the quickest way in; gives its index."""
+        """Adds one row to ring 0 by keywords, which is the fastest way; returns its index."""
     def record(self, obs: Any, obs_next: Any, actions: Any, rewards: Any, dones: Any, timeouts: Any) -> bool:
-        """One row for each ring, in the six columns of these names, defined in the order ``obs``, ``actions``,
-        ``obs_next``, ``rewards``, ``dones``, ``timeouts``; the last three are one float32 each.
-
-        Actions may have any shape of as many entries; numbers may be of other dtypes, one for all rows, or a list.
-        Returns whether in each ring ``obs`` was the ``obs_next`` of the row before."""
+        """Adds one row to each ring, with six columns defined in the order ``obs``, ``actions``, ``obs_next``,
+        ``rewards``, ``dones``, ``timeouts``; the last three are one float32 each. Actions may have any shape of the
+        same number of elements. The numbers may have other dtypes, be one number for all rows, or a list. Returns whether in
+        each ring ``obs`` equals the ``obs_next`` of the row before."""
     def on_mismatch(self, careful: Callable[[dict[str, Any]], int], always: bool = False) -> None:
-        """What ``append`` calls, and whose answer it gives, for a row that is not exactly what the columns hold, in the
-        place of raising SchemaMismatch; with ``always``, for every row."""
+        """Sets the function that ``append`` calls, and whose result it returns, instead of raising SchemaMismatch; with
+        ``always``, for every row."""
     def close_episode(self, ring: int) -> None:
         """Ends the running episode of a ring as truncated at its newest row."""
     def reset(self, ring: int | None = None, keep_statistics: bool = False) -> None: ...
@@ -133,13 +133,14 @@ class Replay:
         cursors: Sequence[int],
         known: Sequence[bool] | None = None,
     ) -> None:
-        """Replaces all rows by full-length columns (``total`` rows each, in storage order), of which ``sizes[r]`` rows
+        """Replaces all rows by full-length columns (``total`` rows each, in storage order), in which the ``sizes[r]``
+        rows
         before ``cursors[r]`` are live. ``define`` must have laid out the columns. Without ``save_obs_next``, ``known``
-        says of which rows that end an episode ``obs_next`` is to be kept: default all."""
+        flags the ends of episodes whose ``obs_next`` is stored: default all."""
     def keeps_next(self, index: _Index) -> NDArray[np.bool_]:
-        """Without ``save_obs_next``: whether each row ends an episode and it is kept what it led to."""
+        """Without ``save_obs_next``, whether each row ends an episode and has a stored ``obs_next``."""
     def running(self, ring: int) -> tuple[NDArray[np.float64] | float, int, int]:
-        """Return so far, length so far and start (global index) of the ring's running episode."""
+        """Return and length so far, and first row (global index), of the ring's running episode."""
     def set_running(self, ring: int, episode_return: NDArray[np.float64] | float, length: int, start: int) -> None: ...
     # -- reading -----------------------------------------------------------------------------------------------------
     def take(
@@ -149,31 +150,34 @@ class Replay:
         stack_num: int | None = None,
         out: Mapping[str, NDArray[Any]] | None = None,
     ) -> dict[str, Any]:
-        """Fresh arrays of the rows at ``index`` (any shape; the result's leading axes), nested as they came in.
-
-        ``keys``: top-level names; None means every column, ``done``, ``obs_next``, and empty ``info`` and ``policy``
-        when there are none. ``stack_num`` applies to obs, obs_next, info and policy. IndexError for rows outside the
-        storage."""
+        """Returns new arrays of the rows at ``index``, whose shape they have as leading axes, nested as rows were.
+        ``keys`` are top-level names; None means every column, ``done``, ``obs_next``, and empty ``info`` and ``policy``
+        if there are none. ``stack_num`` applies to obs, obs_next, info and policy. Raises an IndexError for rows
+        outside the storage."""
     def transitions(self, index: _Index, keys: Sequence[str] | None = None) -> dict[str, Any]:
-        """``take`` of what ``record`` writes, ``index`` of one axis: ``rewards`` are ``[B, 1]``, and so are ``dones``
-        where ``timeouts`` are asked for, which are left out: ``dones * (1 - timeouts)``."""
+        """Returns ``take`` of columns that ``record`` writes, for an ``index`` of one axis. ``rewards`` are ``[B, 1]``.
+        If
+        ``keys`` has ``timeouts``, ``dones`` are ``dones * (1 - timeouts)``, ``[B, 1]``, and ``timeouts`` are left
+        out."""
     def sample(self, batch_size: int, out: Mapping[str, NDArray[Any]] | None = None) -> tuple[Any, _Index]:
-        """``draw`` and ``take`` in one, as an instance of the batch class; with ``weight`` when prioritized."""
+        """``draw`` and ``take`` together: a batch, with ``weight`` if rows are drawn by priority, and its indices."""
     def draw(self, batch_size: int, ring: int | None = None) -> _Index:
-        """Anchors with replacement: uniform over live rows (of one ring), or by priority; only rows with a full stack
-        under ``sample_avail``. ValueError when there is none. The array remembers the generations of its slots."""
+        """Draws rows with replacement, uniformly over live rows (of one ring) or by priority; with ``sample_avail``,
+        only
+        rows with a whole stack. Raises a ValueError if there is none. The array records the generations of its rows."""
     def view(self, path: _Path) -> NDArray[Any]:
-        """The whole column, unfilled rows zero. A view of the storage where it is stored as such (read-only for obs and
-        flags), else (obs_next, de-duplicated frames) a fresh array."""
+        """Returns a whole column, in which slots without a row are zero: a view of the storage if the column is stored
+        in
+        one piece (read-only for obs and flags), otherwise (obs_next, frames) a new array."""
     def set_column(self, path: _Path, values: NDArray[Any]) -> None:
-        """Overwrites a whole stored column; obs, obs_next and flags go through ``load``."""
+        """Overwrites a stored column. obs, obs_next and flags can only be changed by ``load``."""
     # -- episodes ----------------------------------------------------------------------------------------------------
     def prev(self, index: _Index) -> _Index: ...
     def next(self, index: _Index) -> _Index: ...
     def unfinished(self) -> _Index:
-        """Newest row of each ring whose episode is running."""
+        """Newest row of each ring whose newest episode is running."""
     def chronological(self, ring: int | None = None) -> _Index:
-        """All live rows, oldest first, ring by ring; with ``sample_avail`` only those with a full stack."""
+        """All live rows, ring by ring, oldest first; with ``sample_avail``, only those with a whole stack."""
     def episode_start(self, index: _Index) -> _Index:
         """Oldest live row of the episode of each row."""
     def episode_end(self, index: _Index) -> _Index:
@@ -181,82 +185,93 @@ class Replay:
     def follow(
         self, index: _Index, length: int, value: _Path, ends: Sequence[_Path]
     ) -> tuple[NDArray[np.float32], _Index, _Index]:
-        """``(values[B, length], last[B], before[B])`` for rows that say by leaves of their own where an episode ends:
-        the float32 leaf ``value`` of each row and those after it in its ring, up to the first in which a float32 leaf
-        of ``ends`` is not 0, or the newest, and zeros past that; the last of these rows; how many lie before it."""
+        """Returns ``(values[B, length], last[B], before[B])`` for rows in which the float32 leaves ``ends`` mark the
+        ends
+        of episodes: the float32 leaf ``value`` of each row and of the rows after it in its ring, up to the first row in
+        which one of ``ends`` is not 0, or the newest row, and then zeros; the last of these rows; and the number of
+        rows
+        before it."""
     def unroll(self, index: _Index, length: int) -> tuple[_Index, _Index]:
-        """``(rows[B, length], count[B])``: each row and those that follow it in its episode; past the end the last
-        repeats."""
+        """Returns ``(rows[B, length], count[B])``: each row and the rows after it in its episode, where the last one
+        repeats
+        past the end; and the number of rows without repetitions."""
     def window(self, index: _Index, before: int, length: int) -> tuple[_Index, NDArray[np.bool_]]:
-        """``(rows[B, before + length], mask)``: up to ``before`` rows of the episode ahead of each row, then ``length``
-        from it. Rows outside the episode repeat the nearest one inside and are masked False."""
+        """Returns ``(rows[B, before + length], mask)``: ``before`` rows before each row and ``length`` rows from it on.
+        A row
+        outside the episode is replaced by the nearest one inside, and its mask is False."""
     def nstep(
         self, index: _Index, n_step: int, gamma: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], _Index]:
-        """``(reward_sum, discount, last)``: sum of gamma^k r over the k <= n_step rows that exist inside the episode;
-        gamma^k, or 0 if the last row is terminal; and the last row (it inherits what ``index`` carries)."""
+        """Returns ``(reward_sum, discount, last)``: the discounted sum of rewards of the k <= n_step rows that the
+        episode
+        has; gamma^k, or 0 if the last row is terminal; and the last row, with the goals that ``index`` records."""
     def hindsight(self, index: _Index, future_k: float, horizon: int) -> tuple[NDArray[np.bool_], _Index]:
-        """``(relabel, goal)``: whether each row is relabelled (probability 1 - 1/future_k) and the row, at or after it
-        in its episode and less than ``horizon`` later, whose achieved goal is taken."""
+        """Returns ``(relabel, goal)``: whether each row is relabelled, with probability 1 - 1/future_k, and the row
+        whose
+        achieved goal is its new goal: the row itself or one less than ``horizon`` steps later in its episode."""
     # -- priorities --------------------------------------------------------------------------------------------------
     @property
     def prioritized(self) -> bool: ...
     @property
     def tree(self) -> SegmentTree:
-        """The sum tree of the prioritized sampler (shared, not a copy); AttributeError without one."""
+        """The sum tree of the priorities, not a copy. Raises an AttributeError if rows are drawn uniformly."""
     @property
     def stale_updates(self) -> int:
-        """Priority updates refused because their slot had been overwritten."""
+        """Number of priority updates that were ignored because their row had been overwritten."""
     @property
     def max_priority(self) -> float: ...
     @max_priority.setter
     def max_priority(self, value: float) -> None: ...
     def weights(self, index: _Index, normalize: bool | None = None) -> NDArray[np.float64]:
-        """Importance weights, divided by the largest among them under ``normalize`` (None: ``weight_norm``)."""
+        """Returns importance weights, divided by the largest among them if ``normalize`` (None: ``weight_norm``)."""
     def update_priority(self, index: _Index, priority: NDArray[np.float64]) -> int:
-        """Sets (|priority| + eps)^alpha; gives how many were refused as stale. ValueError on NaN, infinity or a
-        negative value (naming its place) before anything is changed."""
-    # -- what an index array carries -----------------------------------------------------------------------------------
+        """Sets the leaves to (|priority| + eps)^alpha, and returns how many updates were ignored because their row had
+        been
+        overwritten. Raises a ValueError for NaN, infinity or a negative value, with its position, before any change."""
+    # -- index arrays that record generations and goals ----------------------------------------------------------------
     def stamp(self, index: _Index) -> _Index:
-        """The same rows in an array that remembers the current generations."""
+        """Returns the same rows in an array that records their present generations."""
     # -- state -------------------------------------------------------------------------------------------------------
     def reseed(self, seed: int) -> None: ...
     def dump(self) -> bytes:
-        """Everything, random streams included, as a checksummed snapshot."""
+        """Returns a snapshot with checksums of the whole state, with random streams."""
     def restore(self, snapshot: bytes) -> None:
-        """The reverse; ValueError on anything that is not a whole snapshot of the same capacities, with nothing
-        changed."""
+        """Restores a snapshot of ``dump``. Raises a ValueError for anything but a whole snapshot of the same
+        capacities;
+        nothing is changed then."""
     def save(self, path: str, extra: bytes | None = None) -> None:
-        """The snapshot to a temporary file beside ``path``, synced, then renamed over it."""
+        """Writes the snapshot to a temporary file beside ``path``, syncs it, and renames it to ``path``."""
     @staticmethod
     def read_header(path: str) -> tuple[list[int], bytes]:
-        """Capacities and ``extra`` of a saved snapshot, checked."""
+        """Returns the capacities and ``extra`` of a saved snapshot, after checking their checksums."""
     def open(self, path: str) -> None:
         """Restores from a file written by ``save``."""
 
 def get_num_threads() -> int:
-    """How many threads share large work at the most."""
+    """Returns the largest number of threads that share work."""
 
 def set_num_threads(n: int) -> None:
-    """Bounds them; there are never more than cores. ValueError below 1."""
+    """Sets the largest number of threads that share work; the number of cores is a second bound. Raises a ValueError
+    below 1."""
 
 def randint(bit_generator: Any, bound: int, count: int) -> _Index:
-    """What ``np.random.randint(0, bound, count)`` would draw from its bit generator, whose stream moves as far."""
+    """Draws the numbers of ``np.random.randint(0, bound, count)`` from NumPy's bit generator."""
 
 def integers_of_each(bit_generators: Sequence[Any], bound: int) -> _Index:
-    """What ``generator.integers(bound)`` would draw from each of the bit generators, one after the other, whose streams
-    move as far."""
+    """Draws the number of ``generator.integers(bound)`` from each of the bit generators."""
 
 def uniform_below(bit_generator: Any, sizes: _Index) -> _Index:
-    """What ``(generator.random(len(sizes)) * sizes).astype(int)`` would draw, whose stream moves as far."""
+    """Draws the numbers of ``(generator.random(len(sizes)) * sizes).astype(int)`` from a bit generator."""
 
 def explore(bit_generator: Any, eps: float, actions: int, greedy: _Index) -> _Index:
-    """Each of the ``greedy`` actions ``[B]``, or with probability ``eps`` one of ``0 .. actions`` instead, all alike: a
-    fresh array. The stream moves by ``2 B`` numbers: whether to explore, for all, then where to, for all."""
+    """Returns the ``greedy`` actions ``[B]``, each replaced with probability ``eps`` by a uniform one of ``0 ..
+    actions``.
+    It draws ``2 B`` numbers: first, for all actions, whether to explore; then, for all actions, the action to
+    explore."""
 
 def step_rows(steps: _Index, capacity: int, envs: _Index | None = None) -> _Index:
-    """The rows of steps of environments that have rings of ``capacity`` rows each, one after the other; of the only
-    environment without ``envs``. Steps below 0 count from the end; IndexError for those that are not there."""
+    """Returns the rows of steps of environments, whose rings have ``capacity`` rows each. Without ``envs`` there is one
+    environment. Negative steps count from the end. Raises an IndexError for steps that do not exist."""
 
 def discounted(
     rewards: NDArray[np.float32],
@@ -268,20 +283,20 @@ def discounted(
     ``[n]``, added as NumPy adds them; and ``discounts[before]``."""
 
 def carry(index: _Index, goals: _Index) -> _Index:
-    """The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal)."""
+    """Returns the same rows in an array that records the row of each row's new goal (-1: its own goal)."""
 
 def shift(index: _Index, by: int) -> _Index:
-    """The rows ``by`` further on; the array remembers what ``index`` does."""
+    """Returns ``index + by``, with the generations and goals that ``index`` records."""
 
 def carried(index: _Index) -> _Index | None:
-    """The goals given to ``carry`` (also for slices of its result), or None."""
+    """Returns the goals that an array of ``carry``, or a part of it, records; None if it records none."""
 
 class OutOfRange(IndexError, ValueError, AssertionError):
-    """A leaf or a mass outside a segment tree. An AssertionError as well, since that is what Tianshou raises."""
+    """A leaf or a mass is outside a segment tree. It is also an AssertionError, as in Tianshou."""
 
 @final
 class SegmentTree:
-    """A sum tree over ``size`` leaves; every parent is summed anew from its children, so nothing drifts."""
+    """A sum tree over ``size`` leaves. Parents are always sums of their children, so errors do not add up."""
 
     def __new__(cls, size: int) -> SegmentTree: ...
     def __len__(self) -> int: ...
@@ -338,7 +353,7 @@ class Settling:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
 def native_envs() -> list[tuple[str, int | None]]:
-    """Ids of the native environments, and the steps after which each truncates its episodes."""
+    """Returns the ids of the native environments, and the steps after which each truncates its episodes."""
 
 _Told: TypeAlias = NDArray[np.float64] | None
 """The entries of the infos side by side, ``(rows, numbers)``; None where there are none."""
@@ -369,7 +384,7 @@ class NativeEnvs:
 
     @property
     def action_space(self) -> tuple[Any, ...]:
-        """One environment's actions, likewise."""
+        """One environment's actions, in the same form."""
 
     @property
     def info_fields(self) -> list[tuple[str, str, list[int]]]:
@@ -393,14 +408,14 @@ class NativeEnvs:
         ``(rows, ...)`` of the environments' dtype."""
 
     def get_state(self, id: int) -> bytes:
-        """All that decides what environment ``id`` will do."""
+        """Returns the complete state of environment ``id``."""
 
     def set_state(self, id: int, state: bytes) -> None:
-        """Puts back what ``get_state`` gave. ValueError if no such environment can be in that state."""
+        """Restores a state of ``get_state``. Raises a ValueError if it is impossible for the environment."""
 
 @final
 class Slab:
-    """Shared memory in which a parent and its workers exchange what environments are asked and answer.
+    """Shared memory in which a parent and its workers exchange requests to environments and their answers.
 
     An environment is idle, asked or answered. Its rows are the worker's while it is asked, the parent's otherwise.
     """
@@ -411,36 +426,38 @@ class Slab:
         :param pipes: wake by pipes instead of futexes. :param spins: turns of a wait before it sleeps."""
 
     def files(self, worker: int) -> list[int]:
-        """What another process needs for :meth:`WorkerEndpoint.attach`."""
+        """Returns the files for :meth:`WorkerEndpoint.attach` in another process."""
     def view(self, offset: int, dtype: np.dtype[Any], shape: Sequence[int], lease: Lease | None = None) -> NDArray[Any]:
-        """An array over the rows at ``offset``; with a lease, they stay lent as long as it or a view of it lives."""
+        """Returns an array over the rows at ``offset``. With a lease, they stay lent while the array or a view of it
+        lives.
+        """
     def notes(self) -> NDArray[np.uint8]:
-        """The notes of all, as an array over them."""
+        """Returns an array over the notes of all environments."""
     def gather(self, ids: _Index | None) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], int]:
-        """Rewards, terminated, truncated in answers (None: of all), and the bits of their notes together."""
+        """Returns rewards, terminated and truncated of answers (None: all), and the union of their notes."""
     def lend(self) -> Lease | None:
-        """Lends a bank that nobody holds."""
+        """Lends a free bank; None if there is none."""
     def ask(self, ids: _Index | None, kind: int, bank: int) -> None:
         """Asks environments (None: all) and wakes each of their workers once. RuntimeError, and none is asked, when one
         is not idle."""
     def mail(self, worker: int) -> None:
-        """Tells a worker that a message is in its channel."""
+        """Makes a worker read its channel."""
     def stop(self, worker: int) -> None:
-        """Tells a worker to close its environments."""
+        """Makes a worker close its environments."""
     def wait(self, needed: int, seconds: float) -> int:
-        """Waits for answers, for a twentieth of a second at most; how many are there."""
+        """Waits for answers, at most a twentieth of a second, and returns their number."""
     def answered(self) -> _Index:
-        """Environments whose answers wait to be taken."""
+        """Returns the environments whose answers have not been taken."""
     def asked(self) -> _Index:
-        """Environments that owe an answer."""
+        """Returns the environments that have not answered a request."""
     def take(self, ids: _Index | None) -> None:
-        """Answers have been taken: their environments are idle."""
+        """Marks answers as taken, so that their environments are idle."""
     def running(self, worker: int) -> tuple[int, int, float]:
-        """Environment (-1: none), phase and seconds that a worker is at, or was when it died."""
+        """Returns the present activity of a worker, or that when it died: environment (-1: none), phase and seconds."""
     def abandon(self, worker: int) -> None:
-        """Forgets what a worker that has ended was asked. Answers stay."""
+        """Drops the unanswered requests of a worker that has ended. Answers stay."""
     def endpoint(self, worker: int, *, spins: int = 0) -> WorkerEndpoint:
-        """A worker's place, in this process."""
+        """Returns the endpoint of a worker in this process."""
 
 @final
 class Lease:
@@ -451,22 +468,22 @@ class Lease:
 
 @final
 class WorkerEndpoint:
-    """A worker's place at a slab."""
+    """A worker's side of a slab."""
 
     @staticmethod
     def attach(
         files: Sequence[int], starts: Sequence[int], data: int, worker: int, *, spins: int = 0
     ) -> WorkerEndpoint:
-        """At the slab of another process. The files may be closed afterwards."""
+        """Returns the endpoint of a worker at the slab of another process. The files may be closed afterwards."""
     @property
     def slab(self) -> Slab: ...
     def next(self) -> tuple[int, int, int] | None:
         """Environment (-1: mail, -2: the end), kind and bank of what is to be done; None when there was nothing for a
         while."""
     def enter(self, env: int, phase: int) -> None:
-        """What is at work from now on; -1: none."""
+        """Sets the activity of the worker: environment (-1: none) and phase."""
     def answer(self, env: int, reward: float, terminated: bool, truncated: bool, note: int) -> None:
-        """Answers for an environment whose observation is written."""
+        """Answers for an environment whose observation has been written."""
 
 def end_with(pid: int) -> None:
     """Ends this process, at once and whatever it is doing, when process ``pid`` has ended, or if it is gone already.
