@@ -118,8 +118,8 @@ class Replay:
     def record(self, obs: Any, obs_next: Any, actions: Any, rewards: Any, dones: Any, timeouts: Any) -> bool:
         """Adds one row to each ring, with six columns defined in the order ``obs``, ``actions``, ``obs_next``,
         ``rewards``, ``dones``, ``timeouts``; the last three are one float32 each. Actions may have any shape of the
-        same number of elements. The numbers may have other dtypes, be one number for all rows, or a list. Returns whether in
-        each ring ``obs`` equals the ``obs_next`` of the row before."""
+        same number of elements. The numbers may have other dtypes, be one number for all rows, or a list. Returns
+        whether in each ring ``obs`` equals the ``obs_next`` of the row before."""
     def on_mismatch(self, careful: Callable[[dict[str, Any]], int], always: bool = False) -> None:
         """Sets the function that ``append`` calls, and whose result it returns, instead of raising SchemaMismatch; with
         ``always``, for every row."""

@@ -14,10 +14,10 @@ pub enum Error {
     /// A row or a ring does not exist (`IndexError`).
     #[error("{0}")]
     Index(String),
-    /// A leaf or a mass outside a segment tree (`OutOfRange`, which is an `IndexError`).
+    /// A leaf or a mass is outside a segment tree (`OutOfRange`, which is an `IndexError`).
     #[error("{0}")]
     Outside(String),
-    /// A name that nothing has (`KeyError`).
+    /// There is no column with this name (`KeyError`).
     #[error("{0}")]
     Key(String),
     /// This process may not do the operation, such as a forked child that writes to its parent's file (`RuntimeError`).

@@ -125,35 +125,35 @@ impl Replay {
         }
     }
 
-    /// How it was made, with the sampling options as they are now.
+    /// Returns the options, with the present ones of sampling.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Sets how many rows are stacked into one.
+    /// Sets the number of rows that are stacked when a row is read.
     ///
     /// # Errors
-    /// `Value` for a number that [`check_stack`] does not take.
+    /// As [`check_stack`].
     pub fn set_stack_num(&mut self, stack_num: usize) -> Result<()> {
         check_stack(stack_num)?;
         self.config.stack_num = stack_num;
         Ok(())
     }
 
-    /// Sets whether only rows with a whole stack are drawn.
+    /// Sets whether only rows are drawn whose stack lies within their episode.
     ///
     /// # Errors
-    /// None.
+    /// Never fails; it returns a `Result` as the other setters do.
     pub fn set_sample_avail(&mut self, sample_avail: bool) -> Result<()> {
         self.config.sample_avail = sample_avail;
         Ok(())
     }
 
-    /// Sets the importance exponent.
+    /// Sets the exponent of importance weights.
     ///
     /// # Errors
-    /// `Value` for one that is not finite.
+    /// `Value` for a number that is not finite.
     pub fn set_beta(&mut self, beta: f64) -> Result<()> {
         if !beta.is_finite() {
             return value_error!("beta must be a finite number, got {beta}");
@@ -162,10 +162,10 @@ impl Replay {
         Ok(())
     }
 
-    /// Sets whether weights are divided by the largest of the batch.
+    /// Sets whether importance weights are divided by the largest one of the batch.
     ///
     /// # Errors
-    /// None.
+    /// Never fails; it returns a `Result` as the other setters do.
     pub fn set_weight_norm(&mut self, weight_norm: bool) -> Result<()> {
         self.config.weight_norm = weight_norm;
         Ok(())

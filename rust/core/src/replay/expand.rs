@@ -1,4 +1,4 @@
-//! What rows become: the functions of [`Units`] and others, with their arguments checked and their results in new vectors.
+//! Expansion of rows: the functions of [`Units`] and others, with checks of their arguments and results in new vectors.
 
 use crate::error::{Result, value_error};
 use crate::replay::Replay;
@@ -11,20 +11,20 @@ use crate::vectors::{collected, copied, filled, product, sum};
 pub struct NStepReturns {
     /// The discounted sum of rewards of each row, `[rows, agents]`.
     pub sums: Vec<f64>,
-    /// The factor of the value that follows, for each row.
+    /// The factor of the bootstrap value, for each row.
     pub discounts: Vec<f64>,
-    /// The last row that each sum contains; it inherits the goal of the row that the sum begins with.
+    /// The last row of each sum, with the goal of its first row.
     pub last: Provenance,
 }
 
-/// What [`Replay::follow`] found.
+/// The result of [`Replay::follow`].
 #[derive(Debug)]
 pub struct Followed {
-    /// The values of each row and of the rows after it, `[rows, length]`.
+    /// The values of each row and the rows after it, `[rows, length]`.
     pub values: Vec<f32>,
-    /// The last row of each.
+    /// The last row that was read, for each row.
     pub last: Vec<i64>,
-    /// How many rows lie before the last one.
+    /// The number of rows before the last one, for each row.
     pub before: Vec<i64>,
 }
 
@@ -34,20 +34,20 @@ impl Replay {
         self.units()
     }
 
-    /// Replaces each row by what `step` makes of it.
+    /// Replaces each row by the result of `step`.
     ///
     /// # Errors
-    /// `Index` for a row that is not there.
+    /// `Index` for a row that does not exist.
     pub fn map(&self, mut index: Vec<i64>, step: impl Fn(&Self, usize) -> usize) -> Result<Vec<i64>> {
         self.rings().check(&index)?;
         index.iter_mut().for_each(|row| *row = step(self, *row as usize) as i64);
         Ok(index)
     }
 
-    /// The rows of [`Units::unroll`], `[index, length]`, and how many of them differ.
+    /// Returns the rows of [`Units::unroll`], `[index, length]`, and the number of rows without repetitions.
     ///
     /// # Errors
-    /// `Index` for a row that is not there, `Value` before any row was laid out, `Room`.
+    /// `Index` for a row that does not exist, `Value` before `define`, `Room` without memory for the results.
     pub fn unroll(&self, index: &[i64], length: usize) -> Result<(Vec<i64>, Vec<i64>)> {
         let units = self.units_of(index)?;
         let (mut rows, mut counts) = (filled(0, product(&[index.len(), length])?)?, filled(0, index.len())?);
@@ -55,7 +55,7 @@ impl Replay {
         Ok((rows, counts))
     }
 
-    /// The rows of [`Units::window`], `[index, before + length]`, and which of them are inside their episode.
+    /// Returns the rows of [`Units::window`], `[index, before + length]`, and which of them are in their episode.
     ///
     /// # Errors
     /// As [`Self::unroll`].
@@ -67,10 +67,10 @@ impl Replay {
         Ok((rows, mask))
     }
 
-    /// N-step returns: see [`Units::nstep`].
+    /// Returns n-step returns: see [`Units::nstep`].
     ///
     /// # Errors
-    /// As [`Self::unroll`], and `Value` for no step.
+    /// As [`Self::unroll`], and `Value` for an `n_step` of 0.
     pub fn nstep(&self, start: Provenance, n_step: usize, gamma: f64) -> Result<NStepReturns> {
         if n_step == 0 {
             return value_error!("n_step must be at least 1, got 0");
@@ -84,11 +84,12 @@ impl Replay {
         Ok(NStepReturns { sums, discounts, last })
     }
 
-    /// The values of the leaf at the path `value` along rows that say by the leaves at `ends` where an episode ends: see
+    /// Returns the values of the leaf at the path `value`, where the leaves at `ends` mark the ends of episodes: see
     /// [`Units::follow`].
     ///
     /// # Errors
-    /// As [`Self::unroll`], `Key` for a path without a leaf, and `Value` for no step or for a leaf that is not one float32.
+    /// As [`Self::unroll`], `Key` for a path without a leaf, and `Value` for a `length` of 0 or a leaf that is not one
+    /// float32.
     pub fn follow(&self, index: &[i64], length: usize, value: &[String], ends: &[Vec<String>]) -> Result<Followed> {
         if length == 0 {
             return value_error!("length must be at least 1, got 0");
@@ -102,7 +103,7 @@ impl Replay {
         Ok(Followed { values, last, before })
     }
 
-    /// Draws goals in hindsight: whether each row takes one, and of which row. See [`Units::hindsight`].
+    /// Draws hindsight goals: whether each row is relabelled, and the row of its goal. See [`Units::hindsight`].
     ///
     /// # Errors
     /// As [`Self::unroll`], and `Value` for a `future_k` below 1.
@@ -117,27 +118,27 @@ impl Replay {
         Ok((relabel, goals))
     }
 
-    /// The newest row of each ring whose episode is running.
+    /// Returns the newest row of each ring whose newest episode is running.
     #[must_use]
     pub fn unfinished(&self) -> Vec<i64> {
         let running = self.rings().iter().filter(|ring| ring.is_running());
         running.map(|ring| ring.newest_slot() as i64).collect()
     }
 
-    /// See [`Self::keeps_next`], for each row.
+    /// Returns [`Self::keeps_next`] of each row.
     ///
     /// # Errors
-    /// `Index` for a row that is not there, `Room`.
+    /// `Index` for a row that does not exist, `Room` without memory for the result.
     pub fn keep_next(&self, index: &[i64]) -> Result<Vec<bool>> {
         self.rings().check(index)?;
         collected(index.iter().map(|&row| self.keeps_next(row as usize)))
     }
 
-    /// Importance weights of rows, divided by the largest among them if `normalize` (None: as configured); None where rows are
-    /// not drawn by priority.
+    /// Returns the importance weights of rows, divided by the largest among them if `normalize` (None: as configured);
+    /// None if rows are drawn uniformly.
     ///
     /// # Errors
-    /// `Index` for a row that is not there, `Room`.
+    /// `Index` for a row that does not exist, `Room` without memory for the result.
     pub fn weights(&mut self, index: &[i64], normalize: Option<bool>) -> Result<Option<Vec<f64>>> {
         let (beta, normalize) = (self.config.beta, normalize.unwrap_or(self.config.weight_norm));
         self.rings.check(index)?;

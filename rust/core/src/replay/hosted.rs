@@ -35,11 +35,11 @@ pub fn step_rows(steps: &mut [i64], capacity: i64, envs: Option<&[i64]>) -> Resu
     Ok(())
 }
 
-/// N-step sums of `rewards`, `[rows, powers]`: of each row the first `before + 1` rewards, each times its power, added as NumPy adds
-/// them; and the entry of `discounts` at `before`.
+/// Returns n-step sums of `rewards`, `[rows, powers]`: for each row the sum of the first `before + 1` rewards, each
+/// times its power of gamma, with NumPy's bits; and the element of `discounts` at `before`.
 ///
 /// # Errors
-/// `Value` for lengths that contradict one another, `Room`.
+/// `Value` for inconsistent lengths, `Room` without memory for the results.
 pub fn discounted_sums(
     rewards: &[f32],
     before: &[i64],
@@ -67,7 +67,7 @@ fn discounted_sum(rewards: &[f32], powers: &[f32], before: usize, terms: &mut [f
     pairwise(terms)
 }
 
-/// Which steps end their episode by a terminal state: those that are done and did not merely run out of time.
+/// Returns which steps reached a terminal state: those that are done, but not by a time limit.
 ///
 /// # Errors
 /// `Room`.
@@ -76,7 +76,7 @@ pub fn terminal(dones: &[f32], timeouts: &[f32]) -> Result<Vec<f32>> {
 }
 
 impl Replay {
-    /// Writes a row to each ring, and returns whether each of them began with the `obs_next` of the row before it.
+    /// Adds a row to each ring, and returns whether in each ring its `obs` is the `obs_next` of the row before it.
     ///
     /// # Errors
     /// As [`Self::add`].

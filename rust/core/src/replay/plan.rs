@@ -36,11 +36,11 @@ pub struct PlannedArray {
 pub struct Field {
     /// The number of the key in [`Schema::keys`].
     pub key: usize,
-    /// What stands there.
+    /// The value at the key.
     pub value: Value,
 }
 
-/// What stands at a key of the rows that a gather makes.
+/// The value at a key of the rows that a gather makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// The array with this number.
@@ -104,11 +104,11 @@ impl Layout {
 }
 
 impl Plan {
-    /// Plans the arrays for some outermost keys (None: those of a transition, and all others), with obs, obs_next, info and policy
-    /// stacked `stack` times. A key of a transition that has no column holds nothing.
+    /// Returns the plan of the arrays for some top-level keys (None: those of a transition, and all others). obs,
+    /// obs_next, info and policy are stacks of `stack` rows. A key of a transition without a column is empty.
     ///
     /// # Errors
-    /// `Key` for a key that is neither a column's nor a transition's.
+    /// `Key` for a key that is neither that of a column nor of a transition.
     pub fn new<D>(schema: &Schema<D>, layout: &Layout, keys: Option<&[String]>, stack: usize) -> Result<Self> {
         let mut plan = Self::default();
         for key in keys.map_or_else(|| all_keys(schema), |keys| keys.iter().map(String::as_str).collect()) {
@@ -127,7 +127,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Adds the arrays of what stands at a key; `content` says what holds each leaf.
+    /// Adds the arrays at a key; `content` returns the content of a leaf's array.
     fn add(&mut self, kind: &Kind, stack: usize, content: &dyn Fn(usize) -> Content, layout: &Layout) -> Value {
         match kind {
             Kind::Leaf(leaf) => Value::Array(self.push(layout, content(*leaf), *leaf, stack)),
@@ -140,13 +140,13 @@ impl Plan {
         }
     }
 
-    /// The outermost keys, and what stands at each.
+    /// Returns the top-level keys and their values.
     #[must_use]
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// The outermost key at which an array stands; None for an array that is nested.
+    /// Returns the top-level key of an array; None for a nested array.
     #[must_use]
     pub fn key_of(&self, array: usize) -> Option<usize> {
         self.fields.iter().find(|field| field.value == Value::Array(array)).map(|field| field.key)
@@ -195,7 +195,7 @@ impl Plan {
     }
 }
 
-/// The keys of a transition, and those of columns beside them.
+/// Returns the keys of a transition, and other keys of columns.
 fn all_keys<D>(schema: &Schema<D>) -> Vec<&str> {
     let outermost = schema.root().iter().map(|node| schema.keys()[node.key].as_str());
     let beside = outermost.filter(|key| !TRANSITION_KEYS.contains(key));

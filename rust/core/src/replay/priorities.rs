@@ -39,18 +39,18 @@ impl Priorities {
         Ok(Self { tree, alpha, max: 1.0, stale: 0 })
     }
 
-    /// The leaves `p^alpha`.
+    /// Returns the leaves `p^alpha`.
     #[must_use]
     pub fn tree(&self) -> &SumTree {
         &self.tree
     }
 
-    /// The leaves, to be changed.
+    /// Returns the leaves, mutably.
     pub fn tree_mut(&mut self) -> &mut SumTree {
         &mut self.tree
     }
 
-    /// The largest priority ever given, before the exponent.
+    /// Returns the largest priority ever given, before the exponent.
     #[must_use]
     pub fn max(&self) -> f64 {
         self.max
@@ -68,7 +68,7 @@ impl Priorities {
         Ok(())
     }
 
-    /// Updates refused because their slot had been overwritten.
+    /// Returns the number of updates that were ignored because their row had been overwritten.
     #[must_use]
     pub fn stale(&self) -> u64 {
         self.stale

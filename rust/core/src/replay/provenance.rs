@@ -1,25 +1,25 @@
-//! What an index knows of the rows it was made for.
+//! Index arrays that record the generations and goals of their rows.
 
 use crate::error::Result;
 use crate::replay::Replay;
 use crate::vectors::{collected, copied, product, with_room};
 
-/// The rows of an index, and what is known of each.
+/// Rows with their generations and goals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     /// The rows.
     pub index: Vec<i64>,
     /// The generation of each row.
     pub generations: Option<Vec<u64>>,
-    /// The row that the goal of each row comes from, or -1 for its own goal.
+    /// The row whose achieved goal replaces the goal of each row, or -1 if the row keeps its own.
     pub goals: Option<Vec<i64>>,
 }
 
 impl Provenance {
-    /// A copy of all of it.
+    /// Returns a copy.
     ///
     /// # Errors
-    /// `Room`; so do the other functions.
+    /// `Room` without memory for it; likewise in the other functions.
     pub fn copied(&self) -> Result<Self> {
         Ok(Self {
             index: copied(&self.index)?,
@@ -28,8 +28,8 @@ impl Provenance {
         })
     }
 
-    /// The part at some places, where `shown` tells the rows that are in the index now; None where a row at these places was changed,
-    /// or where a place is outside.
+    /// Returns the elements at some places. `shown` returns the present rows of the index; the result is None if one of
+    /// them differs from the recorded row, or a place is outside.
     pub fn part(&self, places: &[isize], shown: impl Fn(usize) -> i64) -> Result<Option<Self>> {
         let mut kept = with_room::<usize>(places.len())?;
         for &place in places {
@@ -45,7 +45,7 @@ impl Provenance {
         }))
     }
 
-    /// The rows `by` further on, and so their goals; None where there is no such row.
+    /// Returns rows and goals plus `by`; None on overflow.
     #[must_use]
     pub fn shifted(mut self, by: i64) -> Option<Self> {
         let goals = self.goals.iter_mut().flatten().filter(|goal| **goal >= 0);
@@ -60,10 +60,11 @@ fn picked<T: Copy>(all: &[T], places: &[usize]) -> Result<Vec<T>> {
     collected(places.iter().map(|&place| all[place]))
 }
 
-/// The places of a strided array's elements in C order, of which the first is at `first`; strides count elements.
+/// Returns the places of a strided array's elements in C order. The first element is at `first`, and strides count
+/// elements.
 ///
 /// # Errors
-/// `Room`.
+/// `Room` without memory for them.
 pub fn strided(first: isize, axes: impl Iterator<Item = (usize, isize)> + Clone) -> Result<Vec<isize>> {
     if axes.clone().any(|(length, _)| length == 0) {
         return Ok(Vec::new());
@@ -78,26 +79,26 @@ pub fn strided(first: isize, axes: impl Iterator<Item = (usize, isize)> + Clone)
 }
 
 impl Replay {
-    /// The generation of each row.
+    /// Returns the generation of each row.
     ///
     /// # Errors
-    /// `Room`.
+    /// `Room` without memory for them.
     pub fn generations(&self, index: &[i64]) -> Result<Vec<u64>> {
         collected(index.iter().map(|&row| self.generation(row as usize)))
     }
 
-    /// The rows with the generation of each.
+    /// Returns rows with their generations.
     ///
     /// # Errors
-    /// `Room`.
+    /// `Room` without memory for them.
     pub fn provenance(&self, index: Vec<i64>) -> Result<Provenance> {
         Ok(Provenance { generations: Some(self.generations(&index)?), index, goals: None })
     }
 
-    /// The rows with the generation of each as it is now, and the goals that they have.
+    /// Returns rows with their present generations and their recorded goals.
     ///
     /// # Errors
-    /// `Index` for a row that is not there, `Room`.
+    /// `Index` for a row that does not exist, `Room` without memory for the generations.
     pub fn stamped(&self, rows: Provenance) -> Result<Provenance> {
         self.rings().check(&rows.index)?;
         Ok(Provenance { goals: rows.goals, ..self.provenance(rows.index)? })

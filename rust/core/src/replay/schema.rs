@@ -1,7 +1,6 @@
-//! The columns under the keys of nested rows.
+//! The schema of rows: the columns by the keys of nested rows.
 //!
-//! A [`Schema`] says under which keys rows come in and go out. `D` is what the host knows of a column beside its [`Leaf`]: its own
-//! object for the dtype, for example.
+//! `D` is additional information of the host about a column, such as its object for the dtype.
 
 use crate::convert::NumberType;
 use crate::error::{Result, value_error};
@@ -13,23 +12,23 @@ use crate::replay::plan::TRANSITION_KEYS;
 pub struct Node {
     /// The number of the key in [`Schema::keys`].
     pub key: usize,
-    /// What stands there.
+    /// The value at the key.
     pub kind: Kind,
 }
 
-/// What stands at a key.
+/// The value at a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The column with this number.
     Leaf(usize),
-    /// Something that the caller keeps.
+    /// An object leaf, which the caller stores.
     Foreign,
     /// More keys.
     Group(Vec<Node>),
 }
 
 impl Kind {
-    /// Whether nothing here is a column.
+    /// Returns whether it has no column.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         match self {
@@ -40,18 +39,18 @@ impl Kind {
     }
 }
 
-/// How a column is read from what is given.
+/// How the values of a column are converted when rows are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// As it is.
+    /// They are copied.
     Plain,
-    /// As doubles.
+    /// They are converted to doubles.
     Reward,
     /// As flags.
     Terminated,
     /// As flags.
     Truncated,
-    /// Never: `done` is computed from the flags.
+    /// They are ignored, as `done` is computed from the other flags.
     Ignored,
 }
 
@@ -75,27 +74,27 @@ impl Role {
 pub struct Column<D> {
     /// Its path, dtype and shape, as the engine knows them.
     pub leaf: Leaf,
-    /// The type of its numbers; None if it does not hold plain numbers in this machine's order of bytes.
+    /// The type of its numbers; None if they are not plain numbers in this machine's byte order.
     pub number: Option<NumberType>,
-    /// What the host knows of its dtype.
+    /// The host's information about its dtype.
     pub dtype: D,
     role: Role,
 }
 
 impl<D> Column<D> {
-    /// A column of `leaf`.
+    /// Returns the column of `leaf`.
     pub fn new(leaf: Leaf, number: Option<NumberType>, dtype: D) -> Self {
         Self { role: Role::of(&leaf.path), leaf, number, dtype }
     }
 
-    /// How it is read.
+    /// Returns how its values are converted.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 }
 
-/// All columns, and the keys under which they stand.
+/// All columns and their keys.
 #[derive(Clone, Debug)]
 pub struct Schema<D> {
     keys: Vec<String>,
@@ -106,15 +105,16 @@ pub struct Schema<D> {
 }
 
 impl<D: Clone> Schema<D> {
-    /// No columns. Without `save_obs_next`, `obs_next` is the next row's `obs`, and only rows that end an episode have their own.
+    /// Returns a schema without columns. Without `save_obs_next`, `obs_next` is the next row's `obs`, and only rows
+    /// that end an episode have their own.
     #[must_use]
     pub fn new(save_obs_next: bool) -> Self {
         let keys = TRANSITION_KEYS.map(str::to_owned).to_vec();
         Self { keys, columns: Vec::new(), root: Vec::new(), finals: Vec::new(), save_obs_next }
     }
 
-    /// These columns with `columns` after them, and with the keys at `foreign`, which the caller keeps. `flag` is the column `done`,
-    /// which is there as soon as `terminated` is.
+    /// Returns this schema with more columns, and with the keys at `foreign`, whose values the caller stores. `flag` is
+    /// the column `done`, which exists if `terminated` does.
     ///
     /// # Errors
     /// `Value` for a path that is too deep.
@@ -133,7 +133,7 @@ impl<D: Clone> Schema<D> {
         self.arranged(all, foreign)
     }
 
-    /// Exactly these columns, as a restored engine has them, and the foreign keys that are known.
+    /// Returns a schema of exactly these columns, which a restored engine has, and of the present foreign keys.
     ///
     /// # Errors
     /// As [`Self::with`].
@@ -141,7 +141,7 @@ impl<D: Clone> Schema<D> {
         Self { save_obs_next, columns: Vec::new(), ..self.clone() }.arranged(columns, Vec::new())
     }
 
-    /// So many columns, in the order of the engine's leaves, and foreign keys beside those known.
+    /// Returns a schema of columns, in the order of the engine's leaves, and of more foreign keys.
     fn arranged(&self, columns: Vec<Column<D>>, foreign: Vec<Vec<String>>) -> Result<Self> {
         let mut kept = Vec::new();
         self.collect_foreign(&self.root, &mut Vec::new(), &mut kept);
@@ -178,7 +178,7 @@ impl<D: Clone> Schema<D> {
         Ok(())
     }
 
-    /// The number of a key, which is new if need be.
+    /// Returns the number of a key, which is added if it is new.
     fn key_of(&mut self, name: &str) -> usize {
         self.key(name).unwrap_or_else(|| {
             self.keys.push(name.to_owned());
@@ -200,74 +200,74 @@ impl<D: Clone> Schema<D> {
 }
 
 impl<D> Schema<D> {
-    /// All keys: those of a transition, in their order, and others. Nodes name them by their place here.
+    /// Returns all keys: those of a transition, in their order, and others. Nodes refer to keys by their position.
     #[must_use]
     pub fn keys(&self) -> &[String] {
         &self.keys
     }
 
-    /// The number of a key; None for a key that nothing stands at.
+    /// Returns the number of a key; None for an unknown key.
     #[must_use]
     pub fn key(&self, name: &str) -> Option<usize> {
         self.keys.iter().position(|key| key == name)
     }
 
-    /// The columns, by number.
+    /// Returns the columns, by number.
     #[must_use]
     pub fn columns(&self) -> &[Column<D>] {
         &self.columns
     }
 
-    /// The outermost keys.
+    /// Returns the top-level nodes.
     #[must_use]
     pub fn root(&self) -> &[Node] {
         &self.root
     }
 
-    /// The outermost node with a name.
+    /// Returns the top-level node with a name.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.root.iter().find(|node| self.keys[node.key] == name)
     }
 
-    /// Without `save_obs_next`: the keys of the columns that hold the `obs_next` of rows which end an episode.
+    /// Returns, without `save_obs_next`, the keys of columns with the `obs_next` of rows that end an episode.
     #[must_use]
     pub fn finals(&self) -> &[Node] {
         &self.finals
     }
 
-    /// Whether rows keep an `obs_next` of their own.
+    /// Returns whether all rows have their own `obs_next`.
     #[must_use]
     pub fn saves_obs_next(&self) -> bool {
         self.save_obs_next
     }
 
-    /// Whether a column has the `obs_next` of rows that end an episode, and of no others.
+    /// Returns whether a column has only the `obs_next` of rows that end an episode.
     #[must_use]
     pub fn is_final(&self, column: &Column<D>) -> bool {
         !self.save_obs_next && column.leaf.root() == "obs_next"
     }
 
-    /// The columns that the caller gives and is told of: neither `done`, which is computed, nor those of [`Self::finals`].
+    /// Returns the columns that the caller sees: neither `done`, which is computed, nor those of [`Self::finals`].
     pub fn shown(&self) -> impl Iterator<Item = &Column<D>> {
         self.columns.iter().filter(|column| column.role != Role::Ignored && !self.is_final(column))
     }
 
-    /// Values in one reward, and whether it is one number and not one for each agent.
+    /// Returns the number of values of one reward, and whether it is a scalar.
     #[must_use]
     pub fn agents(&self) -> (usize, bool) {
         let reward = self.columns.iter().find(|column| column.role == Role::Reward);
         reward.map_or((1, true), |reward| (reward.leaf.nbytes() / 8, reward.leaf.shape.is_empty()))
     }
 
-    /// Bytes of a row, in all columns.
+    /// Returns the bytes of a row in all columns.
     #[must_use]
     pub fn row_bytes(&self) -> usize {
         self.columns.iter().map(|column| column.leaf.nbytes()).sum()
     }
 }
 
-/// The column of an `obs` leaf's `obs_next`.
+/// Returns the column for the `obs_next` of an `obs` leaf.
 fn into_next<D>(mut column: Column<D>) -> Column<D> {
     "obs_next".clone_into(&mut column.leaf.path[0]);
     column

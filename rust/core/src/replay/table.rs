@@ -1,10 +1,10 @@
-//! The bytes of all rows.
+//! The table, which stores the bytes of all rows.
 //!
-//! **Nothing is stored twice.** A row's `obs_next` first goes to a side row. When the next row of the ring arrives, its
-//! `obs` is compared with that side row, bit for bit: if they are the same, the side row is given back and the row says
-//! [`link::NEXT`]; if not (an episode ended, or the data is odd), the side row stays. Stacks of frames are compared frame by
-//! frame in the same way, and only new frames are kept. So saving memory is lossless, needs no flag, and costs in the worst
-//! case what two columns cost.
+//! **Observations are stored once.** A row's `obs_next` is first written to a side row. When the next row of the ring
+//! arrives, its `obs` is compared with that side row, bit for bit. If they are the same, the side row is freed, and the
+//! link of the earlier row becomes [`link::NEXT`]; if not (an episode ended, or observations do not continue), the side
+//! row stays. Stacks of frames are compared frame by frame in the same way, and only new frames are stored. This loses
+//! nothing, needs no option, and takes at most the memory of two columns.
 
 use std::sync::Arc;
 
@@ -19,35 +19,35 @@ use crate::replay::rings::Rings;
 use crate::replay::side::SideStore;
 use crate::vectors::product;
 
-/// Bytes of a record that are asked for ahead of its use: the processor itself asks for more.
+/// The most bytes of a record that are prefetched. The processor prefetches later ones itself.
 const PREFETCHED: usize = 512;
 
-/// Where the rows of one leaf are read from: row `k` stands at `ptr + k * stride`; null means zeros.
+/// The source of the rows of one leaf: row `k` begins at `ptr + k * stride`. A null pointer stands for zeros.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// The first row.
+    /// The address of row 0.
     pub ptr: *const u8,
     /// Bytes from one row to the next.
     pub stride: isize,
 }
 
 impl Source {
-    /// Zeros.
+    /// A source of zeros.
     pub const ZEROS: Self = Self { ptr: std::ptr::null(), stride: 0 };
 
-    /// The bytes of row `k`.
+    /// Returns the address of row `k`.
     #[inline]
     pub(super) fn row(self, k: usize) -> *const u8 {
         if self.ptr.is_null() { self.ptr } else { self.ptr.wrapping_offset(self.stride * k as isize) }
     }
 }
 
-/// How a row stands to the end of its episode.
+/// The flags of a row that may end its episode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
     pub terminated: bool,
     pub truncated: bool,
-    /// Whether, if the row ends its episode, it is known what it led to.
+    /// Whether the row has a valid `obs_next`, if it ends its episode.
     pub known: bool,
 }
 
@@ -57,36 +57,36 @@ impl Ending {
     }
 }
 
-/// Columns over all rings.
+/// The columns of all rings.
 #[derive(Debug)]
 pub struct Table {
-    /// The places of the leaves.
+    /// The layout of a row.
     pub(super) layout: Layout,
     /// The row records.
     pub(super) records: Arc<Region>,
-    /// The columns of their own.
+    /// The columns of leaves that are not in the record.
     pub(super) columns: Vec<Arc<Region>>,
-    /// For each row its side row (u32), if its link says so.
+    /// The side row (u32) of each row whose link is `SIDE`.
     side_rows: Option<Arc<Region>>,
     side: SideStore,
-    /// `frames[ring][store]`.
+    /// The frame stores, `frames[ring][store]`.
     pub(super) frames: Vec<Vec<FrameStore>>,
-    /// For each ring how many rows are about to be written; all 0 in between.
+    /// For each ring the number of rows to reserve; 0 outside of `reserve`.
     asked: Vec<u32>,
-    /// Room for stacks along the last axis of the row being written.
+    /// Working memory for the row being written, for stacks along the last axis.
     apart: Vec<u8>,
     total: usize,
     storage: Storage,
 }
 
 impl Table {
-    /// Zero rows of `layout` for the rings, where `beside` bytes of memory are needed for other things.
+    /// Returns a table of zeros for rings of these capacities. `beside` bytes of memory are needed for other purposes.
     ///
     /// # Errors
-    /// `Memory` with the bytes it would take, before any is touched.
+    /// `Memory` or `Io` with the bytes needed, before any is allocated.
     pub(super) fn new(layout: Layout, capacities: &[usize], storage: Storage, beside: u128) -> Result<Self> {
         let total: usize = capacities.iter().sum();
-        let sides = if layout.linked() { 4 } else { 0 }; // the numbers of side rows
+        let sides = if layout.linked() { 4 } else { 0 }; // bytes of the number of a side row
         let needed = total as u128 * (layout.row_bytes() + sides) as u128;
         let needed = needed + if matches!(storage, Storage::Ram) { beside } else { 0 };
         storage.check(&format!("{total} rows of {} bytes", layout.row_bytes() + sides), needed)?;
@@ -108,7 +108,7 @@ impl Table {
         Ok(Self { layout, records, columns, side_rows, side, frames, asked, apart, total, storage })
     }
 
-    /// Adds zero columns.
+    /// Adds columns of zeros.
     ///
     /// # Errors
     /// As [`Layout::extend`], and `Memory`.
@@ -125,14 +125,14 @@ impl Table {
         Ok(())
     }
 
-    /// The places of the leaves.
+    /// Returns the layout of a row.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The bytes of a leaf that stands in a record or in a column of its own: the region, where the first row begins in it, and
-    /// the bytes from one row to the next.
+    /// Returns the region of a leaf, the offset of row 0 in it, and the bytes from one row to the next; None if the
+    /// leaf is stored as frames or in other rows.
     #[must_use]
     pub fn strided(&self, leaf: usize) -> Option<(&Arc<Region>, usize, usize)> {
         match self.layout.places[leaf] {
@@ -142,15 +142,16 @@ impl Table {
         }
     }
 
-    /// Rows are addressed by what rings say, so both must be of the same slots.
+    /// Checks that `rings` have the slots of this table.
     ///
     /// # Panics
-    /// When they are not.
+    /// If they have others.
     pub(super) fn check_rings(&self, rings: &Rings) {
         assert!(rings.total() == self.total && rings.len() == self.frames.len(), "invariant: rings of this table");
     }
 
-    /// Bytes held for rows: what was written, not what is reserved, except that frames and side rows count whole chunks.
+    /// Returns the bytes used by `written` rows. Frames and side rows count in whole chunks, and reserved room does not
+    /// count.
     #[must_use]
     pub fn nbytes(&self, written: usize) -> usize {
         let frames: usize = self.frames.iter().flatten().map(FrameStore::nbytes).sum();
@@ -159,10 +160,10 @@ impl Table {
         written * (fixed + numbers) + frames + self.side.nbytes()
     }
 
-    /// Makes sure that a row for each of `rings` can be written without asking the system for more.
+    /// Reserves room for a row of each of `rings`, so that writing them cannot fail.
     ///
     /// # Errors
-    /// When there is no more room; nothing is changed then.
+    /// If the system has no more room; nothing is changed then.
     pub(super) fn reserve(&mut self, rings: &[usize]) -> Result<()> {
         if self.layout.linked() {
             self.side.reserve(rings.len())?;
@@ -184,7 +185,7 @@ impl Table {
         result
     }
 
-    /// Makes sure that so many stacks more fit into a ring.
+    /// Reserves room for `stacks` more stacks of each leaf in a ring.
     fn reserve_frames(&mut self, r: usize, stacks: u32) -> Result<()> {
         self.layout.places.iter().try_for_each(|place| match *place {
             Place::Frames { store, stack, .. } => self.frames[r][store].reserve(stacks * stack as u32),
@@ -192,7 +193,7 @@ impl Table {
         })
     }
 
-    /// Asks for the first `bytes` from a row's record on.
+    /// Prefetches the first `bytes` bytes of a row's record.
     #[inline]
     pub(super) fn prefetch(&self, index: usize, bytes: usize) {
         let (record, last) = (self.record(index), bytes.min(PREFETCHED).saturating_sub(1));
@@ -212,7 +213,7 @@ impl Table {
         self.columns[column].base().wrapping_add(index * self.layout.columns[column])
     }
 
-    /// The row's episode number.
+    /// Returns the number of a row's episode.
     #[inline]
     pub(super) fn episode(&self, index: usize) -> u32 {
         // SAFETY: a record starts with the aligned header (regions are page-aligned, strides are multiples of 8).
@@ -231,7 +232,7 @@ impl Table {
         unsafe { self.record(index).add(offset).read() }
     }
 
-    /// Sets the flags of a row and its link, which stand side by side.
+    /// Sets the flags and the link of a row, which are adjacent.
     fn set_flags(&mut self, index: usize, (terminated, truncated): (bool, bool), link: u8) {
         assert!(index < self.total, "invariant: a row inside the table");
         const { assert!(TRUNCATED == TERMINATED + 1 && DONE == TERMINATED + 2 && LINK == TERMINATED + 3) };
@@ -246,7 +247,7 @@ impl Table {
         unsafe { self.record(index).add(offset).write(value) }
     }
 
-    /// Reads a leaf of one float32 that stands in the record.
+    /// Returns a function that reads a leaf of one float32 in the record.
     pub(super) fn floats(&self, leaf: usize) -> Result<impl Fn(usize) -> f32 + '_> {
         let Leaf { dtype, shape, path, .. } = &self.layout.leaves[leaf];
         let Place::Record { offset } = self.layout.places[leaf] else {
@@ -262,7 +263,7 @@ impl Table {
         })
     }
 
-    /// Reads component `agent` of a row's reward; 0 when there are no rewards.
+    /// Returns a function that reads element `agent` of a row's reward; 0 if there are no rewards.
     #[inline]
     pub(super) fn rewards(&self) -> impl Fn(usize, usize) -> f64 + '_ {
         let (base, stride) = match self.layout.reward.map(|leaf| self.layout.places[leaf]) {
@@ -281,12 +282,12 @@ impl Table {
         }
     }
 
-    /// Values in one reward.
+    /// Returns the number of values of one reward.
     pub(super) fn agents(&self) -> usize {
         self.layout.reward.map_or(1, |leaf| self.layout.nbytes[leaf] / 8)
     }
 
-    /// The side row of a row whose link is `SIDE`.
+    /// Returns the number of the side row of a row whose link is `SIDE`.
     #[inline]
     fn side_row(&self, index: usize) -> u32 {
         let side_rows = self.side_rows.as_ref().expect("invariant: links need side rows");
@@ -303,12 +304,12 @@ impl Table {
         unsafe { side_rows.base().cast::<u32>().add(index).write(id) }
     }
 
-    /// The address of the side row of a row whose link is `SIDE`.
+    /// Returns the address of the side row of a row whose link is `SIDE`.
     pub(super) fn side_at(&self, index: usize) -> *const u8 {
         self.side.at(self.side_row(index))
     }
 
-    /// A fresh side row for a row whose link is `SIDE`.
+    /// Returns the address of a new side row for a row whose link is `SIDE`.
     pub(super) fn new_side(&mut self, index: usize) -> Result<*mut u8> {
         self.side.reserve(1)?;
         let id = self.side.take();
@@ -316,17 +317,18 @@ impl Table {
         Ok(self.side.at(id))
     }
 
-    /// One of the frame numbers at `ids`.
+    /// Returns frame number `j` of those at `ids`.
     ///
     /// # Safety
-    /// More than `j` frame numbers stand there.
+    /// `ids` is readable for more than `j` frame numbers.
     #[inline]
     pub(super) unsafe fn id(ids: *const u8, j: usize) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { ids.cast::<u32>().add(j).read_unaligned() }
     }
 
-    /// Where the row's `obs_next` of the `obs` leaf `twin` stands: its bytes, or its frame numbers. None: it has none.
+    /// Returns the address of the bytes (or frame numbers) of a row's `obs_next` for the `obs` leaf `twin`; None if
+    /// there is no row.
     #[inline]
     pub(super) fn next_of(&self, ring: &Ring, index: usize, twin: usize) -> Option<*const u8> {
         let place = self.layout.places[self.layout.obs[twin]];
@@ -338,13 +340,13 @@ impl Table {
         }
     }
 
-    /// Where a row whose link is `SIDE` has the bytes (or frame numbers) of the twin.
+    /// Returns the address of the bytes (or frame numbers) of the twin in the side row of a row whose link is `SIDE`.
     #[inline]
     pub(super) fn side_of(&self, index: usize, twin: usize) -> *const u8 {
         self.in_side(self.side_row(index), twin, self.layout.places[self.layout.obs[twin]])
     }
 
-    /// Where the bytes (or frame numbers) of a leaf stand in its own row.
+    /// Returns the address of the bytes (or frame numbers) of a leaf in its own row.
     #[inline]
     pub(super) fn own(&self, index: usize, place: Place) -> *const u8 {
         match place {
@@ -366,7 +368,7 @@ impl Table {
         }
     }
 
-    /// Writes row `k` of the sources into the slot at the ring's cursor. `reserve` made room.
+    /// Writes row `k` of the sources into the slot at the ring's cursor, for which `reserve` has made room.
     ///
     /// # Safety
     /// Each source, one for each leaf, is readable for row `k`.
@@ -378,7 +380,7 @@ impl Table {
         let sided = self.takes_side(sources, k, ending);
         let mut bytes = std::mem::take(&mut self.apart);
         let wanted = |leaf: usize| sided || !matches!(self.layout.places[leaf], Place::Next { .. });
-        // SAFETY: the caller's promise; these sources have one row each, which `bytes` keeps.
+        // SAFETY: the caller's promise; these sources have one row each, in `bytes`.
         unsafe {
             let sources = pixels::row_apart(&self.layout, sources, k, wanted, &mut bytes);
             self.write_row(ring, r, &sources, 0, ending);
@@ -386,7 +388,7 @@ impl Table {
         self.apart = bytes;
     }
 
-    /// The same for sources whose stacks of frames stand along the first axis.
+    /// The same for sources in which frames are stacked along the first axis.
     unsafe fn write_row(&mut self, ring: &Ring, r: usize, sources: &[Source], k: usize, ending: Ending) {
         let index = ring.offset + ring.cursor;
         let before = (ring.len > 0 && ring.capacity > 1).then(|| ring.newest_slot());
@@ -425,12 +427,12 @@ impl Table {
         }
     }
 
-    /// Whether a row's `obs_next` was not kept, and is the next row's `obs` as soon as there is one.
+    /// Returns whether the `obs_next` of a row is not stored because the next row's `obs` will serve.
     fn goes_on_unseen(&self, index: usize) -> bool {
         self.layout.linked() && self.byte(index, LINK) == link::NONE && !self.flag(index, DONE)
     }
 
-    /// Whether a row begins with a side row.
+    /// Returns whether a row gets a side row when it is written.
     fn takes_side(&self, sources: &[Source], k: usize, ending: Ending) -> bool {
         let layout = &self.layout;
         layout.linked()
@@ -438,7 +440,8 @@ impl Table {
             && layout.next.iter().all(|&next| !sources[next].row(k).is_null())
     }
 
-    /// What rows take of the stores that grow when they are written one after the other to an empty ring, and a little more.
+    /// Returns an upper bound of the side rows and frames that `rows` take when they are written one after the other to
+    /// an empty ring.
     ///
     /// # Safety
     /// Each source, one for each leaf, is readable for `rows`.
@@ -485,10 +488,10 @@ impl Table {
         room
     }
 
-    /// Makes sure that what `room` says for each ring is there.
+    /// Reserves the side rows and frames of `rooms`, one for each ring.
     ///
     /// # Errors
-    /// When there is no more room; no row is changed then.
+    /// If the system has no more room; no row is changed then.
     pub(super) fn reserve_room(&mut self, rooms: &[Room]) -> Result<()> {
         if self.layout.linked() {
             self.side.reserve(rooms.iter().map(|room| room.sides).sum())?;
@@ -501,7 +504,8 @@ impl Table {
         Ok(())
     }
 
-    /// Copies of those of the sources' rows that stand in this table, where a row being written could change them on the way.
+    /// Returns the sources with copies of those rows that are in this table, which writing could change before they are
+    /// read; None if there are none.
     ///
     /// # Safety
     /// Each source, one for each leaf, is readable for `rows` rows.
@@ -523,7 +527,7 @@ impl Table {
         Some(apart)
     }
 
-    /// Whether rows of `bytes` share memory with the columns that others may look at.
+    /// Returns whether `rows` rows of `bytes` bytes share memory with the columns that views can show.
     fn overlaps(&self, source: Source, bytes: usize, rows: usize) -> bool {
         if source.ptr.is_null() || bytes == 0 || rows == 0 {
             return false;
@@ -537,7 +541,7 @@ impl Table {
         shares(&self.records) || self.columns.iter().any(|column| shares(column))
     }
 
-    /// Lets go of the side rows and frames of all live rows of a ring, whose rows are then zero or stale.
+    /// Frees the side rows and frames of all live rows of a ring.
     pub(super) fn clear(&mut self, ring: &Ring, r: usize) {
         for seq in ring.oldest()..ring.head {
             let index = ring.index(seq);
@@ -557,7 +561,7 @@ impl Table {
         unsafe { self.record(index).add(EPISODE).cast::<u32>().write(number) }
     }
 
-    /// Compares the incoming `obs` with the previous row's `obs_next`; if they are the same, links the rows.
+    /// Returns whether the incoming `obs` equals the `obs_next` in the side row of the previous row.
     unsafe fn resolve(&mut self, r: usize, previous: usize, sources: &[Source], k: usize) -> bool {
         if self.byte(previous, LINK) != link::SIDE {
             return false;
@@ -586,7 +590,7 @@ impl Table {
         true
     }
 
-    /// Makes the slot of the oldest row free for another.
+    /// Frees the side row and the frames of the oldest row, whose slot is to be written.
     fn evict(&mut self, ring: &Ring, r: usize, index: usize) {
         if self.byte(index, LINK) == link::SIDE {
             self.side.put(self.side_row(index));
@@ -597,7 +601,7 @@ impl Table {
         }
     }
 
-    /// Lets go of the frames that no row from `oldest` on names.
+    /// Frees the frames that no row from `oldest` on refers to.
     fn release_frames(&mut self, r: usize, oldest: usize) {
         for i in 0..self.layout.obs.len() {
             if let Place::Frames { offset, store, stack, .. } = self.layout.places[self.layout.obs[i]] {
@@ -611,7 +615,7 @@ impl Table {
         }
     }
 
-    /// Writes the frame numbers of `obs`, keeping the frames that are new.
+    /// Writes the frame numbers of `obs`, and stores the frames that are new.
     #[allow(clippy::too_many_arguments, reason = "the state of one row being written")]
     unsafe fn write_frames(
         &mut self,
@@ -644,7 +648,7 @@ impl Table {
         }
     }
 
-    /// Writes `obs_next` into a side row, to which the row's link must point.
+    /// Writes `obs_next` into a new side row of the row, whose link must be `SIDE`.
     unsafe fn write_side(&mut self, r: usize, index: usize, sources: &[Source], k: usize) {
         let id = self.side.take();
         for twin in 0..self.layout.obs.len() {
@@ -666,21 +670,21 @@ impl Table {
     }
 }
 
-/// What rows take of the stores that grow.
+/// Numbers of side rows, and of frames in each store.
 #[derive(Debug)]
 pub(super) struct Room {
     sides: usize,
     frames: Vec<u32>,
 }
 
-/// Sources, and the copies that some of them read.
+/// Sources, and the copies that some of them point to.
 #[derive(Debug)]
 pub(super) struct Apart {
     pub(super) sources: Vec<Source>,
     kept: Vec<Vec<u8>>,
 }
 
-/// Whether both are there and the same.
+/// Returns whether both pointers are not null and their bytes are the same.
 ///
 /// # Safety
 /// Each is null or readable for `bytes`.
@@ -689,8 +693,8 @@ unsafe fn same_bytes(a: *const u8, b: *const u8, bytes: usize) -> bool {
     !a.is_null() && !b.is_null() && unsafe { memory::equal(a, b, bytes) }
 }
 
-/// How many frames of a stack [`intern`] keeps, at the most, if `known` is the stack before it. `pixel` bytes of each frame
-/// stand together; all of them, where frames stand one after the other.
+/// Returns an upper bound of the frames of a stack that [`intern`] stores, if `known` is the stack before it. `pixel`
+/// bytes of each frame are contiguous: all of them, if frames are stacked along the first axis.
 ///
 /// # Safety
 /// Both are null or readable for `stack` frames of `frame` bytes.
@@ -710,19 +714,20 @@ unsafe fn fresh_frames(new: *const u8, known: *const u8, stack: usize, frame: us
     (0..stack).filter(|j| !shared(j)).count() as u32
 }
 
-/// The frames that the stack being written may share.
+/// The stack whose frames the stack being written may share.
 #[derive(Clone, Copy)]
 enum Known {
-    /// The numbers of a stack that was found to be the same.
+    /// The frame numbers of an equal stack.
     Same(*const u8),
-    /// The numbers of the stack one step before.
+    /// The frame numbers of the stack one step before.
     Shifted(*const u8),
-    /// The bytes and the numbers of the stack one step before.
+    /// The bytes and the frame numbers of the stack one step before.
     Input(*const u8, *const u8),
 }
 
-/// Writes the numbers of a stack to `target`, keeping each frame that is not known yet. A frame is looked for where it
-/// stood one step before, and beside itself (the first stack of an episode often repeats its first frame).
+/// Writes the frame numbers of a stack to `target`, and stores each frame that is new. A frame is compared with the one
+/// at the next place of the stack before, and with its predecessor in the same stack, as the first stack of an episode
+/// often repeats its first frame.
 ///
 /// # Safety
 /// `new` is null (zeros) or readable for `stack` frames, `known` likewise, and `target` has room for `stack` numbers.
@@ -763,7 +768,7 @@ unsafe fn intern(store: &mut FrameStore, new: *const u8, stack: usize, known: Op
     }
 }
 
-/// Copies `len` bytes, or zeros when there is no source.
+/// Copies `len` bytes, or writes zeros if `src` is null.
 #[inline]
 unsafe fn put(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: the caller promises both; a null source stands for zeros.

@@ -1,9 +1,9 @@
-//! The estimators by name, with the numbers that they take checked.
+//! The estimators by name, with checks of their parameters.
 
 use super::{Ends, Real, VTrace, discounted, gae, nstep, vtrace};
 use crate::error::{Error, Result, value_error};
 
-/// An estimator of returns or advantages, and its numbers.
+/// An estimator of returns or advantages with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimator(Kind);
 
@@ -15,14 +15,14 @@ enum Kind {
     VTrace(VTrace),
 }
 
-/// The most arrays of numbers that an estimator reads, and the most that it writes.
+/// The largest numbers of arrays that an estimator reads and writes.
 pub const MOST: (usize, usize) = (4, 2);
 
 impl Estimator {
-    /// The estimator `name` with its `numbers` in the order of its function's arguments.
+    /// Returns the estimator `name` with its parameters `numbers`, in the order of its function's arguments.
     ///
     /// # Errors
-    /// `Value` for a name that no estimator has, and for numbers that it does not take.
+    /// `Value` for an unknown name or an invalid parameter.
     pub fn new(name: &str, numbers: &[f64]) -> Result<Self> {
         Ok(Self(match (name, numbers) {
             ("gae", &[gamma, gae_lambda]) => {
@@ -46,7 +46,7 @@ impl Estimator {
         }))
     }
 
-    /// The names of the arrays of numbers that it reads.
+    /// Returns the names of the arrays that it reads.
     #[must_use]
     pub fn inputs(&self) -> &'static [&'static str] {
         match self.0 {
@@ -56,19 +56,19 @@ impl Estimator {
         }
     }
 
-    /// How many of the inputs it needs.
+    /// Returns the number of inputs that are required.
     #[must_use]
     pub fn needed(&self) -> usize {
         if let Kind::Discounted { .. } = self.0 { 1 } else { self.inputs().len() }
     }
 
-    /// How many arrays it writes.
+    /// Returns the number of arrays that it writes.
     #[must_use]
     pub fn outputs(&self) -> usize {
         if let Kind::VTrace(_) = self.0 { 2 } else { 1 }
     }
 
-    /// Reads `inputs`, of which those beyond [`Self::needed`] may be empty, and writes `outputs`.
+    /// Computes `outputs` from `inputs`, of which those beyond [`Self::needed`] may be empty.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -85,10 +85,10 @@ impl Estimator {
     }
 }
 
-/// A discount or a lambda.
+/// Checks a discount or a lambda, and returns it.
 ///
 /// # Errors
-/// `Value` for what is no number from 0 to 1.
+/// `Value` if it is not from 0 to 1.
 pub fn fraction(name: &str, value: f64) -> Result<f64> {
     if (0.0..=1.0).contains(&value) {
         return Ok(value);

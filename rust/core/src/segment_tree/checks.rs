@@ -1,4 +1,4 @@
-//! Checks of leaves, ranges and masses that come from outside.
+//! Functions of the tree with checks of leaves, ranges and masses.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ impl From<BadValue> for Error {
     }
 }
 
-/// The leaves at `index` of a tree of `leaves`.
+/// Returns the leaves at `index` of a tree of `leaves` leaves.
 ///
 /// # Errors
-/// `Outside`, which names the first that is not there; `Room`.
+/// `Outside`, which names the first leaf that does not exist; `Room` without memory for the result.
 pub fn leaves_at(index: &[i64], leaves: usize) -> Result<Vec<usize>> {
     // A negative index is a huge unsigned one.
     if index.iter().fold(true, |all, &index| all & ((index as u64) < leaves as u64)) {
@@ -27,7 +27,8 @@ pub fn leaves_at(index: &[i64], leaves: usize) -> Result<Vec<usize>> {
     Err(Error::Outside(format!("leaf {leaf} at position {position} is outside a tree of {leaves}")))
 }
 
-/// The range from `start` up to `end` of a tree of `leaves`; no end is the end of the tree, and a negative one counts from there.
+/// Returns the range from `start` up to `end` of a tree of `leaves` leaves. Without `end` it reaches to the end of the
+/// tree; a negative `end` counts from there.
 ///
 /// # Errors
 /// `Outside` for a range that reaches outside the tree.
@@ -42,10 +43,10 @@ pub fn range_of(start: i64, end: Option<i64>, leaves: usize) -> Result<Range<usi
 }
 
 impl SumTree {
-    /// The leaf that owns each mass: see [`SumTree::find_many`].
+    /// Returns the leaf that owns each mass: see [`SumTree::find_many`].
     ///
     /// # Errors
-    /// `Outside`, which names the first mass that is not within the sum; `Room`.
+    /// `Outside`, which names the first mass that is not within the sum; `Room` without memory for the result.
     pub fn find_checked(&self, masses: &[f64]) -> Result<Vec<usize>> {
         self.check_masses(masses)?;
         let mut leaves = crate::vectors::filled(0, masses.len())?;
