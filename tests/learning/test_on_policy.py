@@ -11,7 +11,15 @@ from rlfast.experiment.run import train
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
-    ("algorithm", "env", "threshold"), [("a2c", "CartPole-v1", 475.0), ("pg", "CartPole-v1", 475.0)]
+    ("algorithm", "env", "threshold"),
+    [
+        ("a2c", "CartPole-v1", 475.0),
+        ("npg", "CartPole-v1", 475.0),
+        ("npg", "Pendulum-v1", -250.0),
+        ("pg", "CartPole-v1", 475.0),
+        ("trpo", "CartPole-v1", 475.0),
+        ("trpo", "Pendulum-v1", -250.0),
+    ],
 )
 def test_the_preset_solves(algorithm, env, threshold, seed, run_dir):
     preset = ALGORITHMS[algorithm].preset(env)

@@ -117,6 +117,16 @@ def a2c(library, options):
     return policy, ("loss", "actor_loss", "vf_loss", "ent_loss")
 
 
+def natural(name, *losses):
+    def make(library, options):
+        actor, given = chooser(library, options.pop("continuous"))
+        critic = state_value(library)
+        policy = getattr(library.policy, name)(actor=actor, critic=critic, optim=sgd(critic), **given, **options)
+        return policy, ("actor_loss", "vf_loss", "kl", *losses)
+
+    return make
+
+
 def pg(library, options):
     actor, given = chooser(library, options.pop("continuous"))
     return library.policy.PGPolicy(actor=actor, optim=sgd(actor, lr=0.005), **given, **options), ("loss",)
@@ -167,6 +177,8 @@ ALGORITHMS = {
     "qrdqn": qrdqn,
     "a2c": a2c,
     "pg": pg,
+    "npg": natural("NPGPolicy"),
+    "trpo": natural("TRPOPolicy", "step_size"),
     "rainbow": rainbow,
     "redq": redq,
     "iqn": iqn,

@@ -259,6 +259,22 @@ class AdvantageConfig(PolicyGradientConfig):
     """Lambda of advantages: 0 for one-step, 1 for Monte Carlo (arXiv:1506.02438)."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class NaturalGradientConfig(AdvantageConfig):
+    """What runs have whose actors step along the natural gradient."""
+
+    compile: Literal[False] = False
+    """Always False: the update is no single graph."""
+    learning_rate: NonNegativeFloat = 1e-3
+    """Adam's step size, of the critic."""
+    batch_size: PositiveInt = 2_048
+    repeat: PositiveInt = 1
+    critic_iters: PositiveInt = 10
+    """Gradient steps of the critic on each minibatch."""
+    normalize_advantage: bool = True
+    """Advantages of mean 0 and deviation 1 in each roll-out."""
+
+
 def flag(name: str) -> str:
     """Returns the option of the command line for a field.
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rlfast.functional.losses import policy_gradient_loss as policy_gradient_loss
     from rlfast.functional.losses import soft_value as soft_value
     from rlfast.functional.losses import squared_loss as squared_loss
+    from rlfast.functional.losses import surrogate_loss as surrogate_loss
     from rlfast.functional.losses import td_error as td_error
     from rlfast.functional.losses import temperature_loss as temperature_loss
     from rlfast.functional.losses import value_loss as value_loss
@@ -47,6 +48,7 @@ __getattr__, __dir__ = lazy_names(
             "policy_gradient_loss",
             "soft_value",
             "squared_loss",
+            "surrogate_loss",
             "td_error",
             "temperature_loss",
             "value_loss",

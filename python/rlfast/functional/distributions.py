@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch.distributions import Distribution
+from torch.distributions.kl import register_kl
 from torch.nn.functional import softplus
 
 _HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
@@ -227,3 +228,31 @@ class MultiCategorical(Distribution):
 
     def entropy(self) -> torch.Tensor:
         return torch.stack([choice.entropy() for choice in self.choices]).sum(0)
+
+
+def _kl_normal(p: DiagonalNormal, q: DiagonalNormal) -> torch.Tensor:
+    ratio, shift = p.scale / q.scale, (p.loc - q.loc) / q.scale
+    return (0.5 * (ratio.square() + shift.square() - 1) - ratio.log()).sum(-1)
+
+
+def _kl_squashed(p: SquashedNormal, q: SquashedNormal) -> torch.Tensor:
+    return _kl_normal(p.base, q.base)  # squashing both keeps it
+
+
+def _kl_categorical(p: Categorical, q: Categorical) -> torch.Tensor:
+    smallest = torch.finfo(p.logits.dtype).min  # for actions that are illegal in both
+    return (p.probs * (p.logits.clamp(min=smallest) - q.logits.clamp(min=smallest))).sum(-1)
+
+
+def _kl_multi(p: MultiCategorical, q: MultiCategorical) -> torch.Tensor:
+    pairs = zip(p.choices, q.choices, strict=True)
+    return torch.stack([_kl_categorical(one, other) for one, other in pairs]).sum(0)
+
+
+for _kind, _divergence in (
+    (DiagonalNormal, _kl_normal),
+    (SquashedNormal, _kl_squashed),
+    (Categorical, _kl_categorical),
+    (MultiCategorical, _kl_multi),
+):
+    register_kl(_kind, _kind)(_divergence)  # type: ignore[no-untyped-call]

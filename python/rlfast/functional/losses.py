@@ -143,6 +143,25 @@ def by_row(log_prob: torch.Tensor) -> torch.Tensor:
     return log_prob.flatten(1).T if log_prob.dim() > 1 else log_prob
 
 
+def surrogate_loss(log_prob: torch.Tensor, log_prob_old: torch.Tensor, advantage: torch.Tensor) -> torch.Tensor:
+    r"""The policy loss of trust region policy optimization, by samples of the policy that acted.
+
+    .. math:: -\frac1B \sum_i \frac{\pi(a_i \mid s_i)}{\pi_{\mathrm{old}}(a_i \mid s_i)}\, A_i
+
+    (Schulman et al., arXiv:1502.05477, equation 14.)
+
+    :param log_prob: log-probabilities of the actions under the policy that learns, ``[B]``; ``[B, D]`` for one ratio
+        for each action dimension.
+    :param log_prob_old: log-probabilities of the actions under the policy that acted, same shape, without gradient.
+    :param advantage: advantages, ``[B]``, without gradient.
+    :return: scalar.
+
+    >>> surrogate_loss(torch.log(torch.tensor([0.5, 2.0])), torch.zeros(2), torch.tensor([1.0, 3.0])).item()
+    -3.25
+    """
+    return -(by_row((log_prob - log_prob_old).exp()) * advantage).mean()
+
+
 def clipped_surrogate_loss(
     log_prob: torch.Tensor,
     log_prob_old: torch.Tensor,

@@ -14,6 +14,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.droq import DroQPolicy
     from rlfast.policy.modelfree.fqf import FQFPolicy
     from rlfast.policy.modelfree.iqn import IQNPolicy
+    from rlfast.policy.modelfree.npg import NPGPolicy
     from rlfast.policy.modelfree.pg import PGPolicy
     from rlfast.policy.modelfree.ppo import PPOPolicy
     from rlfast.policy.modelfree.qrdqn import QRDQNPolicy
@@ -22,6 +23,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.sac import SACPolicy
     from rlfast.policy.modelfree.td3 import TD3Policy
     from rlfast.policy.modelfree.tqc import TQCPolicy
+    from rlfast.policy.modelfree.trpo import TRPOPolicy
     from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
     from rlfast.policy.temperature import Alpha, AutoAlpha, FixedAlpha
 
@@ -42,6 +44,7 @@ __all__ = [
     "ICMPolicy",
     "IQNPolicy",
     "MARLRandomPolicy",
+    "NPGPolicy",
     "PGPolicy",
     "PPOPolicy",
     "QRDQNPolicy",
@@ -51,5 +54,6 @@ __all__ = [
     "SACPolicy",
     "TD3Policy",
     "TQCPolicy",
+    "TRPOPolicy",
     "TrainingStats",
 ]

@@ -16,9 +16,16 @@ from rlfast.functional import Categorical, DiagonalNormal, MultiCategorical
 
 SHARED = {"learning_rate": 0.25, "gamma": 0.5, "scale_returns": True, "log_std": -1.0}
 CRITIC = {"gae_lambda": 0.25, "vf_coef": 0.75, "ent_coef": 0.125, "max_grad_norm": 2.0}
-SETTINGS = {"a2c": CRITIC, "pg": {}, "ppo": CRITIC}
+NATURAL = {"gae_lambda": 0.25, "critic_iters": 3, "normalize_advantage": False}
+SETTINGS = {
+    "a2c": CRITIC,
+    "npg": {**NATURAL, "actor_step_size": 0.75},
+    "pg": {},
+    "ppo": CRITIC,
+    "trpo": {**NATURAL, "max_kl": 0.125, "backtrack_coeff": 0.75, "max_backtracks": 3},
+}
 NAMES = [*SETTINGS]
-OWN_NAMES = {"scale_returns": "rew_norm"}
+OWN_NAMES = {"critic_iters": "optim_critic_iters", "normalize_advantage": "norm_adv"}
 
 
 @pytest.fixture

@@ -38,6 +38,27 @@ def shared_features() -> Iterator[None]:
         _known.reset(token)
 
 
+@contextmanager
+def separate_features() -> Iterator[None]:
+    """Return a context within :func:`shared_features` in which nothing is shared, for parameters that change.
+
+    >>> from rlfast.utils.net.common import Net
+    >>> from rlfast.utils.net.discrete import Actor
+    >>> calls, net, obs = [], Net(4, hidden_sizes=[8]), torch.zeros(3, 4)
+    >>> actor = Actor(net, 2)
+    >>> _ = net.register_forward_hook(lambda *_: calls.append("net"))
+    >>> with shared_features(), separate_features():
+    ...     _ = actor(obs), actor(obs)
+    >>> len(calls)
+    2
+    """
+    token = _known.set(None)
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
 def features_of(net: nn.Module, obs: Any, state: Any) -> tuple[torch.Tensor, Any]:
     """Return ``net(obs, state)``, the features and the next hidden state; see :func:`shared_features`."""
     known = None if torch.compiler.is_compiling() or state is not None else _known.get()

@@ -1,0 +1,63 @@
+"""Natural policy gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlfast.experiment.config import NaturalGradientConfig
+from rlfast.experiment.schedules import set_learning_rate as schedules
+from rlfast.utils.validation import PositiveFloat
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import NPGPolicy
+
+__all__ = ["PRESETS", "SUMMARY", "TITLE", "Config", "build", "schedules"]
+
+TITLE = "NPG"
+SUMMARY = "natural policy gradient, for discrete and continuous actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(NaturalGradientConfig):
+    """Natural policy gradient, for discrete, multi-discrete and continuous actions."""
+
+    actor_step_size: PositiveFloat = 0.1
+    """How far the actor goes along the natural gradient."""
+
+
+PRESETS = {
+    "CartPole-v1": Config(
+        stop_return=475.0, eval_interval=4_096, collect_steps=1_024, batch_size=1_024, gamma=0.98, actor_step_size=0.3
+    ),
+    "Pendulum-v1": Config(stop_return=-250.0, eval_interval=16_384, max_steps=500_000, gamma=0.9),
+}
+
+
+def build(config: Config, networks: Networks) -> NPGPolicy:
+    """The policy, with an actor and a critic whose first weights are orthogonal."""
+    from torch.nn import Tanh
+
+    from rlfast.experiment.networks import initialize_orthogonally
+    from rlfast.policy import NPGPolicy
+    from rlfast.utils.optim import adam
+
+    critic = networks.state_value(activation=Tanh)
+    actor, dist_fn = networks.actor(activation=Tanh, log_std=config.log_std)
+    initialize_orthogonally(actor, critic)
+    return NPGPolicy(
+        actor=actor,
+        critic=critic,
+        optim=adam(config.learning_rate, eps=1e-5),
+        dist_fn=dist_fn,
+        action_scaling=networks.continuous,
+        reward_normalization=config.scale_returns,
+        optim_critic_iters=config.critic_iters,
+        actor_step_size=config.actor_step_size,
+        advantage_normalization=config.normalize_advantage,
+        gae_lambda=config.gae_lambda,
+        discount_factor=config.gamma,
+        deterministic_eval=True,
+        **networks.spaces,
+    )

@@ -1,0 +1,170 @@
+"""The template of algorithms whose actors step along the natural gradient."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import nn
+from torch.distributions import Distribution, kl_divergence
+
+from rlfast.functional import normalize
+from rlfast.functional.losses import value_loss
+from rlfast.policy._returns import Index
+from rlfast.policy.rollout_learner import RolloutLearner, TDistribution
+from rlfast.utils.net._shared import separate_features
+from rlfast.utils.optim import descend
+
+if TYPE_CHECKING:
+    from rlfast.data import ReplayBuffer
+    from rlfast.data.types import RolloutBatchProtocol
+
+
+class NaturalGradientLearner(RolloutLearner):
+    """Steps its actor along the natural gradient, and fits its critic by an optimizer, on each minibatch.
+
+    An algorithm has :meth:`actor_step`, and its ``columns`` are ``act``, others that the step takes, and ``returns``.
+
+    :param optim: optimizes the critic alone: an optimizer, a factory, or None for a policy that only acts. A factory
+        is called with the critic's parameters but those that the actor has, too.
+    :param optim_critic_iters: gradient steps of the critic on each minibatch.
+    :param advantage_normalization: whether advantages have mean 0 and deviation 1 in each roll-out.
+    :param options: of :class:`RolloutLearner`.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("act", "adv", "returns")
+    damping = 0.1
+    """Added to the diagonal of the Fisher matrix, which has directions that no observation tells of."""
+
+    def __init__(self, *, optim_critic_iters: int, advantage_normalization: bool, **options: Any) -> None:
+        super().__init__(**options)
+        self.optim_critic_iters, self.norm_adv = optim_critic_iters, advantage_normalization
+
+    @abstractmethod
+    def actor_step(self, distribution: TDistribution, *columns: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Change the parameters of the actor.
+
+        :param distribution: see :meth:`RolloutLearner.gradient_step`.
+        :param columns: the rows of :attr:`columns` but the last, ``returns``.
+        :return: see :meth:`RolloutLearner.gradient_step`.
+        """
+
+    def optimized(self, *networks: nn.Module) -> Iterable[nn.Parameter]:
+        """Give the parameters of the critic that are not the actor's: those change by natural steps alone."""
+        actor, critic = networks
+        taken = {id(parameter) for parameter in actor.parameters()}
+        return [parameter for parameter in critic.parameters() if id(parameter) not in taken]
+
+    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+        """Prepare a roll-out; see :meth:`RolloutLearner.process_fn`."""
+        rollout = super().process_fn(batch, buffer, indices)
+        if self.norm_adv:
+            rollout.adv = normalize(rollout.adv)
+        return rollout
+
+    def gradient_step(
+        self, distribution: TDistribution, obs: Any, *columns: torch.Tensor
+    ) -> Mapping[str, torch.Tensor]:
+        """Do one step of the actor, and several of the critic."""
+        *own, returns_B = columns
+        with separate_features():  # parameters change in between
+            losses = self.actor_step(distribution, *own)
+            for _ in range(self.optim_critic_iters):
+                vf_loss = value_loss(self.critic(obs).flatten(), returns_B)
+                descend(vf_loss, self.optim)
+        return {**losses, "vf_loss": vf_loss.detach()}
+
+    def natural_step(self, distribution: TDistribution, loss: Callable[[Distribution], torch.Tensor]) -> "NaturalStep":
+        """Find the direction in which a loss of the distribution falls most for so much change of it."""
+        parameters = [parameter for parameter in self.actor.parameters() if parameter.requires_grad]
+        return NaturalStep(distribution, loss, parameters, self.damping)
+
+
+class NaturalStep:
+    r"""The direction of a natural gradient, and what a step along it leads to.
+
+    .. math::
+        s = -F^{-1} \nabla_\theta L, \qquad
+        F = \nabla^2_\theta \frac1B \sum D_{\mathrm{KL}}\bigl(\pi_{\theta_0} \,\|\, \pi_\theta\bigr)
+
+    (Kakade 2001, *A natural policy gradient*, section 2; Schulman et al., arXiv:1502.05477, appendix C.)
+
+    :param distribution: gives the distribution over actions, by the weights of the moment.
+    :param loss: of a distribution, a scalar.
+    :param parameters: those that the step changes.
+    :param damping: added to the diagonal of F.
+    """
+
+    def __init__(
+        self,
+        distribution: TDistribution,
+        loss: Callable[[Distribution], torch.Tensor],
+        parameters: Sequence[torch.Tensor],
+        damping: float,
+    ) -> None:
+        self._distribution, self._loss, self._parameters, self._damping = distribution, loss, parameters, damping
+        with torch.no_grad():
+            self._old = distribution()
+            self._start = torch.cat([parameter.flatten() for parameter in parameters])
+        dist = distribution()
+        loss_now = loss(dist)
+        gradient = _flat_gradient(loss_now, parameters, retain_graph=True)
+        self._kl_gradient = _flat_gradient(kl_divergence(self._old, dist).mean(), parameters, create_graph=True)
+        self.loss = loss_now.detach()
+        self.direction = -conjugate_gradients(self.fisher_product, gradient)
+
+    def fisher_product(self, vector: torch.Tensor) -> torch.Tensor:
+        """Compute F v, damped."""
+        product = _flat_gradient(self._kl_gradient.dot(vector), self._parameters, retain_graph=True)
+        return product + self._damping * vector
+
+    @torch.no_grad()
+    def take(self, size: torch.Tensor | float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Set the parameters to so many directions from where they started.
+
+        :return: the divergence from the old distribution, and the loss, there.
+        """
+        place = self._start + size * self.direction
+        parts = place.split([parameter.numel() for parameter in self._parameters])
+        for parameter, part in zip(self._parameters, parts, strict=True):
+            parameter.copy_(part.view_as(parameter))
+        dist = self._distribution()
+        return kl_divergence(self._old, dist).mean(), self._loss(dist)
+
+
+def conjugate_gradients(
+    product: Callable[[torch.Tensor], torch.Tensor], b: torch.Tensor, steps: int = 10, tolerance: float = 1e-10
+) -> torch.Tensor:
+    r"""Solve :math:`A x = b` for a positive definite matrix that is known by its products with vectors.
+
+    (Hestenes and Stiefel 1952, doi:10.6028/jres.049.044, section 3.)
+
+    :param product: computes A v.
+    :param b: ``[N]``; x is 0 where it is.
+    :param steps: most products that are computed. Default: 10.
+    :param tolerance: squared norm of A x - b that is near enough. Default: 1e-10.
+    :return: x, ``[N]``.
+
+    >>> matrix = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
+    >>> [round(value, 4) for value in conjugate_gradients(matrix.mv, torch.tensor([1.0, 2.0])).tolist()]
+    [0.0909, 0.6364]
+    """
+    x, residual, conjugate = torch.zeros_like(b), b.clone(), b.clone()
+    squared = residual.dot(residual)
+    for _ in range(steps):
+        if squared == 0:
+            break
+        along = product(conjugate)
+        length = squared / conjugate.dot(along)
+        x += length * conjugate
+        residual -= length * along
+        before, squared = squared, residual.dot(residual)
+        if squared < tolerance:
+            break
+        conjugate = residual + squared / before * conjugate
+    return x
+
+
+def _flat_gradient(value: torch.Tensor, parameters: Sequence[torch.Tensor], **options: Any) -> torch.Tensor:
+    gradients = torch.autograd.grad(value, parameters, materialize_grads=True, allow_unused=True, **options)
+    return torch.cat([gradient.reshape(-1) for gradient in gradients])
