@@ -125,7 +125,7 @@ class NaturalStep:
         :return: the divergence from the old distribution, and the loss, there.
         """
         place = self._start + size * self.direction
-        parts = place.split([parameter.numel() for parameter in self._parameters])
+        parts = place.split_with_sizes([parameter.numel() for parameter in self._parameters])
         for parameter, part in zip(self._parameters, parts, strict=True):
             parameter.copy_(part.view_as(parameter))
         dist = self._distribution()
