@@ -111,7 +111,7 @@ def test_redq(tmp_path, options, prioritized):
         ("a2c", {}),
         ("a2c", {"reward_normalization": True, "max_grad_norm": 0.1, "gae_lambda": 0.5, "max_batchsize": 7}),
         ("npg", {"actor_step_size": 0.1}),
-        ("npg", {"actor_step_size": 0.05, "optim_critic_iters": 2, "advantage_normalization": False}),
+        ("npg", {"actor_step_size": 0.01, "optim_critic_iters": 2, "advantage_normalization": False}),
         ("trpo", {}),
         ("trpo", {"max_kl": 0.002, "backtrack_coeff": 0.5, "optim_critic_iters": 2, "reward_normalization": True}),
         ("pg", {}),

@@ -33,7 +33,6 @@ class Config(NaturalGradientConfig):
 
 PRESETS = {
     "CartPole-v1": Config(stop_return=475.0, eval_interval=4_096, collect_steps=1_024, batch_size=1_024, gamma=0.98),
-    "Pendulum-v1": Config(stop_return=-250.0, eval_interval=16_384, max_steps=500_000, gamma=0.9, scale_returns=True),
 }
 
 
