@@ -220,7 +220,25 @@ def test_a_run_that_was_stopped_goes_on_exactly(tiny, run_dir, tmp_path, monkeyp
 
 @pytest.mark.pitfall("F10")
 @pytest.mark.parametrize(
-    "name", ["a2c", "npg", "pg", "ppo", "trpo", "sac", "td3", "c51", "qrdqn", "rainbow", "iqn", "fqf", "redq", "tqc", "droq", "crossq"]
+    "name",
+    [
+        "a2c",
+        "npg",
+        "pg",
+        "ppo",
+        "trpo",
+        "sac",
+        "td3",
+        "c51",
+        "qrdqn",
+        "rainbow",
+        "iqn",
+        "fqf",
+        "redq",
+        "tqc",
+        "droq",
+        "crossq",
+    ],
 )
 def test_so_does_one_of_another_algorithm(name, tmp_path, monkeypatch):
     size = {"num_envs": 2, "eval_episodes": 2, "eval_envs": 2, "eval_interval": 64, "hidden_sizes": (8,)}
