@@ -7,11 +7,11 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 
 from continuous import OBS, assert_resumes_exactly, ensemble, normal_actor, transitions, weights
-from rlfast.data import PrioritizedVectorReplayBuffer
-from rlfast.policy import AutoAlpha, CrossQPolicy, DroQPolicy, TQCPolicy
+from rlfast.data import Batch, PrioritizedVectorReplayBuffer, ReplayBuffer
+from rlfast.policy import AutoAlpha, CrossQPolicy, DroQPolicy, REDQPolicy, TQCPolicy
 from rlfast.policy._compiled import CompiledUpdate
 from rlfast.utils.net.common import EnsembleLinear, Net
-from rlfast.utils.net.continuous import ActorProb
+from rlfast.utils.net.continuous import ActorProb, RecurrentActorProb
 from rlfast.utils.net.ensemble import BatchRenorm, EnsembleLayerNorm
 from rlfast.utils.optim import adam
 
@@ -160,3 +160,31 @@ def test_resume_is_exact(name, carry):
         return make(name, seed, alpha=AutoAlpha(-2.0, 0.0, adam(0.1)), **own)
 
     assert_resumes_exactly(made, carry)
+
+
+@pytest.mark.parametrize("name", ["redq", *KINDS])
+def test_recurrent_actors_start_from_stored_states(name):
+    seen = []
+
+    class Actor(RecurrentActorProb):
+        def forward(self, obs, state=None, info=None):
+            seen.append((np.asarray(obs)[:, 0].tolist(), state["hidden"][:, 0, 0].tolist()))
+            return super().forward(obs, state, info)
+
+    buffer = ReplayBuffer(20, seed=0)
+    for t in range(12):
+        state = {part: np.full((1, 5), float(t % 6), np.float32) for part in ("hidden", "cell")}
+        obs = np.full((2, 4), [[t], [t + 1]], np.float32)
+        row = Batch(obs=obs[0], obs_next=obs[1], act=np.zeros(2, np.float32), rew=1.0, policy={"hidden_state": state})
+        buffer.add(Batch(row, terminated=t == 5, truncated=False, info={}))
+    actor = Actor(1, (4,), (2,), hidden_layer_size=5, unbounded=True, conditioned_sigma=True)
+    parts = {"actor": actor, "actor_optim": adam(), "critic_optim": adam(), "action_space": Box(-1, 1, (2,))}
+    if name == "redq":
+        policy = REDQPolicy(**parts, critic=ensemble(5), ensemble_size=5, actor_delay=1)
+    else:
+        own = dict.fromkeys(OWN[name], 1)
+        policy = KINDS[name][0](**parts, critic=KINDS[name][1](), **own)
+    batch, indices = buffer[[0, 3, 7]], np.array([0, 3, 7])
+    policy.learn(policy.process_fn(batch, buffer, indices))
+    assert ([1.0, 4.0, 8.0], [1.0, 4.0, 2.0]) in seen  # the states before the next observations
+    assert ([0.0, 3.0, 7.0], [0.0, 3.0, 1.0]) in seen  # and before these
