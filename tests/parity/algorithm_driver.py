@@ -171,6 +171,23 @@ def fqf(library, options):
     return policy, ("loss", "quantile_loss", "fraction_loss", "entropy_loss")
 
 
+def discrete_sac(library, options):
+    nets = {"actor": library.discrete.Actor(library.common.Net((4,), hidden_sizes=[16]), 3, softmax_output=False)}
+    for name in ("critic", "critic2"):
+        nets[name] = library.discrete.Critic(library.common.Net((4,), hidden_sizes=[16]), last_size=3)
+    optims = {f"{name}_optim": sgd(library.fixed(net)) for name, net in nets.items()}
+    policy = library.policy.DiscreteSACPolicy(**nets, **optims, action_space=DISCRETE, tau=0.1, **options)
+    if library.name == "tianshou":
+        del policy.actor_old  # a copy that nobody uses
+    return policy, ("actor_loss", "critic1_loss", "critic2_loss", "alpha")
+
+
+def bdq(library, options):
+    model = library.fixed(library.common.BranchingNet((4,), 1, 3, [16], [16], [16]))
+    policy = library.policy.BranchingDQNPolicy(model=model, optim=sgd(model), action_space=DISCRETE, **options)
+    return policy, ("loss",)
+
+
 ALGORITHMS = {
     "td3": td3,
     "c51": c51,
@@ -183,6 +200,8 @@ ALGORITHMS = {
     "redq": redq,
     "iqn": iqn,
     "fqf": fqf,
+    "discrete_sac": discrete_sac,
+    "bdq": bdq,
 }
 
 
@@ -214,7 +233,7 @@ def run(name, given, algorithm, options, prioritized=False):
         if prioritized:
             trace["weight"].append(np.asarray(batch.weight))
         batch = policy.process_fn(batch, buffer, indices)
-        if algorithm not in ("c51", "rainbow"):  # Tianshou's have something else under that name
+        if algorithm not in ("bdq", "c51", "rainbow"):  # Tianshou's have something else under that name
             trace["returns"].append(batch.returns.numpy())
         stats = policy.learn(batch)
         trace["losses"].append([getattr(stats, loss) or 0.0 for loss in losses])

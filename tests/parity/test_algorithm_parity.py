@@ -137,3 +137,17 @@ def test_on_policy(tmp_path, algorithm, options, actions):
 )
 def test_discrete_sac(tmp_path, options, prioritized):
     assert_equal_runs(tmp_path, discrete(), algorithm="discrete_sac", options=options, prioritized=prioritized)
+
+
+@pytest.mark.parametrize(
+    ("options", "prioritized"),
+    [({"target_update_freq": 3}, True), ({"discount_factor": 0.9}, False)],
+    ids=["prioritized", "no-target"],
+)
+def test_bdq(tmp_path, options, prioritized):
+    given = discrete()  # with a single branch, and without truncation, which Tianshou takes for a terminal state
+    given["act"] = given["act"][..., None]
+    given["terminated"] |= given["truncated"]
+    given["terminated"][-1] = True
+    given["truncated"][:] = False
+    assert_equal_runs(tmp_path, given, algorithm="bdq", options=options, prioritized=prioritized)

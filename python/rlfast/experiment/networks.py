@@ -13,7 +13,7 @@ from torch.nn import functional
 from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical
 from rlfast.utils.net import continuous, discrete
 from rlfast.utils.net.atari import NatureCNN
-from rlfast.utils.net.common import EnsembleLinear, Net, Recurrent, size_of
+from rlfast.utils.net.common import BranchingNet, EnsembleLinear, Net, Recurrent, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,8 +119,7 @@ class Networks:
         """
         if not self._config.hidden_sizes:
             raise ValueError(f"{self._title} needs a hidden layer: give --hidden-sizes")
-        if getattr(self._config, "dueling", False):
-            raise ValueError(f"--dueling cannot be had with {self._title}: leave it out")
+        self._refuse("dueling")
         return self._over_encoder(self._body), self._config.hidden_sizes[-1]
 
     def action_value(self) -> nn.Module:
@@ -160,6 +159,20 @@ class Networks:
                 output_dim=values,
             )
         )
+
+    def branches(self, choices: int) -> nn.Module:
+        """Values of the choices in each dimension of a continuous action, ``(obs, state) -> ([B, D, choices], state)``.
+
+        :param choices: how many there are in each dimension, 2 or more.
+        :raises ValueError: the actions are not continuous, there are too few choices, or the network shall have a
+            memory.
+        """
+        if choices < 2:
+            raise ValueError(f"--choices must be at least 2, got {choices}")
+        self._refuse("dueling")
+        self._refuse("recurrent")
+        dimensions, sizes = self.action_size, [*self._config.hidden_sizes]
+        return self._over_encoder(lambda size: BranchingNet(size, dimensions, choices, sizes))
 
     def state_value(self, *, activation: type[nn.Module] = nn.ReLU) -> nn.Module:
         """Returns a network for the value of a state, ``obs -> [B, 1]``, never recurrent.
@@ -229,6 +242,10 @@ class Networks:
         if not isinstance(self._act_space, spaces.Box):
             raise self._refused("continuous actions", self._act_space)
         return self._act_space
+
+    def _refuse(self, flag: str) -> None:
+        if getattr(self._config, flag, False):
+            raise ValueError(f"--{flag} cannot be had with {self._title}: leave it out")
 
     def _refused(self, what: str, space: gym.Space[Any]) -> ValueError:
         return ValueError(f"{self._title} needs {what}, and those of {self._config.env} are {space}")

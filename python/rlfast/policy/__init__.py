@@ -6,6 +6,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
     from rlfast.policy.modelbased.icm import ICMPolicy
     from rlfast.policy.modelfree.a2c import A2CPolicy
+    from rlfast.policy.modelfree.bdq import BranchingDQNPolicy
     from rlfast.policy.modelfree.c51 import C51Policy
     from rlfast.policy.modelfree.crossq import CrossQPolicy
     from rlfast.policy.modelfree.ddpg import DDPGPolicy
@@ -33,6 +34,7 @@ __all__ = [
     "Alpha",
     "AutoAlpha",
     "BasePolicy",
+    "BranchingDQNPolicy",
     "C51Policy",
     "CrossQPolicy",
     "DDPGPolicy",

@@ -1,7 +1,7 @@
 """The template of algorithms that learn values of discrete actions and choose the greatest."""
 
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import gymnasium as gym
 import numpy as np
@@ -47,6 +47,8 @@ class QLearner(ReplayLearner):
     """
 
     counts_from_zero = True
+    takes: ClassVar[tuple[type[gym.Space[Any]], ...]] = (Discrete,)
+    """Action spaces that are taken without a warning."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class QLearner(ReplayLearner):
             action_bound_method=None,
             lr_scheduler=lr_scheduler,
         )
-        if not isinstance(action_space, Discrete):
+        if not isinstance(action_space, self.takes):
             warnings.warn(
                 f"{type(self).__name__.removesuffix('Policy')} chooses actions 0, 1, 2, ..., but the action space is "
                 f"{action_space}; that of one of several environments is their single_action_space or action_space[0]",

@@ -9,14 +9,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from faults.engines import add, engine
 from rlfast import _core, data, env, exploration, policy, trainer
 from rlfast.data import Batch
 from rlfast.interop import cleanrl
 from rlfast.utils.net import continuous, discrete
-from rlfast.utils.net.common import EnsembleLinear, Net
+from rlfast.utils.net.common import BranchingNet, EnsembleLinear, Net
 
 ENGINE = add(engine(), 9).dump()
 OBS = np.zeros((2, 6), np.float32)
@@ -448,6 +448,7 @@ INSTANCES |= {
     "IQNPolicy": lambda: policy.IQNPolicy(**_implicit_parts()),
     "FQFPolicy": lambda: policy.FQFPolicy(**_proposed_parts()),
     "DiscreteSACPolicy": lambda: policy.DiscreteSACPolicy(**_discrete_sac_parts()),
+    "BranchingDQNPolicy": lambda: policy.BranchingDQNPolicy(**_branching_parts()),
     "ICMPolicy": lambda: _curious(),
     "LoggerGroup": lambda: __import__("rlfast.utils.logger.base", fromlist=["x"]).LoggerGroup([logger()]),
     "MultiCategorical": lambda: distribution("MultiCategorical"),
@@ -584,6 +585,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.IQNPolicy.__init__": lambda: _implicit_parts(),
     "rlfast.policy.FQFPolicy.__init__": lambda: _proposed_parts(),
     "rlfast.policy.DiscreteSACPolicy.__init__": lambda: _discrete_sac_parts(),
+    "rlfast.policy.BranchingDQNPolicy.__init__": lambda: _branching_parts(),
     "rlfast.policy.ICMPolicy.process_fn": _prepared,
     "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
     "rlfast.policy.ReplayLearner.process_fn": _prepared,
@@ -608,6 +610,11 @@ CALLS["rlfast._core.Replay.restore"] = lambda: {"snapshot": ENGINE}
 def _dqn_parts() -> dict[str, Any]:
     net = Net(4, 2, hidden_sizes=[8])
     return {"model": net, "optim": torch.optim.Adam(net.parameters()), "action_space": Discrete(2)}
+
+
+def _branching_parts() -> dict[str, Any]:
+    model = BranchingNet(4, 2, 3, [8])
+    return {"model": model, "optim": torch.optim.Adam(model.parameters()), "action_space": MultiDiscrete([3, 3])}
 
 
 def _discrete_sac_parts() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.utils.net._branching import BranchingNet
 from rlfast.utils.net._dict_state import get_dict_state_decorator
 from rlfast.utils.net._layers import (
     MLP,
@@ -31,6 +32,7 @@ __all__ = [
     "ActorCritic",
     "ArgsType",
     "BaseActor",
+    "BranchingNet",
     "DataParallelNet",
     "EnsembleLinear",
     "ModuleType",

@@ -1,0 +1,167 @@
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from torch import nn
+
+from rlfast.data import Batch, to_numpy
+from rlfast.data.batch.batch import parse, wrap
+from rlfast.functional.losses import huber_loss, squared_loss
+from rlfast.policy._replaced import stock
+from rlfast.policy.action_grid import ActionGrid
+from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.q_learner import QLearner, ask, legal_values
+from rlfast.policy.random import action_mask, random_legal
+from rlfast.policy.replay_learner import Losses, Sample
+from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
+
+
+@dataclass(kw_only=True)
+class BDQNTrainingStats(TrainingStats):
+    """What one gradient step of branching DQN tells."""
+
+    loss: float
+    """The loss before the step."""
+
+
+TBDQNTrainingStats = TypeVar("TBDQNTrainingStats", bound=BDQNTrainingStats)
+
+
+@stock("__call__", "forward", "map_action", "map_action_inverse")
+class BranchingDQNPolicy(ActionGrid, QLearner):
+    r"""Branching dueling Q-networks for actions of several dimensions (Tavakoli et al., arXiv:1711.08946).
+
+    Each dimension d of an action has a branch of the network, which gives the values of its choices:
+
+    .. math::
+        y &= \sum_{i=0}^{k-1} \gamma^i r_{t+i}
+            + \frac{\gamma^k}{D} \sum_d Q^-_d\bigl(s_{t+k}, \arg\max_a Q_d(s_{t+k}, a)\bigr) \\
+        L &= \frac1B \sum w\, \frac1D \sum_d \ell\bigl(y - Q_d(s_t, a_{t,d})\bigr)
+
+    with :math:`\ell` the square or Huber's function. The sums of absolute errors are the errors of prioritized replay.
+
+    :param model: called as ``model(obs, state=None, info={})``; gives values ``[B, D, choices]``, as
+        :class:`rlfast.utils.net.common.BranchingNet` does, and the next hidden state. ``num_branches`` and
+        ``action_per_branch`` say how many there are.
+    :param optim: optimizes ``model``: an optimizer, a factory such as :func:`rlfast.utils.optim.adam`, or None for a
+        policy that only acts.
+    :param action_space: of one environment: a MultiDiscrete, or a Box with bounds, whose dimensions are cut into evenly
+        spaced values, bounds included.
+    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param estimation_step: n, the most steps to sum rewards over. Default: 1.
+    :param target_update_freq: gradient steps between copies to the target network; 0 for no target network. Default: 0.
+    :param reward_normalization: must be False.
+    :param is_double: whether the trained network chooses the actions that the target network rates. Default: True.
+    :param clip_loss_grad: whether to use Huber's function for the square. Default: False.
+    :param observation_space: of one environment, kept for reference. Default: None.
+    :param lr_scheduler: takes a step after each update. Default: None.
+    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :raises ValueError: for a value out of range, or a Box without bounds.
+
+    >>> from rlfast.utils.net.common import BranchingNet
+    >>> from rlfast.utils.optim import adam
+    >>> model = BranchingNet(3, num_branches=2, action_per_branch=5, common_hidden_sizes=[64])
+    >>> policy = BranchingDQNPolicy(model=model, optim=adam(1e-3), action_space=Box(-1, 1, (2,)))
+    >>> policy(Batch(obs=torch.zeros(4, 3), info={})).act.shape
+    (4, 2)
+    >>> policy.map_action(np.array([[0, 3]])).tolist()
+    [[-1.0, 0.5]]
+    """
+
+    stats_class = BDQNTrainingStats
+    takes = (MultiDiscrete, Box, Discrete)
+
+    @validate_arguments
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        optim: torch.optim.Optimizer | OptimizerFactory | None,
+        action_space: gym.Space[Any],
+        discount_factor: UnitFloat = 0.99,
+        estimation_step: PositiveInt = 1,
+        target_update_freq: NonNegativeInt = 0,
+        reward_normalization: bool = False,
+        is_double: bool = True,
+        clip_loss_grad: bool = False,
+        observation_space: gym.Space[Any] | None = None,
+        lr_scheduler: TLearningRateScheduler | None = None,
+        compile: bool = False,
+    ) -> None:
+        self.check_grid(action_space)
+        super().__init__(
+            model=model,
+            optim=optim,
+            action_space=action_space,
+            discount_factor=discount_factor,
+            estimation_step=estimation_step,
+            target_update_freq=target_update_freq,
+            reward_normalization=reward_normalization,
+            observation_space=observation_space,
+            lr_scheduler=lr_scheduler,
+        )
+        self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
+        self.compile_update(compile, model)
+
+    @property
+    def num_branches(self) -> int:
+        """D, the dimensions of an action."""
+        return int(self.model.num_branches)  # type: ignore[arg-type]
+
+    @property
+    def choices(self) -> int:
+        """The choices in each dimension."""
+        return int(self.model.action_per_branch)  # type: ignore[arg-type]
+
+    def forward(
+        self,
+        batch: Any,
+        state: Any = None,
+        model: Literal["model", "model_old"] = "model",
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> Any:
+        """Choose the actions of the greatest values, ``act`` ``[B, D]``; see :meth:`QLearner.forward`."""
+        logits, hidden = ask(self.network(model), batch.obs, batch.info, state)
+        act = legal_values(logits, action_mask(batch.obs)).argmax(dim=-1).cpu().numpy()
+        return wrap({"logits": logits, "act": act, "state": None if hidden is None else parse(hidden)})
+
+    def exploration_noise(self, act: Any, batch: Any) -> Any:
+        """Replace each action, with probability :attr:`eps`, by one of which every dimension is drawn."""
+        if self.eps <= 0 or isinstance(act, Batch):
+            return act
+        mask = action_mask(batch.obs)
+        legal = np.ones((*np.shape(act), self.choices), bool) if mask is None else to_numpy(mask)
+        drawn = random_legal(self.rng, legal.reshape(-1, legal.shape[-1])).reshape(np.shape(act))
+        return np.where(self.rng.random((len(act), 1)) < self.eps, drawn, act)
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Rate the observation after the last reward, ``[B]``: the mean over branches."""
+        mask = action_mask(obs_next)
+        online = target = self.values(obs_next, state)
+        if self.model_old is not None:
+            target = self.values(obs_next, state, model="model_old")
+        act = legal_values(online if self.is_double else target, mask).argmax(dim=-1, keepdim=True)
+        return target.gather(-1, act).squeeze(-1).mean(dim=1)
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Copy the target network if it is time, and do one step down the loss."""
+        if sample.is_due:
+            self.sync_weight()
+        q_BDA = self.values(sample.obs, sample.state, sample.batch)
+        error_BD = sample.returns[:, None] - q_BDA.gather(-1, sample.act[..., None]).squeeze(-1)
+        weight = None if sample.weight is None else sample.weight[:, None]
+        loss = (huber_loss if self.clip_loss_grad else squared_loss)(error_BD, weight)
+        descend(loss, self.optim)
+        return {"loss": loss.detach()}, error_BD.detach()
+
+    def actions(self, act: Any, device: torch.device) -> torch.Tensor:
+        """Give stored actions as numbers, ``[B, D]``."""
+        return torch.as_tensor(act, dtype=torch.int64, device=device).reshape(len(act), -1)
+
+    def _leave_errors(self, batch: Any, error_BD: torch.Tensor) -> None:
+        """Leave errors for priorities, and their sums under the name that Tianshou gives them."""
+        batch.td_error, batch.weight = error_BD.abs().sum(dim=1), error_BD.sum(dim=1)

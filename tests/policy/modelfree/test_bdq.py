@@ -1,0 +1,169 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, MultiDiscrete
+
+import distributional
+from distributional import Table, weights
+from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
+from rlfast.policy import BranchingDQNPolicy
+from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy.modelfree.bdq import BDQNTrainingStats
+from rlfast.utils.net.common import BranchingNet
+from rlfast.utils.optim import adam
+
+# values of three choices in two dimensions, by state; the best are (1, 2) and (0, 0)
+ROWS = [[[0.0, 4.0, 1.0], [1.0, 2.0, 3.0]], [[8.0, 0.0, 0.0], [2.0, 1.0, 0.0]]]
+
+
+def make(model=None, seed=0, **options):
+    torch.manual_seed(seed)
+    model = model or BranchingNet(4, 2, 3, [8], [6], [5])
+    given = {"model": model, "optim": adam(1e-2), "action_space": MultiDiscrete([3, 3])}
+    policy = BranchingDQNPolicy(**{**given, **options})
+    policy.seed(seed)
+    return policy
+
+
+def transitions(kind=VectorReplayBuffer, **options):
+    source, buffer = distributional.transitions(), kind(100, 2, seed=0, **options)
+    rng = np.random.default_rng(1)
+    batch, _ = source.sample(0)
+    for rows in np.arange(100).reshape(2, 50).T:
+        step = batch[rows]
+        step.act = rng.integers(3, size=(2, 2))
+        buffer.add(step)
+    return buffer
+
+
+def table(**options):
+    model = Table(ROWS)
+    return make(model, optim=torch.optim.SGD(model.parameters(), lr=1.0), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"discount_factor": 1.1}, "discount_factor must be within 0 and 1"),
+        ({"reward_normalization": True}, "reward_normalization must be False"),
+        ({"action_space": Box(-np.inf, np.inf, (2,))}, "needs bounds and one axis"),
+        ({"action_space": Box(-1, 1, (2, 2))}, "needs bounds and one axis"),
+    ],
+)
+def test_bad_options(options, match):
+    with pytest.raises(ValueError, match=match):
+        make(**options)
+
+
+def test_the_best_choice_of_each_dimension():
+    policy = table()
+    assert policy(Batch(obs=np.array([0, 1]), info={})).act.tolist() == [[1, 2], [0, 0]]
+    mask = np.ones((2, 2, 3), bool)
+    mask[0, 0, 1] = False
+    assert policy(Batch(obs=Batch(obs=np.array([0, 1]), mask=mask), info={})).act.tolist() == [[2, 2], [0, 0]]
+    assert (make().num_branches, make().choices) == (2, 3)
+
+
+def test_exploration_draws_whole_actions():
+    policy, act = make(), np.zeros((3000, 2), int)
+    batch = Batch(obs=np.zeros((3000, 4)), info={})
+    assert policy.exploration_noise(act, batch) is act
+    policy.set_eps(0.5)
+    drawn = policy.exploration_noise(act, batch)
+    assert act.max() == 0
+    assert (drawn.any(axis=1)).mean() == pytest.approx(0.5 * 8 / 9, abs=0.04)
+    assert np.bincount(drawn[:, 0], minlength=3)[1:].tolist() == pytest.approx([500, 500], abs=70)
+    policy.set_eps(1.0)
+    masked = Batch(obs=Batch(obs=np.zeros((3000, 4)), mask=np.tile([False, True, False], (3000, 2, 1))), info={})
+    assert policy.exploration_noise(act, masked).tolist() == [[1, 1]] * 3000
+
+
+def test_numbers_stand_for_values_of_a_box():
+    policy = make(action_space=Box(np.array([-1, 0], np.float32), np.array([1, 10], np.float32)))
+    act = np.array([[0, 1], [2, 2]])
+    assert policy.map_action(act).tolist() == [[-1.0, 5.0], [1.0, 10.0]]
+    assert policy.map_action(act).dtype == np.float32
+    assert policy.map_action_inverse(np.array([[-0.9, 4.0], [0.6, 9.0]])).tolist() == act.tolist()
+    assert make().map_action(act).tolist() == act.tolist()
+
+
+@pytest.mark.parametrize(("double", "expected"), [(True, (1 + 0) / 2), (False, (9 + 5) / 2)])
+def test_targets_by_hand(double, expected):
+    policy = table(target_update_freq=10, is_double=double)
+    with torch.no_grad():
+        policy.model_old.values[0] = torch.tensor([[9.0, 1.0, 0.0], [5.0, 0.0, 0.0]])
+    assert policy.next_value(np.array([0])).tolist() == [expected]
+
+
+@pytest.mark.pitfall("branching targets at truncation")
+def test_a_truncated_episode_bootstraps():
+    policy, buffer = table(discount_factor=0.5), VectorReplayBuffer(2, 1)
+    flags = {"terminated": np.array([False]), "truncated": np.array([True])}
+    act = np.array([[0, 0]])
+    buffer.add(Batch(obs=np.array([0]), act=act, rew=np.array([1.0]), obs_next=np.array([1]), info={}, **flags))
+    batch, indices = buffer.sample(0)
+    assert policy.process_fn(batch, buffer, indices).returns.tolist() == [[1 + 0.5 * (8 + 2) / 2]]
+
+
+@pytest.mark.parametrize(("huber", "expected"), [(False, (9.0 + 0.25) / 2), (True, (2.5 + 0.125) / 2)])
+def test_losses_and_a_step_by_hand(huber, expected):
+    policy = table(clip_loss_grad=huber)
+    batch = Batch(obs=np.array([0]), act=np.array([[1, 0]]), info={}, returns=torch.tensor([[1.0]]))
+    with torch.no_grad():
+        policy.model.values[0, 1, 0] = 0.5
+    stats = policy.learn(batch)  # errors -3 and 0.5
+    assert isinstance(stats, BDQNTrainingStats)
+    assert stats.loss == pytest.approx(expected)
+    assert batch.td_error.tolist() == [3.5]
+    assert batch.weight.tolist() == [-2.5]
+    step = [0.5, 0.25] if huber else [3.0, 0.5]
+    assert policy.model.values[0, 0, 1].item() == pytest.approx(4.0 - step[0])
+    assert policy.model.values[0, 1, 0].item() == pytest.approx(0.5 + step[1])
+
+
+def test_importance_weights():
+    policy = table()
+    batch = Batch(obs=np.array([0, 0]), act=np.array([[1, 2], [1, 2]]), info={}, weight=np.array([0.5, 0.0]))
+    batch.returns = torch.tensor([[4.0], [0.0]])
+    assert policy.learn(batch).loss == pytest.approx(0.5 * 1.0 / 4)
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_a_whole_update(n_step):
+    buffer = transitions(PrioritizedVectorReplayBuffer, alpha=0.6, beta=0.4)
+    policy = make(estimation_step=n_step, target_update_freq=2)
+    before, priorities = weights(policy.model), buffer.get_weight(np.arange(100)).copy()
+    policy.update(16, buffer)
+    assert not torch.equal(weights(policy.model), before)
+    assert torch.equal(weights(policy.model_old), before)
+    assert (buffer.get_weight(np.arange(100)) != priorities).any()
+
+
+def test_as_one_graph(monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
+    torch._dynamo.reset()
+    options = {"target_update_freq": 3, "optim": adam(1e-3)}
+    eager, graph = (make(compile=compile, **options) for compile in (False, True))
+    for policy in (eager, graph):
+        buffer = transitions()
+        for _ in range(10):
+            policy.update(16, buffer)
+    assert weights(graph).numpy() == pytest.approx(weights(eager).numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("carry", ["copy", "state"])
+def test_resume_is_exact(carry):
+    def run(policy, start, stop):
+        for step in range(start, stop):
+            buffer, indices = transitions(), np.random.default_rng(step).integers(100, size=16)
+            policy.learn(policy.process_fn(buffer[indices], buffer, indices))
+        return weights(policy)
+
+    half = make(target_update_freq=2)
+    run(half, 0, 3)
+    resumed = copy.deepcopy(half) if carry == "copy" else make(seed=5, target_update_freq=2)
+    if carry == "state":
+        resumed.load_state_dict(half.state_dict())
+    assert torch.equal(run(resumed, 3, 6), run(make(target_update_freq=2), 0, 6))
