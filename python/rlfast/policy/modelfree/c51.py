@@ -14,7 +14,7 @@ from rlfast.utils.validation import FiniteFloat, NonNegativeInt, PositiveInt, Un
 
 @dataclass(kw_only=True)
 class C51TrainingStats(TrainingStats):
-    """What one gradient step of C51 tells."""
+    """The statistics of one gradient step of C51."""
 
     loss: float
     """The loss before the step."""
@@ -36,24 +36,25 @@ class C51Policy(CategoricalLearner):
     with the projection :math:`\Phi` of :func:`rlfast.functional.losses.projected_distribution`. The cross-entropies are
     the errors of prioritized replay.
 
-    :param model: called as ``model(obs, state=None, info={})``; gives probabilities ``[B, actions, N]``, as ``Net(...,
-        softmax=True, num_atoms=N)`` does, and the next hidden state.
-    :param optim: optimizes ``model``: an optimizer, a factory such as :func:`rlfast.utils.optim.adam`, or None for a
-        policy that only acts.
+    :param model: called as ``model(obs, state=None, info={})``; returns probabilities ``[B, actions, N]``, as
+        ``Net(..., softmax=True, num_atoms=N)`` does, and the next hidden state.
+    :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
+        that only acts.
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param num_atoms: N, 2 or more. Default: 51.
     :param v_min: the smallest of the returns z. Default: -10.
     :param v_max: the largest one. Default: 10.
-    :param estimation_step: n, the most steps to sum rewards over. Default: 1.
-    :param target_update_freq: gradient steps between copies to the target network; 0 for no target network. Default: 0.
+    :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
+    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target network.
+        Default: 0.
     :param reward_normalization: must be False.
     :param is_double: whether the trained network chooses the action whose distribution by the target network is the
         target, and not the target network itself. Default: True.
     :param clip_loss_grad: has no effect: probabilities have no errors to clip. Default: False.
-    :param action_space: of one environment, a Discrete.
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_space: action space of one environment, a Discrete.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range.
 
     >>> from rlfast.data import Batch
@@ -106,7 +107,7 @@ class C51Policy(CategoricalLearner):
         self.compile_update(compile, model)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Copy the target network if it is time, and do one step down the loss."""
+        """Update the target network if it is due, and do one gradient step on the loss."""
         if sample.is_due:
             self.sync_weight()
         return self.descend_cross_entropy(sample)

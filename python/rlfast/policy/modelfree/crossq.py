@@ -19,7 +19,7 @@ from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
 
 @dataclass(kw_only=True)
 class CrossQTrainingStats(TrainingStats):
-    """What one update of CrossQ tells: losses before their steps, and the temperature after its own."""
+    """The statistics of one update of CrossQ: losses before their steps, and the temperature after its own."""
 
     actor_loss: float
     """0 before the first step of the actor."""
@@ -48,23 +48,23 @@ class CrossQPolicy(Temperature, SquashedActor):
 
     :param actor: gives means and standard deviations before squashing, and the next hidden state; see
         :class:`SACPolicy`.
-    :param actor_optim: optimizes ``actor``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`; None,
-        as for the critics', for a policy that only acts.
-    :param critic: the ensemble, called as ``critic(obs, act)``; gives ``[M, B, 1]``. The paper has two members with a
+    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
+        the critics', for a policy that only acts.
+    :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[M, B, 1]``. The paper has two members with a
         :class:`rlfast.utils.net.ensemble.BatchRenorm` before each linear layer.
     :param critic_optim: optimizes ``critic``, likewise; the paper's is Adam with ``betas=(0.5, 0.999)``.
-    :param action_space: of one environment, a Box.
-    :param policy_delay: gradient steps of the critics for one of the actor. Default: 3.
+    :param action_space: action space of one environment, a Box.
+    :param policy_delay: number of gradient steps of the critics for one of the actor. Default: 3.
     :param gamma: discount, in [0, 1]. Default: 0.99.
     :param alpha: :math:`\alpha`, fixed or learned, as :class:`SACPolicy` takes it. Default: 0.2.
-    :param estimation_step: most steps to sum rewards over, k at most. Default: 1.
-    :param exploration_noise: added to actions where collectors ask for noise; see :class:`SACPolicy`. Default: None.
+    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
+    :param exploration_noise: noise that collectors add to actions; see :class:`SACPolicy`. Default: None.
     :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
     :param action_scaling: whether actions are stretched to the bounds of the Box. Default: True.
-    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise has moved out of [-1, 1].
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, or another kind of action space.
 
     >>>     >>> from rlfast.utils.net.common import EnsembleLinear, Net
@@ -145,7 +145,7 @@ class CrossQPolicy(Temperature, SquashedActor):
         return self.rate_by_all(obs_next, act).amin(dim=0) - self.temperature.value * log_prob_B
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for all critics and, if it is time, one for the actor and one for the temperature."""
+        """Do one step for all critics and, if it is due, one for the actor and one for the temperature."""
         with torch.no_grad():
             act_next, log_prob_B = self.random_actions(sample.obs_next, sample.state_next, None, *sample.draws_next)
         act = sample.act.reshape(act_next.shape)

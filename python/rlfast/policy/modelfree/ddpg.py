@@ -16,7 +16,7 @@ from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
 
 @dataclass(kw_only=True)
 class DDPGTrainingStats(TrainingStats):
-    """What one update of DDPG tells; each loss before its step."""
+    """The statistics of one update of DDPG: losses before their steps."""
 
     actor_loss: float
     critic_loss: float
@@ -34,27 +34,27 @@ class DDPGPolicy(DeterministicActor):
         L(\mu) = -\frac1B \sum Q\bigl(s_t, \mu(s_t)\bigr) \\
         Q^- &\leftarrow Q^- + \tau\,(Q - Q^-), \qquad \mu^- \leftarrow \mu^- + \tau\,(\mu - \mu^-)
 
-    A subclass that overrides :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch, critic,
-    optimizer)`` learns through them, and so does a policy to which hooks or a method of its own are given.
+    If a subclass or an assignment replaces :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch,
+    critic, optimizer)``, or there are hooks, learning calls these methods.
 
-    :param actor: called as ``actor(obs, state=..., info=...)``; gives actions ``[B, size]`` and the next hidden state,
-        as :class:`rlfast.utils.net.continuous.Actor` does.
-    :param actor_optim: optimizes ``actor``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`; None,
-        as for the critic's, for a policy that only acts.
-    :param critic: called as ``critic(obs, act)``; gives ``[B, 1]``.
-    :param critic_optim: optimizes ``critic``, likewise.
-    :param action_space: of one environment, a Box.
-    :param tau: :math:`\tau`, in [0, 1]. Default: 0.005.
+    :param actor: called as ``actor(obs, state=..., info=...)``; returns actions ``[B, size]`` and the next hidden
+        state, as :class:`rlfast.utils.net.continuous.Actor` does.
+    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
+        the critic's, for a policy that only acts.
+    :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
+    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param action_space: action space of one environment, a Box.
+    :param tau: :math:`\tau`, the size of the steps of target networks, in [0, 1]. Default: 0.005.
     :param gamma: discount, in [0, 1]. Default: 0.99.
-    :param exploration_noise: added to actions where collectors ask for noise; ``"default"`` (default) for normal noise
-        of 0.1, None for none.
-    :param estimation_step: most steps to sum rewards over, k at most. Default: 1.
-    :param observation_space: of one environment, kept for reference. Default: None.
+    :param exploration_noise: noise that collectors add to actions on request; ``"default"`` (default) for
+        normal noise of 0.1, None for none.
+    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
     :param action_scaling: whether actions are stretched from [-1, 1] to the bounds of the Box, as an actor with
         ``max_action=1`` needs. Default: True.
-    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise has moved out of [-1, 1].
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, or another kind of action space.
 
     >>> from rlfast.data import Batch
@@ -107,7 +107,7 @@ class DDPGPolicy(DeterministicActor):
         self.compile_update(compile, actor, critic)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Rate the observation after the last reward, ``[B]``."""
+        """Return the value of the observation after the last reward, ``[B]``."""
         return self.rate(obs_next, self.best_actions(obs_next, state, model="actor_old"), old=True)[0]
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:

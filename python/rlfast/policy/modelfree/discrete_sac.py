@@ -18,7 +18,9 @@ from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
 
 @dataclass(kw_only=True)
 class DiscreteSACTrainingStats(TrainingStats):
-    """What one update of discrete soft actor-critic tells: losses before their steps, the temperature after its own."""
+    """The statistics of one update of discrete soft actor-critic: losses before their steps, the temperature after its
+    own.
+    """
 
     actor_loss: float
     critic1_loss: float
@@ -41,23 +43,23 @@ class DiscreteSACPolicy(Temperature, CategoricalActor):
         L(\pi) &= -\frac1B \sum \sum_a \pi(a \mid s_t) \min_j Q_j(s_t, a)
             + \alpha \mathcal H\bigl(\pi(\cdot \mid s_t)\bigr)
 
-    :param actor: called as ``actor(obs, state=..., info=...)``; gives logits ``[B, actions]`` and the next hidden
+    :param actor: called as ``actor(obs, state=..., info=...)``; returns logits ``[B, actions]`` and the next hidden
         state, as :class:`rlfast.utils.net.discrete.Actor` with ``softmax_output=False`` does.
-    :param actor_optim: optimizes ``actor``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`; None,
-        as for the critics', for a policy that only acts.
-    :param critic: called as ``critic(obs)``; gives the values of all actions, ``[B, actions]``.
-    :param critic_optim: optimizes ``critic``, likewise.
-    :param action_space: of one environment, a Discrete.
-    :param critic2: the second critic; None for one like the first, with parameters of its own. Default: None.
-    :param critic2_optim: optimizes ``critic2``; None for one like that of the first. Default: None.
-    :param tau: share of the way that target networks go in each step, in [0, 1]. Default: 0.005.
+    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
+        the critics', for a policy that only acts.
+    :param critic: called as ``critic(obs)``; returns the values of all actions, ``[B, actions]``.
+    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param action_space: action space of one environment, a Discrete.
+    :param critic2: the second critic; None for a copy of the first with new parameters. Default: None.
+    :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first. Default: None.
+    :param tau: size of the steps of target networks towards the trained ones, in [0, 1]. Default: 0.005.
     :param gamma: discount, in [0, 1]. Default: 0.99.
     :param alpha: :math:`\alpha`: a number, a triple ``(target_entropy, log_alpha, optim)`` for one that is learned, or
         a :class:`FixedAlpha` or :class:`AutoAlpha`. Default: 0.2.
-    :param estimation_step: most steps to sum rewards over, k at most. Default: 1.
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, another kind of action space, or an optimizer for a ``critic2`` that
         is not given.
 

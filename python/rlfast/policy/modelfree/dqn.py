@@ -15,7 +15,7 @@ from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, vali
 
 @dataclass(kw_only=True)
 class DQNTrainingStats(TrainingStats):
-    """What one gradient step of DQN tells."""
+    """The statistics of one gradient step of DQN."""
 
     loss: float
     """The loss before the step."""
@@ -33,30 +33,32 @@ class DQNPolicy(QLearner):
         L &= \frac1B \sum w\, \ell\bigl(G_t - Q(s_t, a_t)\bigr), \qquad Q^- \leftarrow Q \text{ every } C \text{ steps}
 
     with :math:`\ell` the square or Huber's function and w the weights of prioritized replay (arXiv:1511.05952), 1
-    without it. A dueling network (arXiv:1511.06581) is a matter of the model alone.
+    without it. A dueling network (arXiv:1511.06581) needs only another model.
 
-    A subclass that overrides :meth:`forward`, :meth:`compute_q_value` or ``_target_q(buffer, indices)`` learns through
-    them, and so does a policy to which hooks or a method of its own are given.
+    If a subclass or an assignment replaces :meth:`forward`, :meth:`compute_q_value` or ``_target_q(buffer, indices)``,
+    or there are hooks, learning calls these methods.
 
-    :param model: called as ``model(obs, state=None, info={})``; gives action values ``[B, actions]`` and the next
+    :param model: called as ``model(obs, state=None, info={})``; returns action values ``[B, actions]`` and the next
         hidden state.
-    :param optim: optimizes ``model``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`, called with
-        its parameters; None for a policy that only acts.
+    :param optim: an optimizer of ``model``, or a factory such as :func:`rlfast.utils.optim.adam`, called with its
+        parameters; None for a policy that only acts.
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
-    :param estimation_step: n, the most steps to sum rewards over. Default: 1.
-    :param target_update_freq: C, gradient steps between copies to the target network; 0 for no target network. Default:
-        0.
+    :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
+    :param target_update_freq: C, number of gradient steps between copies to the target network; 0 for no target
+        network. Default: 0.
     :param reward_normalization: must be False.
-    :param is_double: whether the trained network chooses the action that the target network rates. Default: True.
-    :param clip_loss_grad: whether to use Huber's function, whose gradient is at most 1, for the square. Default: False.
-    :param action_space: of one environment; another than a ``Discrete`` is taken with a warning, for subclasses and
-        wrapped environments that know what to do with actions 0, 1, 2, ...
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether targets, loss, gradients and step become one graph, which is about twice as quick and takes
-        some ten seconds to compile. Needs observations that are arrays, a network without recurrence, and Adam, AdamW,
-        RMSprop or SGD. Default: False.
-    :raises ValueError: for a value out of range, or what cannot be compiled.
+    :param is_double: whether the trained network chooses the action whose value the target network estimates. Default:
+        True.
+    :param clip_loss_grad: whether to use Huber's function, whose gradient is at most 1, instead of the square. Default:
+        False.
+    :param action_space: action space of one environment. A space that is not ``Discrete`` causes a warning, as a
+        subclass or a wrapped environment may accept actions 0, 1, 2, ...
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether targets, loss, gradients and step are compiled into one graph, which is about twice as fast,
+        after some ten seconds of compilation. It needs observations that are arrays, a network without recurrence, and
+        Adam, AdamW, RMSprop or SGD. Default: False.
+    :raises ValueError: for a value out of range, or an update that cannot be compiled.
 
     >>> from rlfast.data import Batch
     >>> from rlfast.utils.net.common import Net
@@ -102,19 +104,19 @@ class DQNPolicy(QLearner):
         self.compile_update(compile, model)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Rate the observation after the last reward, ``[B]``."""
+        """Return the value of the observation after the last reward, ``[B]``."""
         double = self.model_old is not None and self.is_double
-        asked = self.is_heard("compute_q_value")  # for the action, which a subclass may choose in its own way
-        if double or asked:
+        is_replaced = self.is_heard("compute_q_value")  # for the action, which a subclass may choose in its own way
+        if double or is_replaced:
             act_B, q_BA = self.chosen(obs_next, state)
-        if self.model_old is not None or not asked:
+        if self.model_old is not None or not is_replaced:
             q_BA = self.values(obs_next, state, model="model" if self.model_old is None else "model_old")
-        if double or (asked and self.model_old is None):
+        if double or (is_replaced and self.model_old is None):
             return q_BA.gather(1, act_B[:, None]).squeeze(1)
         return max_value(legal_values(q_BA, action_mask(obs_next)))
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Copy the target network if it is time, and do one step down the loss."""
+        """Update the target network if it is due, and do one gradient step on the loss."""
         if sample.is_due:
             self.sync_weight()
         q_BA = self.values(sample.obs, sample.state, sample.batch)

@@ -17,7 +17,7 @@ from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
 
 @dataclass(kw_only=True)
 class DroQTrainingStats(TrainingStats):
-    """What one update of DroQ tells: losses before their steps, and the temperature after its own."""
+    """The statistics of one update of DroQ: losses before their steps, and the temperature after its own."""
 
     actor_loss: float
     """Of the newest step of the actor; 0 before the first."""
@@ -45,24 +45,24 @@ class DroQPolicy(Temperature, SquashedActor):
 
     :param actor: gives means and standard deviations before squashing, and the next hidden state; see
         :class:`SACPolicy`.
-    :param actor_optim: optimizes ``actor``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`; None,
-        as for the critics', for a policy that only acts.
-    :param critic: the ensemble, called as ``critic(obs, act)``; gives ``[M, B, 1]``. The paper has two members, whose
+    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
+        the critics', for a policy that only acts.
+    :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[M, B, 1]``. The paper has two members, whose
         hidden layers are linear, dropout, :class:`rlfast.utils.net.ensemble.EnsembleLayerNorm` and ReLU.
-    :param critic_optim: optimizes ``critic``, likewise.
-    :param action_space: of one environment, a Box.
-    :param actor_delay: gradient steps of the critics for one of the actor. Default: 20.
+    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param action_space: action space of one environment, a Box.
+    :param actor_delay: number of gradient steps of the critics for one of the actor. Default: 20.
     :param tau: share of the way that the target network goes in each step, in [0, 1]. Default: 0.005.
     :param gamma: discount, in [0, 1]. Default: 0.99.
     :param alpha: :math:`\alpha`, fixed or learned, as :class:`SACPolicy` takes it. Default: 0.2.
-    :param estimation_step: most steps to sum rewards over, k at most. Default: 1.
-    :param exploration_noise: added to actions where collectors ask for noise; see :class:`SACPolicy`. Default: None.
+    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
+    :param exploration_noise: noise that collectors add to actions; see :class:`SACPolicy`. Default: None.
     :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
     :param action_scaling: whether actions are stretched to the bounds of the Box. Default: True.
-    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise has moved out of [-1, 1].
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, or another kind of action space.
 
     >>> from rlfast.data import Batch
@@ -138,7 +138,7 @@ class DroQPolicy(Temperature, SquashedActor):
         return self
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Rate the observation after the last reward, ``[B]``."""
+        """Return the value of the observation after the last reward, ``[B]``."""
         act, log_prob_B = self.random_actions(obs_next, state, None, *draws)
         value_B = self.rate_by_all(obs_next, act, old=True).amin(dim=0)  # line 6
         return value_B - self.temperature.value * log_prob_B

@@ -19,7 +19,7 @@ from rlfast.utils.validation import FiniteFloat, NonNegativeInt, PositiveInt, Un
 
 @dataclass(kw_only=True)
 class FQFTrainingStats(TrainingStats):
-    """What one update of FQF tells: losses before their steps."""
+    """The statistics of one update of FQF: losses before their steps."""
 
     loss: float
     """Of quantiles and fractions together."""
@@ -47,26 +47,27 @@ class FQFPolicy(QuantileLearner):
     with :math:`\rho` of :func:`rlfast.functional.losses.quantile_huber`, and the gradient of
     :func:`rlfast.functional.losses.fraction_gradient`.
 
-    :param model: called as ``model(obs, propose_model=..., fractions=..., state=None, info={})``; gives quantiles
+    :param model: called as ``model(obs, propose_model=..., fractions=..., state=None, info={})``; returns quantiles
         ``[B, actions, N]``, the fractions, and the quantiles between them, and the next hidden state, as
         :class:`rlfast.utils.net.discrete.FullQuantileFunction` does.
-    :param optim: optimizes ``model``: an optimizer, a factory such as :func:`rlfast.utils.optim.adam`, or None for a
-        policy that only acts.
+    :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
+        that only acts.
     :param fraction_model: proposes the levels, a :class:`rlfast.utils.net.discrete.FractionProposalNetwork`.
     :param fraction_optim: optimizes ``fraction_model``, likewise; its steps are usually far smaller.
-    :param action_space: of one environment, a Discrete.
+    :param action_space: action space of one environment, a Discrete.
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param num_fractions: N, which ``fraction_model`` has been made with, 2 or more. Default: 32.
     :param ent_coef: c, how much the entropy of the fractions is worth. Default: 0.
-    :param estimation_step: n, the most steps to sum rewards over. Default: 1.
-    :param target_update_freq: gradient steps between copies to the target network; 0 for no target network. Default: 0.
+    :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
+    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target network.
+        Default: 0.
     :param reward_normalization: must be False.
     :param is_double: whether the trained network chooses the action whose distribution by the target network is the
         target, and not the target network itself. Default: True.
     :param clip_loss_grad: has no effect: Huber's function clips. Default: False.
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range.
 
     >>> from rlfast.data import Batch

@@ -20,7 +20,7 @@ from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, vali
 
 @dataclass(kw_only=True)
 class IQNTrainingStats(TrainingStats):
-    """What one gradient step of IQN tells."""
+    """The statistics of one gradient step of IQN."""
 
     loss: float
     """The loss before the step."""
@@ -43,26 +43,27 @@ class IQNPolicy(QuantileLearner):
 
     with :math:`\rho` of :func:`rlfast.functional.losses.quantile_huber`.
 
-    :param model: called as ``model(obs, sample_size=..., state=None, info={})``; gives quantiles ``[B, actions, N]``
+    :param model: called as ``model(obs, sample_size=..., state=None, info={})``; returns quantiles ``[B, actions, N]``
         with their levels ``[B, N]``, and the next hidden state, as
         :class:`rlfast.utils.net.discrete.ImplicitQuantileNetwork` does.
-    :param optim: optimizes ``model``: an optimizer, a factory such as :func:`rlfast.utils.optim.adam`, or None for a
-        policy that only acts.
+    :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
+        that only acts.
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param sample_size: levels of an action value in evaluation mode, 2 or more. Default: 32.
     :param online_sample_size: N, levels of the trained network, likewise. Default: 8.
     :param target_sample_size: N', levels of the target network, likewise. Default: 8.
     :param num_quantiles: has no effect: levels are drawn. Default: 200.
-    :param estimation_step: n, the most steps to sum rewards over. Default: 1.
-    :param target_update_freq: gradient steps between copies to the target network; 0 for no target network. Default: 0.
+    :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
+    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target network.
+        Default: 0.
     :param reward_normalization: must be False.
     :param is_double: whether the trained network chooses the action whose distribution by the target network is the
         target, and not the target network itself. Default: True.
     :param clip_loss_grad: has no effect: Huber's function clips. Default: False.
-    :param action_space: of one environment, a Discrete.
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_space: action space of one environment, a Discrete.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range.
 
     >>> from rlfast.data import Batch
@@ -133,7 +134,7 @@ class IQNPolicy(QuantileLearner):
         return (self._draw(rows, self.online_sample_size),)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Copy the target network if it is time, and do one step down the loss."""
+        """Update the target network if it is due, and do one gradient step on the loss."""
         if sample.is_due:
             self.sync_weight()
         logits, taus_BN = self.given(sample.obs, sample.state, sample.batch, sample.draws[0] if sample.draws else None)

@@ -44,25 +44,26 @@ class PGPolicy(RolloutLearner):
     what follows an episode that is cut off, by time or by the end of the roll-out: it counts as the mean of all
     returns before, if ``reward_normalization`` keeps that, and as 0 otherwise.
 
-    A subclass that overrides :meth:`forward` or ``_compute_returns(batch, buffer, indices)`` learns through them, and
-    so does a policy to which hooks or a method of its own are given.
+    If a subclass or an assignment replaces :meth:`forward` or ``_compute_returns(batch, buffer, indices)``, or there
+    are hooks, learning calls these methods.
 
-    :param actor: called as ``actor(obs, state=..., info=...)``; gives the arguments of ``dist_fn`` (a tuple of several,
-        or one tensor), and the next hidden state.
+    :param actor: called as ``actor(obs, state=..., info=...)``; returns the arguments of ``dist_fn`` (a tuple of
+        several, or one tensor), and the next hidden state.
     :param optim: optimizes the actor: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`, called with
         its parameters; None for a policy that only acts.
-    :param dist_fn: makes the distribution over actions; see :class:`PPOPolicy`.
-    :param action_space: of one environment.
+    :param dist_fn: a function that makes the distribution over actions; see :class:`PPOPolicy`.
+    :param action_space: action space of one environment.
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param reward_normalization: whether the mean of all returns before is subtracted from returns, as a baseline, and
         they are divided by their standard deviation. Default: False.
     :param deterministic_eval: whether the policy takes the mode in evaluation mode. Default: False.
-    :param observation_space: of one environment, kept for reference. Default: None.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
     :param action_scaling: whether actions are stretched to the bounds of the Box; must be False for other spaces.
         Default: True.
-    :param action_bound_method: how actions are brought into [-1, 1] before: ``"clip"`` (default), ``"tanh"``, or None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a gradient step becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_bound_method: how actions are bounded to [-1, 1] before that: ``"clip"`` (default), ``"tanh"``, or
+        None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a gradient step is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, or scaling of anything but a Box with finite bounds.
 
     >>> from rlfast.data import Batch
@@ -128,7 +129,7 @@ class PGPolicy(RolloutLearner):
         obs: Any,  # noqa: ARG002 (for a critic)
         *columns: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
-        """Do one step down the loss of a minibatch."""
+        """Do one gradient step on the loss of a minibatch."""
         act, returns_B = columns
         loss = policy_gradient_loss(distribution().log_prob(act), returns_B)
         descend(loss, self.optim)

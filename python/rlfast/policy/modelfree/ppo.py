@@ -16,7 +16,7 @@ from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveInt, 
 
 @dataclass(kw_only=True)
 class PPOTrainingStats(TrainingStats):
-    """What the gradient steps on one roll-out tell; each loss before its step."""
+    """The statistics of the gradient steps on one roll-out: losses before their steps."""
 
     loss: SequenceSummaryStats
     clip_loss: SequenceSummaryStats
@@ -37,42 +37,42 @@ class PPOPolicy(RolloutLearner):
     (equation 9), in ``repeat`` passes over a roll-out, whose advantages are estimated by :func:`rlfast.functional.gae`;
     see :func:`rlfast.functional.clipped_surrogate_loss` and :func:`rlfast.functional.value_loss` for the parts.
 
-    A subclass that overrides :meth:`forward` or ``_compute_returns(batch, buffer, indices)`` learns through them, and
-    so does a policy to which hooks or a method of its own are given.
+    If a subclass or an assignment replaces :meth:`forward` or ``_compute_returns(batch, buffer, indices)``, or there
+    are hooks, learning calls these methods.
 
-    :param actor: called as ``actor(obs, state=..., info=...)``; gives the arguments of ``dist_fn`` (a tuple of several,
-        or one tensor), and the next hidden state.
-    :param critic: called as ``critic(obs)``; gives values ``[B, 1]``.
-    :param optim: optimizes both: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`, called with their
+    :param actor: called as ``actor(obs, state=..., info=...)``; returns the arguments of ``dist_fn`` (a tuple of
+        several, or one tensor), and the next hidden state.
+    :param critic: called as ``critic(obs)``; returns values ``[B, 1]``.
+    :param optim: an optimizer of both, or a factory such as :func:`rlfast.utils.optim.adam`, called with their
         parameters; None for a policy that only acts.
-    :param dist_fn: makes the distribution over actions, such as :class:`rlfast.functional.Categorical` of logits,
-        ``torch.distributions.Categorical`` of probabilities, or :class:`rlfast.functional.DiagonalNormal`. Of the tuple
-        that an actor may give it takes the elements; or, if it has one parameter only, the tuple.
-    :param action_space: of one environment.
-    :param eps_clip: :math:`\epsilon`, how far the ratio of probabilities counts. Default: 0.2.
+    :param dist_fn: a function that makes the distribution over actions, such as :class:`rlfast.functional.Categorical`
+        of logits, ``torch.distributions.Categorical`` of probabilities, or :class:`rlfast.functional.DiagonalNormal`.
+        Of the tuple that an actor may give it takes the elements; or, if it has one parameter only, the tuple.
+    :param action_space: action space of one environment.
+    :param eps_clip: :math:`\epsilon`, bound of the change of the ratio of probabilities. Default: 0.2.
     :param dual_clip: bound of the loss where the advantage is negative (arXiv:1912.09729), above 1; 0 or None
         for none. Default: None.
     :param value_clip: whether the critic's step is clipped by ``eps_clip``, too. Default: False.
     :param advantage_normalization: whether advantages have mean 0 and deviation 1 in each minibatch. Default: True.
-    :param recompute_advantage: whether they are estimated anew before each pass (arXiv:2006.05990, section 3.5).
+    :param recompute_advantage: whether advantages are computed again before each pass (arXiv:2006.05990, section 3.5).
         Default: False.
     :param vf_coef: :math:`c_v`. Default: 0.5.
     :param ent_coef: :math:`c_e`. Default: 0.01.
-    :param max_grad_norm: largest Euclidean norm of the gradient of all that ``optim`` holds; 0 or None for no limit.
+    :param max_grad_norm: largest Euclidean norm of the gradient of all parameters of ``optim``; 0 or None for no limit.
         Default: None.
     :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
-    :param max_batchsize: most rows that the networks are asked about at once while a roll-out is prepared. Default:
-        256.
+    :param max_batchsize: the largest batch of the networks while a roll-out is prepared. Default: 256.
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param reward_normalization: whether returns are divided by their running standard deviation, so that values are of
         the order of 1. Default: False.
     :param deterministic_eval: whether the policy takes the mode in evaluation mode. Default: False.
-    :param observation_space: of one environment, kept for reference. Default: None.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
     :param action_scaling: whether actions are stretched to the bounds of the Box; must be False for other spaces.
         Default: True.
-    :param action_bound_method: how actions are brought into [-1, 1] before: ``"clip"`` (default), ``"tanh"``, or None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a gradient step becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_bound_method: how actions are bounded to [-1, 1] before that: ``"clip"`` (default), ``"tanh"``, or
+        None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a gradient step is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, or scaling of anything but a Box with finite bounds.
 
     >>> from rlfast.data import Batch
@@ -140,7 +140,7 @@ class PPOPolicy(RolloutLearner):
         self.compile_update(compile, actor, critic)
 
     def gradient_step(self, distribution: TDistribution, obs: Any, *columns: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Do one step down the loss of a minibatch."""
+        """Do one gradient step on the loss of a minibatch."""
         dist = distribution()
         act, logp_old_B, adv_B, returns_B, v_s_B = columns
         if self.norm_adv:

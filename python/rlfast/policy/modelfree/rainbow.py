@@ -15,7 +15,7 @@ from rlfast.utils.validation import FiniteFloat, NonNegativeInt, PositiveInt, Un
 
 @dataclass(kw_only=True)
 class RainbowTrainingStats(TrainingStats):
-    """What one gradient step of Rainbow tells."""
+    """The statistics of one gradient step of Rainbow."""
 
     loss: float
     """The loss before the step."""
@@ -37,24 +37,25 @@ class RainbowPolicy(CategoricalLearner):
     :class:`rlfast.utils.net.discrete.NoisyLinear` get new noise at each update, those of the target network noise of
     their own; prioritized replay is a matter of the buffer. The cross-entropies are the errors that it gets.
 
-    :param model: called as ``model(obs, state=None, info={})``; gives probabilities ``[B, actions, N]``, as ``Net(...,
-        softmax=True, num_atoms=N)`` does, and the next hidden state. Without noisy layers, this is C51.
-    :param optim: optimizes ``model``: an optimizer, a factory such as :func:`rlfast.utils.optim.adam`, or None for a
-        policy that only acts.
+    :param model: called as ``model(obs, state=None, info={})``; returns probabilities ``[B, actions, N]``, as
+        ``Net(..., softmax=True, num_atoms=N)`` does, and the next hidden state. Without noisy layers, this is C51.
+    :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a policy
+        that only acts.
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param num_atoms: N, 2 or more. Default: 51.
     :param v_min: the smallest of the returns z. Default: -10.
     :param v_max: the largest one. Default: 10.
-    :param estimation_step: n, the most steps to sum rewards over. Default: 1.
-    :param target_update_freq: gradient steps between copies to the target network; 0 for no target network. Default: 0.
+    :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
+    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target network.
+        Default: 0.
     :param reward_normalization: must be False.
     :param is_double: whether the trained network chooses the action whose distribution by the target network is the
         target, and not the target network itself. Default: True.
     :param clip_loss_grad: has no effect: probabilities have no errors to clip. Default: False.
-    :param action_space: of one environment, a Discrete.
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_space: action space of one environment, a Discrete.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range.
 
     >>> from rlfast.data import Batch

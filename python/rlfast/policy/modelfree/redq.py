@@ -17,7 +17,7 @@ from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
 
 @dataclass(kw_only=True)
 class REDQTrainingStats(TrainingStats):
-    """What one update of REDQ tells: losses before their steps, and the temperature after its own."""
+    """The statistics of one update of REDQ: losses before their steps, and the temperature after its own."""
 
     actor_loss: float
     """Of the newest step of the actor; 0 before the first."""
@@ -45,26 +45,26 @@ class REDQPolicy(Temperature, SquashedActor):
 
     :param actor: gives means and standard deviations before squashing, and the next hidden state; see
         :class:`SACPolicy`.
-    :param actor_optim: optimizes ``actor``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`; None,
-        as for the critics', for a policy that only acts.
-    :param critic: the ensemble, called as ``critic(obs, act)``; gives ``[ensemble_size, B, 1]``.
-    :param critic_optim: optimizes ``critic``, likewise.
-    :param action_space: of one environment, a Box.
+    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
+        the critics', for a policy that only acts.
+    :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[ensemble_size, B, 1]``.
+    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param action_space: action space of one environment, a Box.
     :param ensemble_size: :math:`N`, 1 or more. Default: 10.
     :param subset_size: :math:`M`, from 1 to N. Default: 2.
     :param tau: share of the way that the target network goes in each step, in [0, 1]. Default: 0.005.
     :param gamma: discount, in [0, 1]. Default: 0.99.
     :param alpha: :math:`\alpha`, fixed or learned, as :class:`SACPolicy` takes it. Default: 0.2.
-    :param estimation_step: most steps to sum rewards over, k at most. Default: 1.
-    :param actor_delay: gradient steps of the critics for one of the actor. Default: 20.
-    :param exploration_noise: added to actions where collectors ask for noise; see :class:`SACPolicy`. Default: None.
+    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
+    :param actor_delay: number of gradient steps of the critics for one of the actor. Default: 20.
+    :param exploration_noise: noise that collectors add to actions; see :class:`SACPolicy`. Default: None.
     :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
     :param target_mode: whether targets take the least value of the M critics, ``"min"`` (default), or the ``"mean"``.
     :param action_scaling: whether actions are stretched to the bounds of the Box. Default: True.
-    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise has moved out of [-1, 1].
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, another kind of action space, or an ensemble of another size.
 
     >>> from rlfast.data import Batch
@@ -149,7 +149,7 @@ class REDQPolicy(Temperature, SquashedActor):
         return torch.randperm(self.ensemble_size, generator=self._torch_rng)[: self.subset_size].to(self._device)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Rate the observation after the last reward, ``[B]``."""
+        """Return the value of the observation after the last reward, ``[B]``."""
         act, log_prob_B = self.random_actions(obs_next, state, None, *draws[:1])
         members_M = draws[1] if draws else self._draw_members()
         q_MB = self.rate_by_all(obs_next, act, old=True, members=members_M)

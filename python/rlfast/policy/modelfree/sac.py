@@ -18,7 +18,7 @@ from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
 
 @dataclass(kw_only=True)
 class SACTrainingStats(TrainingStats):
-    """What one update of soft actor-critic tells: losses before their steps, and the temperature after its own."""
+    """The statistics of one update of SAC: losses before their steps, and the temperature after its own."""
 
     actor_loss: float
     critic1_loss: float
@@ -41,32 +41,32 @@ class SACPolicy(Temperature, SquashedActor):
         L(\pi) &= \frac1B \sum \alpha \log\pi(a \mid s_t) - \min_j Q_j(s_t, a), \quad a \sim \pi \\
         Q^-_j &\leftarrow Q^-_j + \tau\,(Q_j - Q^-_j)
 
-    A subclass that overrides :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch, critic,
-    optimizer)`` learns through them, and so does a policy to which hooks or a method of its own are given.
+    If a subclass or an assignment replaces :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch,
+    critic, optimizer)``, or there are hooks, learning calls these methods.
 
-    :param actor: called as ``actor(obs, state=..., info=...)``; gives means and standard deviations before squashing,
+    :param actor: called as ``actor(obs, state=..., info=...)``; returns means and standard deviations before squashing,
         and the next hidden state, as :class:`rlfast.utils.net.continuous.ActorProb` with ``unbounded=True`` and
         ``conditioned_sigma=True`` does.
-    :param actor_optim: optimizes ``actor``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`; None,
-        as for the critics', for a policy that only acts.
-    :param critic: called as ``critic(obs, act)``; gives ``[B, 1]``.
-    :param critic_optim: optimizes ``critic``, likewise.
-    :param action_space: of one environment, a Box.
-    :param critic2: the second critic; None for one like the first, with parameters of its own. Default: None.
-    :param critic2_optim: optimizes ``critic2``; None for one like that of the first. Default: None.
-    :param tau: :math:`\tau`, in [0, 1]. Default: 0.005.
+    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
+        the critics', for a policy that only acts.
+    :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
+    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param action_space: action space of one environment, a Box.
+    :param critic2: the second critic; None for a copy of the first with new parameters. Default: None.
+    :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first. Default: None.
+    :param tau: :math:`\tau`, the size of the steps of target networks, in [0, 1]. Default: 0.005.
     :param gamma: discount, in [0, 1]. Default: 0.99.
     :param alpha: :math:`\alpha`: a number, a triple ``(target_entropy, log_alpha, optim)`` for one that is learned, or
         a :class:`FixedAlpha` or :class:`AutoAlpha`. Default: 0.2.
-    :param estimation_step: most steps to sum rewards over, k at most. Default: 1.
-    :param exploration_noise: added to actions where collectors ask for noise; ``"default"`` for normal noise of 0.1.
-        Default: None, as the policy explores by itself.
+    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
+    :param exploration_noise: noise that collectors add to actions on request; ``"default"`` for normal
+        noise of 0.1. Default: None, as the policy explores by itself.
     :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
     :param action_scaling: whether actions are stretched to the bounds of the Box. Default: True.
-    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise has moved out of [-1, 1].
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, another kind of action space, an actor of another width, or an
         optimizer for a ``critic2`` that is not given.
 
@@ -128,7 +128,7 @@ class SACPolicy(Temperature, SquashedActor):
         self.compile_update(compile, actor, critic, self.critic2)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Rate the observation after the last reward, ``[B]``."""
+        """Return the value of the observation after the last reward, ``[B]``."""
         act, log_prob_B = self.random_actions(obs_next, state, None, *draws)
         return self._soft_value(obs_next, act, log_prob_B, old=True)
 

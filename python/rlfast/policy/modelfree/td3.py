@@ -17,7 +17,7 @@ from rlfast.utils.validation import NonNegativeFloat, PositiveInt, UnitFloat, va
 
 @dataclass(kw_only=True)
 class TD3TrainingStats(TrainingStats):
-    """What one update of TD3 tells; each loss before its step."""
+    """The statistics of one update of TD3: losses before their steps."""
 
     actor_loss: float
     """Of the newest step of the actor."""
@@ -40,32 +40,32 @@ class TD3Policy(DeterministicActor):
 
     The actor and all target networks move at every ``update_actor_freq``-th gradient step, the first one included.
 
-    A subclass that overrides :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch, critic,
-    optimizer)`` learns through them, and so does a policy to which hooks or a method of its own are given.
+    If a subclass or an assignment replaces :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch,
+    critic, optimizer)``, or there are hooks, learning calls these methods.
 
-    :param actor: called as ``actor(obs, state=..., info=...)``; gives actions ``[B, size]`` and the next hidden state,
-        as :class:`rlfast.utils.net.continuous.Actor` does.
-    :param actor_optim: optimizes ``actor``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`; None,
-        as for the critics', for a policy that only acts.
-    :param critic: called as ``critic(obs, act)``; gives ``[B, 1]``.
-    :param critic_optim: optimizes ``critic``, likewise.
-    :param action_space: of one environment, a Box.
-    :param critic2: the second critic; None for one like the first, with parameters of its own. Default: None.
-    :param critic2_optim: optimizes ``critic2``; None for one like that of the first. Default: None.
-    :param tau: share of the way that target networks go in each step, in [0, 1]. Default: 0.005.
+    :param actor: called as ``actor(obs, state=..., info=...)``; returns actions ``[B, size]`` and the next hidden
+        state, as :class:`rlfast.utils.net.continuous.Actor` does.
+    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
+        the critics', for a policy that only acts.
+    :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``.
+    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param action_space: action space of one environment, a Box.
+    :param critic2: the second critic; None for a copy of the first with new parameters. Default: None.
+    :param critic2_optim: an optimizer of ``critic2``; None for one like that of the first. Default: None.
+    :param tau: size of the steps of target networks towards the trained ones, in [0, 1]. Default: 0.005.
     :param gamma: discount, in [0, 1]. Default: 0.99.
-    :param exploration_noise: added to actions where collectors ask for noise; ``"default"`` (default) for normal noise
-        of 0.1, None for none.
-    :param policy_noise: :math:`\tilde\sigma`, 0 or more, where actions reach from -1 to 1. Default: 0.2.
-    :param update_actor_freq: gradient steps of the critics for one of the actor. Default: 2.
+    :param exploration_noise: noise that collectors add to actions on request; ``"default"`` (default) for
+        normal noise of 0.1, None for none.
+    :param policy_noise: :math:`\tilde\sigma`, 0 or more, in units in which actions range from -1 to 1. Default: 0.2.
+    :param update_actor_freq: number of gradient steps of the critics for one of the actor. Default: 2.
     :param noise_clip: :math:`c`; 0 for no limit. Default: 0.5.
-    :param estimation_step: most steps to sum rewards over, k at most. Default: 1.
-    :param observation_space: of one environment, kept for reference. Default: None.
+    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
     :param action_scaling: whether actions are stretched from [-1, 1] to the bounds of the Box, as an actor with
         ``max_action=1`` needs. Default: True.
-    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise has moved out of [-1, 1].
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, another kind of action space, or an optimizer for a ``critic2`` that
         is not given.
 
@@ -136,14 +136,14 @@ class TD3Policy(DeterministicActor):
         return (self.draw_normal((rows, *self._act_shape), self._dtype, self._device),)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Rate the observation after the last reward, ``[B]``."""
+        """Return the value of the observation after the last reward, ``[B]``."""
         act = self.best_actions(obs_next, state, model="actor_old")
         (noise,) = draws or self.draw_next(len(act))
         act = smoothed_action(act, noise, self.policy_noise, self.noise_clip)  # section 5.3
         return torch.minimum(*self.rate(obs_next, act, old=True))  # equation 10
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for each critic and, if it is time, one for the actor and one of the target networks."""
+        """Do one step for each critic and, if it is due, one for the actor and one of the target networks."""
         (critic1_loss, critic2_loss), error_B = self.regress(sample)
         losses = {"critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
         if sample.is_due:

@@ -18,7 +18,7 @@ from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, vali
 
 @dataclass(kw_only=True)
 class TQCTrainingStats(TrainingStats):
-    """What one update of TQC tells: losses before their steps, and the temperature after its own."""
+    """The statistics of one update of TQC: losses before their steps, and the temperature after its own."""
 
     actor_loss: float
     critic_loss: float
@@ -47,23 +47,23 @@ class TQCPolicy(Temperature, SquashedActor):
 
     :param actor: gives means and standard deviations before squashing, and the next hidden state; see
         :class:`SACPolicy`.
-    :param actor_optim: optimizes ``actor``: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`; None,
-        as for the critics', for a policy that only acts.
-    :param critic: the ensemble, called as ``critic(obs, act)``; gives ``[N, B, M]``.
-    :param critic_optim: optimizes ``critic``, likewise.
-    :param action_space: of one environment, a Box.
+    :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
+        the critics', for a policy that only acts.
+    :param critic: the ensemble, called as ``critic(obs, act)``; returns ``[N, B, M]``.
+    :param critic_optim: an optimizer of ``critic``, likewise.
+    :param action_space: action space of one environment, a Box.
     :param top_quantiles_to_drop_per_net: d, less than M. Default: 2.
     :param tau: share of the way that the target network goes in each step, in [0, 1]. Default: 0.005.
     :param gamma: discount, in [0, 1]. Default: 0.99.
     :param alpha: :math:`\alpha`, fixed or learned, as :class:`SACPolicy` takes it. Default: 0.2.
-    :param estimation_step: most steps to sum rewards over, k at most. Default: 1.
-    :param exploration_noise: added to actions where collectors ask for noise; see :class:`SACPolicy`. Default: None.
+    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
+    :param exploration_noise: noise that collectors add to actions; see :class:`SACPolicy`. Default: None.
     :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
     :param action_scaling: whether actions are stretched to the bounds of the Box. Default: True.
-    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise has moved out of [-1, 1].
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, or another kind of action space.
 
     >>> from rlfast.data import Batch
