@@ -45,8 +45,8 @@ class C51Policy(CategoricalLearner):
     :param v_min: the smallest of the returns z. Default: -10.
     :param v_max: the largest one. Default: 10.
     :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
-    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target network.
-        Default: 0.
+    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
+        network. Default: 0.
     :param reward_normalization: must be False.
     :param is_double: whether the trained network chooses the action whose distribution by the target network is the
         target, and not the target network itself. Default: True.

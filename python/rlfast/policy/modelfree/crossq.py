@@ -67,7 +67,8 @@ class CrossQPolicy(Temperature, SquashedActor):
     :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, or another kind of action space.
 
-    >>>     >>> from rlfast.utils.net.common import EnsembleLinear, Net
+    >>> from rlfast.data import Batch
+    >>> from rlfast.utils.net.common import EnsembleLinear, Net
     >>> from rlfast.utils.net.continuous import ActorProb, Critic
     >>> from rlfast.utils.net.ensemble import BatchRenorm
     >>> actor = ActorProb(Net(3, hidden_sizes=[64]), 1, unbounded=True, conditioned_sigma=True)

@@ -44,8 +44,8 @@ class DQNPolicy(QLearner):
         parameters; None for a policy that only acts.
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
-    :param target_update_freq: C, number of gradient steps between copies to the target network; 0 for no target
-        network. Default: 0.
+    :param target_update_freq: C, number of gradient steps between copies to the target network; 0 for no
+        target network. Default: 0.
     :param reward_normalization: must be False.
     :param is_double: whether the trained network chooses the action whose value the target network estimates. Default:
         True.

@@ -59,8 +59,8 @@ class FQFPolicy(QuantileLearner):
     :param num_fractions: N, which ``fraction_model`` has been made with, 2 or more. Default: 32.
     :param ent_coef: c, how much the entropy of the fractions is worth. Default: 0.
     :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
-    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target network.
-        Default: 0.
+    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
+        network. Default: 0.
     :param reward_normalization: must be False.
     :param is_double: whether the trained network chooses the action whose distribution by the target network is the
         target, and not the target network itself. Default: True.

@@ -54,8 +54,8 @@ class IQNPolicy(QuantileLearner):
     :param target_sample_size: N', levels of the target network, likewise. Default: 8.
     :param num_quantiles: has no effect: levels are drawn. Default: 200.
     :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
-    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target network.
-        Default: 0.
+    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
+        network. Default: 0.
     :param reward_normalization: must be False.
     :param is_double: whether the trained network chooses the action whose distribution by the target network is the
         target, and not the target network itself. Default: True.

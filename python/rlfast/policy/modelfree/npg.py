@@ -39,32 +39,32 @@ class NPGPolicy(NaturalGradientLearner):
     gradients.) Advantages are estimated by :func:`rlfast.functional.gae`. On each minibatch the critic takes several
     steps down the mean squared error of its values.
 
-    A subclass that overrides :meth:`forward` or ``_compute_returns(batch, buffer, indices)`` learns through them, and
-    so does a policy to which hooks or a method of its own are given.
+    If a subclass or an assignment replaces :meth:`forward` or ``_compute_returns(batch, buffer, indices)``, or there
+    are hooks, learning calls these methods.
 
-    :param actor: called as ``actor(obs, state=..., info=...)``; gives the arguments of ``dist_fn`` (a tuple of several,
-        or one tensor), and the next hidden state.
-    :param critic: called as ``critic(obs)``; gives values ``[B, 1]``.
+    :param actor: called as ``actor(obs, state=..., info=...)``; returns the arguments of ``dist_fn`` (a tuple of
+        several, or one tensor), and the next hidden state.
+    :param critic: called as ``critic(obs)``; returns values ``[B, 1]``.
     :param optim: optimizes the critic: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`, called with
         those of its parameters that the actor does not have; None for a policy that only acts.
-    :param dist_fn: makes the distribution over actions; see :class:`PPOPolicy`. ``torch.distributions.kl_divergence``
-        must know it, as it knows all of torch's and of :mod:`rlfast.functional`.
-    :param action_space: of one environment.
+    :param dist_fn: a function that makes the distribution over actions; see :class:`PPOPolicy`.
+        ``torch.distributions.kl_divergence`` must know it, as it knows all of torch's and of :mod:`rlfast.functional`.
+    :param action_space: action space of one environment.
     :param optim_critic_iters: gradient steps of the critic on each minibatch. Default: 5.
     :param actor_step_size: :math:`\alpha`. Default: 0.5.
     :param advantage_normalization: whether advantages have mean 0 and deviation 1 in each roll-out. Default: True.
     :param gae_lambda: 0 for one-step, 1 for Monte Carlo advantages. Default: 0.95.
-    :param max_batchsize: most rows that the networks are asked about at once while a roll-out is prepared. Default:
-        256.
+    :param max_batchsize: the largest batch of the networks while a roll-out is prepared. Default: 256.
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param reward_normalization: whether returns are divided by their running standard deviation, so that values are of
         the order of 1. Default: False.
     :param deterministic_eval: whether the policy takes the mode in evaluation mode. Default: False.
-    :param observation_space: of one environment, kept for reference. Default: None.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
     :param action_scaling: whether actions are stretched to the bounds of the Box; must be False for other spaces.
         Default: True.
-    :param action_bound_method: how actions are brought into [-1, 1] before: ``"clip"`` (default), ``"tanh"``, or None.
-    :param lr_scheduler: takes a step after each update. Default: None.
+    :param action_bound_method: how actions are bounded to [-1, 1] before that: ``"clip"`` (default), ``"tanh"``, or
+        None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
     :raises ValueError: for a value out of range, or scaling of anything but a Box with finite bounds.
 
     >>> from rlfast.utils.net.common import Net

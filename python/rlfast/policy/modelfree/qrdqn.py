@@ -48,8 +48,8 @@ class QRDQNPolicy(QLearner):
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param num_quantiles: N, 2 or more. Default: 200.
     :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
-    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target network.
-        Default: 0.
+    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
+        network. Default: 0.
     :param reward_normalization: must be False.
     :param is_double: whether the trained network chooses the action whose distribution by the target network is the
         target, and not the target network itself. Default: True.
