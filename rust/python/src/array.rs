@@ -212,6 +212,15 @@ pub fn unfilled<T: Element>(py: Python<'_>, length: usize) -> PyResult<Bound<'_,
     Ok(plain(&T::get_dtype(py), &mut [length as npy_intp])?.0.cast_into()?)
 }
 
+/// A fresh array of a shape, and its first value, which like all others is written before anybody reads it.
+pub fn fresh<'py, T: Element>(py: Python<'py>, shape: &[usize]) -> PyResult<(Bound<'py, PyAny>, *mut T)> {
+    let mut dims = [0; 2];
+    let dims = &mut dims[..shape.len()];
+    dims.iter_mut().zip(shape).for_each(|(axis, &length)| *axis = length as npy_intp);
+    let (array, data) = plain(&T::get_dtype(py), dims)?;
+    Ok((array, data.cast()))
+}
+
 /// The integers of an index of any shape.
 pub struct Index {
     /// The integers, in C order.

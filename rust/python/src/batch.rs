@@ -7,7 +7,7 @@ use std::os::raw::{c_int, c_void};
 
 use numpy::{Element, PyArrayDescr};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi, intern};
 use rlfast_core::replay::plan::{Field, Value};
 
@@ -108,25 +108,24 @@ fn initialize(this: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>, kwargs: Option<&
         Some(kwargs) => kwargs.cast::<PyDict>()?.copy()?,
         None => PyDict::new(py),
     };
-    if !args.is_empty() || fields.contains(intern!(py, "batch_dict"))? || fields.contains(intern!(py, "copy"))? {
-        this.call_method(intern!(py, "_init"), args, Some(&fields))?;
-        return Ok(());
+    if args.is_empty() && convert_plain(&fields, this.get_type())? {
+        return set_fields(this, &fields);
     }
-    let class = this.get_type();
-    if convert_plain(&fields, class)?.is_some() {
-        this.call_method(intern!(py, "_init"), (), Some(&fields))?;
-        return Ok(());
-    }
-    set_fields(this, &fields)
+    this.call_method(intern!(py, "_init"), args, Some(&fields))?;
+    Ok(())
 }
 
 /// Turns the plain values of `fields` into what a batch of class `batch` holds, in place: bool, int, float and NumPy
-/// scalars become arrays of no axes, an empty dict becomes an empty batch, and arrays of numbers stay. Gives the names of the fields that
-/// are none of these, or None.
-fn convert_plain<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) -> PyResult<Option<Bound<'py, PyList>>> {
+/// scalars become arrays of no axes, an empty dict becomes an empty batch, and arrays of numbers stay. Gives whether
+/// all are one of these; arguments that are no fields are not.
+fn convert_plain<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) -> PyResult<bool> {
     let py = fields.py();
-    let mut others = None;
+    let mut all = true;
     for (key, value) in fields.iter() {
+        if is_argument(&key) {
+            all = false;
+            continue;
+        }
         let plain = if array::is_array(py, value.as_ptr()) {
             // SAFETY: an array, alive through `value`.
             if is_number(unsafe { array::fields(value.as_ptr()) }) {
@@ -152,10 +151,29 @@ fn convert_plain<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) ->
         };
         match plain {
             Some(plain) => fields.set_item(key, plain)?,
-            None => others.get_or_insert_with(|| PyList::empty(py)).append(key)?,
+            None => all = false,
         }
     }
-    Ok(others)
+    Ok(all)
+}
+
+/// Whether a keyword names an argument of a batch, and not a field.
+fn is_argument(key: &Bound<'_, PyAny>) -> bool {
+    let py = key.py();
+    let names = [intern!(py, "batch_dict"), intern!(py, "copy")];
+    if names.iter().any(|name| key.is(name)) {
+        return true;
+    }
+    // Other strings may be equal to them still, if they are as long.
+    // SAFETY: keywords are strings; of anything else there is an error to clear, and -1.
+    match unsafe { ffi::PyUnicode_GetLength(key.as_ptr()) } {
+        4 | 10 => names.iter().any(|name| key.eq(name).unwrap_or(false)),
+        -1 => {
+            drop(PyErr::take(py));
+            false
+        }
+        _ => false,
+    }
 }
 
 fn is_number(array: &numpy::npyffi::objects::PyArrayObject) -> bool {

@@ -13,6 +13,7 @@ mod writing;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
@@ -25,7 +26,7 @@ use crate::array::Shaped;
 use crate::columns::{ColumnSpec, Columns, KeyPath};
 use crate::error::IntoPython as _;
 use crate::items::Items;
-use crate::shared::Shared;
+use crate::shared::{Shared, Spare};
 pub(crate) use state::State;
 
 /// The replay engine: typed columns over one or more rings.
@@ -33,6 +34,10 @@ pub(crate) use state::State;
 pub struct Replay {
     state: Shared<State>,
     batch: Py<PyType>,
+    /// The columns that the last rows were added to.
+    last_columns: Spare<Arc<Columns>>,
+    /// Whether `append` leaves all rows to the fallback.
+    always_falls_back: AtomicBool,
 }
 
 type ColumnDescription<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Vec<usize>);
@@ -108,7 +113,8 @@ impl Replay {
         };
         let engine = Engine::new(config).python()?;
         let columns = Columns::new(py, batch.clone_ref(py), Schema::new(save_obs_next));
-        Ok(Self { state: Shared::new(State::new(engine, columns)), batch })
+        let state = Shared::new(State::new(engine, columns));
+        Ok(Self { state, batch, last_columns: Spare::new(), always_falls_back: AtomicBool::new(false) })
     }
 
     #[getter]

@@ -149,12 +149,16 @@ impl Columns {
     ) -> PyResult<()> {
         let mut found = 0;
         for node in nodes {
+            if let Kind::Leaf(at) = node.kind
+                && self.schema.columns()[at].role() == Role::Ignored
+            {
+                continue;
+            }
             let Some(value) = fields.get_item(&self.keys[node.key])? else {
-                match &node.kind {
-                    Kind::Leaf(at) if self.schema.columns()[*at].role() == Role::Ignored => continue,
-                    kind if kind.is_foreign() => continue,
-                    _ => return mismatch!("{} is missing", self.keys[node.key]),
+                if node.kind.is_foreign() {
+                    continue;
                 }
+                return mismatch!("{} is missing", self.keys[node.key]);
             };
             found += 1;
             if top && value.is_none() && self.may_lack_next && self.keys[node.key].bind(py) == "obs_next" {
@@ -165,27 +169,32 @@ impl Columns {
                 out.kept.push(value.unbind()); // another thread may take it out of the dict before it is copied
             }
         }
-        if found == fields.len() || (top && found + self.unstored(py, fields)? == fields.len()) {
+        if found == fields.len() || (top && self.all_unstored(py, fields, fields.len() - found)?) {
             return Ok(());
         }
         self.check_unknown(py, nodes, fields, top)
     }
 
-    /// How many of the usual keys are there without a column, because they hold nothing or are not stored: the quick way to
-    /// what `check_unknown` finds.
-    fn unstored(&self, py: Python<'_>, fields: &Bound<'_, PyDict>) -> PyResult<usize> {
+    /// Whether `others` of the usual keys are there without being read, because they hold nothing or are not stored: the quick
+    /// way to what `check_unknown` finds.
+    fn all_unstored(&self, py: Python<'_>, fields: &Bound<'_, PyDict>, others: usize) -> PyResult<bool> {
         let mut count = 0;
         for (name, without) in
             [(pyo3::intern!(py, "info"), self.lacks_info), (pyo3::intern!(py, "policy"), self.lacks_policy)]
         {
-            if without && let Some(value) = fields.get_item(name)? {
+            if count < others
+                && without
+                && let Some(value) = fields.get_item(name)?
+            {
                 count += usize::from(self.dict_of(py, &value)?.is_some_and(|inner| inner.is_empty()));
             }
         }
-        if !self.schema.saves_obs_next() && fields.contains(pyo3::intern!(py, "obs_next"))? {
-            count += 1;
+        let unread =
+            [(pyo3::intern!(py, "done"), true), (pyo3::intern!(py, "obs_next"), !self.schema.saves_obs_next())];
+        for (name, unread) in unread {
+            count += usize::from(count < others && unread && fields.contains(name)?);
         }
-        Ok(count)
+        Ok(count == others)
     }
 
     /// Lets keys pass that hold nothing (an empty `info`), or are not stored (`done`, an ignored `obs_next`).
@@ -334,12 +343,15 @@ impl Columns {
         if let Some(other) = &self.beside_keywords {
             return mismatch!("{other} is missing");
         }
-        for ((value, name), node) in values.into_iter().zip(KEYWORDS).zip(self.by_keyword) {
-            match (node.map(|at| &self.schema.root()[at]), value) {
+        for (at, name) in KEYWORDS.iter().enumerate() {
+            match (self.by_keyword[at].map(|node| &self.schema.root()[node]), values[at]) {
+                (Some(&Node { kind: Kind::Leaf(column), .. }), Some(value)) => {
+                    self.read(py, column, value, None, out)?
+                }
                 (Some(Node { kind: Kind::Foreign, .. }), _) => return mismatch!("{name} is kept outside the columns"),
                 (Some(node), Some(value)) => self.find_at(py, node, value, None, out)?,
                 (Some(_), None) => return mismatch!("{name} is missing"),
-                (None, Some(_)) if name != "obs_next" || self.schema.saves_obs_next() => {
+                (None, Some(_)) if *name != "obs_next" || self.schema.saves_obs_next() => {
                     return mismatch!("{name} is not a column");
                 }
                 (None, _) => {}
@@ -501,8 +513,14 @@ fn scalar(column: &Column, value: &Bound<'_, PyAny>, cell: &mut [u8; 8]) -> bool
         unsafe { array::scalar_into(object, column.leaf.itemsize, cell) };
         return true;
     }
+    if let Ok(flag) = value.cast_exact::<PyBool>() {
+        return put_integer(i64::from(flag.is_true()), number, cell);
+    }
     // SAFETY: a live object.
-    let (is_float, is_int) = unsafe { (ffi::PyFloat_Check(object) != 0, ffi::PyLong_Check(object) != 0) };
+    let (is_float, is_int) = unsafe {
+        let is_int = ffi::PyLong_Check(object) != 0;
+        (!is_int && ffi::PyFloat_Check(object) != 0, is_int)
+    };
     if is_float {
         value.extract().is_ok_and(|x| put_float(x, number, cell))
     } else {

@@ -3,6 +3,7 @@
 //! No Python code ever runs under a lock, and no lock is waited for while the interpreter is held: arguments are read before,
 //! results are made after, and in between stands a closure that cannot hold anything of Python's (`Send` sees to that).
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -62,5 +63,31 @@ impl<T: Send> Shared<T> {
         work: impl FnOnce(&mut T, A) -> R + Send,
     ) -> Result<R, A> {
         self.0.try_with(given, work)
+    }
+}
+
+/// A place where attached threads leave a value for the next one, without a lock.
+pub struct Spare<T>(Cell<Option<T>>);
+
+// SAFETY: only what is attached reaches the cell, for a move in or out, and one thread at a time is attached, as this module is
+// declared to need the interpreter's lock.
+unsafe impl<T: Send> Sync for Spare<T> {}
+
+impl<T> Spare<T> {
+    /// Nothing is there yet.
+    pub fn new() -> Self {
+        Self(Cell::new(None))
+    }
+
+    /// Takes out what is there.
+    #[inline]
+    pub fn take(&self, _py: Python<'_>) -> Option<T> {
+        self.0.take()
+    }
+
+    /// Leaves `value`, in place of what is there.
+    #[inline]
+    pub fn put(&self, _py: Python<'_>, value: T) {
+        drop(self.0.replace(Some(value)));
     }
 }

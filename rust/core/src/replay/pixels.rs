@@ -6,9 +6,6 @@ use crate::memory;
 use crate::replay::layout::Layout;
 use crate::replay::table::Source;
 
-/// Pixels that are moved together.
-const BLOCK: usize = 256;
-
 /// Sources whose row 0 is row `k` of those given, with such stacks taken apart into `bytes`; `wanted` says of which leaves it is
 /// needed.
 ///
@@ -45,12 +42,11 @@ unsafe fn split(src: *const u8, stack: usize, pixel: usize, frame: usize, dst: *
     // SAFETY: the caller's promise.
     unsafe {
         match (pixel, stack) {
-            (1, 2) => bytes2::split(src, frame, dst),
-            (1, 4) => bytes4::split(src, frame, dst),
-            (1, 8) => bytes8::split(src, frame, dst),
-            (3, 2) => split_fixed::<3, 2>(src, frame, dst),
-            (3, 3) => split_fixed::<3, 3>(src, frame, dst),
-            (3, 4) => split_fixed::<3, 4>(src, frame, dst),
+            (1, 2) => split_bytes::<2>(src, frame, dst),
+            (1, 4) => split_bytes::<4>(src, frame, dst),
+            (1, 8) => split_bytes::<8>(src, frame, dst),
+            (1, 16) => split_bytes::<16>(src, frame, dst),
+            (3, _) => split_threes(src, stack, frame, dst),
             (4, 2) => split_fixed::<4, 2>(src, frame, dst),
             (4, 4) => split_fixed::<4, 4>(src, frame, dst),
             _ => {
@@ -65,16 +61,33 @@ unsafe fn split(src: *const u8, stack: usize, pixel: usize, frame: usize, dst: *
 
 /// The same for pixels of `P` bytes and stacks of `S` frames.
 unsafe fn split_fixed<const P: usize, const S: usize>(src: *const u8, frame: usize, dst: *mut u8) {
-    let (mut pixels, mut one) = ([[[0_u8; P]; S]; BLOCK], [[0_u8; P]; BLOCK]);
-    for start in (0..frame / P).step_by(BLOCK) {
-        let count = BLOCK.min(frame / P - start);
-        // SAFETY: as `split`; the block has room for `count` pixels of all frames.
-        unsafe { memory::copy(src.add(start * P * S), pixels.as_mut_ptr().cast(), count * P * S) };
+    for place in 0..frame / P {
         for j in 0..S {
-            one.iter_mut().zip(&pixels).for_each(|(one, pixel)| *one = pixel[j]);
             // SAFETY: as `split`.
-            unsafe { memory::copy(one.as_ptr().cast(), dst.add(j * frame + start * P), count * P) };
+            unsafe {
+                let piece = src.add((place * S + j) * P).cast::<[u8; P]>().read();
+                dst.add(j * frame + place * P).cast::<[u8; P]>().write(piece);
+            }
         }
+    }
+}
+
+/// The same for pixels of three bytes: four are moved, the last of which the next pixel of the frame overwrites.
+unsafe fn split_threes(src: *const u8, stack: usize, frame: usize, dst: *mut u8) {
+    let whole = (frame / 3).saturating_sub(1);
+    for place in 0..whole {
+        let from = src.wrapping_add(place * 3 * stack);
+        for j in 0..stack {
+            // SAFETY: as `split`: a pixel of the same frame stands after each of these, and so does its place.
+            unsafe {
+                let four = from.add(3 * j).cast::<[u8; 4]>().read();
+                dst.add(j * frame + 3 * place).cast::<[u8; 4]>().write(four);
+            }
+        }
+    }
+    for j in 0..stack {
+        // SAFETY: as `split`.
+        unsafe { memory::copy(src.add((whole * stack + j) * 3), dst.add(j * frame + 3 * whole), frame - 3 * whole) };
     }
 }
 
@@ -83,26 +96,29 @@ unsafe fn split_fixed<const P: usize, const S: usize>(src: *const u8, frame: usi
 /// # Safety
 /// Each is null or readable for `frame` bytes, whole pixels of `pixel` bytes; `dst` is writable for all of them.
 pub(super) unsafe fn join(frames: &[*const u8], pixel: usize, frame: usize, dst: *mut u8) {
+    let zeros;
+    let mut given;
+    let mut frames = frames;
+    if frames.iter().any(|frame| frame.is_null()) {
+        zeros = vec![0_u8; frame];
+        given = frames.to_vec();
+        given.iter_mut().filter(|frame| frame.is_null()).for_each(|frame| *frame = zeros.as_ptr());
+        frames = &given;
+    }
     // SAFETY: the caller's promise.
     unsafe {
         match (pixel, frames.len()) {
-            (1, 2) => bytes2::join(frames, frame, dst),
-            (1, 4) => bytes4::join(frames, frame, dst),
-            (1, 8) => bytes8::join(frames, frame, dst),
-            (3, 2) => join_fixed::<3, 2>(frames, frame, dst),
-            (3, 3) => join_fixed::<3, 3>(frames, frame, dst),
-            (3, 4) => join_fixed::<3, 4>(frames, frame, dst),
+            (1, 2) => join_bytes::<2>(frames, frame, dst),
+            (1, 4) => join_bytes::<4>(frames, frame, dst),
+            (1, 8) => join_bytes::<8>(frames, frame, dst),
+            (1, 16) => join_bytes::<16>(frames, frame, dst),
+            (3, _) => join_threes(frames, frame, dst),
             (4, 2) => join_fixed::<4, 2>(frames, frame, dst),
             (4, 4) => join_fixed::<4, 4>(frames, frame, dst),
             (_, stack) => {
                 for at in 0..frame / pixel * stack {
                     let (place, from) = (at / stack, frames[at % stack]);
-                    let to = dst.add(at * pixel);
-                    if from.is_null() {
-                        memory::zero(to, pixel);
-                    } else {
-                        memory::copy(from.add(place * pixel), to, pixel);
-                    }
+                    memory::copy(from.add(place * pixel), dst.add(at * pixel), pixel);
                 }
             }
         }
@@ -111,73 +127,157 @@ pub(super) unsafe fn join(frames: &[*const u8], pixel: usize, frame: usize, dst:
 
 /// The same for pixels of `P` bytes and stacks of `S` frames.
 unsafe fn join_fixed<const P: usize, const S: usize>(frames: &[*const u8], frame: usize, dst: *mut u8) {
-    let mut all = [[[0_u8; P]; BLOCK]; S];
-    let mut pixels = [[[0_u8; P]; S]; BLOCK];
-    for start in (0..frame / P).step_by(BLOCK) {
-        let count = BLOCK.min(frame / P - start);
-        for (one, from) in all.iter_mut().zip(frames).filter(|(_, from)| !from.is_null()) {
-            // SAFETY: as `join`; the block has room for `count` pixels of a frame.
-            unsafe { memory::copy(from.add(start * P), one.as_mut_ptr().cast(), count * P) };
-        }
-        for (i, pixel) in pixels.iter_mut().enumerate() {
-            for (j, piece) in pixel.iter_mut().enumerate() {
-                *piece = all[j][i];
+    for place in 0..frame / P {
+        for (j, from) in frames[..S].iter().enumerate() {
+            // SAFETY: as `join`.
+            unsafe {
+                let piece = from.add(place * P).cast::<[u8; P]>().read();
+                dst.add((place * S + j) * P).cast::<[u8; P]>().write(piece);
             }
         }
-        // SAFETY: as `join`.
-        unsafe { memory::copy(pixels.as_ptr().cast(), dst.add(start * P * S), count * P * S) };
     }
 }
 
-/// The same for pixels of one byte, of which a stack makes one word: in this shape compilers find vector instructions.
-macro_rules! words {
-    ($module:ident, $word:ty) => {
-        mod $module {
-            use super::{BLOCK, memory};
-
-            const STACK: usize = size_of::<$word>();
-
-            /// # Safety
-            /// As [`super::split`].
-            pub unsafe fn split(src: *const u8, frame: usize, dst: *mut u8) {
-                let (mut words, mut one) = ([0 as $word; BLOCK], [0_u8; BLOCK]);
-                for start in (0..frame).step_by(BLOCK) {
-                    let count = BLOCK.min(frame - start);
-                    // SAFETY: as `super::split`; the block has room for `count` pixels of all frames.
-                    unsafe { memory::copy(src.add(start * STACK), words.as_mut_ptr().cast(), count * STACK) };
-                    for j in 0..STACK {
-                        let shift = 8 * j;
-                        one.iter_mut().zip(&words).for_each(|(one, word)| *one = (word.to_le() >> shift) as u8);
-                        // SAFETY: as `super::split`.
-                        unsafe { memory::copy(one.as_ptr(), dst.add(j * frame + start), count) };
-                    }
-                }
-            }
-
-            /// # Safety
-            /// As [`super::join`].
-            pub unsafe fn join(frames: &[*const u8], frame: usize, dst: *mut u8) {
-                let (mut words, mut one) = ([0 as $word; BLOCK], [0_u8; BLOCK]);
-                for start in (0..frame).step_by(BLOCK) {
-                    let count = BLOCK.min(frame - start);
-                    words.fill(0);
-                    for (j, from) in frames.iter().enumerate().filter(|(_, from)| !from.is_null()) {
-                        // SAFETY: as `super::join`; the block has room for `count` pixels of a frame.
-                        unsafe { memory::copy(from.add(start), one.as_mut_ptr(), count) };
-                        let shift = 8 * j;
-                        words.iter_mut().zip(&one).for_each(|(word, &one)| *word |= <$word>::from(one) << shift);
-                    }
-                    words.iter_mut().for_each(|word| *word = word.to_le());
-                    // SAFETY: as `super::join`.
-                    unsafe { memory::copy(words.as_ptr().cast(), dst.add(start * STACK), count * STACK) };
-                }
+/// The same for pixels of three bytes: four are moved, the last of which the next frame's pixel overwrites.
+unsafe fn join_threes(frames: &[*const u8], frame: usize, dst: *mut u8) {
+    let (stack, whole) = (frames.len(), (frame / 3).saturating_sub(1));
+    for place in 0..whole {
+        let to = dst.wrapping_add(place * 3 * stack);
+        for (j, from) in frames.iter().enumerate() {
+            // SAFETY: as `join`: another pixel stands after each of these, and another place after its own.
+            unsafe {
+                let four = from.add(3 * place).cast::<[u8; 4]>().read();
+                to.add(3 * j).cast::<[u8; 4]>().write(four);
             }
         }
-    };
+    }
+    for (j, from) in frames.iter().enumerate() {
+        // SAFETY: as `join`.
+        unsafe { memory::copy(from.add(3 * whole), dst.add((whole * stack + j) * 3), frame - 3 * whole) };
+    }
 }
-words!(bytes2, u16);
-words!(bytes4, u32);
-words!(bytes8, u64);
+
+/// [`split`] for pixels of one byte.
+unsafe fn split_bytes<const S: usize>(src: *const u8, frame: usize, dst: *mut u8) {
+    let whole = frame / LANES * LANES;
+    for start in (0..whole).step_by(LANES) {
+        // SAFETY: as `split`: `LANES` pixels of all frames stand here, and there is a place for them in each frame.
+        unsafe {
+            let from = src.add(start * S).cast::<Lanes>();
+            let mut parts: [Lanes; S] = std::array::from_fn(|k| from.add(k).read_unaligned());
+            for _ in 0..S.trailing_zeros() {
+                parts = std::array::from_fn(|k| match k < S / 2 {
+                    true => lanes::even(parts[2 * k], parts[2 * k + 1]),
+                    false => lanes::odd(parts[2 * k - S], parts[2 * k - S + 1]),
+                });
+            }
+            for (j, part) in parts.into_iter().enumerate() {
+                dst.add(j * frame + start).cast::<Lanes>().write_unaligned(part);
+            }
+        }
+    }
+    for place in whole..frame {
+        for j in 0..S {
+            // SAFETY: as `split`.
+            unsafe { dst.add(j * frame + place).write(src.add(place * S + j).read()) };
+        }
+    }
+}
+
+/// [`join`] for pixels of one byte.
+unsafe fn join_bytes<const S: usize>(frames: &[*const u8], frame: usize, dst: *mut u8) {
+    let frames: [*const u8; S] = std::array::from_fn(|j| frames[j]);
+    let whole = frame / LANES * LANES;
+    for start in (0..whole).step_by(LANES) {
+        // SAFETY: as `join`: `LANES` pixels of each frame stand here, and there is a place for all of them.
+        unsafe {
+            let mut parts: [Lanes; S] = frames.map(|from| from.add(start).cast::<Lanes>().read_unaligned());
+            for _ in 0..S.trailing_zeros() {
+                parts = std::array::from_fn(|k| match k % 2 {
+                    0 => lanes::low(parts[k / 2], parts[k / 2 + S / 2]),
+                    _ => lanes::high(parts[k / 2], parts[k / 2 + S / 2]),
+                });
+            }
+            let to = dst.add(start * S).cast::<Lanes>();
+            parts.into_iter().enumerate().for_each(|(k, part)| to.add(k).write_unaligned(part));
+        }
+    }
+    for place in whole..frame {
+        for (j, from) in frames.into_iter().enumerate() {
+            // SAFETY: as `join`.
+            unsafe { dst.add(place * S + j).write(from.add(place).read()) };
+        }
+    }
+}
+
+/// Bytes that a processor moves together.
+const LANES: usize = 16;
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use std::arch::x86_64::__m128i as Lanes;
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+type Lanes = [u8; LANES];
+
+/// Shuffles of the bytes of two vectors, on processors all of which have vector instructions for them.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod lanes {
+    use super::Lanes;
+    use std::arch::x86_64::{
+        _mm_and_si128, _mm_packus_epi16, _mm_set1_epi16, _mm_srli_epi16, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
+    };
+
+    /// The bytes with even numbers, those of `a` first.
+    #[inline]
+    pub fn even(a: Lanes, b: Lanes) -> Lanes {
+        // SAFETY: each processor of this architecture has SSE2.
+        unsafe { _mm_packus_epi16(_mm_and_si128(a, _mm_set1_epi16(255)), _mm_and_si128(b, _mm_set1_epi16(255))) }
+    }
+
+    /// The bytes with odd numbers, those of `a` first.
+    #[inline]
+    pub fn odd(a: Lanes, b: Lanes) -> Lanes {
+        // SAFETY: as above.
+        unsafe { _mm_packus_epi16(_mm_srli_epi16::<8>(a), _mm_srli_epi16::<8>(b)) }
+    }
+
+    /// The first halves of both, byte by byte in turn.
+    #[inline]
+    pub fn low(a: Lanes, b: Lanes) -> Lanes {
+        // SAFETY: as above.
+        unsafe { _mm_unpacklo_epi8(a, b) }
+    }
+
+    /// The second halves of both, byte by byte in turn.
+    #[inline]
+    pub fn high(a: Lanes, b: Lanes) -> Lanes {
+        // SAFETY: as above.
+        unsafe { _mm_unpackhi_epi8(a, b) }
+    }
+}
+
+/// The same without vector instructions.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod lanes {
+    use super::{LANES, Lanes};
+
+    const HALF: usize = LANES / 2;
+
+    pub fn even(a: Lanes, b: Lanes) -> Lanes {
+        std::array::from_fn(|k| if k < HALF { a[2 * k] } else { b[2 * k - LANES] })
+    }
+
+    pub fn odd(a: Lanes, b: Lanes) -> Lanes {
+        std::array::from_fn(|k| if k < HALF { a[2 * k + 1] } else { b[2 * k + 1 - LANES] })
+    }
+
+    pub fn low(a: Lanes, b: Lanes) -> Lanes {
+        std::array::from_fn(|k| if k % 2 == 0 { a[k / 2] } else { b[k / 2] })
+    }
+
+    pub fn high(a: Lanes, b: Lanes) -> Lanes {
+        std::array::from_fn(|k| if k % 2 == 0 { a[HALF + k / 2] } else { b[HALF + k / 2] })
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -185,9 +285,10 @@ mod tests {
 
     #[test]
     fn stacks_are_taken_apart_and_put_together() {
-        for (pixel, stack) in [(1, 2), (1, 4), (1, 5), (1, 8), (3, 2), (3, 3), (3, 4), (4, 2), (4, 4), (8, 3), (2, 16)]
+        for (pixel, stack) in
+            [(1, 2), (1, 4), (1, 5), (1, 8), (1, 16), (3, 2), (3, 3), (3, 4), (3, 16), (4, 2), (4, 4), (8, 3), (2, 16)]
         {
-            for pixels in [1, 255, 256, 257, 600] {
+            for pixels in [1, 2, 255, 256, 257, 600, 1030] {
                 let frame = pixels * pixel;
                 let given: Vec<u8> = (0..frame * stack).map(|k| (k * 7 + k / 251) as u8).collect();
                 let (mut apart, mut together) = (vec![0; given.len()], vec![9; given.len()]);

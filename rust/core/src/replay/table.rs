@@ -6,6 +6,7 @@
 //! row stays. Stacks of frames are compared frame by frame in the same way, and only new frames are stored. This loses
 //! nothing, needs no option, and takes at most the memory of two columns.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Result, value_error};
@@ -75,6 +76,8 @@ pub struct Table {
     asked: Vec<u32>,
     /// Working memory for the row being written, for stacks along the last axis.
     apart: Vec<u8>,
+    /// Addresses between which all records and columns of their own stand.
+    hull: Range<usize>,
     total: usize,
     storage: Storage,
 }
@@ -105,7 +108,10 @@ impl Table {
         let side = SideStore::new(layout.side_stride, storage.clone());
         let asked = vec![0; capacities.len()];
         let apart = Vec::new();
-        Ok(Self { layout, records, columns, side_rows, side, frames, asked, apart, total, storage })
+        let mut table =
+            Self { layout, records, columns, side_rows, side, frames, asked, apart, hull: 0..0, total, storage };
+        table.hull = table.hull_now();
+        Ok(table)
     }
 
     /// Adds columns of zeros.
@@ -122,6 +128,7 @@ impl Table {
             fresh.iter().map(|&n| Region::zeroed(product(&[self.total, n])?, &self.storage)).collect::<Result<_>>()?;
         self.columns.extend(fresh);
         self.layout = layout;
+        self.hull = self.hull_now();
         Ok(())
     }
 
@@ -534,11 +541,21 @@ impl Table {
         }
         let (one, other) = (source.ptr.addr(), source.row(rows - 1).addr());
         let (low, high) = (one.min(other), one.max(other) + bytes);
+        if low >= self.hull.end || high <= self.hull.start {
+            return false; // the quick way to the same answer
+        }
         let shares = |region: &Region| {
             let start = region.base().addr();
             low < start + region.len() && start < high
         };
         shares(&self.records) || self.columns.iter().any(|column| shares(column))
+    }
+
+    fn hull_now(&self) -> Range<usize> {
+        let regions = || std::iter::once(&self.records).chain(&self.columns);
+        let start = regions().map(|region| region.base().addr()).min().unwrap_or(0);
+        let end = regions().map(|region| region.base().addr() + region.len()).max().unwrap_or(0);
+        start..end
     }
 
     /// Frees the side rows and frames of all live rows of a ring.

@@ -17,15 +17,12 @@ const PLANS: usize = 8;
 /// A plan, with the keys (None: all) and the stack that it is for.
 type KeptPlan = (Option<Vec<String>>, usize, Arc<Plan>);
 
-/// The callable that adds the rows which `append` cannot, and whether it adds all.
-pub(crate) type Fallback = (Arc<Py<PyAny>>, bool);
-
 /// The engine, and the columns as Python names them.
 pub(crate) struct State {
     engine: Engine,
     columns: Arc<Columns>,
     plans: Vec<KeptPlan>,
-    fallback: Option<Fallback>,
+    fallback: Option<Arc<Py<PyAny>>>,
     /// How often rows were changed.
     writes: u64,
 }
@@ -67,12 +64,12 @@ impl State {
     }
 
     /// The callable that adds the rows which `append` cannot.
-    pub fn fallback(&self) -> Option<&Fallback> {
-        self.fallback.as_ref()
+    pub fn fallback(&self) -> Option<Arc<Py<PyAny>>> {
+        self.fallback.clone()
     }
 
     /// Sets it, and gives back what it was.
-    pub fn set_fallback(&mut self, fallback: Fallback) -> Option<Fallback> {
+    pub fn set_fallback(&mut self, fallback: Arc<Py<PyAny>>) -> Option<Arc<Py<PyAny>>> {
         self.fallback.replace(fallback)
     }
 

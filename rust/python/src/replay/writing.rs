@@ -1,25 +1,24 @@
 //! Rows in.
 
+use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use numpy::{PyArray1, PyArrayMethods as _};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rlfast_core::error::{Error, Result};
 use rlfast_core::replay::Added;
 use rlfast_core::replay::ring::RunningEpisode;
-use rlfast_core::vectors::{collected, product};
 
 use super::{Replay, State};
-use crate::array::{Index, Shaped, unfilled, vector};
+use crate::array::{Index, Shaped, fresh, vector};
 use crate::columns::{Columns, KEYWORDS};
 use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
 use crate::items::Items;
 use crate::rows::RowSources;
 
-type AddedArrays<'py> =
-    (Bound<'py, PyArray1<i64>>, Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
+type AddedArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 impl State {
     /// Writes rows; None if the columns are not `columns` any more, for which the rows were found.
@@ -74,20 +73,36 @@ impl State {
 }
 
 impl Replay {
-    fn append_quickly(
-        &self,
-        py: Python<'_>,
-        columns: &Arc<Columns>,
-        values: [Option<&Bound<'_, PyAny>>; KEYWORDS.len()],
-    ) -> PyResult<i64> {
+    fn append_quickly(&self, py: Python<'_>, values: [Option<&Bound<'_, PyAny>>; KEYWORDS.len()]) -> PyResult<i64> {
+        self.with_columns(py, |columns| {
+            RowSources::with_scratch(|rows| {
+                columns.find_named(py, values, rows)?;
+                self.state.with(py, |state| state.append(columns, rows)).python()
+            })
+        })
+    }
+
+    /// Does work that adds rows to the columns, and gives None if those have changed meanwhile: first with the columns of the last
+    /// rows, as asking for those of now takes a lock.
+    fn with_columns<R>(&self, py: Python<'_>, work: impl Fn(&Arc<Columns>) -> PyResult<Option<R>>) -> PyResult<R> {
+        if let Some(columns) = self.last_columns.take(py) {
+            match work(&columns) {
+                Ok(Some(done)) => {
+                    self.last_columns.put(py, columns);
+                    return Ok(done);
+                }
+                Err(error) if !error.is_instance_of::<SchemaMismatch>(py) => return Err(error),
+                _ => {}
+            }
+        }
+        let columns = self.columns_now(py);
         if columns.schema.columns().is_empty() {
             return mismatch!("nothing is laid out yet");
         }
-        RowSources::with_scratch(|rows| {
-            columns.find_named(py, values, rows)?;
-            let index = self.state.with(py, |state| state.append(columns, rows)).python()?;
-            index.map_or_else(changed, Ok)
-        })
+        // None: another thread defined columns while a row was looked at. The row is looked at again with more care.
+        let Some(done) = work(&columns)? else { return mismatch!("the columns have changed meanwhile") };
+        self.last_columns.put(py, columns);
+        Ok(done)
     }
 
     fn add_rows<'py>(
@@ -96,31 +111,27 @@ impl Replay {
         columns: &Arc<Columns>,
         rings: &[usize],
         rows: &RowSources,
-    ) -> PyResult<AddedArrays<'py>> {
+    ) -> PyResult<Option<AddedArrays<'py>>> {
         let n = rings.len();
         let (agents, scalar) = columns.schema.agents();
+        let shape = if scalar { &[n][..] } else { &[n, agents] };
         // Filled by `add` below; on an error they are dropped unread.
-        let [index, length, start] = [unfilled::<i64>(py, n)?, unfilled(py, n)?, unfilled(py, n)?];
-        let returns = unfilled::<f64>(py, product(&[n, agents]).python()?)?;
+        let (index, index_room) = fresh::<i64>(py, &[n])?;
+        let (returns, returns_room) = fresh::<f64>(py, shape)?;
+        let (length, length_room) = fresh::<i64>(py, &[n])?;
+        let (start, start_room) = fresh::<i64>(py, &[n])?;
         // SAFETY: fresh arrays that nobody else knows, contiguous, each of the length just given.
         let mut added = unsafe {
             Added {
-                index: index.as_slice_mut()?,
-                episode_return: returns.as_slice_mut()?,
-                episode_length: length.as_slice_mut()?,
-                episode_start: start.as_slice_mut()?,
+                index: slice::from_raw_parts_mut(index_room, n),
+                episode_return: slice::from_raw_parts_mut(returns_room, n * agents),
+                episode_length: slice::from_raw_parts_mut(length_room, n),
+                episode_start: slice::from_raw_parts_mut(start_room, n),
             }
         };
         let done = self.state.with(py, |state| state.add(columns, rings, rows, &mut added)).python()?;
-        done.map_or_else(changed, Ok)?;
-        let returns = if scalar { returns.into_any() } else { returns.reshape([n, agents])?.into_any() };
-        Ok((index, returns, length, start))
+        Ok(done.map(|()| (index, returns, length, start)))
     }
-}
-
-/// Another thread defined columns while a row was looked at: the row is looked at again with more care.
-fn changed<T>() -> PyResult<T> {
-    mismatch!("the columns have changed meanwhile")
 }
 
 /// Ring numbers, one for each row.
@@ -129,7 +140,7 @@ fn ring_numbers(rings: Index) -> PyResult<Vec<usize>> {
     if let Some(bad) = rings.iter().find(|&&r| r < 0) {
         return Err(PyIndexError::new_err(format!("ring {bad} is not there; rings count from 0")));
     }
-    collected(rings.into_iter().map(|r| r as usize)).python()
+    Ok(rings.into_iter().map(|r| r as usize).collect()) // in the memory of the first
 }
 
 #[pymethods]
@@ -142,13 +153,11 @@ impl Replay {
         rings: Option<Index>,
     ) -> PyResult<AddedArrays<'py>> {
         let rings = rings.map(ring_numbers).transpose()?;
-        let columns = self.columns_now(py);
-        if columns.schema.columns().is_empty() {
-            return mismatch!("nothing is laid out yet");
-        }
-        RowSources::with_scratch(|rows| {
-            columns.find(py, fields, rings.as_ref().map(Vec::len), rows)?;
-            self.add_rows(py, &columns, rings.as_deref().unwrap_or(&[0]), rows)
+        self.with_columns(py, |columns| {
+            RowSources::with_scratch(|rows| {
+                columns.find(py, fields, rings.as_ref().map(Vec::len), rows)?;
+                self.add_rows(py, columns, rings.as_deref().unwrap_or(&[0]), rows)
+            })
         })
     }
 
@@ -165,17 +174,17 @@ impl Replay {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = obs.py();
         let values = [Some(obs), Some(act), Some(rew), Some(terminated), Some(truncated), obs_next];
-        let (columns, always) =
-            self.state.with(py, |state| (state.columns().clone(), state.fallback().map(|(_, always)| *always)));
-        if always != Some(true) {
-            match self.append_quickly(py, &columns, values) {
+        let mut refused = None;
+        if !self.always_falls_back.load(Ordering::Relaxed) {
+            match self.append_quickly(py, values) {
                 Ok(index) => return Ok(index.into_pyobject(py)?.into_any()),
-                Err(error) if always.is_some() && error.is_instance_of::<SchemaMismatch>(py) => {}
+                Err(error) if error.is_instance_of::<SchemaMismatch>(py) => refused = Some(error),
                 Err(error) => return Err(error),
             }
         }
-        let fallback = self.state.with(py, |state| state.fallback().map(|(fallback, _)| fallback.clone()));
-        let fallback = fallback.expect("invariant: once there, it stays");
+        let Some(fallback) = self.state.with(py, |state| state.fallback()) else {
+            return Err(refused.expect("invariant: without a fallback, the row was tried"));
+        };
         let row = PyDict::new(py);
         for (name, value) in KEYWORDS.iter().zip(values) {
             if let Some(value) = value {
@@ -187,7 +196,8 @@ impl Replay {
 
     #[pyo3(signature = (careful, always = false))]
     fn on_mismatch(&self, py: Python<'_>, careful: Py<PyAny>, always: bool) {
-        drop(self.state.with(py, |state| state.set_fallback((Arc::new(careful), always))));
+        drop(self.state.with(py, |state| state.set_fallback(Arc::new(careful))));
+        self.always_falls_back.store(always, Ordering::Relaxed);
     }
 
     fn close_episode(&self, py: Python<'_>, ring: usize) -> PyResult<()> {
@@ -213,7 +223,8 @@ impl Replay {
         columns.find(py, fields, Some(total), &mut rows)?;
         let known = known.as_ref().map(|known| &known.0[..]);
         let load = |state: &mut State| state.load(&columns, &rows, known, &sizes.0, &cursors.0);
-        self.state.over(py, total.saturating_mul(columns.schema.row_bytes()), load).python()?.map_or_else(changed, Ok)
+        let loaded = self.state.over(py, total.saturating_mul(columns.schema.row_bytes()), load).python()?;
+        loaded.map_or_else(|| mismatch!("the columns have changed meanwhile"), Ok)
     }
 
     fn keeps_next(&self, py: Python<'_>, index: Index) -> PyResult<Shaped<bool>> {
