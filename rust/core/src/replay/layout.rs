@@ -176,6 +176,8 @@ pub struct Layout {
     pub(super) frames: Vec<usize>,
     /// Whether any frames are stacked along the last axis.
     pub(super) any_pixels: bool,
+    /// The leaves whose bytes are kept as they are, in the record or in a column.
+    pub(super) copied: Vec<usize>,
 }
 
 impl Layout {
@@ -205,6 +207,7 @@ impl Layout {
             columns: Vec::new(),
             frames: Vec::new(),
             any_pixels: false,
+            copied: Vec::new(),
         };
         let framed = layout.linked() || !save_obs_next;
         for i in layout.obs.clone() {
@@ -225,6 +228,7 @@ impl Layout {
         }
         layout.stride = layout.stride.next_multiple_of(8);
         layout.lay_out_side();
+        layout.note_copied();
         Ok(layout)
     }
 
@@ -252,6 +256,7 @@ impl Layout {
             self.nbytes.push(leaf.nbytes());
             self.leaves.push(leaf);
         }
+        self.note_copied();
         Ok(())
     }
 
@@ -342,6 +347,15 @@ impl Layout {
         let offset = self.stride.next_multiple_of(align);
         self.stride = offset + nbytes;
         offset
+    }
+
+    fn note_copied(&mut self) {
+        let copied = |leaf: &usize| match self.places[*leaf] {
+            Place::Record { offset } => offset >= HEADER,
+            Place::Column { .. } => true,
+            Place::Frames { .. } | Place::Next { .. } => false,
+        };
+        self.copied = (0..self.leaves.len()).filter(copied).collect();
     }
 
     fn lay_out_side(&mut self) {

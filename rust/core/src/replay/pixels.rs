@@ -47,8 +47,8 @@ unsafe fn split(src: *const u8, stack: usize, pixel: usize, frame: usize, dst: *
             (1, 8) => split_bytes::<8>(src, frame, dst),
             (1, 16) => split_bytes::<16>(src, frame, dst),
             (3, _) => split_threes(src, stack, frame, dst),
-            (4, 2) => split_fixed::<4, 2>(src, frame, dst),
-            (4, 4) => split_fixed::<4, 4>(src, frame, dst),
+            (4, 2) => split_fixed::<4, 2>(src, frame, 0, dst),
+            (4, 4) => split_words(src, frame, dst),
             _ => {
                 for at in 0..frame / pixel * stack {
                     let (place, j) = (at / stack, at % stack);
@@ -59,9 +59,9 @@ unsafe fn split(src: *const u8, stack: usize, pixel: usize, frame: usize, dst: *
     }
 }
 
-/// The same for pixels of `P` bytes and stacks of `S` frames.
-unsafe fn split_fixed<const P: usize, const S: usize>(src: *const u8, frame: usize, dst: *mut u8) {
-    for place in 0..frame / P {
+/// The same for pixels of `P` bytes and stacks of `S` frames, from pixel `start` on.
+unsafe fn split_fixed<const P: usize, const S: usize>(src: *const u8, frame: usize, start: usize, dst: *mut u8) {
+    for place in start..frame / P {
         for j in 0..S {
             // SAFETY: as `split`.
             unsafe {
@@ -75,7 +75,9 @@ unsafe fn split_fixed<const P: usize, const S: usize>(src: *const u8, frame: usi
 /// The same for pixels of three bytes: four are moved, the last of which the next pixel of the frame overwrites.
 unsafe fn split_threes(src: *const u8, stack: usize, frame: usize, dst: *mut u8) {
     let whole = (frame / 3).saturating_sub(1);
-    for place in 0..whole {
+    // SAFETY: as `split`.
+    let start = if stack == 4 { unsafe { colours::split(src, frame, dst) } } else { 0 };
+    for place in start..whole {
         let from = src.wrapping_add(place * 3 * stack);
         for j in 0..stack {
             // SAFETY: as `split`: a pixel of the same frame stands after each of these, and so does its place.
@@ -113,8 +115,8 @@ pub(super) unsafe fn join(frames: &[*const u8], pixel: usize, frame: usize, dst:
             (1, 8) => join_bytes::<8>(frames, frame, dst),
             (1, 16) => join_bytes::<16>(frames, frame, dst),
             (3, _) => join_threes(frames, frame, dst),
-            (4, 2) => join_fixed::<4, 2>(frames, frame, dst),
-            (4, 4) => join_fixed::<4, 4>(frames, frame, dst),
+            (4, 2) => join_fixed::<4, 2>(frames, frame, 0, dst),
+            (4, 4) => join_words(frames, frame, dst),
             (_, stack) => {
                 for at in 0..frame / pixel * stack {
                     let (place, from) = (at / stack, frames[at % stack]);
@@ -125,9 +127,9 @@ pub(super) unsafe fn join(frames: &[*const u8], pixel: usize, frame: usize, dst:
     }
 }
 
-/// The same for pixels of `P` bytes and stacks of `S` frames.
-unsafe fn join_fixed<const P: usize, const S: usize>(frames: &[*const u8], frame: usize, dst: *mut u8) {
-    for place in 0..frame / P {
+/// The same for pixels of `P` bytes and stacks of `S` frames, from pixel `start` on.
+unsafe fn join_fixed<const P: usize, const S: usize>(frames: &[*const u8], frame: usize, start: usize, dst: *mut u8) {
+    for place in start..frame / P {
         for (j, from) in frames[..S].iter().enumerate() {
             // SAFETY: as `join`.
             unsafe {
@@ -141,7 +143,9 @@ unsafe fn join_fixed<const P: usize, const S: usize>(frames: &[*const u8], frame
 /// The same for pixels of three bytes: four are moved, the last of which the next frame's pixel overwrites.
 unsafe fn join_threes(frames: &[*const u8], frame: usize, dst: *mut u8) {
     let (stack, whole) = (frames.len(), (frame / 3).saturating_sub(1));
-    for place in 0..whole {
+    // SAFETY: as `join`.
+    let start = frames.try_into().map_or(0, |frames| unsafe { colours::join(frames, frame, dst) });
+    for place in start..whole {
         let to = dst.wrapping_add(place * 3 * stack);
         for (j, from) in frames.iter().enumerate() {
             // SAFETY: as `join`: another pixel stands after each of these, and another place after its own.
@@ -210,6 +214,159 @@ unsafe fn join_bytes<const S: usize>(frames: &[*const u8], frame: usize, dst: *m
     }
 }
 
+/// [`split`] for four frames of pixels of four bytes.
+unsafe fn split_words(src: *const u8, frame: usize, dst: *mut u8) {
+    let whole = frame / LANES;
+    for block in 0..whole {
+        // SAFETY: as `split`: four pixels of all frames stand here, and there is a place for them in each frame.
+        unsafe {
+            let from = src.cast::<Lanes>().add(4 * block);
+            let parts = lanes::transposed(std::array::from_fn(|k| from.add(k).read_unaligned()));
+            for (j, part) in parts.into_iter().enumerate() {
+                dst.add(j * frame).cast::<Lanes>().add(block).write_unaligned(part);
+            }
+        }
+    }
+    // SAFETY: as `split`.
+    unsafe { split_fixed::<4, 4>(src, frame, 4 * whole, dst) };
+}
+
+/// [`join`] for four frames of pixels of four bytes.
+unsafe fn join_words(frames: &[*const u8], frame: usize, dst: *mut u8) {
+    let whole = frame / LANES;
+    for block in 0..whole {
+        // SAFETY: as `join`: four pixels of each frame stand here, and there is a place for all of them.
+        unsafe {
+            let from = |j: usize| frames[j].cast::<Lanes>().add(block).read_unaligned();
+            let parts = lanes::transposed(std::array::from_fn(from));
+            let to = dst.cast::<Lanes>().add(4 * block);
+            parts.into_iter().enumerate().for_each(|(k, part)| to.add(k).write_unaligned(part));
+        }
+    }
+    // SAFETY: as `join`.
+    unsafe { join_fixed::<4, 4>(frames, frame, 4 * whole, dst) };
+}
+
+/// Four frames of pixels of three bytes, on processors that move bytes to any place at once: from the start on, as far as whole
+/// vectors reach.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod colours {
+    use super::{LANES, Lanes};
+    use std::arch::x86_64::{_mm_or_si128, _mm_shuffle_epi8};
+
+    /// Bytes of four pixels of a frame, and of all frames.
+    const FOUR: usize = 12;
+    /// Vectors of four pixels of all frames.
+    const VECTORS: usize = 4 * FOUR / LANES;
+    /// Makes a zero of a byte.
+    const NONE: u8 = 128;
+
+    /// For each vector of joined pixels and each frame: which byte of the frame comes where.
+    const JOIN: [[[u8; LANES]; 4]; VECTORS] = {
+        let mut all = [[[NONE; LANES]; 4]; VECTORS];
+        let mut at = 0;
+        while at < 4 * FOUR {
+            let (pixel, frame, byte) = (at / FOUR, at % FOUR / 3, at % 3);
+            all[at / LANES][frame][at % LANES] = (3 * pixel + byte) as u8;
+            at += 1;
+        }
+        all
+    };
+
+    /// For each frame and each vector of joined pixels: which byte of the vector comes where.
+    const SPLIT: [[[u8; LANES]; VECTORS]; 4] = {
+        let mut all = [[[NONE; LANES]; VECTORS]; 4];
+        let mut at = 0;
+        while at < 4 * FOUR {
+            let (pixel, frame, byte) = (at / FOUR, at % FOUR / 3, at % 3);
+            all[frame][at / LANES][3 * pixel + byte] = (at % LANES) as u8;
+            at += 1;
+        }
+        all
+    };
+
+    /// So many pixels can be moved in fours, when a vector reaches beyond the last of them.
+    fn movable(frame: usize) -> usize {
+        (frame / 3).saturating_sub(2) / 4 * 4
+    }
+
+    /// The pixels that were split.
+    ///
+    /// # Safety
+    /// As [`super::split`].
+    pub unsafe fn split(src: *const u8, frame: usize, dst: *mut u8) -> usize {
+        if !is_x86_feature_detected!("ssse3") {
+            return 0;
+        }
+        // SAFETY: the processor has SSSE3; as promised.
+        unsafe { split_fours(src, frame, dst) };
+        movable(frame)
+    }
+
+    /// The pixels that were joined.
+    ///
+    /// # Safety
+    /// As [`super::join`].
+    pub unsafe fn join(frames: &[*const u8; 4], frame: usize, dst: *mut u8) -> usize {
+        if !is_x86_feature_detected!("ssse3") {
+            return 0;
+        }
+        // SAFETY: the processor has SSSE3; as promised.
+        unsafe { join_fours(frames, frame, dst) };
+        movable(frame)
+    }
+
+    #[target_feature(enable = "ssse3")]
+    unsafe fn split_fours(src: *const u8, frame: usize, dst: *mut u8) {
+        // SAFETY: whole vectors of numbers.
+        let orders: [[Lanes; VECTORS]; 4] = unsafe { std::mem::transmute(SPLIT) };
+        for place in (0..movable(frame)).step_by(4) {
+            // SAFETY: as `super::split`: two pixels at least come after these four, so whole vectors are inside each frame.
+            unsafe {
+                let from = src.add(place * FOUR).cast::<Lanes>();
+                let parts: [Lanes; VECTORS] =
+                    [from.read_unaligned(), from.add(1).read_unaligned(), from.add(2).read_unaligned()];
+                for (j, order) in orders.iter().enumerate() {
+                    let some = _mm_or_si128(_mm_shuffle_epi8(parts[0], order[0]), _mm_shuffle_epi8(parts[1], order[1]));
+                    let all = _mm_or_si128(some, _mm_shuffle_epi8(parts[2], order[2]));
+                    dst.add(j * frame + 3 * place).cast::<Lanes>().write_unaligned(all);
+                }
+            }
+        }
+    }
+
+    #[target_feature(enable = "ssse3")]
+    unsafe fn join_fours(frames: &[*const u8; 4], frame: usize, dst: *mut u8) {
+        // SAFETY: whole vectors of numbers.
+        let orders: [[Lanes; 4]; VECTORS] = unsafe { std::mem::transmute(JOIN) };
+        for place in (0..movable(frame)).step_by(4) {
+            // SAFETY: as `super::join`: two pixels at least come after these four, so whole vectors are inside each frame.
+            unsafe {
+                let from = |j: usize| frames[j].add(3 * place).cast::<Lanes>().read_unaligned();
+                let (a, b, c, d) = (from(0), from(1), from(2), from(3));
+                let to = dst.add(place * FOUR).cast::<Lanes>();
+                for (k, order) in orders.iter().enumerate() {
+                    let first = _mm_or_si128(_mm_shuffle_epi8(a, order[0]), _mm_shuffle_epi8(b, order[1]));
+                    let last = _mm_or_si128(_mm_shuffle_epi8(c, order[2]), _mm_shuffle_epi8(d, order[3]));
+                    to.add(k).write_unaligned(_mm_or_si128(first, last));
+                }
+            }
+        }
+    }
+}
+
+/// On other processors nothing is moved so.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod colours {
+    pub unsafe fn split(_src: *const u8, _frame: usize, _dst: *mut u8) -> usize {
+        0
+    }
+
+    pub unsafe fn join(_frames: &[*const u8; 4], _frame: usize, _dst: *mut u8) -> usize {
+        0
+    }
+}
+
 /// Bytes that a processor moves together.
 const LANES: usize = 16;
 
@@ -223,8 +380,25 @@ type Lanes = [u8; LANES];
 mod lanes {
     use super::Lanes;
     use std::arch::x86_64::{
-        _mm_and_si128, _mm_packus_epi16, _mm_set1_epi16, _mm_srli_epi16, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
+        _mm_and_si128, _mm_packus_epi16, _mm_set1_epi16, _mm_srli_epi16, _mm_unpackhi_epi8, _mm_unpackhi_epi32,
+        _mm_unpackhi_epi64, _mm_unpacklo_epi8, _mm_unpacklo_epi32, _mm_unpacklo_epi64,
     };
+
+    /// Vector `k` of the result has word `k` of each.
+    #[inline]
+    pub fn transposed([a, b, c, d]: [Lanes; 4]) -> [Lanes; 4] {
+        // SAFETY: each processor of this architecture has SSE2.
+        unsafe {
+            let (ab, cd) = (_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d));
+            let (ab_high, cd_high) = (_mm_unpackhi_epi32(a, b), _mm_unpackhi_epi32(c, d));
+            [
+                _mm_unpacklo_epi64(ab, cd),
+                _mm_unpackhi_epi64(ab, cd),
+                _mm_unpacklo_epi64(ab_high, cd_high),
+                _mm_unpackhi_epi64(ab_high, cd_high),
+            ]
+        }
+    }
 
     /// The bytes with even numbers, those of `a` first.
     #[inline]
@@ -262,6 +436,10 @@ mod lanes {
 
     const HALF: usize = LANES / 2;
 
+    pub fn transposed(rows: [Lanes; 4]) -> [Lanes; 4] {
+        std::array::from_fn(|k| std::array::from_fn(|at| rows[at / 4][4 * k + at % 4]))
+    }
+
     pub fn even(a: Lanes, b: Lanes) -> Lanes {
         std::array::from_fn(|k| if k < HALF { a[2 * k] } else { b[2 * k - LANES] })
     }
@@ -288,7 +466,7 @@ mod tests {
         for (pixel, stack) in
             [(1, 2), (1, 4), (1, 5), (1, 8), (1, 16), (3, 2), (3, 3), (3, 4), (3, 16), (4, 2), (4, 4), (8, 3), (2, 16)]
         {
-            for pixels in [1, 2, 255, 256, 257, 600, 1030] {
+            for pixels in [1, 2, 5, 6, 7, 255, 256, 257, 600, 1030] {
                 let frame = pixels * pixel;
                 let given: Vec<u8> = (0..frame * stack).map(|k| (k * 7 + k / 251) as u8).collect();
                 let (mut apart, mut together) = (vec![0; given.len()], vec![9; given.len()]);

@@ -13,7 +13,7 @@ use crate::error::{Result, value_error};
 use crate::memory::{self, Region, Storage};
 use crate::prefetch::prefetch_at;
 use crate::replay::frames::FrameStore;
-use crate::replay::layout::{DONE, EPISODE, HEADER, LINK, Layout, Leaf, Place, SINGLE, TERMINATED, TRUNCATED, link};
+use crate::replay::layout::{DONE, EPISODE, LINK, Layout, Leaf, Place, SINGLE, TERMINATED, TRUNCATED, link};
 use crate::replay::pixels;
 use crate::replay::ring::Ring;
 use crate::replay::rings::Rings;
@@ -417,14 +417,9 @@ impl Table {
                 Some(previous) if self.goes_on_unseen(previous) => self.set_byte(previous, LINK, link::NEXT),
                 _ => {}
             }
-            let record = self.record(index);
-            for ((place, &bytes), source) in self.layout.places.iter().zip(&self.layout.nbytes).zip(sources) {
-                let target = match *place {
-                    Place::Record { offset } if offset >= HEADER => record.wrapping_add(offset),
-                    Place::Column { column } => self.cell(column, index),
-                    _ => continue,
-                };
-                put(source.row(k), target, bytes);
+            for &leaf in &self.layout.copied {
+                let target = self.own(index, self.layout.places[leaf]).cast_mut();
+                put(sources[leaf].row(k), target, self.layout.nbytes[leaf]);
             }
             let sided = self.takes_side(sources, k, ending);
             self.set_flags(index, (ending.terminated, ending.truncated), if sided { link::SIDE } else { link::NONE });
