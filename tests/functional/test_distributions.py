@@ -164,6 +164,24 @@ def test_an_index_picks_rows(name):
     assert torch.allclose(part.log_prob(act[1:]), dist.log_prob(act)[1:])
 
 
+@pytest.mark.parametrize("name", MAKE)
+def test_a_range_picks_rows_and_is_not_read_beyond_them(name):
+    dist = MAKE[name]()
+    assert torch.equal(dist[range(1, -3, -2)].mode, dist.mode[[1, -1]])
+    for beyond in (range(10**13), range(1, 10**13), range(-3, 0), range(0, -(10**13), -1)):
+        with pytest.raises(IndexError, match="there are 2 rows"):
+            dist[beyond]
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_samples_have_64_axes_at_most(name):
+    dist = MAKE[name]()
+    assert dist.sample((1,) * 61).shape[:61] == (1,) * 61
+    for axes in (62, 100_001):
+        with pytest.raises(ValueError, match=f"at most 64 axes, got {axes} before the 3"):
+            dist.sample((1,) * axes)
+
+
 def test_noise_counts_along_the_last_axis():
     dist, noise = MAKE["squashed"](), torch.linspace(1, -1, 30).reshape(2, 3, 5)
     act, log_prob = dist.with_log_prob(noise)

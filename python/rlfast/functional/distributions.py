@@ -19,7 +19,23 @@ from torch.nn.functional import softplus
 
 _HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 _LARGEST = 1 - 2.0**-24  # the largest float32 below 1
+_MOST_AXES = 64  # as in NumPy; torch takes hours over a hundred thousand of length 1
 Size = torch.Size | Sequence[int]
+
+
+def _joined(sample_shape: Size, shape: torch.Size) -> tuple[int, ...]:
+    if len(sample_shape) + len(shape) > _MOST_AXES:
+        raise ValueError(
+            f"samples have at most {_MOST_AXES} axes, got {len(sample_shape)} before the {len(shape)} of a row"
+        )
+    return (*sample_shape, *shape)
+
+
+def _picked(rows: torch.Tensor, index: Any) -> torch.Tensor:
+    # Torch reads a range to its end before it looks for the first row.
+    if isinstance(index, range) and any(not -len(rows) <= row < len(rows) for row in (*index[:1], *index[-1:])):
+        raise IndexError(f"{index} is out of range: there are {len(rows)} rows")
+    return rows[index]
 
 
 def tanh_log_det(pre: torch.Tensor) -> torch.Tensor:
@@ -57,7 +73,7 @@ class DiagonalNormal(Distribution):
         super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=False)
 
     def __getitem__(self, index: Any) -> "DiagonalNormal":
-        return DiagonalNormal(self.loc[index], self.scale[index])
+        return DiagonalNormal(_picked(self.loc, index), _picked(self.scale, index))
 
     @property
     def mean(self) -> torch.Tensor:
@@ -76,7 +92,7 @@ class DiagonalNormal(Distribution):
         return self.scale.square()
 
     def rsample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
-        shape = (*sample_shape, *self.loc.shape)
+        shape = _joined(sample_shape, self.loc.shape)
         if generator is not None:  # a CPU generator, also where the means are on another device
             return self.loc + self.scale * torch.randn(shape, dtype=self.loc.dtype, generator=generator).to(self.loc)
         return self.loc + self.scale * torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
@@ -113,7 +129,7 @@ class SquashedNormal(Distribution):
         super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=False)
 
     def __getitem__(self, index: Any) -> "SquashedNormal":
-        return SquashedNormal(self.base.loc[index], self.base.scale[index])
+        return SquashedNormal(_picked(self.base.loc, index), _picked(self.base.scale, index))
 
     @property
     def mode(self) -> torch.Tensor:
@@ -166,7 +182,7 @@ class Categorical(Distribution):
         super().__init__(logits.shape[:-1], validate_args=False)
 
     def __getitem__(self, index: Any) -> "Categorical":
-        return Categorical(self.logits[index])
+        return Categorical(_picked(self.logits, index))
 
     @property
     def probs(self) -> torch.Tensor:
@@ -177,7 +193,7 @@ class Categorical(Distribution):
         return self.logits.argmax(-1)
 
     def sample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
-        probs = self.probs.expand(*sample_shape, *self.logits.shape)
+        probs = self.probs.expand(_joined(sample_shape, self.logits.shape))
         if generator is None:
             clocks = torch.empty_like(probs).exponential_()
         else:  # a CPU generator, also where the logits are on another device
@@ -212,7 +228,7 @@ class MultiCategorical(Distribution):
         super().__init__(logits.shape[:-1], torch.Size([len(sizes)]), validate_args=False)
 
     def __getitem__(self, index: Any) -> "MultiCategorical":
-        logits = torch.cat([choice.logits[index] for choice in self.choices], -1)
+        logits = torch.cat([_picked(choice.logits, index) for choice in self.choices], -1)
         return MultiCategorical(logits, [choice.logits.shape[-1] for choice in self.choices])
 
     @property

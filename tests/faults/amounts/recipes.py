@@ -711,10 +711,6 @@ UNENDING |= {  # a trainer is an iterator, of which the sweep takes the first ep
     ("rlfast.trainer.BaseTrainer.__init__", name)
     for name in ("step_per_epoch", "episode_per_test", "start_timesteps", "repeat_per_collect")
 }
-UNENDING |= {  # torch reads a sequence to its end
-    (f"rlfast.functional.{name}.__getitem__", "index")
-    for name in ("Categorical", "DiagonalNormal", "MultiCategorical", "SquashedNormal")
-}
 """Amounts of work: a large one is done, and takes as long as it takes."""
 SMALL = frozenset(["0", "-1", "-2**63", "nan", "1.5", "True", "a string", "None"])
 """Values of them that are tried all the same."""
