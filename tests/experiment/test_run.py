@@ -240,6 +240,7 @@ def test_a_run_that_was_stopped_goes_on_exactly(tiny, run_dir, tmp_path, monkeyp
         "crossq",
         "discrete-sac",
         "bdq",
+        "drqn",
     ],
 )
 def test_so_does_one_of_another_algorithm(name, tmp_path, monkeypatch):
@@ -248,7 +249,9 @@ def test_so_does_one_of_another_algorithm(name, tmp_path, monkeypatch):
     more = dict.fromkeys(("a2c", "npg", "pg", "ppo", "trpo"), on)
     delayed = {"redq": off | {"actor_delay": 3}, "droq": off | {"actor_delay": 3}}
     config = ALGORITHMS[name].config(
-        env="CartPole-v1" if name in ("c51", "qrdqn", "rainbow", "iqn", "fqf", "discrete-sac") else "Pendulum-v1",
+        env="CartPole-v1"
+        if name in ("c51", "qrdqn", "rainbow", "iqn", "fqf", "discrete-sac", "drqn")
+        else "Pendulum-v1",
         max_steps=160,
         batch_size=8,
         progress=False,

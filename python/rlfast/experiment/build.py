@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import gymnasium as gym
 import numpy as np
 import torch
 
@@ -24,7 +25,7 @@ from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils.plain import summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rlfast.data import ReplayBuffer
     from rlfast.env import BaseVectorEnv
@@ -98,11 +99,14 @@ def _build(config: RunConfig, made: ExitStack) -> Parts:
 def _buffer(config: RunConfig) -> ReplayBuffer:
     if not isinstance(config, OffPolicyConfig):
         return VectorReplayBuffer(config.collect_steps, config.num_envs)
-    seed = stream_seed(config.seed, "sampler")
+    given: dict[str, Any] = {
+        "stack_num": getattr(config, "burn_in", 0) + 1,
+        "seed": stream_seed(config.seed, "sampler"),
+    }
     if getattr(config, "prioritized", False):
         exponents = {name: getattr(config, name) for name in ("alpha", "beta")}
-        return PrioritizedVectorReplayBuffer(config.buffer_size, config.num_envs, **exponents, seed=seed)
-    return VectorReplayBuffer(config.buffer_size, config.num_envs, seed=seed)
+        return PrioritizedVectorReplayBuffer(config.buffer_size, config.num_envs, **exponents, **given)
+    return VectorReplayBuffer(config.buffer_size, config.num_envs, **given)
 
 
 def _trainer(config: RunConfig) -> Callable[..., BaseTrainer]:
@@ -181,6 +185,28 @@ def prepare_torch(config: RunConfig) -> None:
     np.random.seed(stream_seed(config.seed, "numpy"))
 
 
+class PartialObservation(gym.ObservationWrapper[Any, Any, Any]):
+    """An environment that shows some numbers of its observations.
+
+    :param env: an environment with observations along one axis.
+    :param places: of the numbers that are seen, from 0.
+    :raises ValueError: observations are of another kind, or have no such place.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], places: Sequence[int]) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or max(places) >= space.shape[0]:
+            raise ValueError(f"--observe {[*places]} names places of a vector, and observations are {space}")
+        self._places = [*places]
+        low, high = space.low[self._places], space.high[self._places]
+        self.observation_space = gym.spaces.Box(low, high, dtype=space.dtype.type)
+
+    def observation(self, observation: Any) -> Any:
+        """Give the numbers that are seen."""
+        return observation[self._places]
+
+
 def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
     """Returns the environments for ``"train"`` or ``"test"``, each with its own seed.
 
@@ -191,9 +217,11 @@ def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
     """
     number = config.num_envs if name == "train" else config.eval_envs
     backend = config.backend
+    places = getattr(config, "observe", ())
     if backend == "auto":
-        backend = "native" if can_be_native(config.env) else "in-process"
-    envs = make_vec(config.env, number, backend=backend, autoreset_mode=None)
+        backend = "native" if can_be_native(config.env) and not places else "in-process"
+    wrappers = [partial(PartialObservation, places=places)] if places else []
+    envs = make_vec(config.env, number, backend=backend, autoreset_mode=None, wrappers=wrappers)
     envs.seed([stream_seed(config.seed, f"env/{name}/{i}") for i in range(number)])
     for i, space in enumerate(envs.action_space):
         space.seed(stream_seed(config.seed, f"actions/{name}/{i}"))
