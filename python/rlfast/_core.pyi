@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "BatchBase",
     "Lease",
     "NativeEnvs",
     "OutOfRange",
     "Replay",
     "SchemaMismatch",
     "SegmentTree",
-    "Settling",
     "Slab",
     "WorkerEndpoint",
     "__version__",
@@ -344,7 +344,7 @@ def bootstrapped(
     """``sums[B] + discounts[B] * next_values[B, M]`` in the dtype of the latter, float32 or float64, which are not read
     where the discount is 0."""
 
-class Settling:
+class BatchBase:
     """The base of ``rlfast.data.Batch``.
 
     ``__init__`` puts fields that are numbers, arrays of numbers or empty dicts into the instance's dict without running
@@ -440,7 +440,7 @@ class Slab:
     def ask(self, ids: _Index | None, kind: int, bank: int) -> None:
         """Asks environments (None: all) and wakes each of their workers once. RuntimeError, and none is asked, when one
         is not idle."""
-    def mail(self, worker: int) -> None:
+    def notify(self, worker: int) -> None:
         """Makes a worker read its channel."""
     def stop(self, worker: int) -> None:
         """Makes a worker close its environments."""
@@ -478,7 +478,7 @@ class WorkerEndpoint:
     @property
     def slab(self) -> Slab: ...
     def next(self) -> tuple[int, int, int] | None:
-        """Environment (-1: mail, -2: the end), kind and bank of what is to be done; None when there was nothing for a
+        """Environment (-1: a message, -2: the end), kind and bank of the next task; None when there was none for a
         while."""
     def enter(self, env: int, phase: int) -> None:
         """Sets the activity of the worker: environment (-1: none) and phase."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import Settling
+from rlfast._core import BatchBase
 
 if TYPE_CHECKING:
     import torch
@@ -112,8 +112,8 @@ def leaves(tree: Any) -> Iterator[Any]:
     >>> list(leaves({"a": 1, "b": (2, [3])}))
     [1, 2, 3]
     """
-    if isinstance(tree, Mapping | Settling):
-        tree = tuple((tree.__dict__ if isinstance(tree, Settling) else tree).values())
+    if isinstance(tree, Mapping | BatchBase):
+        tree = tuple((tree.__dict__ if isinstance(tree, BatchBase) else tree).values())
     if isinstance(tree, tuple | list):
         for entry in tree:
             yield from leaves(entry)
@@ -134,7 +134,7 @@ def map_leaves(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
         return fn(tree, *others)
     if tree is None:
         return None
-    if isinstance(tree, Settling):
+    if isinstance(tree, BatchBase):
         batch: Any = object.__new__(type(tree))
         batch.__setstate__(map_leaves(fn, tree.__dict__, *(other.__dict__ for other in others)))
         return batch
@@ -204,8 +204,8 @@ def storable(tree: Any) -> Any:
     """
     if isinstance(tree, np.ndarray) or is_tensor(tree):
         return as_host(tree)
-    if isinstance(tree, Settling | Mapping):
-        return {key: storable(value) for key, value in (tree.__dict__ if isinstance(tree, Settling) else tree).items()}
+    if isinstance(tree, BatchBase | Mapping):
+        return {key: storable(value) for key, value in (tree.__dict__ if isinstance(tree, BatchBase) else tree).items()}
     if isinstance(tree, tuple | list):
         return {str(i): storable(entry) for i, entry in enumerate(tree)}
     raise TypeError(f"expected arrays or tensors with one row per environment, got {type(tree)}")

@@ -72,7 +72,7 @@ pub fn base_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         ffi::PyType_Slot { slot: 0, pfunc: std::ptr::null_mut() },
     ];
     let mut spec = ffi::PyType_Spec {
-        name: c"rlfast._core.Settling".as_ptr(),
+        name: c"rlfast._core.BatchBase".as_ptr(),
         basicsize: 0,
         itemsize: 0,
         flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_BASETYPE) as _,
@@ -82,7 +82,7 @@ pub fn base_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec)) }
 }
 
-/// `Settling.__init__(self, *args, **kwargs)`.
+/// `BatchBase.__init__(self, *args, **kwargs)`.
 unsafe extern "C" fn init(this: *mut ffi::PyObject, args: *mut ffi::PyObject, kwargs: *mut ffi::PyObject) -> c_int {
     // SAFETY: the interpreter calls this attached, with a live object, a tuple, and a dict or null.
     unsafe {

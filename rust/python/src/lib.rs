@@ -56,6 +56,6 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::threads::from_environment(module.py())?;
         module.add("OutOfRange", super::error::out_of_range(module.py())?)?;
-        module.add("Settling", super::batch::base_type(module.py())?)
+        module.add("BatchBase", super::batch::base_type(module.py())?)
     }
 }

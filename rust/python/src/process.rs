@@ -88,8 +88,8 @@ impl Slab {
         self.memory.request(numbers(ids.as_ref()), Ask { kind, bank }).python()
     }
 
-    fn mail(&self, worker: usize) -> PyResult<()> {
-        self.memory.worker(worker).map(|worker| self.memory.mail(worker)).python()
+    fn notify(&self, worker: usize) -> PyResult<()> {
+        self.memory.worker(worker).map(|worker| self.memory.notify(worker)).python()
     }
 
     fn stop(&self, worker: usize) -> PyResult<()> {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from rlfast._core import Settling
+from rlfast._core import BatchBase
 from rlfast.data.batch.values import as_array, is_number, is_numeric, to_tensor
 from rlfast.utils.tree import as_host, is_tensor
 
@@ -23,7 +23,7 @@ F = TypeVar("F", bound="Fields")
 _DICT_METHODS = frozenset(name for name in dir(dict) if not name.startswith("_"))
 
 
-class Fields(Settling):
+class Fields(BatchBase):
     """Values by name, kept in the instance's ``__dict__``. A dict that is assigned becomes an instance of this class.
 
     The public class is :class:`rlfast.data.Batch`, which adds arithmetic and rows.

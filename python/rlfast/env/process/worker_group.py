@@ -132,10 +132,10 @@ class WorkerGroup:
 
         def remind() -> None:
             (look or (lambda: self._alive(worker)))()
-            self.slab.mail(worker)
+            self.slab.notify(worker)
 
         self.channel(worker).send(by_value((kind, content)), look=remind)
-        self.slab.mail(worker)
+        self.slab.notify(worker)
 
     def call(self, worker: int, env: int, method: str, arguments: Sequence[Any], look: Callable[[], None]) -> Any:
         """Calls a method of a worker for one of its environments, and returns its result.

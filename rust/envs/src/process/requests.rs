@@ -22,12 +22,12 @@ pub struct Answers {
 }
 
 impl Task {
-    /// The environment, or -1 for mail and -2 for the end; the kind of the request; the bank.
+    /// The environment, or -1 for a message and -2 for the end; the kind of the request; the bank.
     #[must_use]
     pub fn words(self) -> (i64, u8, u8) {
         match self {
             Self::Env(env, ask) => (env as i64, ask.kind, ask.bank),
-            Self::Mail => (-1, 0, 0),
+            Self::Message => (-1, 0, 0),
             Self::Stop => (-2, 0, 0),
         }
     }
@@ -204,6 +204,6 @@ mod tests {
         assert_eq!(slab.answers(Some(&[2, 0])).unwrap(), wanted);
         slab.taken(Some(&[2, 0])).unwrap();
         assert_eq!(slab.all_answered(), [0; 0]);
-        assert_eq!((Task::Mail.words(), Task::Stop.words()), ((-1, 0, 0), (-2, 0, 0)));
+        assert_eq!((Task::Message.words(), Task::Stop.words()), ((-1, 0, 0), (-2, 0, 0)));
     }
 }

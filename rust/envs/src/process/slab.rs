@@ -52,7 +52,7 @@ pub enum Task {
     /// A request to the environment with this number.
     Env(usize, Ask),
     /// A message in the worker's channel.
-    Mail,
+    Message,
     /// Closing the environments.
     Stop,
 }
@@ -100,7 +100,7 @@ impl Places {
 }
 
 /// Offsets of the words in a worker's line, after the three words of its [`Post`].
-const MAIL: usize = 12;
+const MESSAGES: usize = 12;
 const STOP: usize = 16;
 const CURRENT: usize = 20;
 const PHASE: usize = 24;
@@ -309,8 +309,8 @@ impl Slab {
     }
 
     /// Makes a worker read its channel.
-    pub fn mail(&self, worker: usize) {
-        self.worker_word(worker, MAIL).fetch_add(1, Ordering::Release);
+    pub fn notify(&self, worker: usize) {
+        self.worker_word(worker, MESSAGES).fetch_add(1, Ordering::Release);
         self.wake(worker);
     }
 
@@ -378,7 +378,7 @@ impl Slab {
                 self.state(env).store(IDLE, Ordering::Release);
             }
         }
-        for word in [4, MAIL, STOP, CURRENT, PHASE] {
+        for word in [4, MESSAGES, STOP, CURRENT, PHASE] {
             self.worker_word(worker, word).store(0, Ordering::Release);
         }
     }
@@ -424,7 +424,7 @@ pub struct WorkerEndpoint {
     worker: usize,
     /// The environment that is checked first; it moves on, so that each has its turn.
     cursor: usize,
-    mail: u32,
+    messages: u32,
     spins: u32,
 }
 
@@ -432,7 +432,7 @@ impl WorkerEndpoint {
     /// Returns the endpoint of worker `worker`.
     pub fn new(slab: Arc<Slab>, worker: usize, spins: u32) -> Self {
         let cursor = slab.of(worker).start;
-        Self { slab, worker, cursor, mail: 0, spins }
+        Self { slab, worker, cursor, messages: 0, spins }
     }
 
     /// Returns the slab.
@@ -453,9 +453,9 @@ impl WorkerEndpoint {
         let asked =
             (self.cursor..own.end).chain(own.start..self.cursor).find_map(|env| Some((env, self.slab.asked(env)?)));
         // Messages are checked after requests: a message that was sent before a request is then seen before it.
-        if self.slab.worker_word(self.worker, MAIL).load(Ordering::Acquire) != self.mail {
-            self.mail = self.mail.wrapping_add(1);
-            return Ok(Task::Mail);
+        if self.slab.worker_word(self.worker, MESSAGES).load(Ordering::Acquire) != self.messages {
+            self.messages = self.messages.wrapping_add(1);
+            return Ok(Task::Message);
         }
         if let Some((env, ask)) = asked {
             self.cursor = if env + 1 == own.end { own.start } else { env + 1 };

@@ -19,7 +19,7 @@ fn serve(slab: Arc<Slab>, worker: usize) -> std::thread::JoinHandle<usize> {
                     steps += 1;
                     endpoint.answer(env, env as f64 + 100.0, false, env % 2 == 1, ask.kind);
                 }
-                Ok(Task::Mail) => {}
+                Ok(Task::Message) => {}
                 Ok(Task::Stop) => return steps,
                 Err(seen) => endpoint.sleep(seen, SECOND),
             }
@@ -82,9 +82,9 @@ fn a_worker_takes_its_environments_in_turn() {
 fn the_endpoint_of_a_dead_worker_tells_its_activity_and_can_be_used_again() {
     let slab = slab(&[0, 2], false);
     let mut endpoint = WorkerEndpoint::new(slab.clone(), 0, 0);
-    slab.mail(0);
+    slab.notify(0);
     slab.ask(0..2, Ask { kind: 2, bank: 1 }).unwrap();
-    assert_eq!(endpoint.look(), Ok(Task::Mail));
+    assert_eq!(endpoint.look(), Ok(Task::Message));
     assert_eq!(endpoint.look(), Ok(Task::Env(0, Ask { kind: 2, bank: 1 })));
     endpoint.answer(0, 7.0, true, false, 0);
     assert_eq!(endpoint.look(), Ok(Task::Env(1, Ask { kind: 2, bank: 1 })));
@@ -97,8 +97,8 @@ fn the_endpoint_of_a_dead_worker_tells_its_activity_and_can_be_used_again() {
     assert_eq!(slab.running(0).env, None);
     let mut next = WorkerEndpoint::new(slab.clone(), 0, 0);
     assert!(next.look().is_err());
-    slab.mail(0);
-    assert_eq!(next.look(), Ok(Task::Mail));
+    slab.notify(0);
+    assert_eq!(next.look(), Ok(Task::Message));
 }
 
 #[test]
