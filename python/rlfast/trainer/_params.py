@@ -53,20 +53,11 @@ class Schedule:
         """
         check_number("update_per_step", self.update_per_step)
         for name, least in _LEAST.items():
-            value = self._count(name)
-            if value is not None and value < least:
-                wanted = "must not be negative" if least == 0 else f"must be at least {least}"
-                raise ValueError(f"{name} {wanted}, got {value}")
+            value: Any = getattr(self, name)
+            if not ((value is None and name not in _NEEDED) or (name in _ENDLESS and value == math.inf)):
+                setattr(self, name, count_of(name, value, rounded=_ROUNDED.get(name), least=least))
         if self.step_per_epoch is None:
             raise ValueError("step_per_epoch is needed: how many steps make an epoch?")
-
-    def _count(self, name: str) -> float | None:
-        value: Any = getattr(self, name)
-        if (value is None and name not in _NEEDED) or (name in _ENDLESS and value == math.inf):
-            return value  # type: ignore[no-any-return]
-        value = count_of(name, value, rounded=_ROUNDED.get(name))
-        setattr(self, name, value)
-        return value  # type: ignore[no-any-return]
 
     def check_portion(self) -> None:
         """Checks the size of a collect.

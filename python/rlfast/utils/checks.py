@@ -21,29 +21,33 @@ class ArgumentError(TypeError, ValueError, AssertionError):
     """
 
 
-def count_of(name: str, value: Any, *, rounded: Callable[[float], int] | None = None) -> int:
+def count_of(name: str, value: Any, *, rounded: Callable[[float], int] | None = None, least: int | None = None) -> int:
     """Return an integer that may be given as a float such as ``1e5``.
 
     :param name: the name of the argument.
     :param value: its value.
     :param rounded: rounds a number that is not whole, with a warning; if it is None, such a number raises.
+    :param least: the smallest number allowed; None for any.
     :return: the integer.
     :raises TypeError: ``value`` is not a finite number, or it is not whole and ``rounded`` is None.
+    :raises ArgumentError: it is below ``least``; this is a ValueError and an AssertionError.
 
     >>> count_of("step_per_epoch", 1e4)
     10000
     """
     try:
-        return operator.index(value)
+        count = operator.index(value)
     except TypeError:
         number = isinstance(value, Real) and isfinite(value)
-    if number and value == int(value):
-        return int(value)
-    if number and rounded is not None:
-        count = rounded(float(value))
-        warnings.warn(f"{name}={value} is not whole: {count} is taken", stacklevel=4)
-        return count
-    raise TypeError(f"{name} must be an integer, got {value!r:.200}")
+        if not number or (value != int(value) and rounded is None):
+            raise TypeError(f"{name} must be an integer, got {value!r:.200}") from None
+        count = int(value)
+        if rounded is not None and value != count:
+            count = rounded(float(value))
+            warnings.warn(f"{name}={value} is not whole: {count} is taken", stacklevel=4)
+    if least is not None and count < least:
+        raise ArgumentError(f"{name} must {f'be at least {least}' if least else 'not be negative'}, got {count}")
+    return count
 
 
 def bounded_count(name: str, value: Any, most: int) -> int:

@@ -121,8 +121,7 @@ class ReplayBuffer(TianshouView):
         **kwargs: Any,
     ) -> None:
         ignore_unknown(self, kwargs)
-        if (size := count_of("size", size, rounded=int)) < 0:
-            raise ValueError(f"size must not be negative, got {size}")
+        size = count_of("size", size, rounded=int, least=0)
         config = Config(stack_num, ignore_obs_next, save_only_last_obs, sample_avail, sampler, unit, relabel)
         self._setup([size], config.normalized(), draw_seed(seed), storage)
 

@@ -55,10 +55,8 @@ class CachedReplayBuffer(ReplayBufferManager):
         seed: int | None = None,
         storage: str = "ram",
     ) -> None:
-        cached_buffer_num = count_of("cached_buffer_num", cached_buffer_num)
-        max_episode_length = count_of("max_episode_length", max_episode_length)
-        assert cached_buffer_num > 0, f"cached_buffer_num must be at least 1, got {cached_buffer_num}"
-        assert max_episode_length > 0, f"max_episode_length must be at least 1, got {max_episode_length}"
+        cached_buffer_num = count_of("cached_buffer_num", cached_buffer_num, least=1)
+        max_episode_length = count_of("max_episode_length", max_episode_length, least=1)
         assert isinstance(main_buffer, ReplayBuffer), f"main_buffer must be a ReplayBuffer, got {main_buffer!r}"
         assert not isinstance(main_buffer, ReplayBufferManager), (
             "main_buffer must have one ring; a manager cannot be updated"

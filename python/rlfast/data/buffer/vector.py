@@ -27,8 +27,10 @@ def _build(
     **options: Any,
 ) -> None:
     """Initialises a manager with ``buffer_num`` rings of equal size."""
-    total_size, buffer_num = count_of("total_size", total_size, rounded=ceil), count_of("buffer_num", buffer_num)
-    assert buffer_num > 0, f"buffer_num must be at least 1, got {buffer_num}"
+    total_size, buffer_num = (
+        count_of("total_size", total_size, rounded=ceil),
+        count_of("buffer_num", buffer_num, least=1),
+    )
     unknown = options.keys() - Config.__dataclass_fields__.keys()
     ignore_unknown(manager, unknown)
     options = {name: value for name, value in options.items() if name not in unknown}

@@ -72,9 +72,7 @@ def field(rows: RowRange, index: Any, key: str, default_value: Any, stack_num: i
         if default_value is not None:
             return default_value
         raise KeyError(f"{key}: there is no such field, but {', '.join(store.names()) or 'nothing at all'}")
-    depth = rows.stack_num if stack_num is None else count_of("stack_num", stack_num)
-    if depth < 1:
-        raise ValueError(f"stack_num must be at least 1, got {depth}")
+    depth = rows.stack_num if stack_num is None else count_of("stack_num", stack_num, least=1)
     if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole:
         try:
             return _stacked(rows, index, key, depth)
