@@ -729,6 +729,7 @@ EXCUSED: tuple[str, ...] = (
     "rlfast.env.RayEnvWorker",
     "rlfast.env.SubprocEnvWorker",
     "rlfast.env.WorkerDied",
+    "rlfast.env.WorkerView",
     # what needs packages, files or services of others
     "rlfast.data.ReplayBuffer.from_minari",
     "rlfast.data.ReplayBuffer.load_hdf5",
@@ -741,6 +742,7 @@ EXCUSED: tuple[str, ...] = (
     "rlfast.data.Hindsight.choose",
     "rlfast.policy.ReplayLearner.draw_",
     "rlfast.utils.BaseLogger.__init__",
+    "rlfast.utils.CheckpointLogger",
     "rlfast.utils._RowLogger",
 )
 """Beginnings of the names of functions that are not called, and why."""

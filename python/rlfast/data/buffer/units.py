@@ -21,7 +21,10 @@ def count_at_least(part: Any, name: str, least: int) -> None:
     :raises TypeError: if the value is not a whole number.
     :raises ValueError: if it is less than ``least``.
     """
-    object.__setattr__(part, name, count_of(name, getattr(part, name), least=least))  # the part is frozen
+    value = count_of(name, getattr(part, name))
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    object.__setattr__(part, name, value)  # the part is frozen
 
 
 class Readable(Protocol):

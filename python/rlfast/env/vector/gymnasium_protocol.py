@@ -38,7 +38,9 @@ class GymnasiumProtocol(EnvAttributes):
     """The newest observation of each environment; None before the first reset."""
 
     @abstractmethod
-    def reset_rows(self, id: Ids | None, seed: Seeds, options: dict[str, Any] | None) -> tuple[Tree, Info]: ...
+    def reset_rows(
+        self, id: Ids | None = None, seed: Seeds = None, options: dict[str, Any] | None = None
+    ) -> tuple[Tree, Info]: ...
 
     def _reset_request(
         self, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
