@@ -9,6 +9,7 @@ from torch import nn
 from continuous import LOG_PROB, GivenNormal, Lines, ensemble, normal_actor, transitions, weights
 from rlfast.data import Batch
 from rlfast.policy import DroQPolicy
+from rlfast.policy._compiled import CompiledUpdate
 from rlfast.policy.modelfree.droq import DroQTrainingStats
 from rlfast.utils.net.common import EnsembleLinear
 from rlfast.utils.optim import adam
@@ -106,3 +107,20 @@ def test_dropout_stays_on_while_learning_in_the_target_network_too(mode):
     assert [layer.dropped for layer in layers] == [[True, True], [True]]
     assert (policy.training, policy.actor.training) == (mode, mode)
     assert not any(parameter.requires_grad for parameter in policy.critic_old.parameters())
+
+
+def test_dropout_within_a_graph(monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    parts = {"actor": normal_actor(), "actor_optim": adam(1e-3), "critic_optim": adam(1e-3)}
+    critic = ensemble(2, lambda m, i, o: nn.Sequential(EnsembleLinear(m, i, o), nn.Dropout(0.5)))
+    policy = DroQPolicy(**parts, critic=critic, action_space=Box(-1, 1, (2,)), actor_delay=2, compile=True)
+    buffer = transitions()
+    losses = [policy.update(16, buffer).critic_loss for _ in range(6)]
+    assert np.isfinite(losses).all()
+    weights_before, batch = weights(policy.critic_old), transitions()
+    values = [policy.rate_by_all(torch.zeros(3, 4), torch.zeros(3, 2), old=True) for _ in range(2)]
+    assert not torch.equal(*values)
+    policy.update(16, batch)
+    assert not torch.equal(weights(policy.critic_old), weights_before)
