@@ -42,7 +42,7 @@ class SubprocVectorEnv(BaseVectorEnv):
     :param doorbell: how processes wake one another: ``"futex"``, ``"pipe"``, or None for the one that the system
         supports.
     :param placement: ``"process"``, or ``"auto"`` to measure the environments in temporary processes and to run them in
-        this process, without isolation, if that is as fast. The attribute ``placement`` tells what was chosen, and a
+        this process, without isolation, if that is as fast. The attribute ``placement`` is the choice, and a
         log message of this module's logger gives the reason.
     :param observation_mode: see :class:`BaseVectorEnv`.
     :param shared_memory: accepted for compatibility with Gymnasium and ignored: arrays always go through shared memory.

@@ -135,7 +135,7 @@ def policy_gradient_loss(log_prob: torch.Tensor, weight: torch.Tensor) -> torch.
 
 
 def by_row(log_prob: torch.Tensor) -> torch.Tensor:
-    """Give log-probabilities with the rows last, ``[..., B]``, so that what there is of each row broadcasts.
+    """Return log-probabilities with the rows last, ``[..., B]``, so that columns ``[B]`` broadcast.
 
     >>> by_row(torch.zeros(5, 2)).shape
     torch.Size([2, 5])

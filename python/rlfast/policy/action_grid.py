@@ -1,4 +1,4 @@
-"""Continuous actions as numbers of evenly spaced values."""
+"""Continuous actions as indices of evenly spaced values."""
 
 from abc import abstractmethod
 from typing import Any
@@ -11,24 +11,25 @@ from rlfast.policy.acting import ActingPolicy
 
 
 class ActionGrid(ActingPolicy):
-    """A policy whose actions are numbers, ``[B, D]``, that stand for values of a Box."""
+    """A policy whose actions are indices, ``[B, D]``, of evenly spaced values of a Box."""
 
     @property
     @abstractmethod
     def choices(self) -> int:
-        """How many values each dimension has, its bounds included."""
+        """The number of values of each dimension, bounds included."""
 
     @staticmethod
     def check_grid(action_space: Any) -> None:
-        """Refuse a Box that cannot be cut into values.
+        """Check that a Box can be divided into values.
 
-        :raises ValueError: it has no bounds, or more than one axis.
+        :param action_space: action space of one environment.
+        :raises ValueError: if it is a Box without bounds, or with more than one axis.
         """
         if isinstance(action_space, Box) and not (action_space.is_bounded() and len(action_space.shape) == 1):
             raise ValueError(f"a Box of actions to be cut into values needs bounds and one axis, got {action_space}")
 
     def map_action(self, act: Any) -> Any:
-        """Give what an environment takes: of a Box, the values that numbers stand for."""
+        """Return actions for the environment: of a Box, the values at the indices ``act``."""
         if not isinstance(self.action_space, Box):
             return super().map_action(act)
         low, high = self.action_space.low, self.action_space.high
@@ -36,7 +37,7 @@ class ActionGrid(ActingPolicy):
         return (low + share * (high - low)).astype(self.action_space.dtype)
 
     def map_action_inverse(self, act: Any) -> Any:
-        """Give the numbers of an environment's actions: of a Box, those of the nearest values."""
+        """Return the indices of an environment's actions: of a Box, those of the nearest values."""
         if not isinstance(self.action_space, Box):
             return super().map_action_inverse(act)
         low, high = self.action_space.low, self.action_space.high

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @stock("__call__", "forward", "_target_q")
 class CategoricalActor(Critics, ReplayLearner):
-    """A learner whose actor gives the logits of discrete actions."""
+    """A learner whose actor returns the logits of discrete actions."""
 
     counts_from_zero = True
     deterministic_eval: bool = True
@@ -56,19 +56,19 @@ class CategoricalActor(Critics, ReplayLearner):
         return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
     def choices(self, obs: Any, state: Any, batch: Any = None) -> Any:
-        """Give the distribution of actions, through :meth:`forward` if need be."""
+        """Return the distribution of actions, through :meth:`forward` if that is replaced."""
         if self.is_heard():
             return self.through_forward(obs, state, batch).dist
         return Categorical(legal_values(self.actor(inner_obs(obs), state=state, info={})[0], action_mask(obs)))
 
     def value_of(self, critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
-        """Give the value of actions by a critic, ``[B]``."""
+        """Return the value of actions by a critic, ``[B]``."""
         return of_actions(critic(inner_obs(obs)), act)
 
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:
-        """Give stored actions as numbers, ``[B]``."""
+        """Return stored actions as indices, ``[B]``."""
         return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
 
     def _leave_errors(self, batch: Any, error_B: torch.Tensor) -> None:
-        """Leave errors for priorities, and under the name, and with the sign, that Tianshou gives them."""
+        """Store errors for priorities, and again under Tianshou's name with Tianshou's sign."""
         batch.td_error, batch.weight = error_B, -error_B

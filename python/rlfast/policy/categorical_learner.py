@@ -24,7 +24,7 @@ class CategoricalLearner(QLearner):
     :param is_double: whether the trained network chooses the action whose distribution by the target network is the
         target, and not the target network itself.
     :param clip_loss_grad: has no effect.
-    :param options: of :class:`QLearner`; ``model`` gives probabilities ``[B, actions, N]``.
+    :param options: of :class:`QLearner`; ``model`` returns probabilities ``[B, actions, N]``.
     :raises ValueError: for a value out of range.
     """
 
@@ -51,15 +51,15 @@ class CategoricalLearner(QLearner):
         self.delta_z = (v_max - v_min) / (num_atoms - 1)
 
     def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
-        """Give the expected returns, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
+        """Return the expected returns, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
         return legal_values((logits * self.support).sum(dim=2), mask)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Give the probabilities of the returns after the last reward, ``[B, N]``."""
+        """Return the probabilities of the returns after the last reward, ``[B, N]``."""
         return self.of_best_action(obs_next, state, double=self.is_double)
 
     def descend_cross_entropy(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step down the cross-entropy of the targets, and give it as the error of each row."""
+        """Do one gradient step on the cross-entropy of the targets, which is also the error of each row."""
         with torch.no_grad():
             prob_BN = self.next_value(sample.obs_next, sample.state_next)
             returns_BN = self.returns_of(sample, self.support.expand_as(prob_BN))

@@ -23,7 +23,7 @@ from rlfast.utils.optim import OptimizerFactory, clone_optimizer, descend, make_
 @stock("_mse_optimizer")
 class Critics(Replaceable, LaggedNetworks):
     """A policy's critics, each an attribute of it, such as ``critic``, with its optimizer, ``critic_optim``, and its
-    target network, ``critic_old``. Each gives ``[B, 1]``; or one gives ``[m, B, 1]``, an ensemble of m critics that
+    target network, ``critic_old``. Each returns ``[B, 1]``; or one returns ``[m, B, 1]``, an ensemble of m critics that
     are computed, optimized and moved as one.
     """
 
@@ -77,11 +77,12 @@ class Critics(Replaceable, LaggedNetworks):
         critic_optim: torch.optim.Optimizer | OptimizerFactory | None,
         size: int | None = None,
     ) -> None:
-        """Take an ensemble of critics over, and make its optimizer and, where it has one, its target network.
+        """Set an ensemble of critics, and make its optimizer and, if ``critic`` is in :attr:`lagged_names`, its target.
 
-        :param critic: called as ``critic(obs, act)``; gives ``[m, B, 1]``, or ``[m, B, N]`` for N values.
-        :param size: how many members there must be; None for any number.
-        :raises ValueError: there are more or fewer.
+        :param critic: called as ``critic(obs, act)``; returns ``[m, B, 1]``, or ``[m, B, N]`` for N values.
+        :param critic_optim: an optimizer of ``critic``, a factory, or None for a policy that only acts.
+        :param size: the required number of members; None for any number.
+        :raises ValueError: if the number of members is not ``size``.
         """
         check_networks(critic=critic)
         found = ensemble_size_of(critic)
@@ -110,11 +111,13 @@ class Critics(Replaceable, LaggedNetworks):
     def rate_by_all(
         self, obs: Any, act: torch.Tensor, *, old: bool = False, members: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Give the values of actions by the members of an ensemble, ``[m, B]``, or ``[m, B, N]`` of N values each.
+        """Return the values of actions by the members of an ensemble, ``[m, B]``, or ``[m, B, N]`` of N values each.
 
-        :param old: whether to ask the target network.
-        :param members: the numbers of those to ask, ``[k]``, which takes time for k only; None for all.
-        :raises ValueError: the critic is no ensemble.
+        :param obs: observations.
+        :param act: actions, ``[B, ...]``.
+        :param old: whether to use the target network.
+        :param members: indices of the members to compute, ``[k]``; the others take no time. None for all.
+        :raises ValueError: if the critic is not an ensemble.
         """
         critic = self.critic_old if old else self.critic
         chosen = {} if members is None else members_of(critic, members)
@@ -144,7 +147,7 @@ class Critics(Replaceable, LaggedNetworks):
         return [*losses], _mean(errors, len(sample.act)).detach()
 
     def value_of(self, critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
-        """Give the values of actions by a critic, ``[B]``, or ``[m, B]`` of an ensemble."""
+        """Return the values of actions by a critic, ``[B]``, or ``[m, B]`` of an ensemble."""
         return _flat(critic(obs, act))
 
     @staticmethod
@@ -176,12 +179,12 @@ def _step(sample: Sample, value: torch.Tensor, optim: Any) -> tuple[torch.Tensor
 
 
 def _flat(values: torch.Tensor) -> torch.Tensor:
-    """Give values ``[B, 1]`` as ``[B]``, and those of an ensemble as ``[m, B]``."""
+    """Return values ``[B, 1]`` as ``[B]``, and those of an ensemble as ``[m, B]``."""
     return values.flatten() if values.dim() < 3 else values.flatten(1)
 
 
 def _mean(errors: tuple[torch.Tensor, ...], rows: int) -> torch.Tensor:
-    """Give the mean of several critics' errors, ``[B]``: of those in a tuple, or of ``[m, B]``."""
+    """Return the mean of several critics' errors, ``[B]``, from a tuple of ``[B]`` or one ``[m, B]``."""
     error = errors[0] if len(errors) == 1 else reduce(add, errors) / len(errors)
     return error.mean(dim=0) if error.dim() == 2 and error.shape[1] == rows else error.flatten()
 

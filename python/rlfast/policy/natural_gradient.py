@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 class NaturalGradientLearner(RolloutLearner):
-    """Steps its actor along the natural gradient, and fits its critic by an optimizer, on each minibatch.
+    """A template that steps the actor along the natural gradient and fits the critic by an optimizer.
 
     An algorithm has :meth:`actor_step`, and its ``columns`` are ``act``, others that the step takes, and ``returns``.
 
-    :param optim: optimizes the critic alone: an optimizer, a factory, or None for a policy that only acts. A factory
-        is called with the critic's parameters but those that the actor has, too.
-    :param optim_critic_iters: gradient steps of the critic on each minibatch.
+    :param optim: an optimizer of the critic alone, a factory, or None for a policy that only acts. A factory is called
+        with the critic's parameters, except those that it shares with the actor.
+    :param optim_critic_iters: number of gradient steps of the critic on each minibatch.
     :param advantage_normalization: whether advantages have mean 0 and deviation 1 in each roll-out.
-    :param options: of :class:`RolloutLearner`.
+    :param options: the arguments of :class:`RolloutLearner`.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("act", "adv", "returns")
     damping = 0.1
-    """Added to the diagonal of the Fisher matrix, which has directions that no observation tells of."""
+    """Added to the diagonal of the Fisher matrix, which is singular if some parameters have no effect on any row."""
 
     def __init__(self, *, optim_critic_iters: int, advantage_normalization: bool, **options: Any) -> None:
         super().__init__(**options)
@@ -45,12 +45,12 @@ class NaturalGradientLearner(RolloutLearner):
         """Change the parameters of the actor.
 
         :param distribution: see :meth:`RolloutLearner.gradient_step`.
-        :param columns: the rows of :attr:`columns` but the last, ``returns``.
+        :param columns: the rows of :attr:`columns`, except the last column, ``returns``.
         :return: see :meth:`RolloutLearner.gradient_step`.
         """
 
     def optimized(self, *networks: nn.Module) -> Iterable[nn.Parameter]:
-        """Give the parameters of the critic that are not the actor's: those change by natural steps alone."""
+        """Return the parameters of the critic that the actor does not share: only natural steps change the actor's."""
         actor, critic = networks
         taken = {id(parameter) for parameter in actor.parameters()}
         return [parameter for parameter in critic.parameters() if id(parameter) not in taken]
@@ -65,7 +65,7 @@ class NaturalGradientLearner(RolloutLearner):
     def gradient_step(
         self, distribution: TDistribution, obs: Any, *columns: torch.Tensor
     ) -> Mapping[str, torch.Tensor]:
-        """Do one step of the actor, and several of the critic."""
+        """Do one natural step of the actor, and several gradient steps of the critic."""
         *own, returns_B = columns
         with separate_features():  # parameters change in between
             losses = self.actor_step(distribution, *own)
@@ -75,13 +75,13 @@ class NaturalGradientLearner(RolloutLearner):
         return {**losses, "vf_loss": vf_loss.detach()}
 
     def natural_step(self, distribution: TDistribution, loss: Callable[[Distribution], torch.Tensor]) -> "NaturalStep":
-        """Find the direction in which a loss of the distribution falls most for so much change of it."""
+        """Return the direction in which a loss falls fastest per unit of KL divergence of the distribution."""
         parameters = [parameter for parameter in self.actor.parameters() if parameter.requires_grad]
         return NaturalStep(distribution, loss, parameters, self.damping)
 
 
 class NaturalStep:
-    r"""The direction of a natural gradient, and what a step along it leads to.
+    r"""The direction of a natural gradient, and steps along it.
 
     .. math::
         s = -F^{-1} \nabla_\theta L, \qquad
@@ -89,9 +89,9 @@ class NaturalStep:
 
     (Kakade 2001, *A natural policy gradient*, section 2; Schulman et al., arXiv:1502.05477, appendix C.)
 
-    :param distribution: gives the distribution over actions, by the weights of the moment.
-    :param loss: of a distribution, a scalar.
-    :param parameters: those that the step changes.
+    :param distribution: a function that returns the distribution over actions by the current parameters.
+    :param loss: a function of a distribution that returns a scalar.
+    :param parameters: the parameters that the step changes.
     :param damping: added to the diagonal of F.
     """
 
@@ -114,15 +114,16 @@ class NaturalStep:
         self.direction = -conjugate_gradients(self.fisher_product, gradient)
 
     def fisher_product(self, vector: torch.Tensor) -> torch.Tensor:
-        """Compute F v, damped."""
+        """Compute the product of the damped F and a vector."""
         product = _flat_gradient(self._kl_gradient.dot(vector), self._parameters, retain_graph=True)
         return product + self._damping * vector
 
     @torch.no_grad()
     def take(self, size: torch.Tensor | float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Set the parameters to so many directions from where they started.
+        """Set the parameters to their initial values plus ``size`` times the direction.
 
-        :return: the divergence from the old distribution, and the loss, there.
+        :param size: the size of the step.
+        :return: the mean KL divergence from the old distribution, and the loss, both after the step.
         """
         place = self._start + size * self.direction
         parts = place.split_with_sizes([parameter.numel() for parameter in self._parameters])
@@ -135,14 +136,14 @@ class NaturalStep:
 def conjugate_gradients(
     product: Callable[[torch.Tensor], torch.Tensor], b: torch.Tensor, steps: int = 10, tolerance: float = 1e-10
 ) -> torch.Tensor:
-    r"""Solve :math:`A x = b` for a positive definite matrix that is known by its products with vectors.
+    r"""Solve :math:`A x = b` for a positive definite matrix A, of which only products with vectors are needed.
 
     (Hestenes and Stiefel 1952, doi:10.6028/jres.049.044, section 3.)
 
-    :param product: computes A v.
-    :param b: ``[N]``; x is 0 where it is.
-    :param steps: most products that are computed. Default: 10.
-    :param tolerance: squared norm of A x - b that is near enough. Default: 1e-10.
+    :param product: a function that computes A v of v.
+    :param b: the right-hand side, ``[N]``.
+    :param steps: the largest number of iterations. Default: 10.
+    :param tolerance: the squared norm of A x - b below which iterations end. Default: 1e-10.
     :return: x, ``[N]``.
 
     >>> matrix = torch.tensor([[4.0, 1.0], [1.0, 3.0]])

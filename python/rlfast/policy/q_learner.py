@@ -148,7 +148,7 @@ class QLearner(ReplayLearner):
         return cast("ModelOutputBatchProtocol", wrap({"logits": logits, "act": act, "state": state}))
 
     def network(self, model: Literal["model", "model_old"]) -> nn.Module:
-        """Give the trained network, or its target.
+        """Return the trained network, or its target.
 
         :raises ValueError: there is no target network.
         """
@@ -274,7 +274,7 @@ def ask(network: nn.Module, obs: Any, info: Any, state: Any = None) -> tuple[tor
 
 
 def inner_obs(obs: Any) -> Any:
-    """Give observations without the mask that they may come with."""
+    """Return observations without their mask, if they have one."""
     return obs.obs if isinstance(obs, Batch) and "obs" in obs else obs
 
 

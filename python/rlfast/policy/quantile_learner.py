@@ -25,7 +25,7 @@ class QuantileLearner(QLearner):
     """
 
     parts: ClassVar[tuple[str, ...]]
-    """What :meth:`ask_at` gives, by the names that it has in the result of :meth:`forward`; ``logits`` first."""
+    """The names in the result of :meth:`forward` of what :meth:`ask_at` returns; ``logits`` first."""
 
     def __init__(self, *, is_double: bool, clip_loss_grad: bool, **options: Any) -> None:
         super().__init__(**options)
@@ -33,23 +33,23 @@ class QuantileLearner(QLearner):
 
     @abstractmethod
     def ask_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
-        """Ask a network for quantiles.
+        """Return quantiles by a network.
 
-        :param levels: of the quantiles; None for those that :meth:`forward` takes.
+        :param levels: the levels of the quantiles; None for those that :meth:`forward` uses.
         :return: a tuple of :attr:`parts`, of which the first are the quantiles ``[B, actions, N]``, and the next hidden
             state.
         """
 
     @abstractmethod
     def action_values(self, given: tuple[Any, ...], obs: Any) -> torch.Tensor:
-        """Make action values, ``[B, actions]``, of what a network gave: minus infinity for illegal actions."""
+        """Return action values, ``[B, actions]``, from what :meth:`ask_at` returned; illegal ones have -inf."""
 
     @abstractmethod
     def target_levels(self, given: tuple[Any, ...], *draws: torch.Tensor) -> Any:
-        """Give the levels at which the target network is asked.
+        """Return the levels at which the target network computes quantiles.
 
-        :param given: what the trained network gave.
-        :param draws: what :meth:`draw_next` gave.
+        :param given: what :meth:`ask_at` returned for the trained network.
+        :param draws: what :meth:`draw_next` returned.
         """
 
     def forward(
@@ -62,8 +62,8 @@ class QuantileLearner(QLearner):
     ) -> Any:
         """Choose the actions of the greatest mean quantile; see :meth:`QLearner.forward`.
 
-        :param fractions: levels to take, where the algorithm proposes them.
-        :return: what networks give besides quantiles as well: their levels.
+        :param fractions: levels of the quantiles, if the algorithm proposes them.
+        :return: also has the levels of the quantiles.
         """
         given, hidden = self.ask_at(model, batch.obs, state, batch.info, fractions)
         named = dict(zip(self.parts, given, strict=True))
@@ -79,7 +79,7 @@ class QuantileLearner(QLearner):
         levels: Any = None,
         model: Literal["model", "model_old"] = "model",
     ) -> tuple[Any, ...]:
-        """Give :attr:`parts`, through :meth:`forward` if need be."""
+        """Return :attr:`parts`, through :meth:`forward` if that is replaced."""
         if self.is_heard():
             result = self.through_forward(obs, state, batch, model=model, fractions=levels)
             return tuple(result[name] for name in self.parts)
@@ -87,14 +87,14 @@ class QuantileLearner(QLearner):
         return parts
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Give quantiles of the return after the last reward, ``[B, N]``."""
+        """Return quantiles of the return after the last reward, ``[B, N]``."""
         online = target = self.given(obs_next, state, None, draws[0] if draws else None)
         if self.model_old is not None:
             levels = self.target_levels(online, *draws)
             target = self.given(obs_next, state, None, levels, "model_old")
-        asked = online if self.is_double else target
-        return of_actions(target[0], self.action_values(asked, obs_next).argmax(dim=1))
+        chooser = online if self.is_double else target
+        return of_actions(target[0], self.action_values(chooser, obs_next).argmax(dim=1))
 
     def state_after(self, obs: Any, state: Any) -> Any:
-        """Give the hidden state after an observation, from the one before it."""
+        """Return the hidden state after an observation, from the state before it."""
         return self.ask_at("model", obs, state, {}, None)[1]

@@ -47,7 +47,7 @@ class RolloutLearner(BasePolicy):
         hidden
         state.
         state.
-    :param critic: called as ``critic(obs)``; gives values ``[B, 1]``. None where ``has_critic`` is False.
+    :param critic: called as ``critic(obs)``; returns values ``[B, 1]``. None where ``has_critic`` is False.
     :param optim: an optimizer of both, a factory, or None for a policy that only acts.
     :param dist_fn: a function that makes the distribution over actions.
     :param gamma: discount, in [0, 1].
@@ -172,7 +172,7 @@ class RolloutLearner(BasePolicy):
         return ActorCritic(self.actor, self.critic)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the roll-out out of copies, as it is the whole buffer."""
+        """Return the state without the roll-out, which holds the whole buffer."""
         return {**vars(self), "_buffer": None, "_indices": None}
 
     # -- learning ------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, vali
 
 @dataclass(kw_only=True)
 class BDQNTrainingStats(TrainingStats):
-    """What one gradient step of branching DQN tells."""
+    """The statistics of one gradient step of branching DQN."""
 
     loss: float
     """The loss before the step."""
@@ -35,7 +35,7 @@ TBDQNTrainingStats = TypeVar("TBDQNTrainingStats", bound=BDQNTrainingStats)
 class BranchingDQNPolicy(ActionGrid, QLearner):
     r"""Branching dueling Q-networks for actions of several dimensions (Tavakoli et al., arXiv:1711.08946).
 
-    Each dimension d of an action has a branch of the network, which gives the values of its choices:
+    Each dimension d of an action has a branch of the network, which computes the values of its choices:
 
     .. math::
         y &= \sum_{i=0}^{k-1} \gamma^i r_{t+i}
@@ -44,22 +44,24 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
 
     with :math:`\ell` the square or Huber's function. The sums of absolute errors are the errors of prioritized replay.
 
-    :param model: called as ``model(obs, state=None, info={})``; gives values ``[B, D, choices]``, as
-        :class:`rlfast.utils.net.common.BranchingNet` does, and the next hidden state. ``num_branches`` and
-        ``action_per_branch`` say how many there are.
-    :param optim: optimizes ``model``: an optimizer, a factory such as :func:`rlfast.utils.optim.adam`, or None for a
+    :param model: called as ``model(obs, state=None, info={})``; returns values ``[B, D, choices]``, as
+        :class:`rlfast.utils.net.common.BranchingNet` does, and the next hidden state. Its attributes ``num_branches``
+        and ``action_per_branch`` are D and the number of choices.
+    :param optim: an optimizer of ``model``, a factory such as :func:`rlfast.utils.optim.adam`, or None for a
         policy that only acts.
-    :param action_space: of one environment: a MultiDiscrete, or a Box with bounds, whose dimensions are cut into evenly
-        spaced values, bounds included.
+    :param action_space: action space of one environment: a MultiDiscrete, or a Box with bounds, whose dimensions are
+        divided into evenly spaced values, bounds included.
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
-    :param estimation_step: n, the most steps to sum rewards over. Default: 1.
-    :param target_update_freq: gradient steps between copies to the target network; 0 for no target network. Default: 0.
+    :param estimation_step: n, the largest number of steps to sum rewards over. Default: 1.
+    :param target_update_freq: number of gradient steps between copies to the target network; 0 for no target
+        network. Default: 0.
     :param reward_normalization: must be False.
-    :param is_double: whether the trained network chooses the actions that the target network rates. Default: True.
-    :param clip_loss_grad: whether to use Huber's function for the square. Default: False.
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a whole update becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param is_double: whether the trained network chooses the actions whose values the target network
+        estimates. Default: True.
+    :param clip_loss_grad: whether to use Huber's function instead of the square. Default: False.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range, or a Box without bounds.
 
     >>> from rlfast.utils.net.common import BranchingNet
@@ -109,12 +111,12 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
 
     @property
     def num_branches(self) -> int:
-        """D, the dimensions of an action."""
+        """D, the number of dimensions of an action."""
         return int(self.model.num_branches)  # type: ignore[arg-type]
 
     @property
     def choices(self) -> int:
-        """The choices in each dimension."""
+        """The number of choices in each dimension."""
         return int(self.model.action_per_branch)  # type: ignore[arg-type]
 
     def forward(
@@ -130,7 +132,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         return wrap({"logits": logits, "act": act, "state": None if hidden is None else parse(hidden)})
 
     def exploration_noise(self, act: Any, batch: Any) -> Any:
-        """Replace each action, with probability :attr:`eps`, by one of which every dimension is drawn."""
+        """Replace each action, with probability :attr:`eps`, by one drawn uniformly in every dimension."""
         if self.eps <= 0 or isinstance(act, Batch):
             return act
         mask = action_mask(batch.obs)
@@ -139,7 +141,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         return np.where(self.rng.random((len(act), 1)) < self.eps, drawn, act)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Rate the observation after the last reward, ``[B]``: the mean over branches."""
+        """Return the value of the observation after the last reward, ``[B]``, the mean over branches."""
         mask = action_mask(obs_next)
         online = target = self.values(obs_next, state)
         if self.model_old is not None:
@@ -148,7 +150,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         return target.gather(-1, act).squeeze(-1).mean(dim=1)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Copy the target network if it is time, and do one step down the loss."""
+        """Update the target network if it is due, and do one gradient step on the loss."""
         if sample.is_due:
             self.sync_weight()
         q_BDA = self.values(sample.obs, sample.state, sample.batch)
@@ -159,9 +161,9 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         return {"loss": loss.detach()}, error_BD.detach()
 
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:
-        """Give stored actions as numbers, ``[B, D]``."""
+        """Return stored actions as a tensor of indices, ``[B, D]``."""
         return torch.as_tensor(act, dtype=torch.int64, device=device).reshape(len(act), -1)
 
     def _leave_errors(self, batch: Any, error_BD: torch.Tensor) -> None:
-        """Leave errors for priorities, and their sums under the name that Tianshou gives them."""
+        """Store errors for priorities, and their sums under Tianshou's name for them."""
         batch.td_error, batch.weight = error_BD.abs().sum(dim=1), error_BD.sum(dim=1)

@@ -26,7 +26,7 @@ TC51TrainingStats = TypeVar("TC51TrainingStats", bound=C51TrainingStats)
 class C51Policy(CategoricalLearner):
     r"""Categorical DQN (Bellemare, Dabney and Munos, arXiv:1707.06887, algorithm 1).
 
-    The network gives the probabilities of N evenly spaced returns, z, for each action:
+    The network computes the probabilities of N evenly spaced returns, z, for each action:
 
     .. math::
         a^* &= \arg\max_a \sum_i z_i\, p_i(s_{t+k}, a), \qquad

@@ -46,7 +46,7 @@ class CrossQPolicy(Temperature, SquashedActor):
     flows through y. The critics are in training mode in that pass, and the actor in its own step; everywhere else, and
     to act, normalization uses running averages. Actor and temperature move at every ``policy_delay``-th step.
 
-    :param actor: gives means and standard deviations before squashing, and the next hidden state; see
+    :param actor: returns means and standard deviations before squashing, and the next hidden state; see
         :class:`SACPolicy`.
     :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
         the critics', for a policy that only acts.
@@ -141,7 +141,7 @@ class CrossQPolicy(Temperature, SquashedActor):
         return self
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Rate an observation by running averages, ``[B]``; gradient steps do so together with the sample's."""
+        """Return the values of observations, ``[B]``, by running averages; gradient steps use those of the batch."""
         act, log_prob_B = self.random_actions(obs_next, state, None, *draws)
         return self.rate_by_all(obs_next, act).amin(dim=0) - self.temperature.value * log_prob_B
 

@@ -116,7 +116,7 @@ class DiscreteSACPolicy(Temperature, CategoricalActor):
         self.compile_update(compile, actor, critic, self.critic2)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Rate the observation after the last reward, ``[B]``: equation 10."""
+        """Return the value of the observation after the last reward, ``[B]``: equation 10."""
         dist = self.choices(obs_next, state)
         expected_B: torch.Tensor = (dist.probs * self._smallest(obs_next, "_old")).sum(dim=1)
         return expected_B.add(self.temperature.value * dist.entropy())
@@ -137,6 +137,6 @@ class DiscreteSACPolicy(Temperature, CategoricalActor):
         return losses if alpha_loss is None else {**losses, "alpha_loss": alpha_loss}, error_B
 
     def _smallest(self, obs: Any, which: str = "") -> torch.Tensor:
-        """Give the smaller of both critics' values of each action, ``[B, actions]``."""
+        """Return the smaller of both critics' values of each action, ``[B, actions]``."""
         q1_BA, q2_BA = (getattr(self, f"{name}{which}")(inner_obs(obs)) for name in self.critic_names)
         return torch.minimum(q1_BA, q2_BA)

@@ -43,7 +43,7 @@ class DroQPolicy(Temperature, SquashedActor):
     dropout stays on in the target network. The actor and the temperature move at every ``actor_delay``-th step. The
     paper does 20 gradient steps for each environment step (``update_per_step=20``).
 
-    :param actor: gives means and standard deviations before squashing, and the next hidden state; see
+    :param actor: returns means and standard deviations before squashing, and the next hidden state; see
         :class:`SACPolicy`.
     :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
         the critics', for a policy that only acts.
@@ -144,7 +144,7 @@ class DroQPolicy(Temperature, SquashedActor):
         return value_B - self.temperature.value * log_prob_B
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for all critics and, if it is time, for actor and temperature, and one of the target network."""
+        """Do one step for all critics and, if it is due, for actor and temperature, and one of the target network."""
         (critic_loss,), error_B = self.regress(sample)  # line 8
         losses = {"critic_loss": critic_loss}
         if sample.is_due:

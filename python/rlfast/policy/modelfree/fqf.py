@@ -35,7 +35,7 @@ TFQFTrainingStats = TypeVar("TFQFTrainingStats", bound=FQFTrainingStats)
 class FQFPolicy(QuantileLearner):
     r"""Fully parameterized quantile functions (Yang et al., arXiv:1911.02140).
 
-    One network proposes the levels :math:`\tau`, another gives the quantiles of the return at their middles,
+    One network proposes the levels :math:`\tau`, another computes the quantiles of the return at their middles,
     :math:`\hat\tau_i = (\tau_i + \tau_{i+1}) / 2`, for each action:
 
     .. math::
@@ -128,7 +128,7 @@ class FQFPolicy(QuantileLearner):
         self.compile_update(compile, model, fraction_model)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Copy the target network if it is time, and do one step for the levels and one for the quantiles."""
+        """Update the target network if it is due, and do one gradient step for the levels and one for the quantiles."""
         if sample.is_due:
             self.sync_weight()
         logits, fractions, inner = self.given(sample.obs, sample.state, sample.batch)
@@ -149,17 +149,17 @@ class FQFPolicy(QuantileLearner):
         return {name: loss.detach() for name, loss in {**losses, "entropy_loss": entropy}.items()}, error_B
 
     def ask_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
-        """Ask a network for quantiles, their levels and the quantiles between them."""
+        """Return quantiles by a network, their levels and the quantiles between them."""
         given = {} if levels is None else {"fractions": levels}
         network = self.network(model)
         return network(inner_obs(obs), propose_model=self.fraction_model, state=state, info=info, **given)
 
     def action_values(self, given: tuple[Any, ...], obs: Any) -> torch.Tensor:
-        """Give the means of the quantiles, each by the width that it stands for, ``[B, actions]``."""
+        """Return the means of the quantiles, weighted by the widths of their fractions, ``[B, actions]``."""
         logits, fractions = given[:2]
         width_BN = fractions.taus[:, 1:] - fractions.taus[:, :-1]
         return self.compute_q_value((width_BN[:, None] * logits).sum(dim=2), action_mask(obs))  # equation 10
 
     def target_levels(self, given: tuple[Any, ...], *draws: torch.Tensor) -> Any:  # noqa: ARG002
-        """Give the levels of the trained network."""
+        """Return the levels of the trained network."""
         return given[1]

@@ -33,7 +33,7 @@ TIQNTrainingStats = TypeVar("TIQNTrainingStats", bound=IQNTrainingStats)
 class IQNPolicy(QuantileLearner):
     r"""Implicit quantile networks (Dabney et al., arXiv:1806.06923).
 
-    The network gives the quantile of the return at any level, for each action:
+    The network computes the quantile of the return at any level, for each action:
 
     .. math::
         a^* &= \arg\max_a \frac1K \sum_k Z_{\tilde\tau_k}(s_{t+k}, a), \qquad
@@ -121,7 +121,7 @@ class IQNPolicy(QuantileLearner):
         self.compile_update(compile, model)
 
     def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
-        """Give the means of the quantiles, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
+        """Return the means of the quantiles, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
         return legal_values(logits.mean(dim=2), mask)  # equation 3
 
     def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
@@ -144,7 +144,7 @@ class IQNPolicy(QuantileLearner):
         return {"loss": loss.detach()}, error_B
 
     def ask_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
-        """Ask a network for quantiles and their levels; those that are drawn here are of the policy's mode."""
+        """Return quantiles by a network, and their levels; levels drawn here depend on the policy's mode."""
         if levels is None:
             online = self.online_sample_size if self.training else self.sample_size
             levels = self._draw(len(obs), self.target_sample_size if model == "model_old" else online)
@@ -153,11 +153,11 @@ class IQNPolicy(QuantileLearner):
         return network(inner_obs(obs), sample_size=levels.shape[1], state=state, info=info, **given)
 
     def action_values(self, given: tuple[Any, ...], obs: Any) -> torch.Tensor:
-        """Give the means of the quantiles, ``[B, actions]``."""
+        """Return the means of the quantiles, ``[B, actions]``."""
         return self.compute_q_value(given[0], action_mask(obs))
 
     def target_levels(self, given: tuple[Any, ...], *draws: torch.Tensor) -> Any:  # noqa: ARG002
-        """Give levels that were drawn."""
+        """Return levels that were drawn."""
         return draws[1] if draws else None
 
     def _draw(self, rows: int, size: int) -> torch.Tensor:

@@ -48,7 +48,7 @@ class NPGPolicy(NaturalGradientLearner):
     :param optim: optimizes the critic: an optimizer, or a factory such as :func:`rlfast.utils.optim.adam`, called with
         those of its parameters that the actor does not have; None for a policy that only acts.
     :param dist_fn: a function that makes the distribution over actions; see :class:`PPOPolicy`.
-        ``torch.distributions.kl_divergence`` must know it, as it knows all of torch's and of :mod:`rlfast.functional`.
+        ``torch.distributions.kl_divergence`` must support it; it supports those of torch and :mod:`rlfast.functional`.
     :param action_space: action space of one environment.
     :param optim_critic_iters: gradient steps of the critic on each minibatch. Default: 5.
     :param actor_step_size: :math:`\alpha`. Default: 0.5.

@@ -31,7 +31,7 @@ TQRDQNTrainingStats = TypeVar("TQRDQNTrainingStats", bound=QRDQNTrainingStats)
 class QRDQNPolicy(QLearner):
     r"""Quantile regression DQN (Dabney et al., arXiv:1710.10044, algorithm 1).
 
-    The network gives N quantiles of the return, :math:`\theta`, for each action:
+    The network estimates N quantiles of the return, :math:`\theta`, for each action:
 
     .. math::
         a^* &= \arg\max_a \frac1N \sum_i \theta_i(s_{t+k}, a), \qquad
@@ -109,11 +109,11 @@ class QRDQNPolicy(QLearner):
         self.compile_update(compile, model)
 
     def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
-        """Give the means of the quantiles, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
+        """Return the means of the quantiles, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
         return legal_values(logits.mean(dim=2), mask)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Give the quantiles of the return after the last reward, ``[B, N]``."""
+        """Return the quantiles of the return after the last reward, ``[B, N]``."""
         return self.of_best_action(obs_next, state, double=self.is_double)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:

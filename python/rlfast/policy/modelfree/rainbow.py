@@ -124,7 +124,7 @@ class RainbowPolicy(CategoricalLearner):
         return tuple(scaled_noise(self.draw_normal(tuple(eps.shape), eps.dtype, eps.device)) for eps in noise)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Copy the target network if it is time, give both new noise, and do one step down the loss."""
+        """Update the target network if it is due, draw new noise for both, and do one gradient step on the loss."""
         if sample.is_due:
             self.sync_weight()
         draws = iter(sample.draws or self.draw_step(len(sample.act)))

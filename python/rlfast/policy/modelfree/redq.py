@@ -43,7 +43,7 @@ class REDQPolicy(Temperature, SquashedActor):
     every ``actor_delay``-th step. The paper does 20 gradient steps for each environment step (``update_per_step=20``).
     The critics are one ensemble, computed as one batched product, and targets take the time of M critics.
 
-    :param actor: gives means and standard deviations before squashing, and the next hidden state; see
+    :param actor: returns means and standard deviations before squashing, and the next hidden state; see
         :class:`SACPolicy`.
     :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
         the critics', for a policy that only acts.
@@ -157,7 +157,7 @@ class REDQPolicy(Temperature, SquashedActor):
         return value_B - self.temperature.value * log_prob_B
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for all critics and, if it is time, for actor and temperature, and one of the target network."""
+        """Do one step for all critics and, if it is due, for actor and temperature, and one of the target network."""
         (critic_loss,), error_B = self.regress(sample)  # line 8
         losses = {"critic_loss": critic_loss}
         if sample.is_due:

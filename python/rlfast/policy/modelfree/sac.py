@@ -60,7 +60,7 @@ class SACPolicy(Temperature, SquashedActor):
         a :class:`FixedAlpha` or :class:`AutoAlpha`. Default: 0.2.
     :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 1.
     :param exploration_noise: noise that collectors add to actions on request; ``"default"`` for normal
-        noise of 0.1. Default: None, as the policy explores by itself.
+        noise of 0.1. Default: None, as its random actions explore.
     :param deterministic_eval: whether the policy takes its mean in evaluation mode. Default: True.
     :param action_scaling: whether actions are stretched to the bounds of the Box. Default: True.
     :param action_bound_method: ``"clip"`` (default) or None, for actions that noise may have moved out of [-1, 1].

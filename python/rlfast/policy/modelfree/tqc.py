@@ -45,7 +45,7 @@ class TQCPolicy(Temperature, SquashedActor):
 
     with Huber's function h and the quantiles' levels :math:`\tau_m = (2m - 1) / 2M`.
 
-    :param actor: gives means and standard deviations before squashing, and the next hidden state; see
+    :param actor: returns means and standard deviations before squashing, and the next hidden state; see
         :class:`SACPolicy`.
     :param actor_optim: an optimizer of ``actor``, or a factory such as :func:`rlfast.utils.optim.adam`; None, as for
         the critics', for a policy that only acts.
@@ -123,7 +123,7 @@ class TQCPolicy(Temperature, SquashedActor):
         self.compile_update(compile, actor, critic)
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Give the least quantiles of the return after the last reward, ``[B, N(M - d)]``."""
+        """Return the smallest quantiles of the return after the last reward, ``[B, N(M - d)]``."""
         act, log_prob_B = self.random_actions(obs_next, state, None, *draws)
         z_BNM = self.quantiles(obs_next, act, old=True).transpose(0, 1)
         _, critics, number = z_BNM.shape
@@ -145,12 +145,12 @@ class TQCPolicy(Temperature, SquashedActor):
         return losses | {"alpha": self.temperature.value.reshape(())}, error_B
 
     def quantiles(self, obs: Any, act: torch.Tensor, *, old: bool = False) -> torch.Tensor:
-        """Give the quantiles of returns by all critics, ``[N, B, M]``; ``old`` asks the target network."""
+        """Return the quantiles of returns by all critics, ``[N, B, M]``; those of the target network if ``old``."""
         values = self.rate_by_all(obs, act, old=old)
         return values if values.dim() > 2 else values[:, :, None]
 
     def _fit_quantiles(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
-        """Do one step for all critics; give the loss before it, and errors for priorities, ``[B]``."""
+        """Do one step for all critics; return the loss before it, and errors for priorities, ``[B]``."""
         theta_NBM = self.quantiles(sample.obs, sample.act)
         critics, rows, number = theta_NBM.shape
         level_M = (torch.arange(number, dtype=theta_NBM.dtype, device=theta_NBM.device) + 0.5) / number

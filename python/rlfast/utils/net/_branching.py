@@ -18,7 +18,7 @@ class BranchingNet(NetBase[TRecurrentState]):
     :param state_shape: the shape of one observation; its elements are flattened.
     :param num_branches: the number of dimensions of an action. Default: 0.
     :param action_per_branch: the number of choices in each dimension. Default: 2.
-    :param common_hidden_sizes: the sizes of the layers that all share. Default: None, none.
+    :param common_hidden_sizes: the sizes of the layers that all branches share. Default: None, none.
     :param value_hidden_sizes: the sizes of the hidden layers of the state's value. Default: None, none.
     :param action_hidden_sizes: the sizes of the hidden layers of each branch. Default: None, none.
     :param norm_layer: as in :class:`MLP`; so are ``norm_args``, ``activation`` and ``act_args``, for all layers.

@@ -182,7 +182,7 @@ class BatchRenorm(EnsembleLayer):
 
 
 def members_of(ensemble: nn.Module, members: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Give the parameters of some members of an ensemble, for ``torch.func.functional_call``.
+    """Return the parameters of some members of an ensemble, for ``torch.func.functional_call``.
 
     :param ensemble: a network; its layers that are no :class:`EnsembleLayer` are shared by all members.
     :param members: numbers of members, ``[k]``.
