@@ -227,6 +227,7 @@ def test_a_run_that_was_stopped_goes_on_exactly(tiny, run_dir, tmp_path, monkeyp
         "pg",
         "ppo",
         "trpo",
+        "pqn",
         "sac",
         "td3",
         "c51",
@@ -246,11 +247,11 @@ def test_a_run_that_was_stopped_goes_on_exactly(tiny, run_dir, tmp_path, monkeyp
 def test_so_does_one_of_another_algorithm(name, tmp_path, monkeypatch):
     size = {"num_envs": 2, "eval_episodes": 2, "eval_envs": 2, "eval_interval": 64, "hidden_sizes": (8,)}
     on, off = {"collect_steps": 32}, {"collect_steps": 8, "start_steps": 24, "updates_per_step": 0.5}
-    more = dict.fromkeys(("a2c", "npg", "pg", "ppo", "trpo"), on)
+    more = dict.fromkeys(("a2c", "npg", "pg", "ppo", "trpo", "pqn"), on)
     delayed = {"redq": off | {"actor_delay": 3}, "droq": off | {"actor_delay": 3}}
     config = ALGORITHMS[name].config(
         env="CartPole-v1"
-        if name in ("c51", "qrdqn", "rainbow", "iqn", "fqf", "discrete-sac", "drqn")
+        if name in ("c51", "qrdqn", "rainbow", "iqn", "fqf", "discrete-sac", "drqn", "pqn")
         else "Pendulum-v1",
         max_steps=160,
         batch_size=8,

@@ -16,6 +16,7 @@ from rlfast.experiment.run import train
         ("a2c", "CartPole-v1", 475.0),
         ("npg", "CartPole-v1", 475.0),
         ("pg", "CartPole-v1", 475.0),
+        ("pqn", "CartPole-v1", 475.0),
         ("trpo", "CartPole-v1", 475.0),
     ],
 )

@@ -19,7 +19,7 @@ from rlfast.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
 from rlfast.env.registry import can_be_native, make_vec
 from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.config import OffPolicyConfig, OnPolicyConfig, QLearningConfig, RunConfig
+from rlfast.experiment.config import ExplorationConfig, OffPolicyConfig, OnPolicyConfig, QLearningConfig, RunConfig
 from rlfast.experiment.networks import Networks, is_image
 from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils.plain import summary
@@ -87,9 +87,10 @@ def _build(config: RunConfig, made: ExitStack) -> Parts:
         if isinstance(buffer, PrioritizedVectorReplayBuffer) and isinstance(config, QLearningConfig):
             buffer.set_beta(config.beta_at(env_step))
 
+    noise = isinstance(config, OffPolicyConfig | ExplorationConfig)  # others draw their actions from a distribution
     return Parts(
         policy=policy,
-        train_collector=Collector(policy, train_envs, buffer, exploration_noise=isinstance(config, OffPolicyConfig)),
+        train_collector=Collector(policy, train_envs, buffer, exploration_noise=noise),
         test_collector=Collector(policy, test_envs),
         trainer=_trainer(config),
         before_collect=before_collect,

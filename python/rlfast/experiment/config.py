@@ -175,7 +175,28 @@ class SoftConfig(EntropyConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QLearningConfig(OffPolicyConfig):
+class ExplorationConfig(RunConfig):
+    """The settings of runs that take random actions with a probability that falls."""
+
+    eps_start: UnitFloat = 1.0
+    """Probability of a random action at the start."""
+    eps_end: UnitFloat = 0.05
+    """Probability of a random action after eps_steps steps."""
+    eps_steps: NonNegativeInt = 10_000
+    """Number of environment steps over which that probability falls linearly."""
+
+    def eps_at(self, env_step: int) -> float:
+        """Returns the probability of a random action after ``env_step`` environment steps.
+
+        >>> config = ExplorationConfig(eps_start=1, eps_end=0, eps_steps=100)
+        >>> [round(config.eps_at(step), 2) for step in (0, 25, 100, 200)]
+        [1.0, 0.75, 0, 0]
+        """
+        return Linear(self.eps_start, self.eps_end, self.eps_steps)(env_step)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QLearningConfig(OffPolicyConfig, ExplorationConfig):
     """The settings of runs that learn values of discrete actions."""
 
     hidden_sizes: tuple[PositiveInt, ...] = (128, 128)
@@ -201,21 +222,6 @@ class QLearningConfig(OffPolicyConfig):
     """Environment steps over which that exponent changes, linearly."""
     collect_steps: PositiveInt = 64
     updates_per_step: PositiveFloat = 0.25
-    eps_start: UnitFloat = 1.0
-    """Probability of a random action at the start."""
-    eps_end: UnitFloat = 0.05
-    """Probability of a random action after eps_steps steps."""
-    eps_steps: NonNegativeInt = 10_000
-    """Number of environment steps over which that probability falls linearly."""
-
-    def eps_at(self, env_step: int) -> float:
-        """Returns the probability of a random action after ``env_step`` environment steps.
-
-        >>> config = QLearningConfig(eps_start=1, eps_end=0, eps_steps=100)
-        >>> [round(config.eps_at(step), 2) for step in (0, 25, 100, 200)]
-        [1.0, 0.75, 0, 0]
-        """
-        return Linear(self.eps_start, self.eps_end, self.eps_steps)(env_step)
 
     def beta_at(self, env_step: int) -> float:
         """Exponent of the importance weights after so many environment steps.

@@ -72,6 +72,7 @@ class Networks:
         atoms: int = 1,
         softmax: bool = False,
         linear_layer: Callable[[int, int], nn.Module] = nn.Linear,
+        norm_layer: type[nn.Module] | None = None,
     ) -> nn.Module:
         """Returns a network for values of discrete actions, ``(obs, state) -> ([B, actions], state)``.
 
@@ -79,11 +80,15 @@ class Networks:
         :param atoms: number of outputs for each action; more than 1 gives ``[B, actions, atoms]``.
         :param softmax: whether the outputs of an action are probabilities.
         :param linear_layer: makes the layers of the streams, or all layers without streams.
-        :raises ValueError: if actions are not discrete, or a recurrent network should be dueling or have atoms.
+        :param norm_layer: normalizes each hidden layer. Default: none.
+        :raises ValueError: if actions are not discrete, or a recurrent network should be dueling, have atoms or be
+            normalized.
         """
         actions = self.actions
         if dueling and self._config.recurrent:
             raise ValueError("--dueling and --recurrent cannot be had together: leave one out")
+        if norm_layer is not None and self._config.recurrent:
+            raise ValueError("--layer-norm and --recurrent cannot be had together: say --no-layer-norm")
         if atoms > 1 and self._config.recurrent:
             raise ValueError(f"--recurrent cannot be had with {self._title}: leave it out")
         stream: dict[str, Any] = {"hidden_sizes": self._config.hidden_sizes[-1:], "linear_layer": linear_layer}
@@ -98,6 +103,7 @@ class Networks:
                     softmax=softmax,
                     dueling_param=(stream, stream) if dueling else None,
                     linear_layer=nn.Linear if dueling else linear_layer,
+                    norm_layer=norm_layer,
                 )
             )
         )

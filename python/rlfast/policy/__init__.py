@@ -18,6 +18,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.npg import NPGPolicy
     from rlfast.policy.modelfree.pg import PGPolicy
     from rlfast.policy.modelfree.ppo import PPOPolicy
+    from rlfast.policy.modelfree.pqn import PQNPolicy
     from rlfast.policy.modelfree.qrdqn import QRDQNPolicy
     from rlfast.policy.modelfree.rainbow import RainbowPolicy
     from rlfast.policy.modelfree.redq import REDQPolicy
@@ -49,6 +50,7 @@ __all__ = [
     "NPGPolicy",
     "PGPolicy",
     "PPOPolicy",
+    "PQNPolicy",
     "QRDQNPolicy",
     "REDQPolicy",
     "RainbowPolicy",

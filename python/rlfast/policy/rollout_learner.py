@@ -11,10 +11,10 @@ from torch import nn
 
 from rlfast.data import to_torch
 from rlfast.data.batch.batch import wrap
-from rlfast.data.stats import SequenceSummaryStats
 from rlfast.policy._checks import check_networks, check_output
 from rlfast.policy._dist_fn import draw, takes_a_tuple
 from rlfast.policy._hidden import add_stored_state
+from rlfast.policy._passes import minibatches_of, rows_of, shuffled_minibatches, summaries_of
 from rlfast.policy._replaced import stock
 from rlfast.policy._returns import check_indices
 from rlfast.policy.base import BasePolicy, Index, TrainingStats
@@ -203,7 +203,7 @@ class RolloutLearner(BasePolicy):
         if self._asks_itself():
             return self._dist_by_itself(rollout).log_prob(rollout.act)
         obs, state, act = rollout.obs, rollout.get("state"), rollout.act
-        dists = ((part, self._dist_at(obs[part], _rows(state, part))) for part in self._parts(size))
+        dists = ((part, self._dist_at(obs[part], rows_of(state, part))) for part in self._parts(size))
         return torch.cat([dist.log_prob(act[part]) for part, dist in dists])
 
     def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
@@ -238,10 +238,7 @@ class RolloutLearner(BasePolicy):
             if step and self._buffer is not None and self._indices is not None:
                 rollout = self._as_tensors(self._compute_returns(rollout, self._buffer, self._indices))
             losses += self._pass_over(rollout, batch_size)
-        scalars = torch.stack([loss for step_losses in losses for loss in step_losses.values()])
-        columns = scalars.view(len(losses), -1).T.tolist()  # the only wait for the device
-        summaries = map(SequenceSummaryStats.from_sequence, columns)
-        return self.stats_class(**dict(zip(losses[0], summaries, strict=True)))
+        return self.stats_class(**summaries_of(losses))
 
     def _pass_over(self, rollout: Any, batch_size: int | None) -> Iterator[Mapping[str, torch.Tensor]]:
         """Do a gradient step for each minibatch, and yield its losses."""
@@ -249,7 +246,7 @@ class RolloutLearner(BasePolicy):
             self.check_graph_is_stock()
         elif self._asks_itself():
             order = self.rng.permutation(len(rollout.returns))
-            for part in _minibatches_of(len(order), batch_size):
+            for part in minibatches_of(len(order), batch_size):
                 minibatch = rollout[order[part]]
                 dist = partial(self._dist_by_itself, minibatch)
                 yield self.gradient_step(dist, minibatch.obs, *(minibatch[name] for name in self.columns))
@@ -286,13 +283,9 @@ class RolloutLearner(BasePolicy):
 
     def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[list[Any]]:
         """Yield the arguments of :meth:`_gradient_step` for each minibatch, in random order."""
-        size = len(rollout.returns)
-        order = self.rng.permutation(size)
-        order_here = torch.as_tensor(order, device=self._device)
+        order = self.rng.permutation(len(rollout.returns))
         columns = [rollout.get(name) for name in ("obs", "state", *self.columns)]
-        shuffled = [_rows(c, order_here if isinstance(c, torch.Tensor) else order) for c in columns]
-        for part in _minibatches_of(size, batch_size):
-            yield [_rows(column, part) for column in shuffled]
+        return shuffled_minibatches(columns, order, batch_size, self._device)
 
     def _compute_returns(self, rollout: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
         """Add ``v_s``, ``returns`` and ``adv``, tensors ``[B]``. Subclasses may override it."""
@@ -318,14 +311,3 @@ class RolloutLearner(BasePolicy):
     @property
     def _device(self) -> torch.device:
         return device_of(self.actor) or torch.device("cpu")
-
-
-def _minibatches_of(size: int, batch_size: int | None) -> Iterator[slice]:
-    """Yield the slices of minibatches, of which the last one has the remaining rows."""
-    starts = range(0, max(size - (batch_size or size), 0) + 1, batch_size or size)
-    for start in starts:
-        yield slice(start, size if start == starts[-1] else start + starts.step)
-
-
-def _rows(column: Any, rows: Any) -> Any:
-    return None if column is None else column[rows]

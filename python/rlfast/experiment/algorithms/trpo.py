@@ -32,7 +32,16 @@ class Config(NaturalGradientConfig):
 
 
 PRESETS = {
-    "CartPole-v1": Config(stop_return=475.0, eval_interval=4_096, collect_steps=1_024, batch_size=1_024, gamma=0.98),
+    "CartPole-v1": Config(
+        stop_return=475.0,
+        eval_interval=4_096,
+        collect_steps=1_024,
+        batch_size=1_024,
+        gamma=0.98,
+        learning_rate=3e-3,
+        critic_iters=30,
+        scale_returns=True,
+    ),
 }
 
 

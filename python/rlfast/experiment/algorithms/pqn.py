@@ -1,0 +1,65 @@
+"""Parallelised Q-network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlfast.experiment.config import ExplorationConfig, OnPolicyConfig
+from rlfast.experiment.schedules import set_learning_rate
+from rlfast.utils.validation import NonNegativeFloat, PositiveInt, UnitFloat
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import PQNPolicy
+
+TITLE = "PQN"
+SUMMARY = "parallelised Q-network, for discrete actions, without a replay buffer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OnPolicyConfig, ExplorationConfig):
+    """Settings of parallelised Q-networks, for discrete actions."""
+
+    hidden_sizes: tuple[PositiveInt, ...] = (64, 64)
+    learning_rate: NonNegativeFloat = 1e-3
+    num_envs: PositiveInt = 32
+    batch_size: PositiveInt = 128
+    repeat: PositiveInt = 4
+    q_lambda: UnitFloat = 0.65
+    """Returns: 0 for one-step, 1 for those of whole roll-outs."""
+    layer_norm: bool = True
+    """Normalize each layer, which keeps values from growing without bound."""
+    max_grad_norm: NonNegativeFloat = 10.0
+    """Largest norm of a gradient."""
+
+
+PRESETS = {
+    "CartPole-v1": Config(
+        stop_return=475.0, max_steps=300_000, eval_interval=8_192, collect_steps=1_024, eps_steps=10_000
+    )
+}
+
+
+def build(config: Config, networks: Networks) -> PQNPolicy:
+    """Returns the policy, with a network of action values."""
+    from torch.nn import LayerNorm
+
+    from rlfast.policy import PQNPolicy
+    from rlfast.utils.optim import adam
+
+    return PQNPolicy(
+        model=networks.action_values(norm_layer=LayerNorm if config.layer_norm else None),
+        optim=adam(config.learning_rate, eps=1e-5),
+        discount_factor=config.gamma,
+        q_lambda=config.q_lambda,
+        max_grad_norm=config.max_grad_norm,
+        compile=config.compile,
+        **networks.spaces,
+    )
+
+
+def schedules(config: Config, policy: PQNPolicy, env_step: int) -> None:
+    """Lowers how often an action is random, and the learning rate."""
+    policy.set_eps(config.eps_at(env_step))
+    set_learning_rate(config, policy, env_step)

@@ -1,0 +1,153 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import nn
+
+from rlfast.data import to_torch
+from rlfast.data.stats import SequenceSummaryStats
+from rlfast.functional.losses import max_value, squared_loss, td_error
+from rlfast.policy._hidden import add_stored_state, stored_state
+from rlfast.policy._passes import minibatches_of, rows_of, shuffled_minibatches, summaries_of
+from rlfast.policy._returns import Index, check_indices
+from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.q_learner import QLearner, legal_values
+from rlfast.policy.random import action_mask
+from rlfast.policy.replay_learner import Losses, Sample
+from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
+
+if TYPE_CHECKING:
+    from rlfast.data import ReplayBuffer
+    from rlfast.data.types import RolloutBatchProtocol
+
+
+@dataclass(kw_only=True)
+class PQNTrainingStats(TrainingStats):
+    """Statistics of the gradient steps on one roll-out, before each step."""
+
+    loss: SequenceSummaryStats
+
+
+class PQNPolicy(QLearner):
+    r"""Parallelised Q-network (Gallici et al., arXiv:2407.04811): Q-learning without replay or target network.
+
+    .. math::
+        L = \frac1B \sum \bigl(G^\lambda_t - Q(s_t, a_t)\bigr)^2, \qquad
+        G^\lambda_t = r_t + \gamma \Bigl((1 - \lambda) \max_{a'} Q(s_{t+1}, a') + \lambda\, G^\lambda_{t+1}\Bigr)
+
+    (section 4.3, algorithm 1.) The roll-outs of many environments are learned from once, in several passes; what keeps
+    values from growing without bound is layer normalization in the network, ``Net(..., norm_layer=nn.LayerNorm)``
+    (section 3). It learns on policy: the buffer holds one roll-out, and :class:`rlfast.trainer.OnpolicyTrainer` trains
+    it.
+
+    :param model: called as ``model(obs, state=None, info={})``; returns ``[B, actions]`` and the next hidden state.
+    :param optim: optimizes ``model``: an optimizer, a factory, or None for a policy that only acts.
+    :param action_space: of one environment; another than a ``Discrete`` is taken with a warning.
+    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
+    :param q_lambda: :math:`\lambda`, 0 for one-step returns, 1 for those of whole roll-outs. Default: 0.65.
+    :param max_batchsize: most rows that the network is asked about at once while a roll-out is prepared. Default: 256.
+    :param max_grad_norm: largest Euclidean norm of the gradient; 0 or None for no limit. Default: 10.
+    :param observation_space: of one environment, kept for reference. Default: None.
+    :param lr_scheduler: takes a step after each update. Default: None.
+    :param compile: whether a gradient step becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :raises ValueError: for a value out of range.
+
+    >>> from rlfast.utils.net.common import Net
+    >>> from rlfast.utils.optim import adam
+    >>> net = Net(4, 2, [64], norm_layer=nn.LayerNorm)
+    >>> PQNPolicy(model=net, optim=adam(1e-3), action_space=gym.spaces.Discrete(2)).q_lambda
+    0.65
+    """
+
+    stats_class = PQNTrainingStats
+
+    @validate_arguments
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        optim: torch.optim.Optimizer | OptimizerFactory | None,
+        action_space: gym.Space[Any],
+        discount_factor: UnitFloat = 0.99,
+        q_lambda: UnitFloat = 0.65,
+        max_batchsize: PositiveInt = 256,
+        max_grad_norm: NonNegativeFloat | None = 10.0,
+        observation_space: gym.Space[Any] | None = None,
+        lr_scheduler: TLearningRateScheduler | None = None,
+        compile: bool = False,
+    ) -> None:
+        super().__init__(
+            model=model,
+            optim=optim,
+            action_space=action_space,
+            discount_factor=discount_factor,
+            observation_space=observation_space,
+            lr_scheduler=lr_scheduler,
+        )
+        self.q_lambda, self.max_batchsize, self.max_grad_norm = q_lambda, max_batchsize, max_grad_norm
+        self._compiled = self.compiled(self.gradient_step, model) if compile else None
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Rate the observation after each reward, ``[B]``."""
+        return max_value(legal_values(self.values(obs_next, state), action_mask(obs_next)))
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor | None]:
+        """Do one step down the loss of a minibatch."""
+        q_BA = self.values(sample.obs, sample.state, sample.batch)
+        loss = squared_loss(td_error(q_BA, sample.act, sample.returns))
+        descend(loss, self.optim, self.max_grad_norm)
+        return {"loss": loss.detach()}, None
+
+    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+        """Add the returns of a roll-out, ``[B]``, and make tensors of its rows.
+
+        :param batch: rows in order of time, as ``sample(0)`` gives them.
+        :raises ValueError: the numbers of rows and indices differ.
+        """
+        check_indices(batch, indices)
+        rollout: Any = batch
+        if self._compiled is not None:
+            self.check_graph_is_stock()
+        if self._known_networks(self.model) and not self.is_heard():
+            rollout.obs = to_torch(batch.obs, device=self._device)
+            rollout.obs_next = to_torch(batch.obs_next, device=self._device)
+        add_stored_state(rollout, buffer, indices)
+        state_next = stored_state(rollout, buffer, indices, after=self.state_after)
+        parts = [slice(i, i + self.max_batchsize) for i in range(0, len(indices), self.max_batchsize)]
+        with torch.no_grad():
+            values = torch.cat([self.next_value(rollout.obs_next[p], rows_of(state_next, p)) for p in parts])
+        returns, _ = self.compute_episodic_return(
+            rollout, buffer, indices, values.double().cpu().numpy(), None, self.gamma, self.q_lambda
+        )
+        rollout.returns = torch.as_tensor(returns, dtype=values.dtype, device=values.device)
+        rollout.act = self.actions(rollout.act, values.device)
+        return rollout
+
+    def learn(self, batch: Any, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+        """Pass over a roll-out, with a gradient step for each minibatch.
+
+        :param batch: the result of :meth:`process_fn`, of N rows.
+        :param batch_size: rows in a minibatch; the last one takes the rest along. None for all rows.
+        :param repeat: passes, each in an order of its own.
+        """
+        losses = [
+            (self.gradient_step if self._compiled is None else self._compiled)(sample)[0]
+            for _ in range(repeat)
+            for sample in self._samples(batch, batch_size)
+        ]
+        self._iter += len(losses)
+        return PQNTrainingStats(**summaries_of(losses))
+
+    def _samples(self, batch: Any, batch_size: int | None) -> Iterator[Sample]:
+        order = self.rng.permutation(len(batch.returns))
+        if self.is_heard():
+            for part in minibatches_of(len(order), batch_size):
+                yield self._as_sample(batch[np.asarray(order[part])])
+            return
+        columns = [batch.get(name) for name in ("obs", "state", "act", "returns")]
+        for obs, state, act, returns in shuffled_minibatches(columns, order, batch_size, self._device):
+            yield Sample(None, obs, state, act, None, is_due=False, draws=(), returns=returns)

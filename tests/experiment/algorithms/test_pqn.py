@@ -1,0 +1,69 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from rlfast.experiment.algorithms import ALGORITHMS
+from rlfast.experiment.build import build
+from rlfast.experiment.run import ConfigError, train
+
+
+@pytest.fixture
+def tiny(run_dir):
+    def make(**changes):
+        config = ALGORITHMS["pqn"].config(
+            run_dir=run_dir,
+            max_steps=128,
+            num_envs=2,
+            eval_episodes=2,
+            eval_envs=2,
+            eval_interval=64,
+            hidden_sizes=(8,),
+            collect_steps=32,
+            batch_size=8,
+            repeat=2,
+            progress=False,
+        )
+        return replace(config, **changes)
+
+    return make
+
+
+def test_settings_reach_their_parts(tiny):
+    parts = build(tiny(learning_rate=0.25, gamma=0.5, q_lambda=0.125, max_grad_norm=3.0))
+    policy = parts.policy
+    assert (policy.optim.defaults["lr"], policy.gamma, policy.q_lambda, policy.max_grad_norm) == (0.25, 0.5, 0.125, 3.0)
+    assert any(isinstance(module, nn.LayerNorm) for module in policy.model.modules())
+    assert parts.train_collector.exploration_noise
+    assert parts.train_collector.buffer.maxsize == 32
+    parts.close()
+    parts = build(tiny(layer_norm=False))
+    assert not any(isinstance(module, nn.LayerNorm) for module in parts.policy.model.modules())
+    parts.close()
+
+
+def test_exploration_and_learning_rate_fall(tiny):
+    parts = build(tiny(eps_start=1.0, eps_end=0.0, eps_steps=64, learning_rate=0.5, lr_schedule="linear"))
+    seen = []
+    for step in (0, 32, 64, 128):
+        parts.before_collect(0, step)
+        seen.append((parts.policy.eps, parts.policy.optim.param_groups[0]["lr"]))
+    assert seen == [(1.0, 0.5), (0.5, 0.375), (0.0, 0.25), (0.0, 0.0)]
+    parts.close()
+
+
+def test_continuous_actions_are_refused(tiny):
+    with pytest.raises(ConfigError, match="PQN needs discrete actions, and those of Pendulum-v1 are Box"):
+        train(tiny(env="Pendulum-v1"))
+
+
+@pytest.mark.pitfall("E9")
+def test_a_run_and_its_repetition(tiny, tmp_path):
+    checkpoints = []
+    for number in range(2):
+        torch.manual_seed(number)  # what else a process did must not matter
+        result = train(tiny(run_dir=tmp_path / str(number)))
+        assert (result.env_step, result.info.gradient_step) == (128, 4 * 2 * 4)
+        checkpoints.append((tmp_path / str(number) / "checkpoint" / "policy.safetensors").read_bytes())
+    assert checkpoints[0] == checkpoints[1]
