@@ -251,9 +251,7 @@ def test_so_does_one_of_another_algorithm(name, tmp_path, monkeypatch):
     delayed = {"redq": off | {"actor_delay": 3}, "droq": off | {"actor_delay": 3}}
     config = ALGORITHMS[name].config(
         env="CartPole-v1"
-        env="CartPole-v1"
         if name in ("c51", "qrdqn", "rainbow", "iqn", "fqf", "discrete-sac", "drqn", "pqn")
-        else "Pendulum-v1",
         else "Pendulum-v1",
         max_steps=160,
         batch_size=8,
