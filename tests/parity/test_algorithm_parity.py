@@ -141,7 +141,7 @@ def test_discrete_sac(tmp_path, options, prioritized):
 
 @pytest.mark.parametrize(
     ("options", "prioritized"),
-    [({"target_update_freq": 3}, True), ({"discount_factor": 0.9}, False)],
+    [({"target_update_freq": 3}, True), ({"is_double": False}, False)],
     ids=["prioritized", "no-target"],
 )
 def test_bdq(tmp_path, options, prioritized):
