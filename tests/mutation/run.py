@@ -70,6 +70,7 @@ def prepare(name: str, area: Area) -> Path:
     _mirror(ROOT / "python", tree / "src")
     if _mirror(ROOT / "tests", tree / "tests"):
         _forget(tree)
+    _drop_stale(tree, area.sources)
     (tree / "mutants" / "src").mkdir(parents=True, exist_ok=True)  # Python forgets paths that are missing at its start
     shutil.copy2(ROOT / "README.md", tree)
     skipped = ("-k", f"not ({' or '.join(area.skip)})") if area.skip else ()
@@ -109,8 +110,21 @@ def _mirror(source: Path, target: Path) -> bool:
     return changed
 
 
+def _drop_stale(tree: Path, mutated: tuple[str, ...]) -> None:
+    """Removes mutmut's copies of sources and of the engine that have changed: it renews those alone that it mutates."""
+    copies = tree / "mutants" / "src"
+    for copy in [path for path in copies.rglob("*") if path.is_file() and path.suffix != ".meta"]:
+        name = copy.relative_to(copies)
+        new = tree / "src" / name
+        if any(name.match(pattern) for pattern in mutated):
+            continue
+        if not new.exists() or new.read_bytes() != copy.read_bytes():
+            copy.unlink()
+
+
 def _forget(tree: Path) -> None:
     """Makes mutmut try again what lived, with the tests that there are now."""
+    shutil.rmtree(tree / "mutants" / "tests", ignore_errors=True)
     (tree / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
     for notes in (tree / "mutants" / "src").rglob("*.meta"):
         noted = json.loads(notes.read_text(encoding="utf-8"))

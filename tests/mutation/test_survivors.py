@@ -75,3 +75,18 @@ def test_the_quickest_tests_come_first(tmp_path, monkeypatch):
     (tmp_path / quick_first.STATS).write_text('{"duration_by_test": {"slow": 9.0, "quick": 0.1, "middling": 2.0}}')
     quick_first.pytest_collection_modifyitems(items)
     assert [item.nodeid for item in items] == ["unknown", "quick", "middling", "slow"]
+
+
+def test_copies_of_what_is_not_mutated_are_renewed(tmp_path):
+    copies = tmp_path / "mutants" / "src" / "rlfast"
+    for folder, content in ((tmp_path / "src" / "rlfast", "new"), (copies, "old")):
+        folder.mkdir(parents=True)
+        for name in ("engine.so", "other.py", "mutated.py"):
+            (folder / name).write_text(content)
+        (folder / "same.py").write_text("same")
+    (copies / "gone.py").write_text("old")
+    (copies / "mutated.py.meta").write_text("{}")
+    run._drop_stale(tmp_path, ("rlfast/mutated.py",))
+    assert sorted(path.name for path in copies.iterdir()) == ["mutated.py", "mutated.py.meta", "same.py"]
+    run._drop_stale(tmp_path, ("rlfast/*.py",))
+    assert (copies / "same.py").exists()
