@@ -140,7 +140,7 @@ class PQNPolicy(QLearner):
             for sample in self._samples(batch, batch_size)
         ]
         self._iter += len(losses)
-        return PQNTrainingStats(**summaries_of(losses))
+        return PQNTrainingStats(loss=summaries_of(losses)["loss"])
 
     def _samples(self, batch: Any, batch_size: int | None) -> Iterator[Sample]:
         order = self.rng.permutation(len(batch.returns))
