@@ -1,4 +1,4 @@
-"""Passes over a roll-out: its rows in minibatches, and what their losses come to."""
+"""Passes over a roll-out in minibatches, and summaries of their losses."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from rlfast.data.stats import SequenceSummaryStats
 
 
 def minibatches_of(size: int, batch_size: int | None) -> Iterator[slice]:
-    """Cut rows into minibatches, of which the last takes the rest along.
+    """Yield the rows of minibatches; the last one also has the remaining rows.
 
     >>> [*minibatches_of(8, 3)]
     [slice(0, 3, None), slice(3, 8, None)]
@@ -22,12 +22,12 @@ def minibatches_of(size: int, batch_size: int | None) -> Iterator[slice]:
 def shuffled_minibatches(
     columns: Sequence[Any], order: Any, batch_size: int | None, device: Any
 ) -> Iterator[list[Any]]:
-    """Give the rows of each minibatch.
+    """Yield the rows of each minibatch.
 
     :param columns: arrays, tensors or batches of N rows each, or None.
-    :param order: numbers of rows, ``[N]``.
-    :param batch_size: rows in a minibatch; None for all rows.
-    :param device: of the tensors among the columns.
+    :param order: indices of rows, ``[N]``.
+    :param batch_size: number of rows of a minibatch; None for all rows.
+    :param device: the device of the tensors among the columns.
     """
     order_there = torch.as_tensor(order, device=device)
     shuffled = [rows_of(c, order_there if isinstance(c, torch.Tensor) else order) for c in columns]
@@ -36,12 +36,12 @@ def shuffled_minibatches(
 
 
 def rows_of(column: Any, rows: Any) -> Any:
-    """Give some rows of a column; None of one that is None."""
+    """Return some rows of a column, or None if the column is None."""
     return None if column is None else column[rows]
 
 
 def summaries_of(losses: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, SequenceSummaryStats]:
-    """Give a summary of each loss over all gradient steps; the only wait for the device."""
+    """Return a summary of each loss over all gradient steps. Only this waits for the device."""
     scalars = torch.stack([loss for step_losses in losses for loss in step_losses.values()])
     columns = scalars.view(len(losses), -1).T.tolist()
     return dict(zip(losses[0], map(SequenceSummaryStats.from_sequence, columns), strict=True))

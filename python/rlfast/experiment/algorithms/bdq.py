@@ -24,7 +24,7 @@ class Config(QLearningConfig):
     choices: PositiveInt = 11
     """Values in each dimension of an action, its bounds included, 2 or more."""
     huber: bool = True
-    """Huber loss in place of the square."""
+    """Huber loss instead of the square."""
 
 
 PRESETS = {

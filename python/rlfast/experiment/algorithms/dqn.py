@@ -20,7 +20,7 @@ class Config(QLearningConfig):
     """Deep Q-learning: double, dueling, n-step and prioritized as you like."""
 
     huber: bool = True
-    """Huber loss in place of the square."""
+    """Huber loss instead of the square."""
 
 
 PRESETS = {

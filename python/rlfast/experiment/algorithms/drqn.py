@@ -1,4 +1,4 @@
-"""Deep recurrent Q-learning, for environments that do not show all of their state."""
+"""Deep recurrent Q-learning, for environments whose observations lack a part of the state."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Config(QLearningConfig):
     hidden_sizes: tuple[PositiveInt, ...] = (64,)
     learning_rate: NonNegativeFloat = 3e-3
     burn_in: NonNegativeInt = 3
-    """Steps before each transition that the memory sees first, from the stored state on."""
+    """Number of steps before each transition that the network processes first, from the stored state on."""
     observe: tuple[NonNegativeInt, ...] = ()
-    """Places, from 0, of the numbers of an observation that are seen, such as 0 2. Default: all."""
+    """Indices of the numbers of an observation that the policy sees, such as 0 2. Default: all."""
     huber: bool = False
-    """Huber loss in place of the square."""
+    """Huber loss instead of the square."""
     eps_end: UnitFloat = 0.02
 
 
@@ -68,5 +68,5 @@ def build(config: Config, networks: Networks) -> DQNPolicy:
 
 
 def schedules(config: Config, policy: DQNPolicy, env_step: int) -> None:
-    """Lowers how often an action is random."""
+    """Sets the probability of random actions."""
     policy.set_eps(config.eps_at(env_step))

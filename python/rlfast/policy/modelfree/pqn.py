@@ -39,21 +39,21 @@ class PQNPolicy(QLearner):
         L = \frac1B \sum \bigl(G^\lambda_t - Q(s_t, a_t)\bigr)^2, \qquad
         G^\lambda_t = r_t + \gamma \Bigl((1 - \lambda) \max_{a'} Q(s_{t+1}, a') + \lambda\, G^\lambda_{t+1}\Bigr)
 
-    (section 4.3, algorithm 1.) The roll-outs of many environments are learned from once, in several passes; what keeps
-    values from growing without bound is layer normalization in the network, ``Net(..., norm_layer=nn.LayerNorm)``
-    (section 3). It learns on policy: the buffer holds one roll-out, and :class:`rlfast.trainer.OnpolicyTrainer` trains
-    it.
+    (section 4.3, algorithm 1.) The policy learns from each roll-out of many environments in several passes.
+    Layer normalization in the network, ``Net(..., norm_layer=nn.LayerNorm)``, keeps values from growing without bound
+    (section 3). The algorithm is on-policy: the buffer holds one roll-out, and
+    :class:`rlfast.trainer.OnpolicyTrainer` trains the policy.
 
     :param model: called as ``model(obs, state=None, info={})``; returns ``[B, actions]`` and the next hidden state.
-    :param optim: optimizes ``model``: an optimizer, a factory, or None for a policy that only acts.
-    :param action_space: of one environment; another than a ``Discrete`` is taken with a warning.
+    :param optim: an optimizer of ``model``, a factory, or None for a policy that only acts.
+    :param action_space: action space of one environment. A space that is not ``Discrete`` causes a warning.
     :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.99.
     :param q_lambda: :math:`\lambda`, 0 for one-step returns, 1 for those of whole roll-outs. Default: 0.65.
-    :param max_batchsize: most rows that the network is asked about at once while a roll-out is prepared. Default: 256.
+    :param max_batchsize: the largest batch of the network while a roll-out is prepared. Default: 256.
     :param max_grad_norm: largest Euclidean norm of the gradient; 0 or None for no limit. Default: 10.
-    :param observation_space: of one environment, kept for reference. Default: None.
-    :param lr_scheduler: takes a step after each update. Default: None.
-    :param compile: whether a gradient step becomes one graph; see :class:`DQNPolicy`. Default: False.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :param compile: whether a gradient step is compiled into one graph; see :class:`DQNPolicy`. Default: False.
     :raises ValueError: for a value out of range.
 
     >>> from rlfast.utils.net.common import Net
@@ -92,21 +92,21 @@ class PQNPolicy(QLearner):
         self._compiled = self.compiled(self.gradient_step, model) if compile else None
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Rate the observation after each reward, ``[B]``."""
+        """Return the values of the observations after each reward, ``[B]``."""
         return max_value(legal_values(self.values(obs_next, state), action_mask(obs_next)))
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor | None]:
-        """Do one step down the loss of a minibatch."""
+        """Do one gradient step on the loss of a minibatch."""
         q_BA = self.values(sample.obs, sample.state, sample.batch)
         loss = squared_loss(td_error(q_BA, sample.act, sample.returns))
         descend(loss, self.optim, self.max_grad_norm)
         return {"loss": loss.detach()}, None
 
     def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
-        """Add the returns of a roll-out, ``[B]``, and make tensors of its rows.
+        """Add the returns of a roll-out, ``[B]``, and convert its rows to tensors.
 
-        :param batch: rows in order of time, as ``sample(0)`` gives them.
-        :raises ValueError: the numbers of rows and indices differ.
+        :param batch: rows in order of time, as ``sample(0)`` returns them.
+        :raises ValueError: if the numbers of rows and indices differ.
         """
         check_indices(batch, indices)
         rollout: Any = batch
@@ -128,11 +128,11 @@ class PQNPolicy(QLearner):
         return rollout
 
     def learn(self, batch: Any, batch_size: int | None, repeat: int, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
-        """Pass over a roll-out, with a gradient step for each minibatch.
+        """Do a gradient step for each minibatch, in several passes over a roll-out.
 
         :param batch: the result of :meth:`process_fn`, of N rows.
-        :param batch_size: rows in a minibatch; the last one takes the rest along. None for all rows.
-        :param repeat: passes, each in an order of its own.
+        :param batch_size: number of rows of a minibatch; the last one also has the remaining rows. None for all rows.
+        :param repeat: number of passes, each in a new order.
         """
         losses = [
             (self.gradient_step if self._compiled is None else self._compiled)(sample)[0]

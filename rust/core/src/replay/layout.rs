@@ -176,7 +176,7 @@ pub struct Layout {
     pub(super) frames: Vec<usize>,
     /// Whether any frames are stacked along the last axis.
     pub(super) any_pixels: bool,
-    /// The leaves whose bytes are kept as they are, in the record or in a column.
+    /// The leaves whose bytes are copied without change to the record or a column.
     pub(super) copied: Vec<usize>,
 }
 

@@ -1,13 +1,12 @@
-//! Stacks of frames along the last axis: each pixel holds a piece of every frame.
+//! Stacks of frames along the last axis, in which the pixels of the frames are interleaved.
 //!
-//! Frames are kept whole, so a stack is taken apart when it is written, and put together when it is read.
+//! Frames are stored one by one, so a stack is split into frames when it is written, and joined when it is read.
 
 use crate::memory;
 use crate::replay::layout::Layout;
 use crate::replay::table::Source;
 
-/// Sources whose row 0 is row `k` of those given, with such stacks taken apart into `bytes`; `wanted` says of which leaves it is
-/// needed.
+/// Returns sources whose row 0 is row `k` of `sources`. Stacks of the leaves that `wanted` selects are split into `bytes`.
 ///
 /// # Safety
 /// Each source, one for each leaf, is readable for row `k`.
@@ -26,7 +25,7 @@ pub(super) unsafe fn row_apart(
     for leaf in leaves() {
         let (stack, pixel) = layout.pixels(leaf).expect("invariant: just filtered");
         let whole = layout.nbytes[leaf];
-        // SAFETY: the caller promises the row; `bytes` has room for one of each of these leaves.
+        // SAFETY: the caller guarantees row `k`; `bytes` has room for one row of each of these leaves.
         unsafe { split(row[leaf].ptr, stack, pixel, whole / stack, free) };
         row[leaf].ptr = free;
         free = free.wrapping_add(whole);
@@ -34,12 +33,12 @@ pub(super) unsafe fn row_apart(
     row
 }
 
-/// Writes the `stack` frames at `src` one after the other to `dst`.
+/// Writes the `stack` frames that are interleaved at `src` to `dst`, one after the other.
 ///
 /// # Safety
 /// `src` is readable and `dst` writable for `stack` frames of `frame` bytes, whole pixels of `pixel` bytes; they do not overlap.
 unsafe fn split(src: *const u8, stack: usize, pixel: usize, frame: usize, dst: *mut u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         match (pixel, stack) {
             (1, 2) => split_bytes::<2>(src, frame, dst),
@@ -59,7 +58,7 @@ unsafe fn split(src: *const u8, stack: usize, pixel: usize, frame: usize, dst: *
     }
 }
 
-/// The same for pixels of `P` bytes and stacks of `S` frames, from pixel `start` on.
+/// [`split`] for pixels of `P` bytes and stacks of `S` frames, from pixel `start` on.
 unsafe fn split_fixed<const P: usize, const S: usize>(src: *const u8, frame: usize, start: usize, dst: *mut u8) {
     for place in start..frame / P {
         for j in 0..S {
@@ -72,7 +71,7 @@ unsafe fn split_fixed<const P: usize, const S: usize>(src: *const u8, frame: usi
     }
 }
 
-/// The same for pixels of three bytes: four are moved, the last of which the next pixel of the frame overwrites.
+/// [`split`] for pixels of three bytes. It copies four bytes at once; the next pixel of the frame overwrites the last one.
 unsafe fn split_threes(src: *const u8, stack: usize, frame: usize, dst: *mut u8) {
     let whole = (frame / 3).saturating_sub(1);
     // SAFETY: as `split`.
@@ -80,7 +79,7 @@ unsafe fn split_threes(src: *const u8, stack: usize, frame: usize, dst: *mut u8)
     for place in start..whole {
         let from = src.wrapping_add(place * 3 * stack);
         for j in 0..stack {
-            // SAFETY: as `split`: a pixel of the same frame stands after each of these, and so does its place.
+            // SAFETY: as `split`: each of these pixels is followed by another one of its frame, in `src` and in `dst`.
             unsafe {
                 let four = from.add(3 * j).cast::<[u8; 4]>().read();
                 dst.add(j * frame + 3 * place).cast::<[u8; 4]>().write(four);
@@ -93,10 +92,10 @@ unsafe fn split_threes(src: *const u8, stack: usize, frame: usize, dst: *mut u8)
     }
 }
 
-/// Writes the frames at `frames` (null: zeros) pixel by pixel to `dst`.
+/// Interleaves the pixels of `frames` (null for zeros) in `dst`.
 ///
 /// # Safety
-/// Each is null or readable for `frame` bytes, whole pixels of `pixel` bytes; `dst` is writable for all of them.
+/// Each frame is null or readable for `frame` bytes, whole pixels of `pixel` bytes; `dst` is writable for all of them.
 pub(super) unsafe fn join(frames: &[*const u8], pixel: usize, frame: usize, dst: *mut u8) {
     let zeros;
     let mut given;
@@ -107,7 +106,7 @@ pub(super) unsafe fn join(frames: &[*const u8], pixel: usize, frame: usize, dst:
         given.iter_mut().filter(|frame| frame.is_null()).for_each(|frame| *frame = zeros.as_ptr());
         frames = &given;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         match (pixel, frames.len()) {
             (1, 2) => join_bytes::<2>(frames, frame, dst),
@@ -127,7 +126,7 @@ pub(super) unsafe fn join(frames: &[*const u8], pixel: usize, frame: usize, dst:
     }
 }
 
-/// The same for pixels of `P` bytes and stacks of `S` frames, from pixel `start` on.
+/// [`join`] for pixels of `P` bytes and stacks of `S` frames, from pixel `start` on.
 unsafe fn join_fixed<const P: usize, const S: usize>(frames: &[*const u8], frame: usize, start: usize, dst: *mut u8) {
     for place in start..frame / P {
         for (j, from) in frames[..S].iter().enumerate() {
@@ -140,7 +139,7 @@ unsafe fn join_fixed<const P: usize, const S: usize>(frames: &[*const u8], frame
     }
 }
 
-/// The same for pixels of three bytes: four are moved, the last of which the next frame's pixel overwrites.
+/// [`join`] for pixels of three bytes. It copies four bytes at once; the next frame's pixel overwrites the last one.
 unsafe fn join_threes(frames: &[*const u8], frame: usize, dst: *mut u8) {
     let (stack, whole) = (frames.len(), (frame / 3).saturating_sub(1));
     // SAFETY: as `join`.
@@ -148,7 +147,7 @@ unsafe fn join_threes(frames: &[*const u8], frame: usize, dst: *mut u8) {
     for place in start..whole {
         let to = dst.wrapping_add(place * 3 * stack);
         for (j, from) in frames.iter().enumerate() {
-            // SAFETY: as `join`: another pixel stands after each of these, and another place after its own.
+            // SAFETY: as `join`: each of these pixels is followed by another one, in its frame and in `dst`.
             unsafe {
                 let four = from.add(3 * place).cast::<[u8; 4]>().read();
                 to.add(3 * j).cast::<[u8; 4]>().write(four);
@@ -165,7 +164,7 @@ unsafe fn join_threes(frames: &[*const u8], frame: usize, dst: *mut u8) {
 unsafe fn split_bytes<const S: usize>(src: *const u8, frame: usize, dst: *mut u8) {
     let whole = frame / LANES * LANES;
     for start in (0..whole).step_by(LANES) {
-        // SAFETY: as `split`: `LANES` pixels of all frames stand here, and there is a place for them in each frame.
+        // SAFETY: as `split`: `src` has `LANES` more pixels of all frames, and each frame has room for them.
         unsafe {
             let from = src.add(start * S).cast::<Lanes>();
             let mut parts: [Lanes; S] = std::array::from_fn(|k| from.add(k).read_unaligned());
@@ -193,7 +192,7 @@ unsafe fn join_bytes<const S: usize>(frames: &[*const u8], frame: usize, dst: *m
     let frames: [*const u8; S] = std::array::from_fn(|j| frames[j]);
     let whole = frame / LANES * LANES;
     for start in (0..whole).step_by(LANES) {
-        // SAFETY: as `join`: `LANES` pixels of each frame stand here, and there is a place for all of them.
+        // SAFETY: as `join`: each frame has `LANES` more pixels, and `dst` has room for all of them.
         unsafe {
             let mut parts: [Lanes; S] = frames.map(|from| from.add(start).cast::<Lanes>().read_unaligned());
             for _ in 0..S.trailing_zeros() {
@@ -218,7 +217,7 @@ unsafe fn join_bytes<const S: usize>(frames: &[*const u8], frame: usize, dst: *m
 unsafe fn split_words(src: *const u8, frame: usize, dst: *mut u8) {
     let whole = frame / LANES;
     for block in 0..whole {
-        // SAFETY: as `split`: four pixels of all frames stand here, and there is a place for them in each frame.
+        // SAFETY: as `split`: `src` has four more pixels of all frames, and each frame has room for them.
         unsafe {
             let from = src.cast::<Lanes>().add(4 * block);
             let parts = lanes::transposed(std::array::from_fn(|k| from.add(k).read_unaligned()));
@@ -235,7 +234,7 @@ unsafe fn split_words(src: *const u8, frame: usize, dst: *mut u8) {
 unsafe fn join_words(frames: &[*const u8], frame: usize, dst: *mut u8) {
     let whole = frame / LANES;
     for block in 0..whole {
-        // SAFETY: as `join`: four pixels of each frame stand here, and there is a place for all of them.
+        // SAFETY: as `join`: each frame has four more pixels, and `dst` has room for all of them.
         unsafe {
             let from = |j: usize| frames[j].cast::<Lanes>().add(block).read_unaligned();
             let parts = lanes::transposed(std::array::from_fn(from));
@@ -247,21 +246,21 @@ unsafe fn join_words(frames: &[*const u8], frame: usize, dst: *mut u8) {
     unsafe { join_fixed::<4, 4>(frames, frame, 4 * whole, dst) };
 }
 
-/// Four frames of pixels of three bytes, on processors that move bytes to any place at once: from the start on, as far as whole
-/// vectors reach.
+/// Splits and joins of four frames with pixels of three bytes, for processors with SSSE3, which shuffles the bytes of a vector.
+/// They process as many pixels as whole vectors cover.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod colours {
     use super::{LANES, Lanes};
     use std::arch::x86_64::{_mm_or_si128, _mm_shuffle_epi8};
 
-    /// Bytes of four pixels of a frame, and of all frames.
+    /// The number of bytes of four pixels of one frame, and of all frames.
     const FOUR: usize = 12;
-    /// Vectors of four pixels of all frames.
+    /// The number of vectors with four pixels of all frames.
     const VECTORS: usize = 4 * FOUR / LANES;
-    /// Makes a zero of a byte.
+    /// The shuffle index that writes a zero.
     const NONE: u8 = 128;
 
-    /// For each vector of joined pixels and each frame: which byte of the frame comes where.
+    /// Shuffles for each vector of joined pixels and each frame: the index of the frame's byte for each byte of the vector.
     const JOIN: [[[u8; LANES]; 4]; VECTORS] = {
         let mut all = [[[NONE; LANES]; 4]; VECTORS];
         let mut at = 0;
@@ -273,7 +272,7 @@ mod colours {
         all
     };
 
-    /// For each frame and each vector of joined pixels: which byte of the vector comes where.
+    /// Shuffles for each frame and each vector of joined pixels: the index of the vector's byte for each byte of the frame.
     const SPLIT: [[[u8; LANES]; VECTORS]; 4] = {
         let mut all = [[[NONE; LANES]; VECTORS]; 4];
         let mut at = 0;
@@ -285,12 +284,12 @@ mod colours {
         all
     };
 
-    /// So many pixels can be moved in fours, when a vector reaches beyond the last of them.
+    /// Returns the number of pixels that can be copied in groups of four, as each vector extends beyond its group.
     fn movable(frame: usize) -> usize {
         (frame / 3).saturating_sub(2) / 4 * 4
     }
 
-    /// The pixels that were split.
+    /// Splits pixels from the first on, and returns their number.
     ///
     /// # Safety
     /// As [`super::split`].
@@ -298,12 +297,12 @@ mod colours {
         if !is_x86_feature_detected!("ssse3") {
             return 0;
         }
-        // SAFETY: the processor has SSSE3; as promised.
+        // SAFETY: the processor has SSSE3; the rest is guaranteed by the caller.
         unsafe { split_fours(src, frame, dst) };
         movable(frame)
     }
 
-    /// The pixels that were joined.
+    /// Joins pixels from the first on, and returns their number.
     ///
     /// # Safety
     /// As [`super::join`].
@@ -311,17 +310,17 @@ mod colours {
         if !is_x86_feature_detected!("ssse3") {
             return 0;
         }
-        // SAFETY: the processor has SSSE3; as promised.
+        // SAFETY: the processor has SSSE3; the rest is guaranteed by the caller.
         unsafe { join_fours(frames, frame, dst) };
         movable(frame)
     }
 
     #[target_feature(enable = "ssse3")]
     unsafe fn split_fours(src: *const u8, frame: usize, dst: *mut u8) {
-        // SAFETY: whole vectors of numbers.
+        // SAFETY: arrays of integers of the size of a vector are valid vectors.
         let orders: [[Lanes; VECTORS]; 4] = unsafe { std::mem::transmute(SPLIT) };
         for place in (0..movable(frame)).step_by(4) {
-            // SAFETY: as `super::split`: two pixels at least come after these four, so whole vectors are inside each frame.
+            // SAFETY: as `super::split`: two pixels at least follow these four, so whole vectors are inside each frame.
             unsafe {
                 let from = src.add(place * FOUR).cast::<Lanes>();
                 let parts: [Lanes; VECTORS] =
@@ -337,10 +336,10 @@ mod colours {
 
     #[target_feature(enable = "ssse3")]
     unsafe fn join_fours(frames: &[*const u8; 4], frame: usize, dst: *mut u8) {
-        // SAFETY: whole vectors of numbers.
+        // SAFETY: arrays of integers of the size of a vector are valid vectors.
         let orders: [[Lanes; 4]; VECTORS] = unsafe { std::mem::transmute(JOIN) };
         for place in (0..movable(frame)).step_by(4) {
-            // SAFETY: as `super::join`: two pixels at least come after these four, so whole vectors are inside each frame.
+            // SAFETY: as `super::join`: two pixels at least follow these four, so whole vectors are inside each frame.
             unsafe {
                 let from = |j: usize| frames[j].add(3 * place).cast::<Lanes>().read_unaligned();
                 let (a, b, c, d) = (from(0), from(1), from(2), from(3));
@@ -355,7 +354,7 @@ mod colours {
     }
 }
 
-/// On other processors nothing is moved so.
+/// Processes no pixels, on architectures other than x86-64.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod colours {
     pub unsafe fn split(_src: *const u8, _frame: usize, _dst: *mut u8) -> usize {
@@ -367,7 +366,7 @@ mod colours {
     }
 }
 
-/// Bytes that a processor moves together.
+/// The number of bytes of a vector.
 const LANES: usize = 16;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -375,7 +374,7 @@ use std::arch::x86_64::__m128i as Lanes;
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 type Lanes = [u8; LANES];
 
-/// Shuffles of the bytes of two vectors, on processors all of which have vector instructions for them.
+/// Shuffles of the bytes of two vectors, by SSE2 instructions, which each x86-64 processor has.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod lanes {
     use super::Lanes;
@@ -384,7 +383,7 @@ mod lanes {
         _mm_unpackhi_epi64, _mm_unpacklo_epi8, _mm_unpacklo_epi32, _mm_unpacklo_epi64,
     };
 
-    /// Vector `k` of the result has word `k` of each.
+    /// Returns vectors of which vector `k` has word `k` of each argument.
     #[inline]
     pub fn transposed([a, b, c, d]: [Lanes; 4]) -> [Lanes; 4] {
         // SAFETY: each processor of this architecture has SSE2.
@@ -400,28 +399,28 @@ mod lanes {
         }
     }
 
-    /// The bytes with even numbers, those of `a` first.
+    /// Returns the bytes at even indices, those of `a` first.
     #[inline]
     pub fn even(a: Lanes, b: Lanes) -> Lanes {
         // SAFETY: each processor of this architecture has SSE2.
         unsafe { _mm_packus_epi16(_mm_and_si128(a, _mm_set1_epi16(255)), _mm_and_si128(b, _mm_set1_epi16(255))) }
     }
 
-    /// The bytes with odd numbers, those of `a` first.
+    /// Returns the bytes at odd indices, those of `a` first.
     #[inline]
     pub fn odd(a: Lanes, b: Lanes) -> Lanes {
         // SAFETY: as above.
         unsafe { _mm_packus_epi16(_mm_srli_epi16::<8>(a), _mm_srli_epi16::<8>(b)) }
     }
 
-    /// The first halves of both, byte by byte in turn.
+    /// Returns the interleaved bytes of the first halves of both.
     #[inline]
     pub fn low(a: Lanes, b: Lanes) -> Lanes {
         // SAFETY: as above.
         unsafe { _mm_unpacklo_epi8(a, b) }
     }
 
-    /// The second halves of both, byte by byte in turn.
+    /// Returns the interleaved bytes of the second halves of both.
     #[inline]
     pub fn high(a: Lanes, b: Lanes) -> Lanes {
         // SAFETY: as above.
@@ -429,7 +428,7 @@ mod lanes {
     }
 }
 
-/// The same without vector instructions.
+/// The same shuffles without vector instructions.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod lanes {
     use super::{LANES, Lanes};

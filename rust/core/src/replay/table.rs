@@ -76,7 +76,7 @@ pub struct Table {
     asked: Vec<u32>,
     /// Working memory for the row being written, for stacks along the last axis.
     apart: Vec<u8>,
-    /// Addresses between which all records and columns of their own stand.
+    /// The smallest range of addresses that contains all records and columns.
     hull: Range<usize>,
     total: usize,
     storage: Storage,
@@ -537,7 +537,7 @@ impl Table {
         let (one, other) = (source.ptr.addr(), source.row(rows - 1).addr());
         let (low, high) = (one.min(other), one.max(other) + bytes);
         if low >= self.hull.end || high <= self.hull.start {
-            return false; // the quick way to the same answer
+            return false;
         }
         let shares = |region: &Region| {
             let start = region.base().addr();
