@@ -451,6 +451,7 @@ INSTANCES |= {
     "DiscreteSACPolicy": lambda: policy.DiscreteSACPolicy(**_discrete_sac_parts()),
     "BranchingDQNPolicy": lambda: policy.BranchingDQNPolicy(**_branching_parts()),
     "ICMPolicy": lambda: _curious(),
+    **dict.fromkeys(("FullQuantileFunction", "ImplicitQuantileNetwork"), lambda: _implicit_parts()["model"]),
     "LoggerGroup": lambda: __import__("rlfast.utils.logger.base", fromlist=["x"]).LoggerGroup([logger()]),
     "MultiCategorical": lambda: distribution("MultiCategorical"),
     "NStep": lambda: data.NStep(2, 0.9),
@@ -600,6 +601,13 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         "epoch": 1,
         "n_episode": 1,
     },
+    "rlfast.utils.net.discrete.CosineEmbeddingNetwork.__init__": lambda: {"num_cosines": 4, "embedding_dim": 8},
+    "rlfast.utils.net.discrete.FractionProposalNetwork.__init__": lambda: {"num_fractions": 4, "embedding_dim": 8},
+    "rlfast.utils.net.discrete.ImplicitQuantileNetwork.forward": lambda: {
+        "obs": np.zeros((2, 4), np.float32),
+        "sample_size": 3,
+    },
+    "rlfast.utils.net.discrete.NoisyLinear.__init__": lambda: {"in_features": 3, "out_features": 2},
     "rlfast.utils.net.discrete.IntrinsicCuriosityModule.__init__": lambda: {
         "feature_net": torch.nn.Linear(4, 8),
         "feature_dim": 8,

@@ -27,3 +27,8 @@ def test_names_of_parameters_are_those_of_saved_tianshou_networks():
 
 def test_nothing_needs_to_be_shared():
     assert BranchingNet(4, 2, 3)(torch.zeros(5, 4))[0].shape == (5, 2, 3)
+
+
+def test_branches_are_made_one_by_one_and_there_is_an_end_to_it():
+    with pytest.raises(ValueError, match="num_branches must be at most 10,000, got 10,001"):
+        BranchingNet(4, 10_001)

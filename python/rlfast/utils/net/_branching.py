@@ -5,7 +5,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.utils.checks import bounded_count
 from rlfast.utils.net._layers import MLP, ArgsType, ModuleType, NetBase, TRecurrentState, size_of
+
+_MOST_BRANCHES = 10_000
 
 
 class BranchingNet(NetBase[TRecurrentState]):
@@ -23,6 +26,7 @@ class BranchingNet(NetBase[TRecurrentState]):
     :param action_hidden_sizes: the sizes of the hidden layers of each branch. Default: None, none.
     :param norm_layer: as in :class:`MLP`; so are ``norm_args``, ``activation`` and ``act_args``, for all layers.
     :param device: the initial device of the parameters. If they are moved, inputs are moved to their device.
+    :raises ValueError: there are too many branches, which torch would make one by one.
 
     >>> BranchingNet(3, num_branches=2, action_per_branch=5, common_hidden_sizes=[8])(torch.zeros(4, 3))[0].shape
     torch.Size([4, 2, 5])
@@ -43,14 +47,14 @@ class BranchingNet(NetBase[TRecurrentState]):
         device: str | int | torch.device = "cpu",
     ) -> None:
         super().__init__()
-        self.num_branches = num_branches
+        self.num_branches = bounded_count("num_branches", num_branches, _MOST_BRANCHES)
         self.action_per_branch = action_per_branch
         options = (norm_layer, norm_args, activation, act_args)
         self.common = MLP(size_of(state_shape), 0, common_hidden_sizes or (), *options)
         size = self.common.output_dim
         self.value = MLP(size, 1, value_hidden_sizes or (), *options)
         self.branches = nn.ModuleList(
-            MLP(size, action_per_branch, action_hidden_sizes or (), *options) for _ in range(num_branches)
+            MLP(size, action_per_branch, action_hidden_sizes or (), *options) for _ in range(self.num_branches)
         )
         self.to(device)
 
