@@ -258,3 +258,42 @@ def test_samples_are_where_the_parameters_are(name, generator, monkeypatch):
     """The device that only computes shapes stands for an accelerator: it does not mix with the CPU either."""
     monkeypatch.setitem(globals(), "DEEP", DEEP.to("meta"))
     assert MAKE[name]().sample((4,), generator=generator).device.type == "meta"
+
+
+def test_divergences_agree_with_torch():
+    other_loc, other_scale = LOC.flip(0), SCALE.flip(0)
+    mine = reference.kl_divergence(DiagonalNormal(LOC, SCALE), DiagonalNormal(other_loc, other_scale))
+    assert torch.allclose(mine, reference.kl_divergence(twin(), twin_of(other_loc, other_scale)))
+    squashed = reference.kl_divergence(SquashedNormal(LOC, SCALE), SquashedNormal(other_loc, other_scale))
+    assert torch.allclose(squashed, mine)
+    logits, others = torch.randn(4, 5), torch.randn(4, 5)
+    theirs = reference.kl_divergence(reference.Categorical(logits=logits), reference.Categorical(logits=others))
+    assert torch.allclose(reference.kl_divergence(Categorical(logits), Categorical(others)), theirs, atol=1e-6)
+
+
+def test_what_neither_does_adds_nothing_to_a_divergence():
+    first = Categorical(torch.tensor([[0.0, -torch.inf, 1.0]]))
+    second = Categorical(torch.tensor([[0.5, -torch.inf, 0.0]]))
+    legal = [Categorical(torch.tensor([[a, b]])) for a, b in ((0.0, 1.0), (0.5, 0.0))]
+    assert torch.allclose(reference.kl_divergence(first, second), reference.kl_divergence(*legal))
+
+
+def test_divergences_of_several_choices_add_up():
+    logits, others = torch.randn(4, 5), torch.randn(4, 5)
+    whole = reference.kl_divergence(MultiCategorical(logits, [2, 3]), MultiCategorical(others, [2, 3]))
+    parts = [
+        reference.kl_divergence(
+            reference.Categorical(logits=logits[:, part]), reference.Categorical(logits=others[:, part])
+        )
+        for part in (slice(2), slice(2, 5))
+    ]
+    assert torch.allclose(whole, parts[0] + parts[1], atol=1e-6)
+    with pytest.raises(ValueError, match="zip"):
+        reference.kl_divergence(MultiCategorical(logits, [2, 3]), MultiCategorical(others, [1, 1, 3]))
+
+
+def test_divergences_count_along_the_last_axis():
+    for make in MAKE.values():
+        divergence = reference.kl_divergence(make(), make())
+        assert divergence.shape == (2, 3)
+        assert divergence.abs().max() < 1e-5
