@@ -38,9 +38,10 @@ PRESETS = {
         learning_rate=2e-3,
         gamma=0.95,
         n_step=1,
-        updates_per_step=0.25,
+        updates_per_step=0.5,
         target_update_freq=50,
-        eps_steps=4_000,
+        huber=False,
+        eps_steps=2_000,
     ),
 }
 
