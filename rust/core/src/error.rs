@@ -17,6 +17,9 @@ pub enum Error {
     /// A leaf or a mass is outside a segment tree (`OutOfRange`, which is an `IndexError`).
     #[error("{0}")]
     Outside(String),
+    /// Rows are not exactly what the columns hold (`SchemaMismatch`).
+    #[error("{0}")]
+    Mismatch(String),
     /// There is no column with this name (`KeyError`).
     #[error("{0}")]
     Key(String),

@@ -13,6 +13,7 @@ pub mod expand;
 pub mod frames;
 pub mod gather;
 pub mod hosted;
+pub mod incoming;
 pub mod layout;
 mod pixels;
 pub mod plan;

@@ -42,6 +42,7 @@ pub fn to_python(error: Error) -> PyErr {
         Error::Type(_) => PyTypeError::new_err(text),
         Error::Process(_) => PyRuntimeError::new_err(text),
         Error::Index(_) => PyIndexError::new_err(text),
+        Error::Mismatch(_) => SchemaMismatch::new_err(text),
         Error::Key(_) => PyKeyError::new_err(text),
         Error::Outside(_) => Python::attach(|py| match out_of_range(py) {
             Ok(class) => PyErr::from_type(class.clone(), text),

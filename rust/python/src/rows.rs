@@ -3,18 +3,17 @@
 use std::cell::Cell;
 
 use numpy::npyffi::objects::PyArrayObject;
-use numpy::npyffi::types::npy_intp;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
-use rlfast_core::convert::{self, NumberType, as_doubles, as_single, as_singles, put_float, put_integer};
+use rlfast_core::convert::{NumberType, as_single, put_float, put_integer};
+use rlfast_core::replay::incoming::{GivenArray, Incoming};
 use rlfast_core::replay::schema::{Kind, Node, Role};
-use rlfast_core::replay::table::Source;
 
 use crate::array;
 use crate::columns::{Column, Columns, KEYWORDS};
-use crate::error::mismatch;
+use crate::error::{IntoPython as _, mismatch};
 
 /// The columns of a step as hosts have it, in their order.
 pub const STEP: [&str; 6] = ["obs", "actions", "obs_next", "rewards", "dones", "timeouts"];
@@ -22,23 +21,10 @@ pub const STEP: [&str; 6] = ["obs", "actions", "obs_next", "rewards", "dones", "
 /// Where the engine reads rows from, and what keeps that memory alive.
 #[derive(Default)]
 pub struct RowSources {
-    /// For each column.
-    pub sources: Vec<Source>,
-    /// For each row.
-    pub terminated: Vec<bool>,
-    /// For each row.
-    pub truncated: Vec<bool>,
-    cells: Vec<[u8; 8]>,
-    converted: Vec<Vec<f64>>,
-    cast: Vec<Vec<u8>>,
-    singles: Vec<Vec<f32>>,
+    /// What was found.
+    pub found: Incoming,
     kept: Vec<Py<PyAny>>,
 }
-
-// SAFETY: the addresses are only followed inside the call that found them.
-unsafe impl Send for RowSources {}
-// SAFETY: as above.
-unsafe impl Sync for RowSources {}
 
 thread_local! {
     /// Memory that one row after the other is found in.
@@ -50,32 +36,15 @@ impl RowSources {
     pub fn with_scratch<R>(work: impl FnOnce(&mut Self) -> R) -> R {
         let mut rows = SCRATCH.take().unwrap_or_default();
         let result = work(&mut rows);
-        rows.release();
+        rows.found.release();
+        rows.kept.clear();
         SCRATCH.set(Some(rows));
         result
     }
 
     fn start(&mut self, columns: usize, rows: usize) {
-        self.sources.clear();
-        self.sources.resize(columns, Source::ZEROS);
-        self.cells.resize(columns, [0; 8]);
-        self.release();
-        for flags in [&mut self.terminated, &mut self.truncated] {
-            flags.clear();
-            flags.resize(rows, false);
-        }
-    }
-
-    fn any_done(&self) -> bool {
-        self.terminated.contains(&true) || self.truncated.contains(&true)
-    }
-
-    /// Lets go of what was kept alive.
-    fn release(&mut self) {
-        self.converted.clear();
-        self.cast.clear();
-        self.singles.clear();
         self.kept.clear();
+        self.found.start(columns, rows);
     }
 }
 
@@ -93,7 +62,7 @@ impl Columns {
     ) -> PyResult<()> {
         out.start(self.schema.columns().len(), rows.unwrap_or(1));
         self.find_in(py, self.schema.root(), fields, rows, out, true)?;
-        if self.schema.finals().is_empty() || !out.any_done() {
+        if self.schema.finals().is_empty() || !out.found.any_done() {
             return Ok(());
         }
         match fields.get_item(pyo3::intern!(py, "obs_next"))? {
@@ -120,6 +89,7 @@ impl Columns {
     }
 
     /// Finds what stands at a key.
+    #[inline]
     fn find_at(
         &self,
         py: Python<'_>,
@@ -237,98 +207,44 @@ impl Columns {
             return Ok(());
         }
         if !array::is_array(py, value.as_ptr()) {
-            if rows.is_none() && column.leaf.shape.is_empty() && scalar(column, value, &mut out.cells[at]) {
-                self.place_cell(at, out);
+            if rows.is_none() && column.leaf.shape.is_empty() && scalar(column, value, out.found.cell(at)) {
+                out.found.place_cell(at, column);
                 return Ok(());
             }
             if !array::is_scalar(py, value.as_ptr()) {
                 return mismatch!("{} is no array", column.leaf.path.join("."));
             }
             let value = array::from_scalar(value)?;
-            self.read_array(py, at, &value, rows, out)?;
+            // SAFETY: an array, which is kept alive.
+            unsafe { out.found.place(at, column, given(&value, column), rows) }.python()?;
             out.kept.push(value.unbind());
             return Ok(());
         }
-        self.read_array(py, at, value, rows, out)
+        // SAFETY: an array, which the caller keeps alive.
+        unsafe { out.found.place(at, column, given(value, column), rows) }.python()
     }
 
-    fn place_cell(&self, at: usize, out: &mut RowSources) {
-        let cell = out.cells[at];
-        match self.schema.columns()[at].role() {
-            Role::Terminated => out.terminated[0] = cell[0] != 0,
-            Role::Truncated => out.truncated[0] = cell[0] != 0,
-            _ => out.sources[at] = Source { ptr: out.cells[at].as_ptr(), stride: 0 },
-        }
-    }
-
-    fn read_array(
+    /// Finds values that are given in a fixed order: what `names` call them, of the outermost nodes at `places`, each read by `read`; a
+    /// missing value is None.
+    #[inline]
+    fn find_listed<'a, 'py>(
         &self,
-        py: Python<'_>,
-        at: usize,
-        value: &Bound<'_, PyAny>,
-        rows: Option<usize>,
-        out: &mut RowSources,
+        names: [&str; 6],
+        places: [Option<usize>; 6],
+        values: [Option<&'a Bound<'py, PyAny>>; 6],
+        mut read: impl FnMut(&str, &Node, &'a Bound<'py, PyAny>) -> PyResult<()>,
     ) -> PyResult<()> {
-        let column = &self.schema.columns()[at];
-        // SAFETY: an array, alive through `value`.
-        let array = unsafe { array::fields(value.as_ptr()) };
-        // SAFETY: as above.
-        let (dims, strides) = unsafe { array::axes(array) };
-        let (outer, inner) = dims.split_at(usize::from(rows.is_some()).min(dims.len()));
-        let same_shape = is_shape(inner, &column.leaf.shape) && rows.is_none_or(|n| outer == [n as npy_intp]);
-        if !same_shape {
-            return mismatch!("{} has shape {dims:?}", column.leaf.path.join("."));
-        }
-        if !array::is_contiguous(array) && !inner_contiguous(inner, &strides[outer.len()..], column.leaf.itemsize) {
-            return mismatch!("{} is not contiguous", column.leaf.path.join("."));
-        }
-        let source = Source { ptr: array.data.cast(), stride: if outer.is_empty() { 0 } else { strides[0] } };
-        let same_dtype = has_dtype(py, array, column);
-        match column.role() {
-            Role::Terminated if same_dtype => read_flags(source, &mut out.terminated),
-            Role::Truncated if same_dtype => read_flags(source, &mut out.truncated),
-            Role::Reward if !same_dtype => {
-                let width = column.leaf.shape.iter().product();
-                let values = native_number(array)
-                    // SAFETY: the array has a row of the column's shape for each row, as was checked.
-                    .and_then(|number| unsafe { as_doubles(number, source, rows.unwrap_or(1), width) });
-                let Some(values) = values else {
-                    return mismatch!("rew is not of a dtype that is read directly");
-                };
-                out.converted.push(values);
-                let values = out.converted.last().expect("invariant: just pushed");
-                out.sources[at] = Source { ptr: values.as_ptr().cast(), stride: 8 * width as isize };
+        for ((value, name), node) in values.into_iter().zip(names).zip(places) {
+            match (node.map(|at| &self.schema.root()[at]), value) {
+                (Some(Node { kind: Kind::Foreign, .. }), _) => return mismatch!("{name} is kept outside the columns"),
+                (Some(node), Some(value)) => read(name, node, value)?,
+                (Some(_), None) => return mismatch!("{name} is missing"),
+                (None, Some(_)) if name != "obs_next" || self.schema.saves_obs_next() => {
+                    return mismatch!("{name} is not a column");
+                }
+                (None, _) => {}
             }
-            _ if same_dtype => out.sources[at] = source,
-            _ => return self.read_cast(at, array, source, rows, out),
         }
-        Ok(())
-    }
-
-    /// Numbers of another dtype than the column's.
-    fn read_cast(
-        &self,
-        at: usize,
-        array: &PyArrayObject,
-        source: Source,
-        rows: Option<usize>,
-        out: &mut RowSources,
-    ) -> PyResult<()> {
-        let column = &self.schema.columns()[at];
-        let width = column.leaf.shape.iter().product();
-        // SAFETY: the array has a row of the column's shape for each row, as was checked before its dtype.
-        let cast = |(from, to)| unsafe { convert::cast(from, source, rows.unwrap_or(1), width, to) };
-        let values = native_number(array).zip(column.number).and_then(cast);
-        let Some(values) = values else {
-            return mismatch!("{} is of another dtype", column.leaf.path.join("."));
-        };
-        let source = Source { ptr: values.as_ptr(), stride: (width * column.leaf.itemsize) as isize };
-        match column.role() {
-            Role::Terminated => read_flags(source, &mut out.terminated),
-            Role::Truncated => read_flags(source, &mut out.truncated),
-            _ => out.sources[at] = source,
-        }
-        out.cast.push(values);
         Ok(())
     }
 
@@ -343,22 +259,13 @@ impl Columns {
         if let Some(other) = &self.beside_keywords {
             return mismatch!("{other} is missing");
         }
-        for (at, name) in KEYWORDS.iter().enumerate() {
-            match (self.by_keyword[at].map(|node| &self.schema.root()[node]), values[at]) {
-                (Some(&Node { kind: Kind::Leaf(column), .. }), Some(value)) => {
-                    self.read(py, column, value, None, out)?
-                }
-                (Some(Node { kind: Kind::Foreign, .. }), _) => return mismatch!("{name} is kept outside the columns"),
-                (Some(node), Some(value)) => self.find_at(py, node, value, None, out)?,
-                (Some(_), None) => return mismatch!("{name} is missing"),
-                (None, Some(_)) if *name != "obs_next" || self.schema.saves_obs_next() => {
-                    return mismatch!("{name} is not a column");
-                }
-                (None, _) => {}
-            }
-        }
+        let read = |_: &str, node: &Node, value: &_| match node.kind {
+            Kind::Leaf(at) => self.read(py, at, value, None, out),
+            _ => self.find_at(py, node, value, None, out),
+        };
+        self.find_listed(KEYWORDS, self.by_keyword, values, read)?;
         match values[KEYWORDS.len() - 1] {
-            Some(obs_next) if !self.schema.finals().is_empty() && out.any_done() => {
+            Some(obs_next) if !self.schema.finals().is_empty() && out.found.any_done() => {
                 self.find_finals(py, obs_next, None, out)
             }
             _ => Ok(()),
@@ -380,63 +287,43 @@ impl Columns {
         if self.schema.root().len() != STEP.len() {
             return mismatch!("a step has the columns {STEP:?}");
         }
-        for ((node, value), name) in self.schema.root().iter().zip(values).zip(STEP) {
-            match (&node.kind, name) {
-                (&Kind::Leaf(at), "rewards" | "dones" | "timeouts") => self.read_numbers(py, at, value, rows, out)?,
-                (&Kind::Leaf(at), "actions") => self.read_flat(py, at, value, rows, out)?,
-                (Kind::Foreign, _) => return mismatch!("{name} is kept outside the columns"),
-                _ => self.find_at(py, node, value, Some(rows), out)?,
+        let read = |name: &str, node: &Node, value: &Bound<'_, PyAny>| match (&node.kind, name) {
+            (&Kind::Leaf(at), "rewards" | "dones" | "timeouts") => {
+                let column = &self.schema.columns()[at];
+                out.found.place_singles(at, column, singles(value, column, rows)).python()
             }
-        }
-        Ok(())
-    }
-
-    /// An array of as many entries as the rows have, whatever its shape.
-    fn read_flat(
-        &self,
-        py: Python<'_>,
-        at: usize,
-        value: &Bound<'_, PyAny>,
-        rows: usize,
-        out: &mut RowSources,
-    ) -> PyResult<()> {
-        let column = &self.schema.columns()[at];
-        if !array::is_array(py, value.as_ptr()) {
-            return mismatch!("{} is no array", column.leaf.path.join("."));
-        }
-        // SAFETY: an array, alive through `value`.
-        let array = unsafe { array::fields(value.as_ptr()) };
-        // SAFETY: as above.
-        let (dims, _) = unsafe { array::axes(array) };
-        let fits = dims.iter().product::<npy_intp>() as usize * column.leaf.itemsize == rows * column.leaf.nbytes();
-        if !fits || !array::is_contiguous(array) || !has_dtype(py, array, column) {
-            return mismatch!("{} has another shape or dtype, or is not contiguous", column.leaf.path.join("."));
-        }
-        out.sources[at] = Source { ptr: array.data.cast(), stride: column.leaf.nbytes() as isize };
-        Ok(())
-    }
-
-    /// Numbers for a column of one float32.
-    fn read_numbers(
-        &self,
-        py: Python<'_>,
-        at: usize,
-        value: &Bound<'_, PyAny>,
-        rows: usize,
-        out: &mut RowSources,
-    ) -> PyResult<()> {
-        let column = &self.schema.columns()[at];
-        let single = column.number == Some(NumberType::F32) && column.leaf.shape.is_empty();
-        let Some(values) = single.then(|| singles(py, value, rows)).flatten() else {
-            return mismatch!("{} is not read directly", column.leaf.path.join("."));
+            (&Kind::Leaf(at), "actions") if array::is_array(py, value.as_ptr()) => {
+                let column = &self.schema.columns()[at];
+                // SAFETY: an array, which the caller keeps alive.
+                unsafe { out.found.place_flat(at, column, given(value, column), rows) }.python()
+            }
+            _ => self.find_at(py, node, value, Some(rows), out),
         };
-        out.sources[at] = Source { ptr: values.as_ptr().cast(), stride: 4 };
-        out.singles.push(values);
-        Ok(())
+        self.find_listed(STEP, [0, 1, 2, 3, 4, 5].map(Some), values.map(Some), read)
+    }
+}
+
+/// An array as the engine sees it. The caller checked that it is one.
+#[inline]
+fn given<'a>(array: &'a Bound<'_, PyAny>, column: &Column) -> GivenArray<'a> {
+    let py = array.py();
+    // SAFETY: an array, as the caller checked, which lives as long as the reference.
+    let array = unsafe { array::fields(array.as_ptr()) };
+    // SAFETY: as above.
+    let (dims, strides) = unsafe { array::axes(array) };
+    let same_dtype = has_dtype(py, array, column);
+    GivenArray {
+        data: array.data.cast(),
+        dims,
+        strides,
+        is_contiguous: array::is_contiguous(array),
+        same_dtype,
+        number: if same_dtype { column.number } else { native_number(array) },
     }
 }
 
 /// Whether an array has a column's dtype: the same object, or, as those that were unpickled are, one like it.
+#[inline]
 fn has_dtype(py: Python<'_>, array: &PyArrayObject, column: &Column) -> bool {
     array.descr.cast() == column.dtype.descr.as_ptr() || {
         // SAFETY: the dtype of a live array.
@@ -454,26 +341,16 @@ fn native_number(array: &PyArrayObject) -> Option<NumberType> {
 }
 
 /// Numbers as float32, one for each row; None for what NumPy had better convert.
-fn singles(py: Python<'_>, value: &Bound<'_, PyAny>, rows: usize) -> Option<Vec<f32>> {
-    if !array::is_array(py, value.as_ptr()) {
-        return match value.cast_exact::<PyList>() {
-            Ok(list) if list.len() == rows => list.iter().map(|item| single(&item)).collect(),
-            Ok(_) => None,
-            Err(_) => Some(vec![single(value)?; rows]),
-        };
+fn singles(value: &Bound<'_, PyAny>, column: &Column, rows: usize) -> Option<Vec<f32>> {
+    if array::is_array(value.py(), value.as_ptr()) {
+        // SAFETY: an array, alive through `value`.
+        return unsafe { given(value, column).singles(rows) };
     }
-    // SAFETY: an array, alive through `value`.
-    let array = unsafe { array::fields(value.as_ptr()) };
-    // SAFETY: as above.
-    let (dims, strides) = unsafe { array::axes(array) };
-    let stride = match dims {
-        [] | [1] => 0,
-        &[count] if count as usize == rows => strides[0],
-        _ => return None,
-    };
-    let source = Source { ptr: array.data.cast(), stride };
-    // SAFETY: the array has an item for each row, `stride` bytes apart, or one for all.
-    unsafe { as_singles(native_number(array)?, source, rows) }
+    match value.cast_exact::<PyList>() {
+        Ok(list) if list.len() == rows => list.iter().map(|item| single(&item)).collect(),
+        Ok(_) => None,
+        Err(_) => Some(vec![single(value)?; rows]),
+    }
 }
 
 /// Exactly a float, an int or a bool of Python's.
@@ -482,26 +359,6 @@ fn single(value: &Bound<'_, PyAny>) -> Option<f32> {
         || value.is_exact_instance_of::<PyFloat>()
         || value.is_exact_instance_of::<PyInt>();
     plain.then(|| value.extract::<f64>().ok().and_then(as_single)).flatten()
-}
-
-fn is_shape(dims: &[npy_intp], shape: &[usize]) -> bool {
-    dims.len() == shape.len() && dims.iter().zip(shape).all(|(&dim, &length)| dim as usize == length)
-}
-
-fn inner_contiguous(dims: &[npy_intp], strides: &[npy_intp], itemsize: usize) -> bool {
-    let mut expected = itemsize as npy_intp;
-    for (&dim, &stride) in dims.iter().zip(strides).rev() {
-        if dim != 1 && stride != expected {
-            return false;
-        }
-        expected *= dim;
-    }
-    true
-}
-
-fn read_flags(source: Source, out: &mut [bool]) {
-    // SAFETY: the array has a flag for each row.
-    unsafe { convert::read_flags(source, out) };
 }
 
 /// Writes a Python number to a cell as the column's dtype; false when it is none that fits exactly.

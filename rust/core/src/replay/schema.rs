@@ -89,6 +89,7 @@ impl<D> Column<D> {
 
     /// Returns how its values are converted.
     #[must_use]
+    #[inline]
     pub fn role(&self) -> Role {
         self.role
     }
@@ -202,6 +203,7 @@ impl<D: Clone> Schema<D> {
 impl<D> Schema<D> {
     /// Returns all keys: those of a transition, in their order, and others. Nodes refer to keys by their position.
     #[must_use]
+    #[inline]
     pub fn keys(&self) -> &[String] {
         &self.keys
     }
@@ -214,12 +216,14 @@ impl<D> Schema<D> {
 
     /// Returns the columns, by number.
     #[must_use]
+    #[inline]
     pub fn columns(&self) -> &[Column<D>] {
         &self.columns
     }
 
     /// Returns the top-level nodes.
     #[must_use]
+    #[inline]
     pub fn root(&self) -> &[Node] {
         &self.root
     }
@@ -232,18 +236,21 @@ impl<D> Schema<D> {
 
     /// Returns, without `save_obs_next`, the keys of columns with the `obs_next` of rows that end an episode.
     #[must_use]
+    #[inline]
     pub fn finals(&self) -> &[Node] {
         &self.finals
     }
 
     /// Returns whether all rows have their own `obs_next`.
     #[must_use]
+    #[inline]
     pub fn saves_obs_next(&self) -> bool {
         self.save_obs_next
     }
 
     /// Returns whether a column has only the `obs_next` of rows that end an episode.
     #[must_use]
+    #[inline]
     pub fn is_final(&self, column: &Column<D>) -> bool {
         !self.save_obs_next && column.leaf.root() == "obs_next"
     }
@@ -255,6 +262,7 @@ impl<D> Schema<D> {
 
     /// Returns the number of values of one reward, and whether it is a scalar.
     #[must_use]
+    #[inline]
     pub fn agents(&self) -> (usize, bool) {
         let reward = self.columns.iter().find(|column| column.role == Role::Reward);
         reward.map_or((1, true), |reward| (reward.leaf.nbytes() / 8, reward.leaf.shape.is_empty()))
@@ -262,6 +270,7 @@ impl<D> Schema<D> {
 
     /// Returns the bytes of a row in all columns.
     #[must_use]
+    #[inline]
     pub fn row_bytes(&self) -> usize {
         self.columns.iter().map(|column| column.leaf.nbytes()).sum()
     }

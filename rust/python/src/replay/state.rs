@@ -125,6 +125,7 @@ impl State {
             return Ok(None);
         }
         // SAFETY: `find_step` made a source for each column, good for all rows while the values live, which the caller holds.
-        unsafe { self.rows_mut().record(&rows.sources, &rows.terminated, &rows.truncated) }.map(Some)
+        unsafe { self.rows_mut().record(rows.found.sources(), rows.found.terminated(), rows.found.truncated()) }
+            .map(Some)
     }
 }

@@ -34,7 +34,10 @@ impl State {
         }
         // SAFETY: the rows were found for these columns, and each has a source that is good for all of them: the memory is kept
         // alive by them, or by the caller's arguments.
-        unsafe { self.rows_mut().add(rings, &rows.sources, &rows.terminated, &rows.truncated, added) }.map(Some)
+        unsafe {
+            self.rows_mut().add(rings, rows.found.sources(), rows.found.terminated(), rows.found.truncated(), added)
+        }
+        .map(Some)
     }
 
     /// Puts whole columns in the place of all rows; None likewise.
@@ -49,9 +52,9 @@ impl State {
         if !self.has(columns) {
             return Ok(None);
         }
-        let flags = (&rows.terminated[..], &rows.truncated[..]);
+        let flags = (rows.found.terminated(), rows.found.truncated());
         // SAFETY: as in `add`.
-        unsafe { self.rows_mut().load(&rows.sources, flags, known, sizes, cursors) }.map(Some)
+        unsafe { self.rows_mut().load(rows.found.sources(), flags, known, sizes, cursors) }.map(Some)
     }
 
     /// A row of ring 0.
