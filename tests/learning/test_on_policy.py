@@ -15,9 +15,11 @@ from rlfast.experiment.run import train
     [
         ("a2c", "CartPole-v1", 475.0),
         ("npg", "CartPole-v1", 475.0),
+        ("npg", "Pendulum-v1", -250.0),
         ("pg", "CartPole-v1", 475.0),
         ("pqn", "CartPole-v1", 475.0),
         ("trpo", "CartPole-v1", 475.0),
+        ("trpo", "Pendulum-v1", -250.0),
     ],
 )
 def test_the_preset_solves(algorithm, env, threshold, seed, run_dir):

@@ -31,6 +31,18 @@ PRESETS = {
     "CartPole-v1": Config(
         stop_return=475.0, eval_interval=4_096, collect_steps=1_024, batch_size=1_024, gamma=0.98, actor_step_size=0.3
     ),
+    "Pendulum-v1": Config(
+        stop_return=-250.0,
+        max_steps=500_000,
+        eval_interval=16_384,
+        gamma=0.9,
+        learning_rate=3e-3,
+        collect_steps=1_024,
+        batch_size=1_024,
+        actor_step_size=0.2,
+        critic_iters=30,
+        scale_returns=True,
+    ),
 }
 
 

@@ -42,6 +42,18 @@ PRESETS = {
         critic_iters=30,
         scale_returns=True,
     ),
+    "Pendulum-v1": Config(
+        stop_return=-250.0,
+        max_steps=500_000,
+        eval_interval=16_384,
+        gamma=0.9,
+        learning_rate=3e-3,
+        collect_steps=1_024,
+        batch_size=1_024,
+        max_kl=0.015,
+        critic_iters=30,
+        scale_returns=True,
+    ),
 }
 
 
