@@ -259,6 +259,8 @@ def test_the_gradient_of_levels_by_hand():
     assert fraction_gradient(inner, middle).tolist() == [[2 * 2 - 1 - 3, 2 * 6 - 3 - 10]]
     falling = fraction_gradient(-inner, -middle)  # as if they rose
     assert falling.tolist() == [[2 * 2 - 1 - 3, 2 * 6 - 3 - 10]]
+    inner, middle = torch.tensor([[1.0, 2.0, 2.0]]), torch.tensor([[0.0, 1.5, 3.0, 5.0]])  # two that are equal
+    assert fraction_gradient(inner, middle).tolist() == [[2 * 1 - 0 - 1.5, (2 - 1.5) - (2 - 3), -(2 - 3) + (2 - 5)]]
 
 
 def test_the_gradient_of_levels_is_that_of_a_distance():
