@@ -176,6 +176,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "WorkerEndpoint": lambda: slab().endpoint(0),
     "NativeEnvs": lambda: _reset(_core.NativeEnvs("CartPole-v1", 2, "NextStep")),
     "NPGPolicy": lambda: policy.NPGPolicy(**_ppo_parts()),
+    "NaturalGradientLearner": lambda: policy.NPGPolicy(**_ppo_parts()),
     "TRPOPolicy": lambda: policy.TRPOPolicy(**_ppo_parts()),
     "PQNPolicy": lambda: policy.PQNPolicy(**_dqn_parts()),
     "PGPolicy": lambda: policy.PGPolicy(**_pg_parts()),
@@ -564,6 +565,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.DQNPolicy.__init__": lambda: _dqn_parts(),
     "rlfast.policy.A2CPolicy.__init__": _ppo_parts,
     "rlfast.policy.NPGPolicy.__init__": _ppo_parts,
+    "rlfast.policy.NaturalGradientLearner.process_fn": _prepared,
     "rlfast.policy.TRPOPolicy.__init__": _ppo_parts,
     "rlfast.policy.PQNPolicy.__init__": lambda: _dqn_parts(),
     "rlfast.policy.PQNPolicy.learn": lambda: _learning(INSTANCES["PQNPolicy"]()),
@@ -718,6 +720,7 @@ UNENDING: set[tuple[str, str]] = {
     ("rlfast.data.Collector.evaluate", "n_episode"),
     ("rlfast.trainer.test_episode", "n_episode"),
     ("rlfast.policy.RolloutLearner.learn", "repeat"),
+    ("rlfast.policy.PQNPolicy.learn", "repeat"),
 }
 UNENDING |= {  # a trainer is an iterator, of which the sweep takes the first epochs
     ("rlfast.trainer.BaseTrainer.__init__", name)
