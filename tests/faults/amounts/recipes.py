@@ -703,6 +703,7 @@ def _prepared_by(kind: str) -> dict[str, Any]:
 
 
 OWNERS: dict[str, Callable[[], Any]] = {
+    "rlfast.policy.BasePolicy.update": dqn,  # others want a batch_size and a repeat as well
     "rlfast._core.Replay.follow": _ends,
     "rlfast._core.Replay.record": _hosted,
     "rlfast._core.Replay.transitions": _hosted,
