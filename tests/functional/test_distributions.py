@@ -101,6 +101,14 @@ class TestCategorical:
         assert entropy.tolist() == pytest.approx([math.log(2)])
         assert logits.grad.tolist() == [[0.0, 0.0, 0.0]]
 
+    def test_several_draws_are_rated_at_once(self):
+        logits = torch.tensor([[0.1, 2.0, -1.0], [0.0, 0.5, 1.0]])
+        act = torch.tensor([[0, 2], [1, 1], [2, 0], [1, 2]])
+        expected = reference.Categorical(logits=logits).log_prob(act)
+        assert torch.allclose(Categorical(logits).log_prob(act), expected)
+        several = MultiCategorical(torch.cat([logits, logits], -1), [3, 3])
+        assert torch.allclose(several.log_prob(torch.stack([act, act], -1)), 2 * expected)
+
     def test_actions_may_be_of_any_integer_dtype(self):
         assert Categorical(self.LOGITS).log_prob(torch.tensor([2.0, 0.0])).tolist() == pytest.approx(
             Categorical(self.LOGITS).log_prob(torch.tensor([2, 0], dtype=torch.int32)).tolist()

@@ -201,7 +201,9 @@ class Categorical(Distribution):
         return (probs / clocks).argmax(-1)  # the first of A exponential clocks to ring is a sample
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
-        return self.logits.gather(-1, value.long()[..., None]).squeeze(-1)
+        more_axes = value.dim() >= self.logits.dim()  # those of sample((n,))
+        logits = self.logits.expand(*value.shape, -1) if more_axes else self.logits
+        return logits.gather(-1, value.long()[..., None]).squeeze(-1)
 
     def entropy(self) -> torch.Tensor:
         p_log_p = self.probs * self.logits.clamp(min=torch.finfo(self.logits.dtype).min)

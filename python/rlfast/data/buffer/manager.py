@@ -122,9 +122,11 @@ class ReplayBufferManager(ReplayBuffer):
     def _rings_of(self, buffer_ids: NDArray[Any] | list[int] | None) -> list[int]:
         if isinstance(buffer_ids, np.ndarray):
             check_copyable(buffer_ids)
-        rings = [int(ring) for ring in (self._all_rings if buffer_ids is None else buffer_ids)]
-        if not all(0 <= ring < self.buffer_num for ring in rings):
-            raise IndexError(f"buffer ids {rings} are out of range: there are {self.buffer_num} buffers")
+        rings = []
+        for ring in self._all_rings if buffer_ids is None else buffer_ids:
+            if not 0 <= int(ring) < self.buffer_num:
+                raise IndexError(f"buffer id {ring} is out of range: there are {self.buffer_num} buffers")
+            rings.append(int(ring))
         return rings
 
     def append(self, **row: Any) -> int:
