@@ -121,8 +121,8 @@ class BatchRenorm(EnsembleLayer):
     >>> layer = BatchRenorm(1)
     >>> layer(torch.tensor([[0.0], [2.0]])).round(decimals=2).tolist()
     [[-1.0], [1.0]]
-    >>> layer.eval()(torch.tensor([[0.01], [1.01]])).round(decimals=2).tolist()  # a mean of 0.01, a deviation of 1
-    [[0.0], [1.0]]
+    >>> layer.eval()(torch.tensor([[0.51], [1.01]])).round(decimals=2).tolist()  # a mean of 0.01, a deviation of 1
+    [[0.5], [1.0]]
     """
 
     running_mean: torch.Tensor
