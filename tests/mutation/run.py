@@ -50,7 +50,11 @@ AREAS = {
         ("kill_while", "random_points", "[4-", "[7-", "[1-native", "[1-prioritized", "[1-off-policy"),
     ),
     "trainer": Area(("rlfast/trainer/*.py",), ("tests/trainer",), ("ratio_of_updates", "threads_of_torch")),
-    "policy": Area(("rlfast/policy/*.py",), ("tests/policy",), (*GRAPHS, "foreign", "learns_a_chain")),
+    "policy": Area(
+        ("rlfast/policy/*.py", "rlfast/policy/components/*.py", "rlfast/policy/learners/*.py"),
+        ("tests/policy",),
+        (*GRAPHS, "foreign", "learns_a_chain"),
+    ),
     "algorithms": Area(("rlfast/policy/modelfree/*.py",), ("tests/policy/modelfree",), (*GRAPHS, "learns_a_chain")),
 }
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.utils.capture import capture, check_capturable
 from rlfast.utils.optim import adam, descend
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Box
 
     from rlfast.experiment.config import RunConfig
-    from rlfast.policy.rollout_learner import TDistFn
+    from rlfast.policy.learners.rollout_learner import TDistFn
     from rlfast.utils.net.common import TLinearLayer
 
     LayerOf = Callable[[int, int, int], nn.Module]

@@ -4,6 +4,7 @@ from rlfast.utils.extras import needed_by
 
 with needed_by("rlfast.policy"):
     from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
+    from rlfast.policy.components.temperature import Alpha, AutoAlpha, FixedAlpha
     from rlfast.policy.modelbased.icm import ICMPolicy
     from rlfast.policy.modelfree.a2c import A2CPolicy
     from rlfast.policy.modelfree.bdq import BranchingDQNPolicy
@@ -27,7 +28,6 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.tqc import TQCPolicy
     from rlfast.policy.modelfree.trpo import TRPOPolicy
     from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
-    from rlfast.policy.temperature import Alpha, AutoAlpha, FixedAlpha
 
 __all__ = [
     "A2CPolicy",

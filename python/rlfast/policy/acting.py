@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.data import Batch, to_numpy
-from rlfast.policy._replaced import Replaceable, stock
+from rlfast.policy.components.overrides import Replaceable, stock
 from rlfast.utils.seeding import SeededMixin
 
 if TYPE_CHECKING:

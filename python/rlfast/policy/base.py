@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from rlfast.data import to_numpy
-from rlfast.policy import _state
-from rlfast.policy._compiled import CompiledUpdate, check_compilable
-from rlfast.policy._returns import Index, ReturnEstimation, episode_mc_return_to_go
-from rlfast.policy._state import records_initial_values
 from rlfast.policy.acting import ActingPolicy
-from rlfast.policy.lagged import LaggedNetworks
+from rlfast.policy.components import training_state
+from rlfast.policy.components.compiled_update import CompiledUpdate, check_compilable
+from rlfast.policy.components.lagged_networks import LaggedNetworks
+from rlfast.policy.components.returns import Index, ReturnEstimation, episode_mc_return_to_go
+from rlfast.policy.components.training_state import records_initial_values
 from rlfast.policy.stats import TrainingStats, TrainingStatsWrapper, as_stats
 from rlfast.utils import MultipleLRSchedulers
 
@@ -196,7 +196,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return the part of ``state_dict`` besides weights."""
-        found = _state.find(self)
+        found = training_state.find(self)
         scheduler = getattr(self.lr_scheduler, "state_dict", None)
         return {
             "optimizers": {name: optim.state_dict() for name, optim in found.optimizers.items()},
@@ -204,7 +204,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
             "random": self.random_state(),
             "torch_random": None if self._torch_rng is None else self._torch_rng.get_state(),
             "parts": {name: part.state_dict() for name, part in found.parts.items()},
-            "values": _state.values_of(self),
+            "values": training_state.values_of(self),
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
@@ -213,7 +213,7 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         :param state: the result.
         :raises ValueError: if this policy has other optimizers, parts or schedules. Nothing is changed then.
         """
-        found = _state.find(self)
+        found = training_state.find(self)
         if found.optimizers.keys() != state["optimizers"].keys():
             raise ValueError(
                 f"got the state of optimizers {[*state['optimizers']]}, this policy has {[*found.optimizers]}"
@@ -233,12 +233,12 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
             self._torch_rng.set_state(state["torch_random"].cpu())
         for name, part in found.parts.items():
             part.load_state_dict(state["parts"][name])
-        _state.set_values(self, state["values"])
+        training_state.set_values(self, state["values"])
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         """Move parameters to another device or dtype, and the states of optimizers with them."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for optim in _state.find(self).optimizers.values():
+        for optim in training_state.find(self).optimizers.values():
             if optim.state:
                 optim.load_state_dict(optim.state_dict())
         return self

@@ -9,7 +9,7 @@ import distributional
 from distributional import Table, weights
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.policy import BranchingDQNPolicy
-from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.bdq import BDQNTrainingStats
 from rlfast.utils.net.common import BranchingNet
 from rlfast.utils.optim import adam

@@ -10,7 +10,7 @@ from continuous import OBS, Given, Line, transitions, weights
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.exploration import GaussianNoise, OUNoise
 from rlfast.policy import DDPGPolicy
-from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.ddpg import DDPGTrainingStats
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import Actor, Critic

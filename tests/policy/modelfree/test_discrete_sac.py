@@ -8,7 +8,7 @@ from gymnasium.spaces import Box, Discrete
 from distributional import Table, transitions, weights
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer
 from rlfast.policy import AutoAlpha, DiscreteSACPolicy
-from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.discrete_sac import DiscreteSACTrainingStats
 from rlfast.utils.net.common import Net, Recurrent
 from rlfast.utils.net.discrete import Actor, Critic

@@ -10,8 +10,8 @@ import torch
 import distributional
 from distributional import transitions, weights
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer
-from rlfast.policy._compiled import CompiledUpdate
-from rlfast.policy.q_learner import of_actions
+from rlfast.policy.components.compiled_update import CompiledUpdate
+from rlfast.policy.learners.q_learner import of_actions
 from rlfast.utils.optim import adam
 
 

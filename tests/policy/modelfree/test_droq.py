@@ -9,7 +9,7 @@ from torch import nn
 from continuous import LOG_PROB, GivenNormal, Lines, ensemble, normal_actor, transitions, weights
 from rlfast.data import Batch
 from rlfast.policy import DroQPolicy
-from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.droq import DroQTrainingStats
 from rlfast.utils.net.common import EnsembleLinear
 from rlfast.utils.optim import adam

@@ -9,7 +9,7 @@ from torch import nn
 from continuous import OBS, assert_resumes_exactly, ensemble, normal_actor, transitions, weights
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer, ReplayBuffer
 from rlfast.policy import AutoAlpha, CrossQPolicy, DroQPolicy, REDQPolicy, TQCPolicy
-from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.utils.net.common import EnsembleLinear, Net
 from rlfast.utils.net.continuous import ActorProb, RecurrentActorProb
 from rlfast.utils.net.ensemble import BatchRenorm, EnsembleLayerNorm

@@ -9,8 +9,8 @@ from gymnasium.spaces import Box, Discrete
 
 from rlfast.data import Batch
 from rlfast.policy import A2CPolicy, NPGPolicy, PGPolicy, PPOPolicy, TRPOPolicy
-from rlfast.policy._compiled import CompiledUpdate
-from rlfast.policy.rollout_learner import RolloutLearner
+from rlfast.policy.components.compiled_update import CompiledUpdate
+from rlfast.policy.learners.rollout_learner import RolloutLearner
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.discrete import Critic
 from rlfast.utils.optim import adam

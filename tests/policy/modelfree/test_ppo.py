@@ -422,7 +422,7 @@ def test_a_network_under_both_heads_is_asked_once_in_a_gradient_step(monkeypatch
     calls = []
     together = learned()
     assert len(calls) == 3 * 4
-    monkeypatch.setattr("rlfast.policy.rollout_learner.shared_features", nullcontext)
+    monkeypatch.setattr("rlfast.policy.learners.rollout_learner.shared_features", nullcontext)
     calls.clear()
     apart = learned()
     assert len(calls) == 2 * 3 * 4

@@ -8,7 +8,7 @@ from torch import nn
 
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.policy import PQNPolicy
-from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.pqn import PQNTrainingStats
 from rlfast.utils.net.common import Net
 from rlfast.utils.optim import adam

@@ -17,7 +17,7 @@ from continuous import (
 )
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer
 from rlfast.policy import AutoAlpha, REDQPolicy
-from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.modelfree.redq import REDQTrainingStats
 from rlfast.utils.optim import adam
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from rlfast.data import Batch, to_numpy, to_torch
-from rlfast.policy._returns import Index
 from rlfast.policy.base import BasePolicy, TLearningRateScheduler, TrainingStats, TrainingStatsWrapper
+from rlfast.policy.components.returns import Index
 from rlfast.utils.net.discrete import IntrinsicCuriosityModule
 
 if TYPE_CHECKING:

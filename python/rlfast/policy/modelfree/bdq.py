@@ -10,12 +10,12 @@ from torch import nn
 from rlfast.data import Batch, to_numpy
 from rlfast.data.batch.batch import parse, wrap
 from rlfast.functional.losses import huber_loss, squared_loss
-from rlfast.policy._replaced import stock
 from rlfast.policy.action_grid import ActionGrid
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.q_learner import QLearner, ask, legal_values
+from rlfast.policy.components.overrides import stock
+from rlfast.policy.learners.q_learner import QLearner, ask, legal_values
+from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask, random_legal
-from rlfast.policy.replay_learner import Losses, Sample
 from rlfast.utils.optim import OptimizerFactory, descend
 from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 

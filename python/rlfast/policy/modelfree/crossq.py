@@ -9,9 +9,9 @@ from torch import nn
 from rlfast.exploration import BaseNoise
 from rlfast.functional.losses import squared_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.replay_learner import Losses, Sample, concatenated
-from rlfast.policy.squashed_actor import SquashedActor
-from rlfast.policy.temperature import Alpha, Temperature
+from rlfast.policy.components.temperature import Alpha, Temperature
+from rlfast.policy.learners.replay_learner import Losses, Sample, concatenated
+from rlfast.policy.learners.squashed_actor import SquashedActor
 from rlfast.utils.optim import OptimizerFactory, descend
 from rlfast.utils.torch_utils import torch_train_mode
 from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments

@@ -6,12 +6,12 @@ import torch
 from gymnasium.spaces import Discrete
 from torch import nn
 
-from rlfast.policy._checks import check_networks, check_output
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.categorical_actor import CategoricalActor
-from rlfast.policy.q_learner import inner_obs
-from rlfast.policy.replay_learner import Losses, Sample
-from rlfast.policy.temperature import Alpha, Temperature
+from rlfast.policy.components.network_checks import check_networks, check_output
+from rlfast.policy.components.temperature import Alpha, Temperature
+from rlfast.policy.learners.categorical_actor import CategoricalActor
+from rlfast.policy.learners.q_learner import inner_obs
+from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
 from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
 

@@ -6,12 +6,12 @@ import torch
 from torch import nn
 
 from rlfast.functional.losses import fraction_gradient, quantile_huber
-from rlfast.policy._checks import check_networks
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.q_learner import inner_obs, of_actions
-from rlfast.policy.quantile_learner import QuantileLearner
+from rlfast.policy.components.network_checks import check_networks
+from rlfast.policy.learners.q_learner import inner_obs, of_actions
+from rlfast.policy.learners.quantile_learner import QuantileLearner
+from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask
-from rlfast.policy.replay_learner import Losses, Sample
 from rlfast.utils.net.discrete import Fractions
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
 from rlfast.utils.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments

@@ -8,8 +8,8 @@ from torch import nn
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import policy_gradient_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.natural_gradient import NaturalGradientLearner
-from rlfast.policy.rollout_learner import TDistFn, TDistribution
+from rlfast.policy.learners.natural_gradient_learner import NaturalGradientLearner
+from rlfast.policy.learners.rollout_learner import TDistFn, TDistribution
 from rlfast.utils.optim import OptimizerFactory
 from rlfast.utils.validation import FiniteFloat, PositiveInt, UnitFloat, validate_arguments
 

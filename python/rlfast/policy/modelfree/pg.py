@@ -8,9 +8,9 @@ from torch import nn
 
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import policy_gradient_loss
-from rlfast.policy._returns import Index
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.rollout_learner import RolloutLearner, TDistFn, TDistribution
+from rlfast.policy.components.returns import Index
+from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistFn, TDistribution
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptimizerFactory, descend
 from rlfast.utils.validation import UnitFloat, validate_arguments

@@ -9,7 +9,7 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, value_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.rollout_learner import RolloutLearner, TDistFn, TDistribution
+from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistFn, TDistribution
 from rlfast.utils.optim import OptimizerFactory, descend
 from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 

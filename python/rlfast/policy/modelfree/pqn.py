@@ -10,13 +10,13 @@ from torch import nn
 from rlfast.data import to_torch
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import max_value, squared_loss, td_error
-from rlfast.policy._hidden import add_stored_state, stored_state
-from rlfast.policy._passes import minibatches_of, rows_of, shuffled_minibatches, summaries_of
-from rlfast.policy._returns import Index, check_indices
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.q_learner import QLearner, legal_values
+from rlfast.policy.components.hidden_state import add_stored_state, stored_state
+from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
+from rlfast.policy.components.returns import Index, check_indices
+from rlfast.policy.learners.q_learner import QLearner, legal_values
+from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask
-from rlfast.policy.replay_learner import Losses, Sample
 from rlfast.utils.optim import OptimizerFactory, descend
 from rlfast.utils.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.categorical_learner import CategoricalLearner
-from rlfast.policy.replay_learner import Losses, Sample
+from rlfast.policy.learners.categorical_learner import CategoricalLearner
+from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.net.discrete import NoisyLinear, scaled_noise
 from rlfast.utils.optim import OptimizerFactory
 from rlfast.utils.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments

@@ -9,8 +9,8 @@ from torch import nn
 from rlfast.exploration import BaseNoise
 from rlfast.functional.losses import smoothed_action
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.deterministic_actor import DeterministicActor
-from rlfast.policy.replay_learner import Losses, Sample
+from rlfast.policy.learners.deterministic_actor import DeterministicActor
+from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.optim import OptimizerFactory, descend
 from rlfast.utils.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 

@@ -11,9 +11,9 @@ from torch import nn
 
 from rlfast.data import Batch, to_torch
 from rlfast.functional.losses import bootstrapped_return
-from rlfast.policy._hidden import add_stored_state, stored_state
-from rlfast.policy._returns import Index, nstep_sums
 from rlfast.policy.base import BasePolicy, TrainingStats
+from rlfast.policy.components.hidden_state import add_stored_state, stored_state
+from rlfast.policy.components.returns import Index, nstep_sums
 from rlfast.utils.net.common import device_of
 
 if TYPE_CHECKING:

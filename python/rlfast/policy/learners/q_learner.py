@@ -13,11 +13,11 @@ from torch import nn
 from rlfast._core import explore
 from rlfast.data import Batch, to_torch
 from rlfast.data.batch.batch import parse, wrap
-from rlfast.policy._checks import check_networks
-from rlfast.policy._replaced import stock
 from rlfast.policy.base import TLearningRateScheduler
+from rlfast.policy.components.network_checks import check_networks
+from rlfast.policy.components.overrides import stock
+from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.policy.random import action_mask, random_legal
-from rlfast.policy.replay_learner import ReplayLearner
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class QLearner(ReplayLearner):
 
     If a subclass or an assignment replaces :meth:`forward`, :meth:`compute_q_value` or ``_target_q(buffer, indices)``,
     or there are hooks, learning calls these methods. An algorithm that overrides one of them records its own version
-    by :func:`rlfast.policy._replaced.stock`.
+    by :func:`rlfast.policy.components.overrides.stock`.
 
     :param model: called as ``model(obs, state=None, info={})``; returns ``[B, actions, ...]`` and the next hidden
         state.

@@ -7,8 +7,8 @@ import torch
 
 from rlfast.data.batch.batch import wrap
 from rlfast.functional.distributions import SquashedNormal
-from rlfast.policy._replaced import stock
-from rlfast.policy.actor_critic_learner import ActorCriticLearner
+from rlfast.policy.components.overrides import stock
+from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
 
 if TYPE_CHECKING:
     from rlfast.data.types import DistLogProbBatchProtocol, ObsBatchProtocol

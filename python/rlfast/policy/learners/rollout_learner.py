@@ -11,13 +11,13 @@ from torch import nn
 
 from rlfast.data import to_torch
 from rlfast.data.batch.batch import wrap
-from rlfast.policy._checks import check_networks, check_output
-from rlfast.policy._dist_fn import draw, takes_a_tuple
-from rlfast.policy._hidden import add_stored_state
-from rlfast.policy._passes import minibatches_of, rows_of, shuffled_minibatches, summaries_of
-from rlfast.policy._replaced import stock
-from rlfast.policy._returns import check_indices
 from rlfast.policy.base import BasePolicy, Index, TrainingStats
+from rlfast.policy.components.distributions import draw, takes_a_tuple
+from rlfast.policy.components.hidden_state import add_stored_state
+from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
+from rlfast.policy.components.network_checks import check_networks, check_output
+from rlfast.policy.components.overrides import stock
+from rlfast.policy.components.returns import check_indices
 from rlfast.utils import RunningMeanStd
 from rlfast.utils.checks import check_function
 from rlfast.utils.net._shared import shared_features

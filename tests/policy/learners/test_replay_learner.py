@@ -7,9 +7,9 @@ from gymnasium.spaces import Discrete
 from torch import nn
 
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer
-from rlfast.policy._compiled import CompiledUpdate
-from rlfast.policy._replaced import stock
-from rlfast.policy.replay_learner import ReplayLearner, Sample, concatenated
+from rlfast.policy.components.compiled_update import CompiledUpdate
+from rlfast.policy.components.overrides import stock
+from rlfast.policy.learners.replay_learner import ReplayLearner, Sample, concatenated
 from rlfast.policy.stats import TrainingStats
 
 

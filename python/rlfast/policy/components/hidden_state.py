@@ -10,7 +10,7 @@ from rlfast.utils.tree import storable
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
     from rlfast.data.types import RolloutBatchProtocol
-    from rlfast.policy._returns import Index
+    from rlfast.policy.components.returns import Index
 
 
 def stored_state(

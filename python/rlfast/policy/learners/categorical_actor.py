@@ -7,11 +7,11 @@ from torch import nn
 
 from rlfast.data.batch.batch import wrap
 from rlfast.functional.distributions import Categorical
-from rlfast.policy._replaced import stock
-from rlfast.policy.critics import Critics
-from rlfast.policy.q_learner import inner_obs, legal_values, of_actions
+from rlfast.policy.components.overrides import stock
+from rlfast.policy.learners.critics import Critics
+from rlfast.policy.learners.q_learner import inner_obs, legal_values, of_actions
+from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.policy.random import action_mask
-from rlfast.policy.replay_learner import ReplayLearner
 
 if TYPE_CHECKING:
     from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol

@@ -10,8 +10,8 @@ from torch.distributions import Distribution, kl_divergence
 
 from rlfast.functional import normalize
 from rlfast.functional.losses import value_loss
-from rlfast.policy._returns import Index
-from rlfast.policy.rollout_learner import RolloutLearner, TDistribution
+from rlfast.policy.components.returns import Index
+from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistribution
 from rlfast.utils.net._shared import separate_features
 from rlfast.utils.optim import descend
 

@@ -7,8 +7,8 @@ import torch
 
 from rlfast.data import Batch
 from rlfast.data.batch.batch import parse, wrap
-from rlfast.policy._replaced import stock
-from rlfast.policy.q_learner import QLearner, of_actions
+from rlfast.policy.components.overrides import stock
+from rlfast.policy.learners.q_learner import QLearner, of_actions
 from rlfast.utils.net.discrete import Fractions
 
 

@@ -12,7 +12,7 @@ from torch._dynamo.utils import counters
 from rlfast.data import Batch, VectorReplayBuffer
 from rlfast.functional import Categorical
 from rlfast.policy import AutoAlpha, DQNPolicy, PPOPolicy, SACPolicy
-from rlfast.policy._compiled import CompiledUpdate
+from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.utils.net.common import Net, Recurrent
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.continuous import Critic as ActionCritic
@@ -176,6 +176,6 @@ def test_what_cannot_be_compiled():
 
 
 def test_a_pytorch_that_cannot(monkeypatch):
-    monkeypatch.setattr("rlfast.policy._compiled.signature", lambda _: inspect.signature(lambda: None))
+    monkeypatch.setattr("rlfast.policy.components.compiled_update.signature", lambda _: inspect.signature(lambda: None))
     with pytest.raises(RuntimeError, match="needs a PyTorch that takes gradients within a graph"):
         make_dqn(compile=True)

@@ -8,10 +8,10 @@ from torch import nn
 
 from continuous import Lines, ensemble
 from rlfast.policy import TD3Policy
-from rlfast.policy._replaced import stock
-from rlfast.policy.actor_critic_learner import ActorCriticLearner
-from rlfast.policy.critics import another
-from rlfast.policy.replay_learner import Sample
+from rlfast.policy.components.overrides import stock
+from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
+from rlfast.policy.learners.critics import another
+from rlfast.policy.learners.replay_learner import Sample
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import Actor, Critic
 

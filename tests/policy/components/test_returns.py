@@ -6,7 +6,7 @@ import torch
 
 from rlfast.data import Batch, NStep, ReplayBuffer
 from rlfast.policy import BasePolicy
-from rlfast.policy._returns import episode_mc_return_to_go
+from rlfast.policy.components.returns import episode_mc_return_to_go
 
 
 def filled(ends, **options):

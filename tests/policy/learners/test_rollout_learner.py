@@ -10,8 +10,8 @@ from gymnasium.spaces import Discrete
 from rlfast.data import Batch, ReplayBuffer
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional import Categorical
-from rlfast.policy._compiled import CompiledUpdate
-from rlfast.policy.rollout_learner import RolloutLearner
+from rlfast.policy.components.compiled_update import CompiledUpdate
+from rlfast.policy.learners.rollout_learner import RolloutLearner
 from rlfast.policy.stats import TrainingStats
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.discrete import Actor, Critic

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlfast.policy.temperature import AutoAlpha, FixedAlpha, Temperature, make_alpha
+from rlfast.policy.components.temperature import AutoAlpha, FixedAlpha, Temperature, make_alpha
 from rlfast.utils.optim import adam
 
 

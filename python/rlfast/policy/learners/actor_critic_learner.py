@@ -12,10 +12,10 @@ from torch import nn
 
 from rlfast.data import to_torch
 from rlfast.exploration import BaseNoise, GaussianNoise
-from rlfast.policy._checks import check_networks, check_output
-from rlfast.policy._replaced import stock
-from rlfast.policy.critics import Critics
-from rlfast.policy.replay_learner import ReplayLearner
+from rlfast.policy.components.network_checks import check_networks, check_output
+from rlfast.policy.components.overrides import stock
+from rlfast.policy.learners.critics import Critics
+from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.utils.checks import check_function
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
@@ -27,8 +27,8 @@ class ActorCriticLearner(Critics, ReplayLearner):
 
     A subclass of an algorithm that overrides :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch,
     critic, optimizer)`` learns through them, and so does a policy to which hooks or a method of its own are given. An
-    algorithm notes its own ``forward`` as the quick way by :func:`rlfast.policy._replaced.stock`, and makes its critics
-    and their target networks after this constructor.
+    algorithm notes its own ``forward`` as the quick way by :func:`rlfast.policy.components.overrides.stock`, and makes
+    its critics and their target networks after this constructor.
 
     :param actor: called as ``actor(obs, state=..., info=...)``.
     :param actor_optim: optimizes ``actor``: an optimizer, a factory, or None for a policy that only acts.

@@ -12,10 +12,10 @@ from torch.func import functional_call
 
 from rlfast.data import to_torch_as
 from rlfast.functional.losses import squared_loss
-from rlfast.policy._checks import check_networks
-from rlfast.policy._replaced import Replaceable, stock
-from rlfast.policy.lagged import LaggedNetworks
-from rlfast.policy.replay_learner import Sample
+from rlfast.policy.components.lagged_networks import LaggedNetworks
+from rlfast.policy.components.network_checks import check_networks
+from rlfast.policy.components.overrides import Replaceable, stock
+from rlfast.policy.learners.replay_learner import Sample
 from rlfast.utils.net.ensemble import ensemble_size_of, members_of
 from rlfast.utils.optim import OptimizerFactory, clone_optimizer, descend, make_optimizer
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlfast.policy.lagged import LaggedNetworks
+from rlfast.policy.components.lagged_networks import LaggedNetworks
 
 
 def pair():

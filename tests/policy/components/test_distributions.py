@@ -12,7 +12,7 @@ from torch import nn
 from rlfast.data import Batch
 from rlfast.functional import Categorical, DiagonalNormal
 from rlfast.policy import PPOPolicy
-from rlfast.policy._dist_fn import takes_a_tuple
+from rlfast.policy.components.distributions import takes_a_tuple
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.discrete import Actor, Critic

@@ -9,7 +9,7 @@ from torch.distributions import kl_divergence
 
 from rlfast.functional import Categorical
 from rlfast.policy import NPGPolicy, TRPOPolicy
-from rlfast.policy.natural_gradient import NaturalStep, conjugate_gradients
+from rlfast.policy.learners.natural_gradient_learner import NaturalStep, conjugate_gradients
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.discrete import Actor, Critic
 from rlfast.utils.optim import adam

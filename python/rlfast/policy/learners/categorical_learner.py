@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.functional.losses import cross_entropy, projected_distribution
-from rlfast.policy._replaced import stock
-from rlfast.policy.q_learner import QLearner, legal_values, of_actions
-from rlfast.policy.replay_learner import Losses, Sample
+from rlfast.policy.components.overrides import stock
+from rlfast.policy.learners.q_learner import QLearner, legal_values, of_actions
+from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.net.common import device_of
 from rlfast.utils.optim import descend
 

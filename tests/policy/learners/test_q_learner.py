@@ -7,8 +7,8 @@ from gymnasium.spaces import Discrete
 from torch import nn
 
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.policy._replaced import stock
-from rlfast.policy.q_learner import QLearner, legal_values
+from rlfast.policy.components.overrides import stock
+from rlfast.policy.learners.q_learner import QLearner, legal_values
 from rlfast.policy.stats import TrainingStats
 
 

@@ -1,0 +1,1 @@
+"""What policies and the templates of learning are made of."""

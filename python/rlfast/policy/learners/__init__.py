@@ -1,0 +1,1 @@
+"""Templates of learning, which algorithms inherit from. They contain no algorithm."""
