@@ -11,7 +11,7 @@ import pytest
 import rlfast
 from rlfast._core import NativeEnvs
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.utils.cores import cores
+from rlfast.utils.runtime.cores import cores
 
 needs_cores = pytest.mark.skipif(cores() < 2, reason="one core, or a quota of less than two, needs no helpers")
 

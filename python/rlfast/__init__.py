@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _is_here(name: str) -> bool:
-    from rlfast.utils.extras import MissingExtra
+    from rlfast.utils.runtime.extras import MissingExtra
 
     try:
         __getattr__(name)

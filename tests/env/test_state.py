@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from rlfast.data.plain_data import pack, unpack
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, SubprocVectorEnv
 from rlfast.env.state import capture, restore, set_space_streams, space_streams
-from rlfast.utils.plain import pack, unpack
 
 
 def play(env, steps):

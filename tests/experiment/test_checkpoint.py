@@ -23,6 +23,7 @@ from rlfast.data import (
     ReplayBuffer,
     VectorReplayBuffer,
 )
+from rlfast.data.plain_data import pack
 from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs
 from rlfast.experiment.checkpoint import _buffers_of, load_checkpoint, load_policy, save_checkpoint
 from rlfast.exploration import OUNoise
@@ -31,7 +32,6 @@ from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils import JSONLLogger, LazyLogger, LoggerGroup, RunningMeanStd
 from rlfast.utils.net.common import Net
 from rlfast.utils.optim import adam
-from rlfast.utils.plain import pack
 
 # Most tests load a checkpoint beside another log than it was written with, and that is said.
 pytestmark = pytest.mark.filterwarnings("ignore:.*logging continues without:UserWarning")

@@ -12,13 +12,13 @@ from safetensors import torch as tensors_file
 
 from faults.json_tree import nested, variants
 from rlfast.cli import main
+from rlfast.data.plain_data import pack
 from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint
 from rlfast.experiment.report.plot import learning_curve
 from rlfast.experiment.run import ConfigError, _Keeper, _trainer, resume, train
 from rlfast.experiment.run_dir import read_config
 from rlfast.utils.logger import CSVLogger, JSONLLogger, LazyLogger
-from rlfast.utils.plain import pack
 
 
 def seal(folder, name, content):

@@ -12,7 +12,7 @@ import pytest
 
 from machine import PATIENCE
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.utils.cores import cores
+from rlfast.utils.runtime.cores import cores
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 

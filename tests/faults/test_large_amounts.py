@@ -19,7 +19,7 @@ from rlfast.data import (
     SegmentTree,
     VectorReplayBuffer,
 )
-from rlfast.utils.seeding import generator
+from rlfast.utils.runtime.seeding import generator
 
 CALLS = {
     "sample": lambda amount: add(engine(), 9).sample(amount),

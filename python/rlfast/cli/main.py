@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rlfast.utils.extras import MissingExtra, needed_by
+from rlfast.utils.runtime.extras import MissingExtra, needed_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlfast.utils.extras import lazy_names
+from rlfast.utils.runtime.extras import lazy_names
 
 if TYPE_CHECKING:
     from rlfast.data.batch.batch import Batch as Batch

@@ -16,7 +16,7 @@ import numpy as np
 from rlfast.data.batch.batch import Batch, parse, wrap
 from rlfast.data.batch.values import to_tensor
 from rlfast.data.safe_pickle import Global, dumps, loads
-from rlfast.utils.extras import needed_by
+from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.tree import as_host, is_tensor
 
 if TYPE_CHECKING:

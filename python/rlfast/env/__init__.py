@@ -1,6 +1,6 @@
 """Vector environments: several environments that are reset and stepped together, and wrappers around them."""
 
-from rlfast.utils.extras import needed_by
+from rlfast.utils.runtime.extras import needed_by
 
 with needed_by("rlfast.env"):
     from rlfast.env.adapters import as_vector_env

@@ -20,7 +20,7 @@ from rlfast.env.specs import native_spec
 from rlfast.env.vector.actions import converter
 from rlfast.env.vector.arguments import Ids, VectorStep, as_autoreset_mode
 from rlfast.env.vector.base import BaseVectorEnv
-from rlfast.utils.seeding import draw_seed
+from rlfast.utils.runtime.seeding import draw_seed
 
 InfoRows = NDArray[np.float64] | None
 """The infos as numbers, one row for each environment; None for environments without infos."""

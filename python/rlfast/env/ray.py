@@ -15,7 +15,7 @@ from rlfast.env.spaces import ObservationMode
 from rlfast.env.vector.arguments import EnvFn
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.worker import DummyEnvWorker, EnvWorker, ResetResult, StepResult, seed_space
-from rlfast.utils.extras import needed_by
+from rlfast.utils.runtime.extras import needed_by
 
 
 def _ray() -> Any:

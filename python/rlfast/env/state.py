@@ -22,7 +22,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
-from rlfast.utils.seeding import stream_of
+from rlfast.utils.runtime.seeding import stream_of
 
 _LEAVES = (type(None), bool, int, float, str, bytes)
 _SEQUENCES: dict[str, type] = {kind.__name__: kind for kind in (list, tuple, set, frozenset)}

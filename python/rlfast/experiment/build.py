@@ -17,12 +17,12 @@ import torch
 
 from rlfast.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
+from rlfast.data.plain_data import summary
 from rlfast.env.registry import can_be_native, make_vec
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.config import ExplorationConfig, OffPolicyConfig, OnPolicyConfig, QLearningConfig, RunConfig
 from rlfast.experiment.networks import Networks, is_image
 from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
-from rlfast.utils.plain import summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

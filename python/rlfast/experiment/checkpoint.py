@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors import numpy as arrays_file
 from safetensors import torch as tensors_file
 
-from rlfast.utils.plain import WRONG_DATA, pack, summary, unpack
+from rlfast.data.plain_data import WRONG_DATA, pack, summary, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, get_type_hints
 
-from rlfast.utils.plain import summary
-from rlfast.utils.schedule import Linear
-from rlfast.utils.validation import (
+from rlfast.data.plain_data import summary
+from rlfast.functional.schedules import Linear
+from rlfast.utils.arguments.validation import (
     FiniteFloat,
     NonNegativeFloat,
     NonNegativeInt,

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from rlfast._core import __version__
+from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.experiment.algorithms import find
-from rlfast.utils.plain import WRONG_DATA, summary
 
 fcntl: ModuleType | None
 try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rlfast.utils.schedule import Linear
+from rlfast.functional.schedules import Linear
 
 if TYPE_CHECKING:
     from rlfast.experiment.config import OnPolicyConfig

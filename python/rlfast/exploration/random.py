@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast.utils.seeding import SeededMixin
+from rlfast.utils.runtime.seeding import SeededMixin
 
 
 def _require_non_negative(**values: float) -> None:

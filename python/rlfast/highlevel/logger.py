@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rlfast.utils.extras import needed_by
 from rlfast.utils.logger import BaseLogger
+from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.string import ToStringMixin
 
 if TYPE_CHECKING:

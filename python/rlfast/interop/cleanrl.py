@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rlfast.interop._columns import Columns, Leaf
 from rlfast.interop._hosts import missing
-from rlfast.utils.seeding import draw_seed
+from rlfast.utils.runtime.seeding import draw_seed
 
 try:
     import torch

@@ -1,6 +1,6 @@
 """Acting and learning with PyTorch."""
 
-from rlfast.utils.extras import needed_by
+from rlfast.utils.runtime.extras import needed_by
 
 with needed_by("rlfast.policy"):
     from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats

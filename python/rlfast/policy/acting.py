@@ -11,7 +11,7 @@ from torch import nn
 
 from rlfast.data import Batch, to_numpy
 from rlfast.policy.components.overrides import Replaceable, stock
-from rlfast.utils.seeding import SeededMixin
+from rlfast.utils.runtime.seeding import SeededMixin
 
 if TYPE_CHECKING:
     from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, arr_type

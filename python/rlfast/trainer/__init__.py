@@ -1,6 +1,6 @@
 """Trainers: the loops that collect transitions, update a policy and test it."""
 
-from rlfast.utils.extras import needed_by
+from rlfast.utils.runtime.extras import needed_by
 
 with needed_by("rlfast.trainer"):
     from rlfast.trainer.base import BaseTrainer

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rlfast.policy import BasePolicy
-from rlfast.utils.checks import ArgumentError, check_function, check_number, count_of
+from rlfast.utils.arguments.checks import ArgumentError, check_function, check_number, count_of
 from rlfast.utils.logger import BaseLogger
 
 _LEAST = {

@@ -7,7 +7,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from rlfast.data.collect.collector import Collector
-from rlfast.utils.checks import check_methods
+from rlfast.utils.arguments.checks import check_methods
 
 _LOGGER = ("log_train_data", "log_test_data", "log_update_data", "log_info_data", "save_data")
 

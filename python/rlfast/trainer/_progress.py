@@ -16,7 +16,7 @@ from rlfast.data.stats import CollectStats, CollectStatsBase
 from rlfast.policy import TrainingStats
 from rlfast.trainer._metrics import UpdateMetrics
 from rlfast.utils.logger import BaseLogger
-from rlfast.utils.seeding import global_random_state, set_global_random_state
+from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state
 
 _COUNTERS = (
     "_started",

@@ -26,7 +26,7 @@ from rlfast.trainer.utils import gather_info, scalarised, test_episode
 from rlfast.utils import MovAvg
 from rlfast.utils.logger import BaseLogger, LazyLogger
 from rlfast.utils.net.common import device_of
-from rlfast.utils.progress import ProgressBar
+from rlfast.utils.progress_bar import ProgressBar
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rlfast.utils.extras import lazy_names
+from rlfast.utils.runtime.extras import lazy_names
 
 if TYPE_CHECKING:
     from rlfast.utils.logger import BaseLogger as BaseLogger
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rlfast.utils.logger.tensorboard import TensorboardLogger as TensorboardLogger
     from rlfast.utils.logger.wandb import WandbLogger as WandbLogger
     from rlfast.utils.lr_scheduler import MultipleLRSchedulers as MultipleLRSchedulers
-    from rlfast.utils.progress import DummyTqdm as DummyTqdm
-    from rlfast.utils.progress import tqdm_config as tqdm_config
+    from rlfast.utils.progress_bar import DummyTqdm as DummyTqdm
+    from rlfast.utils.progress_bar import tqdm_config as tqdm_config
     from rlfast.utils.statistics import MovAvg as MovAvg
     from rlfast.utils.statistics import RunningMeanStd as RunningMeanStd
     from rlfast.utils.warning import deprecation as deprecation
@@ -30,7 +30,7 @@ _get, __dir__ = lazy_names(
         "logger.tensorboard": ("BasicLogger", "TensorboardLogger"),
         "logger.wandb": ("WandbLogger",),
         "lr_scheduler": ("MultipleLRSchedulers",),
-        "progress": ("DummyTqdm", "tqdm_config"),
+        "progress_bar": ("DummyTqdm", "tqdm_config"),
         "statistics": ("MovAvg", "RunningMeanStd"),
         "warning": ("deprecation",),
     },
@@ -38,6 +38,6 @@ _get, __dir__ = lazy_names(
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("logger", "lr_scheduler", "progress", "statistics", "warning"):
+    if name in ("logger", "lr_scheduler", "progress_bar", "statistics", "warning"):
         return import_module(f"{__name__}.{name}")  # an attribute without a separate import, as in Tianshou
     return _get(name)

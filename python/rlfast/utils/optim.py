@@ -74,7 +74,7 @@ def descend(loss: torch.Tensor, optim: Any, max_grad_norm: float | None = None) 
 
     Gradients are computed only for the parameters of the optimizer, so that an actor's loss takes no time for the
     gradients of its critic. Within a graph of torch.compile, where the optimizer must be captured
-    (:mod:`rlfast.utils.capture`), ``.grad`` is not changed.
+    (:mod:`rlfast.policy.components.captured_optimizer`), ``.grad`` is not changed.
 
     :param loss: a scalar.
     :param optim: the optimizer.

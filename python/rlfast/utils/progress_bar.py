@@ -1,5 +1,94 @@
-"""The names of :mod:`rlfast.utils.progress` under the import path of Tianshou 1.0."""
+"""Progress bars."""
 
-from rlfast.utils.progress import DummyTqdm, tqdm_config
+from __future__ import annotations
 
-__all__ = ["DummyTqdm", "tqdm_config"]
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tqdm import tqdm
+
+tqdm_config: dict[str, Any] = {"dynamic_ncols": True, "ascii": True}
+"""Options of ``tqdm`` that work on every terminal."""
+
+_REFRESH = 0.1
+"""Seconds between two updates of the text, which takes longer than a step of a small environment."""
+
+
+class DummyTqdm:
+    """A replacement of ``tqdm`` that counts and shows nothing.
+
+    :param total: the number of steps.
+    :param kwargs: ignored.
+    """
+
+    def __init__(self, total: int, **kwargs: Any) -> None:  # noqa: ARG002
+        self.total = total
+        self.n = 0
+
+    def set_postfix(self, **kwargs: Any) -> None:
+        """Shows nothing."""
+
+    def update(self, n: int = 1) -> None:
+        """Counts ``n`` steps."""
+        self.n += n
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object, **kwargs: object) -> None:
+        """Does nothing."""
+
+
+class ProgressBar:
+    """A progress bar with numbers beside it, written to stderr at most ten times a second.
+
+    :param total: the number of steps.
+    :param description: the text before the bar.
+    :param initial: the number of steps that are already done.
+    :param shown: if False, the bar counts and shows nothing.
+    """
+
+    def __init__(self, total: int, description: str, *, initial: int = 0, shown: bool = True) -> None:
+        self.total = total
+        self.n = initial
+        self._figures: dict[str, int | float | str] = {}
+        self._written = 0.0
+        self._bar: tqdm[Any] | None = None
+        if shown:
+            from tqdm import tqdm
+
+            start = min(initial, total)
+            self._bar = tqdm(total=total, desc=description, initial=start, unit="step", file=sys.stderr, **tqdm_config)
+
+    def update(self, n: int, figures: Mapping[str, int | float | str]) -> None:
+        """Adds steps, and shows numbers.
+
+        :param n: the number of steps.
+        :param figures: the numbers by name; those of earlier calls are shown too, unless they are replaced.
+        """
+        self.n += n
+        if self._bar is None:
+            return
+        self._figures = dict(figures) | {name: v for name, v in self._figures.items() if name not in figures}
+        now = time.perf_counter()
+        if now - self._written >= _REFRESH:
+            self._written = now
+            self._write()
+        self._bar.update(min(n, self.total - self._bar.n))
+
+    def _write(self) -> None:
+        if self._bar is not None and self._figures:
+            text = {name: f"{v:.4g}" if isinstance(v, float) else str(v) for name, v in self._figures.items()}
+            self._bar.set_postfix(text, refresh=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._write()  # the final numbers
+            self._bar.close()

@@ -11,11 +11,11 @@ from torch import nn
 from torch.optim.lr_scheduler import ExponentialLR
 
 from rlfast.data import Batch, ReplayBuffer
+from rlfast.data.plain_data import is_plain
 from rlfast.exploration import GaussianNoise
 from rlfast.policy import BasePolicy, DQNPolicy, TrainingStats
 from rlfast.utils import MovAvg, RunningMeanStd
 from rlfast.utils.net.common import Net
-from rlfast.utils.plain import is_plain
 
 
 class Schedule:

@@ -19,7 +19,7 @@ from rlfast.data.batch.operations import cat, stack
 from rlfast.data.batch.transforms import ValueTransforms
 from rlfast.data.batch.values import is_number, is_numeric
 from rlfast.data.types import TBatch
-from rlfast.utils.checks import check_copyable
+from rlfast.utils.arguments.checks import check_copyable
 from rlfast.utils.tree import is_tensor
 
 

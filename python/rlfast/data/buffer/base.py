@@ -21,8 +21,8 @@ from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import Added, Index, Store
 from rlfast.data.buffer.tianshou_view import TianshouView
 from rlfast.data.buffer.units import NStep, Sequence, Transition, Unit
-from rlfast.utils.checks import count_of
-from rlfast.utils.seeding import draw_seed
+from rlfast.utils.arguments.checks import count_of
+from rlfast.utils.runtime.seeding import draw_seed
 
 TBuffer = TypeVar("TBuffer", bound="ReplayBuffer")
 IndexLike = int | slice | list[int] | NDArray[Any]

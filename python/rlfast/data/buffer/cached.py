@@ -16,8 +16,8 @@ from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
 from rlfast.data.buffer.store import writing
 from rlfast.data.buffer.store.store import Added, Index
-from rlfast.utils.checks import check_copyable, count_of
-from rlfast.utils.seeding import draw_seed
+from rlfast.utils.arguments.checks import check_copyable, count_of
+from rlfast.utils.runtime.seeding import draw_seed
 
 # One thread at a time moves an episode: it reads the cache, writes the main buffer and empties the cache. The lock is
 # the module's and not a buffer's, so that copies and pickles need none, and a fork can wait for a move to end.

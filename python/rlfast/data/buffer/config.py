@@ -10,7 +10,7 @@ from typing import Any
 from rlfast.data.buffer.relabelling import Hindsight
 from rlfast.data.buffer.samplers import Prioritized, Uniform
 from rlfast.data.buffer.units import FrameStack, Transition, Unit
-from rlfast.utils.checks import count_of
+from rlfast.utils.arguments.checks import count_of
 
 _UNIFORM, _TRANSITION = Uniform(), Transition()
 

@@ -18,8 +18,8 @@ from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer
 from rlfast.data.buffer.samplers import Prioritized
 from rlfast.data.buffer.store import writing
 from rlfast.data.buffer.store.store import Added, Index
-from rlfast.utils.checks import check_copyable
-from rlfast.utils.seeding import draw_seed
+from rlfast.utils.arguments.checks import check_copyable
+from rlfast.utils.runtime.seeding import draw_seed
 
 
 class ReplayBufferManager(ReplayBuffer):

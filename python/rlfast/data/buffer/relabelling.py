@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlfast._core import Replay, carried, carry
 from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.units import count_at_least
-from rlfast.utils.checks import check_number
+from rlfast.utils.arguments.checks import check_number
 
 Index = NDArray[np.int64]
 Take = Callable[[Index, list[str], int], dict[str, Any]]

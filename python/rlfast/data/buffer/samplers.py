@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlfast.utils.checks import check_number
+from rlfast.utils.arguments.checks import check_number
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.store import episodes, priorities
 from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import Index, Store
-from rlfast.utils.checks import count_of
+from rlfast.utils.arguments.checks import count_of
 
 
 class TianshouView:

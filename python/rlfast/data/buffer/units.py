@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch
-from rlfast.utils.checks import check_number, count_of
+from rlfast.utils.arguments.checks import check_number, count_of
 
 
 def count_at_least(part: Any, name: str, least: int) -> None:

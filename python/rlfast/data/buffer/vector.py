@@ -12,8 +12,8 @@ from rlfast.data.buffer.manager import HERReplayBufferManager, PrioritizedReplay
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, prioritized
 from rlfast.data.buffer.relabelling import Hindsight
 from rlfast.data.buffer.samplers import Prioritized
-from rlfast.utils.checks import count_of
-from rlfast.utils.seeding import draw_seed
+from rlfast.utils.arguments.checks import count_of
+from rlfast.utils.runtime.seeding import draw_seed
 
 
 def _build(

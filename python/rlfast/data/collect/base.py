@@ -26,7 +26,7 @@ from rlfast.data.collect.checks import (
 )
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv
-from rlfast.utils.checks import ArgumentError, check_instance
+from rlfast.utils.arguments.checks import ArgumentError, check_instance
 
 TCollectStats = TypeVar("TCollectStats", bound=CollectStats)
 

@@ -19,7 +19,7 @@ from rlfast.data.buffer.manager import ReplayBufferManager
 from rlfast.data.schema import flatten
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, as_vector_env
-from rlfast.utils.checks import ArgumentError, check_methods, check_number, count_of
+from rlfast.utils.arguments.checks import ArgumentError, check_methods, check_number, count_of
 
 Ids = NDArray[np.int64]
 

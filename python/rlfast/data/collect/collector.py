@@ -19,7 +19,7 @@ from rlfast.data.collect.limits import EpisodeLimit, EpisodeQuotas, Limit, StepL
 from rlfast.data.collect.observed import policy_input
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv
-from rlfast.utils.checks import ArgumentError, check_instance
+from rlfast.utils.arguments.checks import ArgumentError, check_instance
 
 _KEYS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
 

@@ -16,7 +16,7 @@ from rlfast.data.batch.fields import set_fields
 from rlfast.data.collect.checks import Tally
 from rlfast.data.collect.stepping import Stepping
 from rlfast.data.stats import CollectStats
-from rlfast.utils.checks import check_function
+from rlfast.utils.arguments.checks import check_function
 
 Ids = NDArray[np.int64]
 StepFunction: TypeAlias = Callable[[Any, Any], None]

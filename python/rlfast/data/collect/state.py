@@ -12,9 +12,9 @@ from gymnasium.spaces import Box
 
 from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.collect.stepping import Stepping
+from rlfast.data.plain_data import is_plain
 from rlfast.env import BaseVectorEnv
 from rlfast.env.state import set_space_streams, space_streams
-from rlfast.utils.plain import is_plain
 
 _BATCH = "~Batch"
 _COUNTERS = ("collect_step", "collect_episode", "collect_time")

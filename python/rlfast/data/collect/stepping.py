@@ -23,7 +23,7 @@ from rlfast.data.random_actions import RandomActions
 from rlfast.env.backends.base import Rows
 from rlfast.env.vector.arguments import as_seeds
 from rlfast.utils import tree
-from rlfast.utils.checks import check_function
+from rlfast.utils.arguments.checks import check_function
 
 Ids = NDArray[np.int64]
 

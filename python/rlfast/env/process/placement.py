@@ -19,7 +19,7 @@ from rlfast.env.process.launch import Child, Served, Spawned, method_of
 from rlfast.env.process.pool import ProcessBackend
 from rlfast.env.process.serialization import functions_by_value, register, registrations
 from rlfast.env.process.worker import leaving, prepare
-from rlfast.utils.cores import cores
+from rlfast.utils.runtime.cores import cores
 from rlfast.utils.tree import leaves
 
 PROBE = "rlfast.env.process.placement:main"

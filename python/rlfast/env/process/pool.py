@@ -37,7 +37,7 @@ from rlfast.env.process.recovery import RecoveringBackend
 from rlfast.env.process.results import StepResults
 from rlfast.env.process.worker_group import WorkerGroup, failed
 from rlfast.env.spaces import common
-from rlfast.utils.cores import cores
+from rlfast.utils.runtime.cores import cores
 
 Ids = NDArray[np.int64]
 

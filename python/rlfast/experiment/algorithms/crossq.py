@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import EntropyConfig
-from rlfast.utils.validation import NonNegativeFloat, NonNegativeInt, PositiveInt, UnitFloat
+from rlfast.utils.arguments.validation import NonNegativeFloat, NonNegativeInt, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rlfast.experiment.config import SoftConfig
-from rlfast.utils.validation import FiniteFloat
+from rlfast.utils.arguments.validation import FiniteFloat
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import SoftConfig
-from rlfast.utils.validation import PositiveFloat, PositiveInt, UnitFloat
+from rlfast.utils.arguments.validation import PositiveFloat, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

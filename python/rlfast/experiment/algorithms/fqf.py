@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import QLearningConfig
-from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveInt
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import NaturalGradientConfig
 from rlfast.experiment.schedules import set_learning_rate as schedules
-from rlfast.utils.validation import PositiveFloat
+from rlfast.utils.arguments.validation import PositiveFloat
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

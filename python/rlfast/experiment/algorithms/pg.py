@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import PolicyGradientConfig
 from rlfast.experiment.schedules import set_learning_rate as schedules
-from rlfast.utils.validation import NonNegativeFloat, PositiveInt
+from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

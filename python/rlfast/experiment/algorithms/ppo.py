@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import AdvantageConfig
 from rlfast.experiment.schedules import set_learning_rate as schedules
-from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveInt
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import ExplorationConfig, OnPolicyConfig
 from rlfast.experiment.schedules import set_learning_rate
-from rlfast.utils.validation import NonNegativeFloat, PositiveInt, UnitFloat
+from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import QLearningConfig
-from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rlfast.experiment.config import SoftConfig
-from rlfast.utils.validation import PositiveFloat, PositiveInt
+from rlfast.utils.arguments.validation import PositiveFloat, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import OffPolicyConfig
-from rlfast.utils.validation import NonNegativeFloat, PositiveInt, UnitFloat
+from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import SoftConfig
-from rlfast.utils.validation import NonNegativeInt, PositiveInt
+from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks

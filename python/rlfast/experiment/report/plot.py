@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlfast.data.plain_data import summary
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.report.aggregate import Curve, aggregate
 from rlfast.experiment.run_dir import read_config, replace_file
 from rlfast.utils.logger import CSVLogger
-from rlfast.utils.plain import summary
 
 if TYPE_CHECKING:
     import os

@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from rlfast.interop._columns import Columns, Index
 from rlfast.interop.sb3.nstep import NStepReplayBuffer
 from rlfast.interop.sb3.replay import ReplayBuffer
-from rlfast.utils.seeding import draw_seed
+from rlfast.utils.runtime.seeding import draw_seed
 
 
 class PrioritizedReplayBufferSamples(NamedTuple):

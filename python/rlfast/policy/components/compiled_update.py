@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rlfast.utils.capture import capture, check_capturable
+from rlfast.policy.components.captured_optimizer import capture, check_capturable
 
 
 class CompiledUpdate:

@@ -8,7 +8,7 @@ import gymnasium as gym
 from gymnasium.spaces import Discrete, MultiDiscrete
 from torch import nn
 
-from rlfast.utils.checks import check_instance
+from rlfast.utils.arguments.checks import check_instance
 from rlfast.utils.net.common import BaseActor
 
 

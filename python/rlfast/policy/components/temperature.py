@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from rlfast.functional.losses import temperature_loss
-from rlfast.utils.checks import check_number
+from rlfast.utils.arguments.checks import check_number
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
 
 

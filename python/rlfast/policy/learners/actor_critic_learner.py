@@ -16,7 +16,7 @@ from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.overrides import stock
 from rlfast.policy.learners.critics import Critics
 from rlfast.policy.learners.replay_learner import ReplayLearner
-from rlfast.utils.checks import check_function
+from rlfast.utils.arguments.checks import check_function
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
 

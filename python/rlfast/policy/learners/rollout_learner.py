@@ -19,7 +19,7 @@ from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.overrides import stock
 from rlfast.policy.components.returns import check_indices
 from rlfast.utils import RunningMeanStd
-from rlfast.utils.checks import check_function
+from rlfast.utils.arguments.checks import check_function
 from rlfast.utils.net._shared import shared_features
 from rlfast.utils.net.common import ActorCritic, device_of, dtype_of
 from rlfast.utils.optim import OptimizerFactory, make_optimizer

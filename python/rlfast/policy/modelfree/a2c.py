@@ -9,8 +9,8 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import policy_gradient_loss, value_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistFn, TDistribution
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
-from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

@@ -16,8 +16,8 @@ from rlfast.policy.components.overrides import stock
 from rlfast.policy.learners.q_learner import QLearner, ask, legal_values
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask, random_legal
+from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
-from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

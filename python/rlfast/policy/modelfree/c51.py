@@ -8,8 +8,8 @@ from torch import nn
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.categorical_learner import CategoricalLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
-from rlfast.utils.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

@@ -10,8 +10,8 @@ from rlfast.exploration import BaseNoise
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.deterministic_actor import DeterministicActor
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
-from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

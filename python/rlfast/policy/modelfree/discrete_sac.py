@@ -12,8 +12,8 @@ from rlfast.policy.components.temperature import Alpha, Temperature
 from rlfast.policy.learners.categorical_actor import CategoricalActor
 from rlfast.policy.learners.q_learner import inner_obs
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
-from rlfast.utils.validation import PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

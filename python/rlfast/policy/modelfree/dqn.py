@@ -9,8 +9,8 @@ from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.q_learner import QLearner, legal_values
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask
+from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
-from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

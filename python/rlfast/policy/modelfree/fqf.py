@@ -12,9 +12,9 @@ from rlfast.policy.learners.q_learner import inner_obs, of_actions
 from rlfast.policy.learners.quantile_learner import QuantileLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.discrete import Fractions
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
-from rlfast.utils.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

@@ -13,9 +13,9 @@ from rlfast.policy.learners.q_learner import inner_obs, legal_values, of_actions
 from rlfast.policy.learners.quantile_learner import QuantileLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask
+from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.discrete import ImplicitQuantileNetwork
 from rlfast.utils.optim import OptimizerFactory, descend
-from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

@@ -11,9 +11,9 @@ from rlfast.functional.losses import policy_gradient_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.returns import Index
 from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistFn, TDistribution
+from rlfast.utils.arguments.validation import UnitFloat, validate_arguments
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptimizerFactory, descend
-from rlfast.utils.validation import UnitFloat, validate_arguments
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer

@@ -10,8 +10,8 @@ from rlfast.functional import normalize
 from rlfast.functional.losses import clipped_surrogate_loss, value_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistFn, TDistribution
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
-from rlfast.utils.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

@@ -17,8 +17,8 @@ from rlfast.policy.components.returns import Index, check_indices
 from rlfast.policy.learners.q_learner import QLearner, legal_values
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask
+from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
-from rlfast.utils.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer

@@ -11,9 +11,9 @@ from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.overrides import stock
 from rlfast.policy.learners.q_learner import QLearner, legal_values, of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.common import device_of
 from rlfast.utils.optim import OptimizerFactory, descend
-from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

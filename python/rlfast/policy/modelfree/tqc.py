@@ -12,8 +12,8 @@ from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.temperature import Alpha, Temperature
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.learners.squashed_actor import SquashedActor
+from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
-from rlfast.utils.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

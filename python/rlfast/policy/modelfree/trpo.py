@@ -10,8 +10,8 @@ from rlfast.functional.losses import surrogate_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.natural_gradient_learner import NaturalGradientLearner
 from rlfast.policy.learners.rollout_learner import TDistFn, TDistribution
+from rlfast.utils.arguments.validation import FiniteFloat, PositiveFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
-from rlfast.utils.validation import FiniteFloat, PositiveFloat, PositiveInt, UnitFloat, validate_arguments
 
 
 @dataclass(kw_only=True)

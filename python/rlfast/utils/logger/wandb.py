@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlfast.utils.extras import needed_by
 from rlfast.utils.logger.base import CheckpointLogger, LogValue
 from rlfast.utils.logger.tensorboard import TensorboardLogger
+from rlfast.utils.runtime.extras import needed_by
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

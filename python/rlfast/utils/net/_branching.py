@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.utils.checks import bounded_count
+from rlfast.utils.arguments.checks import bounded_count
 from rlfast.utils.net._layers import MLP, ArgsType, ModuleType, NetBase, TRecurrentState, size_of
 
 _MOST_BRANCHES = 10_000

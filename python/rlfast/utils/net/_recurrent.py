@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.utils.checks import bounded_count
+from rlfast.utils.arguments.checks import bounded_count
 from rlfast.utils.net._layers import NetBase, TActionShape, TRecurrentState, placed_like, size_of
 
 State = Mapping[str, Any]

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from rlfast.utils.validation import NonNegativeInt, PositiveFloat, PositiveInt, UnitFloat, validate_arguments
+from rlfast.utils.arguments.validation import NonNegativeInt, PositiveFloat, PositiveInt, UnitFloat, validate_arguments
 
 
 class EnsembleLayer(nn.Module):

@@ -25,8 +25,8 @@ from rlfast.data.buffer.samplers import Prioritized, Uniform
 from rlfast.data.buffer.tianshou_view import Meta, TianshouView
 from rlfast.data.buffer.units import Transition
 from rlfast.data.hdf5 import from_hdf5, require_h5py, to_hdf5
-from rlfast.utils.checks import count_of
-from rlfast.utils.plain import WRONG_DATA, summary
+from rlfast.data.plain_data import WRONG_DATA, summary
+from rlfast.utils.arguments.checks import count_of
 
 PathType = str | PathLike[str]
 

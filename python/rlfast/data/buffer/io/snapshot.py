@@ -20,8 +20,8 @@ from rlfast.data.buffer.relabelling import Hindsight
 from rlfast.data.buffer.samplers import Prioritized, Uniform
 from rlfast.data.buffer.tianshou_view import TianshouView
 from rlfast.data.buffer.units import NStep, Sequence, Transition
+from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.data.schema import Schema
-from rlfast.utils.plain import WRONG_DATA, summary
 
 PathType = str | PathLike[str]
 

@@ -11,7 +11,7 @@ from rlfast.data.batch.batch import Batch, wrap
 from rlfast.data.buffer.store import priorities
 from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import STACKED, Index
-from rlfast.utils.checks import count_of
+from rlfast.utils.arguments.checks import count_of
 
 
 def draw(rows: RowRange, batch_size: int) -> Index:

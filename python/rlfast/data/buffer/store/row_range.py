@@ -10,7 +10,7 @@ from rlfast import _core
 from rlfast._core import Replay, carried, carry
 from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.store.store import Index, Store
-from rlfast.utils.checks import check_copyable
+from rlfast.utils.arguments.checks import check_copyable
 
 
 class RowRange:

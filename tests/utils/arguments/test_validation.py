@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from annotated_types import Gt, Le, Lt, MinLen
 
-from rlfast.utils.validation import (
+from rlfast.utils.arguments.validation import (
     FiniteFloat,
     NonNegativeFloat,
     NonNegativeInt,

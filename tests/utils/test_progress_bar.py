@@ -1,4 +1,4 @@
-from rlfast.utils.progress import DummyTqdm, ProgressBar
+from rlfast.utils.progress_bar import DummyTqdm, ProgressBar
 
 
 def test_figures_stand_beside_the_bar(capsys):

@@ -42,7 +42,7 @@ def needed_by(who: str) -> Iterator[None]:
     >>> with needed_by("rlfast.policy"):
     ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
     Traceback (most recent call last):
-    rlfast.utils.extras.MissingExtra: rlfast.policy needs torch, which ... install it: pip install "rlfast[train]"
+    rlfast.utils.runtime.extras.MissingExtra: rlfast.policy needs torch, ... install it: pip install "rlfast[train]"
     """
     try:
         yield

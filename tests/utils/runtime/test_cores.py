@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from rlfast.utils.cores import cores
+from rlfast.utils.runtime.cores import cores
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args,
 import numpy as np
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
-from rlfast.utils.checks import check_integer, check_number
+from rlfast.utils.arguments.checks import check_integer, check_number
 
 PositiveInt: TypeAlias = Annotated[int, Ge(1)]
 NonNegativeInt: TypeAlias = Annotated[int, Ge(0)]

@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from rlfast.utils.schedule import Exponential, Linear, Piecewise
+from rlfast.functional.schedules import Exponential, Linear, Piecewise
 
 
 @pytest.mark.parametrize(

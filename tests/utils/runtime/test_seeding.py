@@ -4,7 +4,7 @@ import pickle
 import numpy as np
 import pytest
 
-from rlfast.utils.seeding import SeededMixin, generator
+from rlfast.utils.runtime.seeding import SeededMixin, generator
 
 
 def test_a_seed_decides():

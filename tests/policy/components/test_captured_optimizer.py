@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from rlfast.policy.components.captured_optimizer import capture, check_capturable
 from rlfast.policy.components.compiled_update import CompiledUpdate
-from rlfast.utils.capture import capture, check_capturable
 from rlfast.utils.optim import adam, descend
 
 OPTIMIZERS = {

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rlfast.utils.extras import MissingExtra, needed_by
+from rlfast.utils.runtime.extras import MissingExtra, needed_by
 
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 
 def libraries(extra):

@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from rlfast.utils.checks import (
+from rlfast.utils.arguments.checks import (
     ArgumentError,
     check_function,
     check_instance,

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlfast.utils.plain import is_plain, pack, unpack
+from rlfast.data.plain_data import is_plain, pack, unpack
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
 keys = st.integers() | st.text() | st.booleans() | st.tuples(st.integers(), st.text())

@@ -1,0 +1,1 @@
+"""What a process depends on: processor cores, optional libraries, and random streams."""
