@@ -1,7 +1,8 @@
-"""Dependencies between folders that no compiler checks; import-linter checks the layers of Python (`make lint`)."""
+"""The shape of the package and its dependencies; import-linter checks the layers of Python (`make lint`)."""
 
 import ast
 import tomllib
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -101,3 +102,40 @@ def test_a_circle_would_be_seen(tmp_path: Path, line: str) -> None:
     assert circle(imported(tmp_path, "package")) == []
     (inner / "b.py").write_text(line)
     assert set(circle(imported(tmp_path, "package"))) >= {"package.inner.a", "package.inner.b"}
+
+
+def sources() -> list[Path]:
+    """The modules of the package."""
+    return [path for path in (ROOT / "python" / "rlfast").rglob("*.py") if "_bench" not in path.parts]
+
+
+ONE_FILE_FOR_EACH_ALGORITHM = ("policy/modelfree", "policy/imitation", "experiment/algorithms")
+
+
+def test_a_folder_has_at_most_twelve_modules() -> None:
+    folders = Counter(path.parent for path in sources() if path.name != "__init__.py")
+    names = {folder.relative_to(ROOT / "python" / "rlfast").as_posix(): count for folder, count in folders.items()}
+    assert names["data/buffer"] > 5
+    assert {name: n for name, n in names.items() if n > 12 and name not in ONE_FILE_FOR_EACH_ALGORITHM} == {}
+
+
+def lengths(code: str) -> dict[str, int]:
+    """The number of lines of each function's statements: neither its signature nor its docstring."""
+    functions = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)]
+    found = {}
+    for function in functions:
+        first = function.body[min(ast.get_docstring(function) is not None, len(function.body) - 1)]
+        length = (function.end_lineno or 0) - first.lineno + 1
+        found[function.name] = max(length, found.get(function.name, 0))
+    return found
+
+
+def test_no_function_has_more_than_sixty_lines() -> None:
+    all_lengths = {f"{path}:{name}": n for path in sources() for name, n in lengths(path.read_text()).items()}
+    assert len(all_lengths) > 1000
+    assert {name: n for name, n in all_lengths.items() if n > 60} == {}
+
+
+def test_a_long_function_would_be_seen() -> None:
+    assert lengths('def f(\n    a,\n):\n    """Text.\n\n    More.\n    """\n    a = 1\n\n    return a') == {"f": 3}
+    assert lengths("def f():\n" + 61 * "    a = 1\n") == {"f": 61}

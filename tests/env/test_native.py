@@ -14,7 +14,8 @@ from gymnasium.wrappers import vector as wrappers
 
 from rlfast._core import native_envs
 from rlfast.env import DummyVectorEnv
-from rlfast.env.native import NativeBackend, NativeVectorEnv, ids, is_native
+from rlfast.env.backends.native import NativeBackend
+from rlfast.env.native import NativeVectorEnv, ids, is_native
 
 MODES = list(AutoresetMode)
 

@@ -6,7 +6,7 @@ import torch
 from gymnasium.spaces import Discrete
 
 from rlfast.data import Batch, HERReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
-from rlfast.data.buffer.units import NStep
+from rlfast.data.buffer.options.units import NStep
 from rlfast.policy import BasePolicy, RandomPolicy
 from rlfast.utils.net.common import Net
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from rlfast.data.buffer.manager import HERReplayBufferManager as HERReplayBufferManager
     from rlfast.data.buffer.manager import PrioritizedReplayBufferManager as PrioritizedReplayBufferManager
     from rlfast.data.buffer.manager import ReplayBufferManager as ReplayBufferManager
+    from rlfast.data.buffer.options.relabelling import Hindsight as Hindsight
+    from rlfast.data.buffer.options.samplers import Prioritized as Prioritized
+    from rlfast.data.buffer.options.samplers import Uniform as Uniform
+    from rlfast.data.buffer.options.units import FrameStack as FrameStack
+    from rlfast.data.buffer.options.units import NStep as NStep
+    from rlfast.data.buffer.options.units import Sequence as Sequence
+    from rlfast.data.buffer.options.units import Transition as Transition
     from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer as PrioritizedReplayBuffer
-    from rlfast.data.buffer.relabelling import Hindsight as Hindsight
-    from rlfast.data.buffer.samplers import Prioritized as Prioritized
-    from rlfast.data.buffer.samplers import Uniform as Uniform
-    from rlfast.data.buffer.units import FrameStack as FrameStack
-    from rlfast.data.buffer.units import NStep as NStep
-    from rlfast.data.buffer.units import Sequence as Sequence
-    from rlfast.data.buffer.units import Transition as Transition
     from rlfast.data.buffer.vector import HERVectorReplayBuffer as HERVectorReplayBuffer
     from rlfast.data.buffer.vector import PrioritizedVectorReplayBuffer as PrioritizedVectorReplayBuffer
     from rlfast.data.buffer.vector import VectorReplayBuffer as VectorReplayBuffer
@@ -46,9 +46,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "batch.batch": ("Batch",),
-        "buffer.relabelling": ("Hindsight",),
-        "buffer.samplers": ("Prioritized", "Uniform"),
-        "buffer.units": ("FrameStack", "NStep", "Sequence", "Transition"),
+        "buffer.options.relabelling": ("Hindsight",),
+        "buffer.options.samplers": ("Prioritized", "Uniform"),
+        "buffer.options.units": ("FrameStack", "NStep", "Sequence", "Transition"),
         "buffer.base": ("ReplayBuffer",),
         "buffer.cached": ("CachedReplayBuffer",),
         "buffer.hindsight": ("HERReplayBuffer",),

@@ -11,7 +11,7 @@ import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
 from rlfast.env.process.serialization import register, registrations
-from rlfast.env.spaces import ObservationMode
+from rlfast.env.spaces.batching import ObservationMode
 from rlfast.env.vector.arguments import EnvFn
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.worker import DummyEnvWorker, EnvWorker, ResetResult, StepResult, seed_space

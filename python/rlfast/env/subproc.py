@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 from rlfast.env.backends.in_process import InProcess
 from rlfast.env.process import ProcessBackend
 from rlfast.env.process.placement import choose
-from rlfast.env.spaces import ObservationMode
+from rlfast.env.spaces.batching import ObservationMode
 from rlfast.env.vector.arguments import EnvFn, as_autoreset_mode, as_env_fns, check_waiting
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.vector.worker_view import WorkerView

@@ -7,7 +7,7 @@ import pytest
 from rlfast.data import Collector, VectorReplayBuffer
 from rlfast.env import BaseVectorEnv, DummyEnvWorker, DummyVectorEnv
 from rlfast.env.backends.base import Rows
-from rlfast.env.info import Info
+from rlfast.env.backends.info import Info
 from scripted import Scripted, ScriptedPolicy
 
 MODES = [None, "DISABLED", "SAME_STEP", "NEXT_STEP"]

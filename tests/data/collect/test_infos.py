@@ -2,7 +2,7 @@ import numpy as np
 
 from rlfast.data.collect import infos
 from rlfast.data.collect.infos import LatestInfos
-from rlfast.env.info import Info
+from rlfast.env.backends.info import Info
 
 
 def columns(rows):

@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from rlfast._core import SchemaMismatch, SegmentTree
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer.config import Config, ignore_unknown
-from rlfast.data.buffer.relabelling import Hindsight
-from rlfast.data.buffer.samplers import Prioritized, Uniform
+from rlfast.data.buffer.options.config import Config, ignore_unknown
+from rlfast.data.buffer.options.relabelling import Hindsight
+from rlfast.data.buffer.options.samplers import Prioritized, Uniform
+from rlfast.data.buffer.options.units import NStep, Sequence, Transition, Unit
 from rlfast.data.buffer.store import episodes, output_arrays, priorities, reading, writing
 from rlfast.data.buffer.store.priorities import when_prioritized
 from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import Added, Index, Store
 from rlfast.data.buffer.tianshou_view import TianshouView
-from rlfast.data.buffer.units import NStep, Sequence, Transition, Unit
 from rlfast.utils.arguments.checks import count_of
 from rlfast.utils.runtime.seeding import draw_seed
 

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rlfast.data.buffer.base import ReplayBuffer
-from rlfast.data.buffer.relabelling import Hindsight
+from rlfast.data.buffer.options.relabelling import Hindsight
 
 RewardFn = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from rlfast._core import SchemaMismatch
 from rlfast.data.batch.batch import Batch
 from rlfast.data.buffer.base import ReplayBuffer
-from rlfast.data.buffer.config import Config
 from rlfast.data.buffer.hindsight import HERReplayBuffer
+from rlfast.data.buffer.options.config import Config
+from rlfast.data.buffer.options.samplers import Prioritized
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer
-from rlfast.data.buffer.samplers import Prioritized
 from rlfast.data.buffer.store import writing
 from rlfast.data.buffer.store.store import Added, Index
 from rlfast.utils.arguments.checks import check_copyable

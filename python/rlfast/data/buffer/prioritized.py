@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlfast.data.buffer.base import ReplayBuffer
-from rlfast.data.buffer.samplers import Prioritized
+from rlfast.data.buffer.options.samplers import Prioritized
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):

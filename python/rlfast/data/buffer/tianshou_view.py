@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlfast._core import Replay
 from rlfast.data.batch.batch import Batch, parse, wrap
-from rlfast.data.buffer.config import Config
+from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.store import episodes, priorities
 from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import Index, Store

@@ -6,12 +6,12 @@ from math import ceil
 from typing import Any
 
 from rlfast.data.buffer.base import ReplayBuffer
-from rlfast.data.buffer.config import Config, ignore_unknown
 from rlfast.data.buffer.hindsight import HERReplayBuffer, RewardFn
 from rlfast.data.buffer.manager import HERReplayBufferManager, PrioritizedReplayBufferManager, ReplayBufferManager
+from rlfast.data.buffer.options.config import Config, ignore_unknown
+from rlfast.data.buffer.options.relabelling import Hindsight
+from rlfast.data.buffer.options.samplers import Prioritized
 from rlfast.data.buffer.prioritized import PrioritizedReplayBuffer, prioritized
-from rlfast.data.buffer.relabelling import Hindsight
-from rlfast.data.buffer.samplers import Prioritized
 from rlfast.utils.arguments.checks import count_of
 from rlfast.utils.runtime.seeding import draw_seed
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Rows
-from rlfast.env.info import Info
+from rlfast.env.backends.info import Info
 
 Ids = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch, parse, wrap_nested
 from rlfast.env.backends.base import Rows
-from rlfast.env.info import Info
+from rlfast.env.backends.info import Info
 from rlfast.utils import tree
 
 Ids = NDArray[Any]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from rlfast.env.adapters.base import Wrapped
 from rlfast.env.backends.base import IsAllEnvs, Rows, Tree
+from rlfast.env.backends.info import Info
 from rlfast.env.backends.rows import joined, take
-from rlfast.env.info import Info
 
 Ids = NDArray[np.int64]
 

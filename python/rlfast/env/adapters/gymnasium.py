@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rlfast.env.adapters.base import Wrapped
 from rlfast.env.backends.base import Rows, Tree
+from rlfast.env.backends.info import Info
 from rlfast.env.backends.rows import take
-from rlfast.env.collation import collate_as
-from rlfast.env.info import Info
+from rlfast.env.spaces.collation import collate_as
 from rlfast.env.vector.arguments import as_autoreset_mode
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.vector.gymnasium_protocol import batched, unbatched

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlfast.env.adapters.base import Wrapped
 from rlfast.env.backends.base import Rows, Tree
-from rlfast.env.info import Info
+from rlfast.env.backends.info import Info
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.utils import tree
 

@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from rlfast.env.info import Info
-from rlfast.env.spaces import Space
+from rlfast.env.backends.info import Info
+from rlfast.env.spaces.batching import Space
 
 Tree: TypeAlias = Any
 """An array with one row for each environment, or a dict or tuple of such arrays for nested spaces."""

@@ -14,9 +14,9 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Backend, Rows, Tree
-from rlfast.env.collation import collator
-from rlfast.env.info import Info
-from rlfast.env.spaces import Space, common, declared
+from rlfast.env.backends.info import Info
+from rlfast.env.spaces.batching import Space, common, declared
+from rlfast.env.spaces.collation import collator
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult, reset_result, step_result
 from rlfast.utils import tree
 

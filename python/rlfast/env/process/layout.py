@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Tree
-from rlfast.env.collation import fitted
-from rlfast.env.spaces import ARRAY_SPACES, Space
+from rlfast.env.spaces.batching import ARRAY_SPACES, Space
+from rlfast.env.spaces.collation import fitted
 
 Spill: TypeAlias = dict[int, Any]
 """The values of leaves that have no fixed layout or do not fit it, by leaf number; they are sent pickled."""

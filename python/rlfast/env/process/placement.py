@@ -13,12 +13,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env.collation import collate_as
 from rlfast.env.process.channel import Channel, Closed
 from rlfast.env.process.launch import Child, Served, Spawned, method_of
 from rlfast.env.process.pool import ProcessBackend
 from rlfast.env.process.serialization import functions_by_value, register, registrations
 from rlfast.env.process.worker import leaving, prepare
+from rlfast.env.spaces.collation import collate_as
 from rlfast.utils.runtime.cores import cores
 from rlfast.utils.tree import leaves
 

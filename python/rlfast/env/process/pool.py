@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from rlfast import _core
 from rlfast.env.backends.base import IsAllEnvs, Rows, Tree
-from rlfast.env.collation import fitted
+from rlfast.env.backends.info import Info
 from rlfast.env.errors import EnvFailure
-from rlfast.env.info import Info
 from rlfast.env.process.channel import Closed
 from rlfast.env.process.launch import doorbell_by_pipe, method_of
 from rlfast.env.process.layout import WHOLE, Array, Leaf, layout
@@ -36,7 +35,8 @@ from rlfast.env.process.protocol import (
 from rlfast.env.process.recovery import RecoveringBackend
 from rlfast.env.process.results import StepResults
 from rlfast.env.process.worker_group import WorkerGroup, failed
-from rlfast.env.spaces import common
+from rlfast.env.spaces.batching import common
+from rlfast.env.spaces.collation import fitted
 from rlfast.utils.runtime.cores import cores
 
 Ids = NDArray[np.int64]

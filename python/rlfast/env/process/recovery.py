@@ -12,8 +12,8 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Backend, Rows
+from rlfast.env.backends.info import Info
 from rlfast.env.errors import WorkerDied
-from rlfast.env.info import Info
 from rlfast.env.process.layout import WHOLE
 from rlfast.env.process.protocol import PHASES, REPLACE, RESET, Places, Plan, Records, Views
 from rlfast.env.process.worker_group import WorkerGroup, failed

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Rows, Tree
-from rlfast.env.info import Info
+from rlfast.env.backends.info import Info
 from rlfast.env.process.layout import WHOLE, Shapeless
 from rlfast.env.process.protocol import AGAIN, EXTRA, ONLY_RESET, Places, Records, Views
 from rlfast.utils import tree

@@ -36,7 +36,7 @@ from rlfast.env.process.protocol import (
     Records,
 )
 from rlfast.env.process.serialization import RemoteError, dumps, register
-from rlfast.env.spaces import declared
+from rlfast.env.spaces.batching import declared
 from rlfast.env.state import capture, restore
 from rlfast.env.worker import attribute, reset_result, seed_env, seed_space, set_attribute, step_result
 

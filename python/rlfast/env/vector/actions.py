@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Tree
-from rlfast.env.collation import collate_as
-from rlfast.env.spaces import ARRAY_SPACES, Space
+from rlfast.env.spaces.batching import ARRAY_SPACES, Space
+from rlfast.env.spaces.collation import collate_as
 from rlfast.utils.tree import as_host, object_array
 
 Checker: TypeAlias = "Callable[[Any, NDArray[np.int64]], Tree]"

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Backend, Rows, Tree
 from rlfast.env.backends.in_process import InProcess
+from rlfast.env.backends.info import Info
 from rlfast.env.backends.rows import joined, ordered
 from rlfast.env.backends.workers import Workers
 from rlfast.env.errors import ClosedEnvsError, NoEpisodeError, NothingPendingError, PendingError
-from rlfast.env.info import Info
-from rlfast.env.spaces import ObservationMode, as_gymnasium, common
+from rlfast.env.spaces.batching import ObservationMode, as_gymnasium, common
 from rlfast.env.vector.actions import checker, lenient
 from rlfast.env.vector.arguments import (
     EnvFn,

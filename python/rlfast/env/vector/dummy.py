@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gymnasium.vector import AutoresetMode
 
-from rlfast.env.spaces import ObservationMode
+from rlfast.env.spaces.batching import ObservationMode
 from rlfast.env.vector.arguments import EnvFn
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.worker import DummyEnvWorker

@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Rows, Tree
-from rlfast.env.info import Info
-from rlfast.env.spaces import ARRAY_SPACES
+from rlfast.env.backends.info import Info
+from rlfast.env.spaces.batching import ARRAY_SPACES
 from rlfast.env.vector.arguments import Ids, Seeds, VectorStep, as_seeds
 from rlfast.env.vector.attributes import EnvAttributes
 from rlfast.utils import tree

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Backend, Rows, Tree
-from rlfast.env.info import Info
+from rlfast.env.backends.info import Info
 from rlfast.env.worker import EnvWorker, ResetResult, StepResult
 from rlfast.utils import tree
 

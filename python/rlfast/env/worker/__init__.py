@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 import gymnasium as gym
 
-from rlfast.env.spaces import Space, declared
+from rlfast.env.spaces.batching import Space, declared
 from rlfast.env.state import capture, restore
 
 StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]

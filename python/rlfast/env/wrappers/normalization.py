@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Rows, Tree
-from rlfast.env.info import Info
-from rlfast.env.spaces import ARRAY_SPACES
+from rlfast.env.backends.info import Info
+from rlfast.env.spaces.batching import ARRAY_SPACES
 from rlfast.env.vector.arguments import Ids, Seeds
 from rlfast.env.wrappers.vector import VectorEnvWrapper
 from rlfast.utils.statistics import RunningMeanStd

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlfast.env.adapters import as_vector_env
 from rlfast.env.backends.base import Rows, Tree
-from rlfast.env.info import Info
+from rlfast.env.backends.info import Info
 from rlfast.env.vector.arguments import Ids, Seeds
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.env.vector.subset_calls import SubsetVectorEnv

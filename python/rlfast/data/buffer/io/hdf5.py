@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer.config import Config
-from rlfast.data.buffer.relabelling import Hindsight
-from rlfast.data.buffer.samplers import Prioritized, Uniform
+from rlfast.data.buffer.options.config import Config
+from rlfast.data.buffer.options.relabelling import Hindsight
+from rlfast.data.buffer.options.samplers import Prioritized, Uniform
+from rlfast.data.buffer.options.units import Transition
 from rlfast.data.buffer.tianshou_view import Meta, TianshouView
-from rlfast.data.buffer.units import Transition
 from rlfast.data.hdf5 import from_hdf5, require_h5py, to_hdf5
 from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.utils.arguments.checks import count_of

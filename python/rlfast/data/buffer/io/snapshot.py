@@ -15,11 +15,11 @@ import numpy as np
 
 from rlfast._core import Replay
 from rlfast.data._leaves import Column
-from rlfast.data.buffer.config import Config
-from rlfast.data.buffer.relabelling import Hindsight
-from rlfast.data.buffer.samplers import Prioritized, Uniform
+from rlfast.data.buffer.options.config import Config
+from rlfast.data.buffer.options.relabelling import Hindsight
+from rlfast.data.buffer.options.samplers import Prioritized, Uniform
+from rlfast.data.buffer.options.units import NStep, Sequence, Transition
 from rlfast.data.buffer.tianshou_view import TianshouView
-from rlfast.data.buffer.units import NStep, Sequence, Transition
 from rlfast.data.plain_data import WRONG_DATA, summary
 from rlfast.data.schema import Schema
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from rlfast._core import Replay
 from rlfast.data._leaves import FLAGS, Column, Path, as_array, convert, fit, plain, spell
 from rlfast.data.batch.batch import Batch, wrap_nested
-from rlfast.data.buffer.config import Config
-from rlfast.data.buffer.samplers import Prioritized
+from rlfast.data.buffer.options.config import Config
+from rlfast.data.buffer.options.samplers import Prioritized
 from rlfast.data.schema import Leaves, Schema, flatten, nest
 
 _LOADED = frozenset({"obs", "obs_next", "terminated", "truncated"})

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlfast.data.buffer.samplers import Prioritized
+from rlfast.data.buffer.options.samplers import Prioritized
 from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import Index
 

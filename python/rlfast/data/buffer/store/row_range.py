@@ -8,7 +8,7 @@ import numpy as np
 
 from rlfast import _core
 from rlfast._core import Replay, carried, carry
-from rlfast.data.buffer.config import Config
+from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.store.store import Index, Store
 from rlfast.utils.arguments.checks import check_copyable
 

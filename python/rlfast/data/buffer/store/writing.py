@@ -10,7 +10,7 @@ import numpy as np
 from rlfast._core import SchemaMismatch
 from rlfast.data._leaves import as_array
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer.config import Config
+from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.store.row_range import RowRange
 from rlfast.data.buffer.store.store import Added, Index
 from rlfast.data.schema import flatten, nest

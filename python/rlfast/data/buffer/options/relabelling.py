@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlfast._core import Replay, carried, carry
 from rlfast.data.batch.batch import Batch
-from rlfast.data.buffer.units import count_at_least
+from rlfast.data.buffer.options.units import count_at_least
 from rlfast.utils.arguments.checks import check_number
 
 Index = NDArray[np.int64]

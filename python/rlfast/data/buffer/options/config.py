@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlfast.data.buffer.relabelling import Hindsight
-from rlfast.data.buffer.samplers import Prioritized, Uniform
-from rlfast.data.buffer.units import FrameStack, Transition, Unit
+from rlfast.data.buffer.options.relabelling import Hindsight
+from rlfast.data.buffer.options.samplers import Prioritized, Uniform
+from rlfast.data.buffer.options.units import FrameStack, Transition, Unit
 from rlfast.utils.arguments.checks import count_of
 
 _UNIFORM, _TRANSITION = Uniform(), Transition()

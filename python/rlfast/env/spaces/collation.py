@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast.env.backends.base import Tree
-from rlfast.env.spaces import ARRAY_SPACES, Space
+from rlfast.env.spaces.batching import ARRAY_SPACES, Space
 from rlfast.utils.tree import collate, object_array
 
 

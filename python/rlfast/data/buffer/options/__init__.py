@@ -1,0 +1,1 @@
+"""What buffers can be asked for: how rows are drawn, expanded and relabelled, and the other options."""

@@ -1,0 +1,1 @@
+"""The spaces of several environments, and stacks of their elements."""
