@@ -13,6 +13,7 @@ with needed_by("rlfast.env"):
     from rlfast.env.vector.dummy import DummyVectorEnv
     from rlfast.env.worker import DummyEnvWorker, EnvWorker
     from rlfast.env.wrappers.normalization import VectorEnvNormObs
+    from rlfast.env.wrappers.reward_normalization import VectorEnvNormReward
     from rlfast.env.wrappers.single import ContinuousToDiscrete, MultiDiscreteToDiscrete, TruncatedAsTerminated
     from rlfast.env.wrappers.vector import VectorEnvWrapper
 
@@ -33,6 +34,7 @@ __all__ = [
     "SubprocVectorEnv",
     "TruncatedAsTerminated",
     "VectorEnvNormObs",
+    "VectorEnvNormReward",
     "VectorEnvWrapper",
     "WorkerDied",
     "as_vector_env",

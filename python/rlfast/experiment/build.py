@@ -22,6 +22,7 @@ from rlfast.env.registry import can_be_native, make_vec
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.config import ExplorationConfig, OffPolicyConfig, OnPolicyConfig, QLearningConfig, RunConfig
 from rlfast.experiment.networks import Networks, is_image
+from rlfast.experiment.normalization import normalized
 from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
 
 if TYPE_CHECKING:
@@ -74,8 +75,10 @@ def build(config: RunConfig) -> Parts:
 def _build(config: RunConfig, made: ExitStack) -> Parts:
     algorithm = algorithm_of(config)
     prepare_torch(config)
-    train_envs, test_envs = (made.enter_context(closing(make_envs(config, name))) for name in ("train", "test"))
-    obs_space, act_space = train_envs.observation_space[0], train_envs.action_space[0]
+    train_envs, test_envs = normalized(
+        config, *(made.enter_context(closing(make_envs(config, name))) for name in ("train", "test"))
+    )
+    obs_space, act_space = train_envs.single_observation_space, train_envs.action_space[0]
     policy = algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space))
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
@@ -208,6 +211,15 @@ class PartialObservation(gym.ObservationWrapper[Any, Any, Any]):
         return observation[self._places]
 
 
+def wrappers_of(config: RunConfig) -> list[Callable[[Any], gym.Env[Any, Any]]]:
+    """Returns the wrappers around each environment, the first one innermost.
+
+    :param config: the settings of the run.
+    """
+    places = getattr(config, "observe", ())
+    return [partial(PartialObservation, places=places)] if places else []
+
+
 def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
     """Returns the environments for ``"train"`` or ``"test"``, each with its own seed.
 
@@ -218,10 +230,9 @@ def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
     """
     number = config.num_envs if name == "train" else config.eval_envs
     backend = config.backend
-    places = getattr(config, "observe", ())
+    wrappers = wrappers_of(config)
     if backend == "auto":
-        backend = "native" if can_be_native(config.env) and not places else "in-process"
-    wrappers = [partial(PartialObservation, places=places)] if places else []
+        backend = "native" if can_be_native(config.env) and not wrappers else "in-process"
     envs = make_vec(config.env, number, backend=backend, autoreset_mode=None, wrappers=wrappers)
     envs.seed([stream_seed(config.seed, f"env/{name}/{i}") for i in range(number)])
     for i, space in enumerate(envs.action_space):

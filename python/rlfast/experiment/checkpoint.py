@@ -149,6 +149,21 @@ def load_policy(folder: Path, policy: BasePolicy) -> dict[str, Any]:
     return {name: head[name] for name in _COUNTERS}
 
 
+def load_normalization(folder: Path) -> dict[str, Any]:
+    """Returns the statistics with which the observations of tests were normalized.
+
+    :param folder: the folder of the checkpoint of a run with ``normalize_obs``.
+    :return: the argument of :meth:`rlfast.env.VectorEnvNormObs.load_state_dict`.
+    :raises FileNotFoundError: if there is no checkpoint.
+    :raises ValueError: if it is damaged, or observations were not normalized.
+    """
+    folder, head = _open(folder)
+    state = _state(folder, head)
+    with _damage(folder / _STATE, "it has no statistics of observations"):
+        statistics: dict[str, Any] = state["trainer"]["collectors"][1]["wrappers"][0]
+    return statistics
+
+
 def _buffers_of(trainer: BaseTrainer) -> dict[str, ReplayBuffer]:
     """Returns the buffers by file name. Offline training may learn from one buffer and collect into another."""
     collected = None if trainer.train_collector is None else trainer.train_collector.buffer

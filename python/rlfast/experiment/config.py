@@ -50,6 +50,12 @@ class RunConfig:
     """Environment steps between two tests; each is followed by a checkpoint."""
     backend: Literal["auto", "native", "in-process", "process"] = "auto"
     """Backend that steps the environments. auto: native (Rust) if it has the environment, else in-process."""
+    normalize_obs: bool = False
+    """Whether observations are scaled to mean 0 and variance 1 by the statistics of training so far. Tests use the same
+    statistics and do not change them. A replay buffer keeps rows as they were scaled when they were collected."""
+    normalize_reward: bool = False
+    """Whether rewards of training are divided by the standard deviation of discounted returns so far. Logs, tests and
+    stop_return are of the environment's own rewards."""
     save_buffer: bool = True
     """Whether checkpoints contain the replay buffer; without it, a resumed run fills a new one."""
     device: str = "cpu"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -10,14 +11,18 @@ import gymnasium as gym
 from rlfast.data.collect.collector import Collector
 from rlfast.env import DummyVectorEnv
 from rlfast.env.registry import find_spec
-from rlfast.experiment.build import build, placed, stream_seed
-from rlfast.experiment.checkpoint import load_policy
+from rlfast.experiment.build import build, placed, stream_seed, wrappers_of
+from rlfast.experiment.checkpoint import load_normalization, load_policy
+from rlfast.experiment.normalization import normalizing_obs
 from rlfast.experiment.run_dir import check_env, read_config
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rlfast.data.stats import CollectStats
+    from rlfast.env import BaseVectorEnv
+    from rlfast.experiment.config import RunConfig
     from rlfast.policy import BasePolicy
 
 
@@ -62,9 +67,11 @@ def evaluate(
         load_policy(run_dir / "checkpoint", parts.policy)
         parts.policy.eval()
         root = config.seed if seed is None else seed
-        stats = _play(parts.policy, config.env, episodes, [stream_seed(root, f"env/eval/{i}") for i in range(number)])
+        seeds = [stream_seed(root, f"env/eval/{i}") for i in range(number)]
+        statistics = load_normalization(run_dir / "checkpoint") if config.normalize_obs else None
+        stats = _play(parts.policy, config, statistics, episodes, seeds)
         if video is not None:
-            _film(parts.policy, config.env, stream_seed(root, "env/video"), video)
+            _film(parts.policy, config, statistics, stream_seed(root, "env/video"), video)
     finally:
         parts.close()
     return stats
@@ -75,25 +82,42 @@ def _smallest(config: Any) -> Any:
     return replace(config, buffer_size=1) if hasattr(config, "buffer_size") else config
 
 
-def _play(policy: BasePolicy, env: str, episodes: int, seeds: list[int]) -> CollectStats:
-    spec = find_spec(env)
-    with Collector(policy, DummyVectorEnv([lambda: gym.make(spec)] * len(seeds))) as collector:
+def _play(policy: BasePolicy, config: RunConfig, statistics: Any, episodes: int, seeds: list[int]) -> CollectStats:
+    spec = find_spec(config.env)
+    envs = _as_trained(config, statistics, [lambda: gym.make(spec)] * len(seeds))
+    with Collector(policy, envs) as collector:
         collector.reset_env({"seed": seeds})
         return collector.evaluate(episodes)
 
 
-def _film(policy: BasePolicy, env: str, seed: int, folder: Path) -> None:
+def _film(policy: BasePolicy, config: RunConfig, statistics: Any, seed: int, folder: Path) -> None:
     try:
         filmed = gym.wrappers.RecordVideo(
-            gym.make(find_spec(env), render_mode="rgb_array"),
+            gym.make(find_spec(config.env), render_mode="rgb_array"),
             str(folder),
             episode_trigger=lambda _: True,
             disable_logger=True,
         )
-        envs = DummyVectorEnv([lambda: filmed])
-        with Collector(policy, envs) as collector:
+        with Collector(policy, _as_trained(config, statistics, [lambda: filmed])) as collector:
             collector.evaluate(1, gym_reset_kwargs={"seed": seed})
     except gym.error.DependencyNotInstalled as error:  # its message names an extra of Gymnasium
         raise ImportError(
             'a film needs libraries that are missing; install them: pip install "rlfast[video]"'
         ) from error
+
+
+def _as_trained(config: RunConfig, statistics: Any, makers: list[Callable[[], Any]]) -> BaseVectorEnv:
+    """Returns environments that show what those of the run's tests do.
+
+    :param statistics: those of observations, if they are normalized.
+    """
+    wrappers = wrappers_of(config)
+
+    def wrapped(make: Callable[[], Any]) -> Any:
+        env = make()
+        for wrapper in wrappers:
+            env = wrapper(env)
+        return env
+
+    envs = DummyVectorEnv([partial(wrapped, make) for make in makers])
+    return normalizing_obs(config, envs, statistics=statistics) if config.normalize_obs else envs

@@ -461,6 +461,7 @@ INSTANCES |= {
     "Sequence": lambda: data.Sequence(3),
     "SquashedNormal": lambda: distribution("SquashedNormal"),
     "VectorEnvNormObs": lambda: _normalized(),
+    "VectorEnvNormReward": lambda: env.VectorEnvNormReward(_normalized()),
     "_RowLogger": logger,
 }
 
@@ -709,6 +710,7 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "rlfast._core.Replay.transitions": _hosted,
     "rlfast.env.BaseVectorEnv.recv": asked,
     "rlfast.env.VectorEnvNormObs.recv": lambda: env.VectorEnvNormObs(asked()),
+    "rlfast.env.VectorEnvNormReward.recv": lambda: env.VectorEnvNormReward(asked()),
     "rlfast.env.VectorEnvWrapper.recv": lambda: env.VectorEnvNormObs(asked()),
     "rlfast.env.AsyncCalls.reset_async": _gymnasium,
 }

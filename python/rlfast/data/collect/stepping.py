@@ -136,7 +136,7 @@ class Stepping(BaseCollector):
             obs, info = self._preprocessing.of_rows(transition, rows)
         self._before = ids, transition
         if rows.valid is None:
-            ended = self._store(wrap(transition), ids, rows.done if ends else None, tally)
+            ended = self._store(wrap(transition), ids, rows.done if ends else None, rows.returns, tally)
         else:
             ended = self._store_valid(transition, rows, tally)
         where = None if len(ids) == self.env_num else ids
@@ -170,12 +170,21 @@ class Stepping(BaseCollector):
         if not valid.any():
             return broken[:0]
         kept = np.flatnonzero(valid)
-        return self._store(wrap(tree.take(transition, kept)), rows.env_id[kept], done[kept], tally)
+        returns = None if rows.returns is None else rows.returns[kept]
+        return self._store(wrap(tree.take(transition, kept)), rows.env_id[kept], done[kept], returns, tally)
 
-    def _store(self, transition: Batch, ids: Ids, done: NDArray[np.bool_] | None, tally: Tally) -> Ids:
+    def _store(
+        self,
+        transition: Batch,
+        ids: Ids,
+        done: NDArray[np.bool_] | None,
+        returns: NDArray[Any] | None,
+        tally: Tally,
+    ) -> Ids:
         """Adds one row for each of ``ids`` to the buffer, and counts it.
 
         :param done: which episodes ended; None if none did.
+        :param returns: the returns of the episodes so far; None for the sums of the rewards that are stored.
         :return: the environments whose episode ended.
         """
         if self._rows_left is not None:
@@ -186,6 +195,7 @@ class Stepping(BaseCollector):
         tally.steps += len(ids)
         if done is None:
             return ids[:0]
+        ep_return = ep_return if returns is None else returns
         lens = ep_len[done]
         tally.returns.append(ep_return[done])
         tally.lens.append(lens)

@@ -45,6 +45,9 @@ class Rows:
     valid: NDArray[np.bool_] | None = None
     """Whether the row is a transition, ``(K,)``; None if all are. It is False where a NEXT_STEP environment only reset,
     and where an environment failed and was rebuilt, in which case ``truncated`` is True."""
+    returns: NDArray[Any] | None = None
+    """The sums of the environments' own rewards in each row's episode so far, with the shape of ``rew``, where a
+    wrapper has changed ``rew``; None where ``rew`` holds the environments' own rewards."""
 
     @property
     def done(self) -> NDArray[np.bool_]:

@@ -35,6 +35,7 @@ def joined(first: Rows, second: Rows) -> Rows:
         valid=None
         if first.valid is second.valid is None
         else np.concatenate([np.ones(len(rows.env_id), bool) if rows.valid is None else rows.valid for rows in both]),
+        returns=None if first.returns is None or second.returns is None else leaves("returns"),
     )
 
 
@@ -63,4 +64,5 @@ def take(rows: Rows, place: NDArray[np.int64]) -> Rows:
         info=infos(rows.info) or Info(len(place)),
         final_info=infos(rows.final_info),
         valid=None if rows.valid is None else rows.valid[place],
+        returns=None if rows.returns is None else rows.returns[place],
     )
