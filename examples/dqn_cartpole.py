@@ -13,13 +13,14 @@ from rlfast.trainer import OffpolicyTrainer
 from rlfast.utils.net.common import Net
 
 
-def main() -> None:
-    torch.manual_seed(0)
+def train(steps: int = 100_000, seed: int = 0) -> float:
+    """Return the best mean return of 20 test episodes; training stops at 475."""
+    torch.manual_seed(seed)
     torch.set_num_threads(1)  # quickest for a network this small
     train_envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 8)
     test_envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 20)
-    train_envs.seed(0)
-    test_envs.seed(100)
+    train_envs.seed(seed)
+    test_envs.seed(100 + seed)
 
     net = Net(state_shape=4, action_shape=2, hidden_sizes=[128, 128])
     policy = DQNPolicy(
@@ -31,19 +32,19 @@ def main() -> None:
         target_update_freq=25,
         clip_loss_grad=True,
     )
-    policy.seed(0)
+    policy.seed(seed)
 
-    buffer = VectorReplayBuffer(total_size=50_000, buffer_num=8, seed=0)
+    buffer = VectorReplayBuffer(total_size=50_000, buffer_num=8, seed=seed)
     train_collector = Collector(policy, train_envs, buffer, exploration_noise=True)
     test_collector = Collector(policy, test_envs)
-    train_collector.collect(n_step=1_000, random=True)
+    train_collector.collect(n_step=min(2 * steps, 1_000), random=True)
 
     def explore_less(_epoch: int, env_step: int) -> None:
         policy.set_eps(max(0.05, 1.0 - env_step / 10_000))
 
     trainer = OffpolicyTrainer(
         policy=policy,
-        max_epoch=50,
+        max_epoch=-(-steps // 2_000),
         batch_size=256,
         train_collector=train_collector,
         test_collector=test_collector,
@@ -54,8 +55,8 @@ def main() -> None:
         train_fn=explore_less,
         stop_fn=lambda mean_return: mean_return >= 475,
     )
-    trainer.run().pprint_asdict()
+    return trainer.run().best_reward
 
 
 if __name__ == "__main__":
-    main()
+    print(f"mean return: {train():.0f}")

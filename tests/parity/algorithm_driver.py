@@ -259,6 +259,29 @@ def run_on_policy(name, given, algorithm, options):
     return {"losses": np.array(trace)} | weights(policy)
 
 
+def run_psrl(name, given, options):
+    """Give what a model of the environment knows after each of two updates, and the best policy of a given model."""
+    library = Library(name)
+    buffer = filled(library, given, prioritized=False)
+    states, actions = 6, 3
+    policy = library.policy.PSRLPolicy(
+        trans_count_prior=np.full((states, actions, states), 0.5),
+        rew_mean_prior=np.zeros((states, actions)),
+        rew_std_prior=np.full((states, actions), 2.0),
+        action_space=DISCRETE,
+        **options,
+    )
+    found = {}
+    for step in range(2):
+        stats = policy.update(0, buffer)
+        model = policy.model
+        found |= {f"{part}{step}": getattr(model, part).copy() for part in ("trans_count", "rew_mean", "rew_std")}
+        found[f"stats{step}"] = np.array([stats.psrl_rew_mean, stats.psrl_rew_std])
+    share = model.trans_count / model.trans_count.sum(axis=2, keepdims=True)
+    best = model.value_iteration(share, model.rew_mean, model.discount_factor, 1e-9, model.value)
+    return found | {"best": best[0], "value": best[1]}
+
+
 def weights(policy):
     unused = ("_actor_critic", "actor_old.") if type(policy).__name__ == "REDQPolicy" else ("_actor_critic",)
     return {name: p.detach().numpy() for name, p in policy.named_parameters() if not name.startswith(unused)}
@@ -267,5 +290,5 @@ def weights(policy):
 if __name__ == "__main__":
     given = dict(np.load(sys.argv[1]))
     case = json.loads(str(given.pop("case")))
-    start = run if "draws" in given else run_on_policy
+    start = run_psrl if case.keys() == {"options"} else run if "draws" in given else run_on_policy
     np.savez(sys.argv[2], **start("tianshou", given, **case))

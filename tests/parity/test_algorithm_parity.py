@@ -151,3 +151,17 @@ def test_bdq(tmp_path, options, prioritized):
     given["terminated"][-1] = True
     given["truncated"][:] = False
     assert_equal_runs(tmp_path, given, algorithm="bdq", options=options, prioritized=prioritized)
+
+
+@pytest.mark.parametrize("options", [{}, {"add_done_loop": True, "discount_factor": 0.8, "epsilon": 0.05}])
+def test_psrl(tmp_path, options):
+    rng = np.random.default_rng(4)
+    given = discrete() | {"obs": rng.integers(6, size=(STEPS, RINGS)), "obs_next": rng.integers(6, size=(STEPS, RINGS))}
+    given["terminated"] |= given["truncated"]  # Tianshou takes truncation for a terminal state
+    given["truncated"][:] = False
+    del given["draws"]
+    theirs = theirs_of(tmp_path, given, {"options": options})
+    ours = algorithm_driver.run_psrl("rlfast", given, options)
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        assert ours[name] == pytest.approx(value, abs=1e-5), name

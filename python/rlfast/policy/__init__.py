@@ -6,6 +6,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
     from rlfast.policy.components.temperature import Alpha, AutoAlpha, FixedAlpha
     from rlfast.policy.modelbased.icm import ICMPolicy
+    from rlfast.policy.modelbased.psrl import PSRLPolicy
     from rlfast.policy.modelfree.a2c import A2CPolicy
     from rlfast.policy.modelfree.bdq import BranchingDQNPolicy
     from rlfast.policy.modelfree.c51 import C51Policy
@@ -51,6 +52,7 @@ __all__ = [
     "PGPolicy",
     "PPOPolicy",
     "PQNPolicy",
+    "PSRLPolicy",
     "QRDQNPolicy",
     "REDQPolicy",
     "RainbowPolicy",

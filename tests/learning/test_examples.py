@@ -1,0 +1,20 @@
+"""The examples learn what they say."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples"
+REACHED = {"dqn_cartpole": 475, "psrl_chain": 3_400}
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", REACHED)
+def test_the_example_learns(name, seed):
+    reached = runpy.run_path(str(FOLDER / f"{name}.py"))["train"](seed=seed)
+    sys.stdout.write(f"{name}, seed {seed}: {reached:.4g}\n")
+    assert reached >= REACHED[name]
