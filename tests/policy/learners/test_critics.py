@@ -79,6 +79,16 @@ def test_each_critic_goes_its_own_way_and_targets_follow(number):
     assert [q.tolist() for q in policy.rate(act, act)] == [[3.0] * 2] * number
 
 
+@pytest.mark.parametrize(
+    ("names", "losses"), [(("critic",), ["critic_loss"]), (("critic", "critic2"), ["critic1_loss", "critic2_loss"])]
+)
+def test_a_step_of_critics_names_its_losses(names, losses):
+    policy = Rater(names, *(Constant(float(i)) for i in range(len(names))))
+    found, error = policy.critic_step(sample([4.0]))
+    assert {name: loss.item() for name, loss in found.items()} == dict(zip(losses, [16.0, 9.0], strict=False))
+    assert error.tolist() == [4.0 - (len(names) - 1) / 2]
+
+
 def test_importance_weights():
     policy = Rater(("critic",), Constant(0.0))
     losses, error = policy.regress(sample([4.0, 2.0], weight=[0.5, 0.0]))

@@ -137,6 +137,16 @@ class TestReturns:
         assert Line.returns_of(sample, values).tolist() == [[2.0, 3.0], [2.0, 2.0]]
 
 
+@pytest.mark.parametrize(("weight", "mean"), [(None, 3.0), ([0.5, 0.25], 1.0)])
+def test_a_step_on_the_weighted_mean_of_losses(weight, mean):
+    policy = Line()
+    weight = None if weight is None else torch.tensor(weight)
+    sample = Sample(None, None, None, torch.zeros(2), weight, is_due=False, draws=())
+    loss = policy.descend_mean(policy.net(torch.tensor([[2.0], [4.0]])).flatten(), sample, policy.optim)
+    assert (loss.item(), loss.requires_grad) == (mean, False)
+    assert policy.net.weight.item() == pytest.approx(1 - 0.1 * mean)  # the loss is linear in the weight, which was 1
+
+
 class TestLearn:
     def test_losses_by_name_and_errors_for_priorities(self):
         policy, batch = Line(), None

@@ -11,7 +11,6 @@ from rlfast.policy.components.overrides import stock
 from rlfast.policy.learners.q_learner import QLearner, legal_values, of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.net.common import device_of
-from rlfast.utils.optim import descend
 
 
 @stock("compute_q_value")
@@ -66,6 +65,4 @@ class CategoricalLearner(QLearner):
             target_BN = projected_distribution(returns_BN, prob_BN, self.support)  # equation 7
         prob_BN = of_actions(self.values(sample.obs, sample.state, sample.batch), sample.act)
         error_B = cross_entropy(target_BN, prob_BN)  # algorithm 1
-        loss = (error_B if sample.weight is None else sample.weight * error_B).mean()
-        descend(loss, self.optim)
-        return {"loss": loss.detach()}, error_B.detach()
+        return {"loss": self.descend_mean(error_B, sample, self.optim)}, error_B.detach()

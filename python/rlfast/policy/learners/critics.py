@@ -146,6 +146,17 @@ class Critics(Replaceable, LaggedNetworks):
         errors, losses = zip(*(_step(sample, *step) for step in steps), strict=True)
         return [*losses], _mean(errors, len(sample.act)).detach()
 
+    def critic_step(self, sample: Sample) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """Do a gradient step for each critic, by default towards the returns.
+
+        :param sample: the sample.
+        :return: the losses before the steps by their names, ``critic_loss``, or ``critic1_loss`` and ``critic2_loss``;
+            and the errors, ``[B]``.
+        """
+        losses, error_B = self.regress(sample)
+        names = ["critic_loss"] if len(losses) == 1 else [f"critic{i}_loss" for i in range(1, len(losses) + 1)]
+        return dict(zip(names, losses, strict=True)), error_B
+
     def value_of(self, critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
         """Return the values of actions by a critic, ``[B]``, or ``[m, B]`` of an ensemble."""
         return _flat(critic(obs, act))

@@ -9,6 +9,8 @@ from torch import nn
 from rlfast.data.batch.batch import wrap
 from rlfast.policy.components.overrides import stock
 from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
+from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.utils.optim import descend
 
 if TYPE_CHECKING:
     from rlfast.data.types import ActStateBatchProtocol, ObsBatchProtocol
@@ -52,6 +54,26 @@ class DeterministicActor(ActorCriticLearner):
         """
         act, hidden = getattr(self, model)(batch.obs, state=state, info=batch.info)
         return cast("ActStateBatchProtocol", wrap({"act": act.reshape(len(act), *self._act_shape), "state": hidden}))
+
+    @property
+    def period(self) -> int:
+        """Gradient steps of the critics for one of the actor."""
+        return 1
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Do one step for each critic and, if it is due, one for the actor and one of the target networks."""
+        losses, error_B = self.critic_step(sample)
+        if sample.is_due:
+            actor_loss = self.actor_loss(sample)
+            descend(actor_loss, self.actor_optim)
+            self.sync_weight()
+            losses["actor_loss"] = actor_loss.detach()
+        return losses, error_B
+
+    def actor_loss(self, sample: Sample) -> torch.Tensor:
+        """Return the loss of the actor, a scalar: minus the mean value of its actions by the first critic."""
+        act = self.best_actions(sample.obs, sample.state, sample.batch)
+        return -self.rate(sample.obs, act)[0].mean()
 
     def best_actions(
         self, obs: Any, state: Any = None, batch: Any = None, model: Literal["actor", "actor_old"] = "actor"

@@ -15,6 +15,7 @@ from rlfast.policy.base import BasePolicy, TrainingStats
 from rlfast.policy.components.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.returns import Index, nstep_sums
 from rlfast.utils.net.common import device_of
+from rlfast.utils.optim import descend
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -307,6 +308,19 @@ class ReplayLearner(BasePolicy):
         reward_sum = sample.reward_sum.to(next_value.dtype).reshape(shape)
         discount = sample.discount.to(next_value.dtype).reshape(shape)
         return bootstrapped_return(reward_sum, discount, next_value)
+
+    @staticmethod
+    def descend_mean(loss_B: torch.Tensor, sample: Sample, optim: Any) -> torch.Tensor:
+        """Do one gradient step on the mean loss of the rows, each with its importance weight if the sample has weights.
+
+        :param loss_B: the losses of the rows, ``[B]``.
+        :param sample: the sample.
+        :param optim: the optimizer.
+        :return: the mean before the step, without gradient.
+        """
+        loss = (loss_B if sample.weight is None else sample.weight * loss_B).mean()
+        descend(loss, optim)
+        return loss.detach()
 
     def _leave_errors(self, batch: Any, error_B: torch.Tensor) -> None:
         """Set ``td_error`` for priorities, and ``weight``, which is its name in Tianshou."""

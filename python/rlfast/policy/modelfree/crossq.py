@@ -9,9 +9,9 @@ from torch import nn
 from rlfast.exploration import BaseNoise
 from rlfast.functional.losses import squared_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.components.temperature import Alpha, Temperature
-from rlfast.policy.learners.replay_learner import Losses, Sample, concatenated
-from rlfast.policy.learners.squashed_actor import SquashedActor
+from rlfast.policy.components.temperature import Alpha
+from rlfast.policy.learners.replay_learner import Sample, concatenated
+from rlfast.policy.learners.soft_learner import SoftActorCritic
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
 from rlfast.utils.torch_utils import torch_train_mode
@@ -32,7 +32,7 @@ class CrossQTrainingStats(TrainingStats):
 TCrossQTrainingStats = TypeVar("TCrossQTrainingStats", bound=CrossQTrainingStats)
 
 
-class CrossQPolicy(Temperature, SquashedActor):
+class CrossQPolicy(SoftActorCritic):
     r"""CrossQ (Bhatt et al., arXiv:1902.05605): batch normalization in the critics, and no target networks.
 
     .. math::
@@ -86,7 +86,6 @@ class CrossQPolicy(Temperature, SquashedActor):
     stats_class = CrossQTrainingStats
     lagged_names = ()
     learns_from_returns = False
-    due_first = False
 
     @validate_arguments
     def __init__(
@@ -140,13 +139,21 @@ class CrossQPolicy(Temperature, SquashedActor):
         self.training = mode
         return self
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return the values of observations, ``[B]``, by running averages; gradient steps use those of the batch."""
-        act, log_prob_B = self.random_actions(obs_next, state, None, *draws)
-        return self.rate_by_all(obs_next, act).amin(dim=0) - self.temperature.value * log_prob_B
+    def target_value(self, obs_next: Any, act: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Return the least value, ``[B]``, by running averages; gradient steps use those of the batch."""
+        return self.rate_by_all(obs_next, act).amin(dim=0)
 
-    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for all critics and, if it is due, one for the actor and one for the temperature."""
+    def actor_value(self, obs: Any, act: torch.Tensor) -> torch.Tensor:
+        """Return the least value, ``[B]``."""
+        return self.rate_by_all(obs, act).amin(dim=0)
+
+    def actor_loss(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the loss of the actor, whose normalization is that of the batch; see :class:`SoftActorCritic`."""
+        with torch_train_mode(self.actor):
+            return super().actor_loss(sample)
+
+    def critic_step(self, sample: Sample) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """Do one step for all critics."""
         with torch.no_grad():
             act_next, log_prob_B = self.random_actions(sample.obs_next, sample.state_next, None, *sample.draws_next)
         act = sample.act.reshape(act_next.shape)
@@ -157,11 +164,4 @@ class CrossQPolicy(Temperature, SquashedActor):
         error_MB = self.returns_of(sample, value_B) - q_MB
         critic_loss = squared_loss(error_MB, sample.weight)
         descend(critic_loss, self.critic_optim)
-        losses = {"critic_loss": critic_loss.detach()}
-        if sample.is_due:
-            with torch_train_mode(self.actor):
-                act, log_prob_B = self.random_actions(sample.obs, sample.state, sample.batch, *sample.draws)
-            actor_loss = (self.temperature.value * log_prob_B - self.rate_by_all(sample.obs, act).amin(dim=0)).mean()
-            descend(actor_loss, self.actor_optim)
-            losses |= {"actor_loss": actor_loss.detach(), **self.adapt_temperature(log_prob_B)}
-        return losses | {"alpha": self.temperature.value.reshape(())}, error_MB.detach().mean(dim=0)
+        return {"critic_loss": critic_loss.detach()}, error_MB.detach().mean(dim=0)

@@ -9,9 +9,8 @@ from torch import nn
 from rlfast.exploration import BaseNoise
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.deterministic_actor import DeterministicActor
-from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
@@ -109,11 +108,3 @@ class DDPGPolicy(DeterministicActor):
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the value of the observation after the last reward, ``[B]``."""
         return self.rate(obs_next, self.best_actions(obs_next, state, model="actor_old"), old=True)[0]
-
-    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for the critic, one for the actor, and one of the target networks."""
-        (critic_loss,), error_B = self.regress(sample)
-        actor_loss = -self.rate(sample.obs, self.best_actions(sample.obs, sample.state, sample.batch))[0].mean()
-        descend(actor_loss, self.actor_optim)
-        self.sync_weight()
-        return {"actor_loss": actor_loss.detach(), "critic_loss": critic_loss}, error_B

@@ -8,12 +8,13 @@ from torch import nn
 
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.components.temperature import Alpha, Temperature
+from rlfast.policy.components.temperature import Alpha
 from rlfast.policy.learners.categorical_actor import CategoricalActor
 from rlfast.policy.learners.q_learner import inner_obs
-from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.policy.learners.replay_learner import Sample
+from rlfast.policy.learners.soft_learner import SoftLearner
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.optim import OptimizerFactory, make_optimizer
 
 
 @dataclass(kw_only=True)
@@ -33,7 +34,7 @@ class DiscreteSACTrainingStats(TrainingStats):
 TDiscreteSACTrainingStats = TypeVar("TDiscreteSACTrainingStats", bound=DiscreteSACTrainingStats)
 
 
-class DiscreteSACPolicy(Temperature, CategoricalActor):
+class DiscreteSACPolicy(SoftLearner, CategoricalActor):
     r"""Soft actor-critic for discrete actions (Christodoulou, arXiv:1910.07207).
 
     .. math::
@@ -121,20 +122,13 @@ class DiscreteSACPolicy(Temperature, CategoricalActor):
         expected_B: torch.Tensor = (dist.probs * self._smallest(obs_next, "_old")).sum(dim=1)
         return expected_B.add(self.temperature.value * dist.entropy())
 
-    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for each critic, one for the actor, one for the temperature, and one of the target critics."""
-        (critic1_loss, critic2_loss), error_B = self.regress(sample)  # equation 4
+    def actor_loss(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the loss of the actor (equation 12), and minus the entropy of its distributions, ``[B]``."""
         dist = self.choices(sample.obs, sample.state, sample.batch)
         entropy_B = dist.entropy()
         with torch.no_grad():
             q_BA = self._smallest(sample.obs)
-        actor_loss = -(self.temperature.value * entropy_B + (dist.probs * q_BA).sum(dim=1)).mean()  # equation 12
-        descend(actor_loss, self.actor_optim)
-        alpha_loss = self.temperature.learn(-entropy_B)  # equation 11
-        self.sync_weight()
-        losses = {"actor_loss": actor_loss.detach(), "critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
-        losses["alpha"] = self.temperature.value.reshape(())
-        return losses if alpha_loss is None else {**losses, "alpha_loss": alpha_loss}, error_B
+        return -(self.temperature.value * entropy_B + (dist.probs * q_BA).sum(dim=1)).mean(), -entropy_B
 
     def _smallest(self, obs: Any, which: str = "") -> torch.Tensor:
         """Return the smaller of both critics' values of each action, ``[B, actions]``."""

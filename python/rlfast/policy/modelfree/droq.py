@@ -8,11 +8,10 @@ from torch import nn
 
 from rlfast.exploration import BaseNoise
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.components.temperature import Alpha, Temperature
-from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.learners.squashed_actor import SquashedActor
+from rlfast.policy.components.temperature import Alpha
+from rlfast.policy.learners.soft_learner import SoftActorCritic
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
@@ -30,7 +29,7 @@ class DroQTrainingStats(TrainingStats):
 TDroQTrainingStats = TypeVar("TDroQTrainingStats", bound=DroQTrainingStats)
 
 
-class DroQPolicy(Temperature, SquashedActor):
+class DroQPolicy(SoftActorCritic):
     r"""Dropout Q-functions (Hiraoka et al., arXiv:2110.02034, algorithm 2).
 
     .. math::
@@ -82,7 +81,6 @@ class DroQPolicy(Temperature, SquashedActor):
     """
 
     stats_class = DroQTrainingStats
-    due_first = False
 
     @validate_arguments
     def __init__(
@@ -126,32 +124,16 @@ class DroQPolicy(Temperature, SquashedActor):
         self._last_losses["actor_loss"] = 0.0
         self.compile_update(compile, actor, critic)
 
-    @property
-    def period(self) -> int:
-        """Gradient steps of the critics for one of the actor."""
-        return self.actor_delay
-
     def train(self, mode: bool = True) -> Self:
         """Set training or evaluation mode of the actor; the critics stay in training mode, for their dropout."""
         super().train(mode)
         self.critic.train()
         return self
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return the value of the observation after the last reward, ``[B]``."""
-        act, log_prob_B = self.random_actions(obs_next, state, None, *draws)
-        value_B = self.rate_by_all(obs_next, act, old=True).amin(dim=0)  # line 6
-        return value_B - self.temperature.value * log_prob_B
+    def target_value(self, obs_next: Any, act: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Return the least value by the target critics, ``[B]`` (line 6)."""
+        return self.rate_by_all(obs_next, act, old=True).amin(dim=0)
 
-    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for all critics and, if it is due, for actor and temperature, and one of the target network."""
-        (critic_loss,), error_B = self.regress(sample)  # line 8
-        losses = {"critic_loss": critic_loss}
-        if sample.is_due:
-            act, log_prob_B = self.random_actions(sample.obs, sample.state, sample.batch, *sample.draws)
-            value_B = self.rate_by_all(sample.obs, act).mean(dim=0)
-            actor_loss = (self.temperature.value * log_prob_B - value_B).mean()  # line 10
-            descend(actor_loss, self.actor_optim)
-            losses |= {"actor_loss": actor_loss.detach(), **self.adapt_temperature(log_prob_B)}
-        self.sync_weight()  # line 9
-        return losses | {"alpha": self.temperature.value.reshape(())}, error_B
+    def actor_value(self, obs: Any, act: torch.Tensor) -> torch.Tensor:
+        """Return the mean value by all critics, ``[B]`` (line 10)."""
+        return self.rate_by_all(obs, act).mean(dim=0)

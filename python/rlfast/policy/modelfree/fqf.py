@@ -134,7 +134,6 @@ class FQFPolicy(QuantileLearner):
         logits, fractions, inner = self.given(sample.obs, sample.state, sample.batch)
         quantile_BN = of_actions(logits, sample.act)
         loss_B, error_B = quantile_huber(quantile_BN, sample.returns, fractions.tau_hats)  # equation 9
-        quantile_loss = (loss_B if sample.weight is None else sample.weight * loss_B).mean()
         with torch.no_grad():
             if inner is None:  # in evaluation mode
                 between = Fractions(fractions.taus, fractions.taus[:, 1:-1], fractions.entropies)
@@ -144,9 +143,9 @@ class FQFPolicy(QuantileLearner):
         entropy = fractions.entropies.mean()
         both = fraction_loss - self.ent_coef * entropy
         descend(both, self.fraction_optim)
-        descend(quantile_loss, self.optim)
-        losses = {"loss": quantile_loss + both, "quantile_loss": quantile_loss, "fraction_loss": fraction_loss}
-        return {name: loss.detach() for name, loss in {**losses, "entropy_loss": entropy}.items()}, error_B
+        quantile_loss = self.descend_mean(loss_B, sample, self.optim)
+        losses = {"loss": quantile_loss + both, "fraction_loss": fraction_loss, "entropy_loss": entropy}
+        return {"quantile_loss": quantile_loss, **{name: loss.detach() for name, loss in losses.items()}}, error_B
 
     def ask_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
         """Return quantiles by a network, their levels and the quantiles between them."""

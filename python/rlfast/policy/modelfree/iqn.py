@@ -15,7 +15,7 @@ from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.discrete import ImplicitQuantileNetwork
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
@@ -139,9 +139,7 @@ class IQNPolicy(QuantileLearner):
             self.sync_weight()
         logits, taus_BN = self.given(sample.obs, sample.state, sample.batch, sample.draws[0] if sample.draws else None)
         loss_B, error_B = quantile_huber(of_actions(logits, sample.act), sample.returns, taus_BN)  # equation 3
-        loss = (loss_B if sample.weight is None else sample.weight * loss_B).mean()
-        descend(loss, self.optim)
-        return {"loss": loss.detach()}, error_B
+        return {"loss": self.descend_mean(loss_B, sample, self.optim)}, error_B
 
     def ask_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
         """Return quantiles by a network, and their levels; levels drawn here depend on the policy's mode."""

@@ -13,7 +13,7 @@ from rlfast.policy.learners.q_learner import QLearner, legal_values, of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.common import device_of
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
@@ -122,6 +122,4 @@ class QRDQNPolicy(QLearner):
             self.sync_weight()
         quantile_BN = of_actions(self.values(sample.obs, sample.state, sample.batch), sample.act)
         loss_B, error_B = quantile_huber(quantile_BN, sample.returns, self.tau_hat.flatten())  # equation 10
-        loss = (loss_B if sample.weight is None else sample.weight * loss_B).mean()
-        descend(loss, self.optim)
-        return {"loss": loss.detach()}, error_B
+        return {"loss": self.descend_mean(loss_B, sample, self.optim)}, error_B

@@ -8,11 +8,10 @@ from torch import nn
 
 from rlfast.exploration import BaseNoise
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.components.temperature import Alpha, Temperature
-from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.learners.squashed_actor import SquashedActor
+from rlfast.policy.components.temperature import Alpha
+from rlfast.policy.learners.soft_learner import SoftActorCritic
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
@@ -30,7 +29,7 @@ class REDQTrainingStats(TrainingStats):
 TREDQTrainingStats = TypeVar("TREDQTrainingStats", bound=REDQTrainingStats)
 
 
-class REDQPolicy(Temperature, SquashedActor):
+class REDQPolicy(SoftActorCritic):
     r"""Randomized ensembled double Q-learning (Chen, Wang, Zhou and Ross, arXiv:2101.05982, algorithm 1).
 
     .. math::
@@ -80,7 +79,6 @@ class REDQPolicy(Temperature, SquashedActor):
     """
 
     stats_class = REDQTrainingStats
-    due_first = False
 
     @validate_arguments
     def __init__(
@@ -132,11 +130,6 @@ class REDQPolicy(Temperature, SquashedActor):
         self.compile_update(compile, actor, critic)
 
     @property
-    def period(self) -> int:
-        """Gradient steps of the critics for one of the actor."""
-        return self.actor_delay
-
-    @property
     def critic_gradient_step(self) -> int:
         """The number of gradient steps of the critics."""
         return self._iter
@@ -148,23 +141,11 @@ class REDQPolicy(Temperature, SquashedActor):
     def _draw_members(self) -> torch.Tensor:
         return torch.randperm(self.ensemble_size, generator=self._torch_rng)[: self.subset_size].to(self._device)
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return the value of the observation after the last reward, ``[B]``."""
-        act, log_prob_B = self.random_actions(obs_next, state, None, *draws[:1])
-        members_M = draws[1] if draws else self._draw_members()
-        q_MB = self.rate_by_all(obs_next, act, old=True, members=members_M)
-        value_B = q_MB.amin(dim=0) if self.target_mode == "min" else q_MB.mean(dim=0)  # line 6
-        return value_B - self.temperature.value * log_prob_B
+    def target_value(self, obs_next: Any, act: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:
+        """Return the least value by M of the target critics, or the mean, ``[B]`` (line 6)."""
+        q_MB = self.rate_by_all(obs_next, act, old=True, members=draws[0] if draws else self._draw_members())
+        return q_MB.amin(dim=0) if self.target_mode == "min" else q_MB.mean(dim=0)
 
-    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for all critics and, if it is due, for actor and temperature, and one of the target network."""
-        (critic_loss,), error_B = self.regress(sample)  # line 8
-        losses = {"critic_loss": critic_loss}
-        if sample.is_due:
-            act, log_prob_B = self.random_actions(sample.obs, sample.state, sample.batch, *sample.draws)
-            value_B = self.rate_by_all(sample.obs, act).mean(dim=0)
-            actor_loss = (self.temperature.value * log_prob_B - value_B).mean()  # line 10
-            descend(actor_loss, self.actor_optim)
-            losses |= {"actor_loss": actor_loss.detach(), **self.adapt_temperature(log_prob_B)}
-        self.sync_weight()  # line 9
-        return losses | {"alpha": self.temperature.value.reshape(())}, error_B
+    def actor_value(self, obs: Any, act: torch.Tensor) -> torch.Tensor:
+        """Return the mean value by all critics, ``[B]`` (line 10)."""
+        return self.rate_by_all(obs, act).mean(dim=0)

@@ -7,13 +7,11 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from rlfast.exploration import BaseNoise
-from rlfast.functional.losses import soft_value
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.components.temperature import Alpha, Temperature
-from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.learners.squashed_actor import SquashedActor
+from rlfast.policy.components.temperature import Alpha
+from rlfast.policy.learners.soft_learner import SoftActorCritic
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
@@ -31,7 +29,7 @@ class SACTrainingStats(TrainingStats):
 TSACTrainingStats = TypeVar("TSACTrainingStats", bound=SACTrainingStats)
 
 
-class SACPolicy(Temperature, SquashedActor):
+class SACPolicy(SoftActorCritic):
     r"""Soft actor-critic (Haarnoja et al., arXiv:1812.05905) with a squashed normal policy.
 
     .. math::
@@ -127,23 +125,10 @@ class SACPolicy(Temperature, SquashedActor):
         self.deterministic_eval = deterministic_eval
         self.compile_update(compile, actor, critic, self.critic2)
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return the value of the observation after the last reward, ``[B]``."""
-        act, log_prob_B = self.random_actions(obs_next, state, None, *draws)
-        return self._soft_value(obs_next, act, log_prob_B, old=True)
+    def target_value(self, obs_next: Any, act: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Return the smaller value by the target critics, ``[B]``."""
+        return torch.minimum(*self.rate(obs_next, act, old=True))
 
-    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for each critic, one for the actor, one for the temperature, and one of the target critics."""
-        (critic1_loss, critic2_loss), error_B = self.regress(sample)
-        act, log_prob_B = self.random_actions(sample.obs, sample.state, sample.batch, *sample.draws)
-        actor_loss = -self._soft_value(sample.obs, act, log_prob_B).mean()
-        descend(actor_loss, self.actor_optim)
-        alpha_loss = self.temperature.learn(log_prob_B)
-        self.sync_weight()
-        losses = {"actor_loss": actor_loss.detach(), "critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
-        losses["alpha"] = self.temperature.value.reshape(())
-        return losses if alpha_loss is None else {**losses, "alpha_loss": alpha_loss}, error_B
-
-    def _soft_value(self, obs: Any, act: torch.Tensor, log_prob_B: torch.Tensor, *, old: bool = False) -> torch.Tensor:
-        q1_B, q2_B = self.rate(obs, act, old=old)
-        return soft_value(q1_B, q2_B, log_prob_B, self.temperature.value)
+    def actor_value(self, obs: Any, act: torch.Tensor) -> torch.Tensor:
+        """Return the smaller value by both critics, ``[B]``."""
+        return torch.minimum(*self.rate(obs, act))

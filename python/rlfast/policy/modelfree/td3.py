@@ -10,9 +10,8 @@ from rlfast.exploration import BaseNoise
 from rlfast.functional.losses import smoothed_action
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.learners.deterministic_actor import DeterministicActor
-from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
@@ -141,14 +140,3 @@ class TD3Policy(DeterministicActor):
         (noise,) = draws or self.draw_next(len(act))
         act = smoothed_action(act, noise, self.policy_noise, self.noise_clip)  # section 5.3
         return torch.minimum(*self.rate(obs_next, act, old=True))  # equation 10
-
-    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for each critic and, if it is due, one for the actor and one of the target networks."""
-        (critic1_loss, critic2_loss), error_B = self.regress(sample)
-        losses = {"critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
-        if sample.is_due:
-            actor_loss = -self.rate(sample.obs, self.best_actions(sample.obs, sample.state, sample.batch))[0].mean()
-            descend(actor_loss, self.actor_optim)
-            self.sync_weight()
-            losses["actor_loss"] = actor_loss.detach()
-        return losses, error_B

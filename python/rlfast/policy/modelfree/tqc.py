@@ -9,11 +9,11 @@ from torch import nn
 from rlfast.exploration import BaseNoise
 from rlfast.functional.losses import quantile_huber
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.components.temperature import Alpha, Temperature
-from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.learners.squashed_actor import SquashedActor
+from rlfast.policy.components.temperature import Alpha
+from rlfast.policy.learners.replay_learner import Sample
+from rlfast.policy.learners.soft_learner import SoftActorCritic
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
@@ -30,7 +30,7 @@ class TQCTrainingStats(TrainingStats):
 TTQCTrainingStats = TypeVar("TTQCTrainingStats", bound=TQCTrainingStats)
 
 
-class TQCPolicy(Temperature, SquashedActor):
+class TQCPolicy(SoftActorCritic):
     r"""Truncated quantile critics (Kuznetsov, Shvechikov, Grishin and Vetrov, arXiv:2005.04269, algorithm 1).
 
     N critics give M quantiles each of the return. Targets are made of all NM of the target critics, without the
@@ -122,44 +122,32 @@ class TQCPolicy(Temperature, SquashedActor):
         self._check_quantiles(getattr(critic, "output_dim", top_quantiles_to_drop_per_net + 1))
         self.compile_update(compile, actor, critic)
 
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return the smallest quantiles of the return after the last reward, ``[B, N(M - d)]``."""
-        act, log_prob_B = self.random_actions(obs_next, state, None, *draws)
+    def target_value(self, obs_next: Any, act: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Return the smallest quantiles by the target critics, ``[B, N(M - d)]``."""
         z_BNM = self.quantiles(obs_next, act, old=True).transpose(0, 1)
         _, critics, number = z_BNM.shape
         self._check_quantiles(number)
         kept = critics * (number - self.top_quantiles_to_drop_per_net)
-        least_BK = z_BNM.flatten(1).sort(dim=1).values[:, :kept]  # section 3, the truncated mixture
-        return least_BK - (self.temperature.value * log_prob_B)[:, None]
+        return z_BNM.flatten(1).sort(dim=1).values[:, :kept]  # section 3, the truncated mixture
 
-    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one step for all critics, one for the actor, one for the temperature, and one of the target network."""
-        critic_loss, error_B = self._fit_quantiles(sample)
-        act, log_prob_B = self.random_actions(sample.obs, sample.state, sample.batch, *sample.draws)
-        value_B = self.quantiles(sample.obs, act).mean(dim=(0, 2))
-        actor_loss = (self.temperature.value * log_prob_B - value_B).mean()
-        descend(actor_loss, self.actor_optim)
-        alpha_loss = self.adapt_temperature(log_prob_B)
-        self.sync_weight()
-        losses = {"actor_loss": actor_loss.detach(), "critic_loss": critic_loss, **alpha_loss}
-        return losses | {"alpha": self.temperature.value.reshape(())}, error_B
+    def actor_value(self, obs: Any, act: torch.Tensor) -> torch.Tensor:
+        """Return the mean of all quantiles, ``[B]``."""
+        return self.quantiles(obs, act).mean(dim=(0, 2))
 
     def quantiles(self, obs: Any, act: torch.Tensor, *, old: bool = False) -> torch.Tensor:
         """Return the quantiles of returns by all critics, ``[N, B, M]``; those of the target network if ``old``."""
         values = self.rate_by_all(obs, act, old=old)
         return values if values.dim() > 2 else values[:, :, None]
 
-    def _fit_quantiles(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
-        """Do one step for all critics; return the loss before it, and errors for priorities, ``[B]``."""
+    def critic_step(self, sample: Sample) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """Do one step for all critics towards the quantiles of the targets."""
         theta_NBM = self.quantiles(sample.obs, sample.act)
         critics, rows, number = theta_NBM.shape
         level_M = (torch.arange(number, dtype=theta_NBM.dtype, device=theta_NBM.device) + 0.5) / number
         target_BK = sample.returns.reshape(rows, -1).repeat(critics, 1)
         loss_NB, error_NB = quantile_huber(theta_NBM.flatten(0, 1), target_BK, level_M)
-        loss_B = loss_NB.view(critics, rows).mean(dim=0) / number
-        loss = (loss_B if sample.weight is None else sample.weight * loss_B).mean()
-        descend(loss, self.critic_optim)
-        return loss.detach(), error_NB.view(critics, rows).mean(dim=0) / number
+        loss_B, error_B = (rows_NB.view(critics, rows).mean(dim=0) / number for rows_NB in (loss_NB, error_NB))
+        return {"critic_loss": self.descend_mean(loss_B, sample, self.critic_optim)}, error_B
 
     def _check_quantiles(self, number: int) -> None:
         if number <= self.top_quantiles_to_drop_per_net:
