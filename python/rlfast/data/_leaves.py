@@ -53,8 +53,8 @@ class Oddities:
         """Whether there are warnings that were not given yet."""
         return bool(self._noted)
 
-    def note(self, path: Path, kind: str, text: str) -> None:
-        """Keeps a warning until :meth:`tell` gives it or :meth:`forget` drops it.
+    def record(self, path: Path, kind: str, text: str) -> None:
+        """Keeps a warning until :meth:`emit` gives it or :meth:`discard` drops it.
 
         :param path: the field.
         :param kind: the kind of warning; a field has one of each kind.
@@ -62,11 +62,11 @@ class Oddities:
         """
         self._noted.setdefault((path, kind), text)
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Drops all kept warnings, because their rows were refused."""
         self._noted.clear()
 
-    def tell(self) -> None:
+    def emit(self) -> None:
         """Gives all kept warnings, except those that were given before."""
         while self._noted:
             (path, kind), text = self._noted.popitem()
@@ -96,23 +96,23 @@ def fit(value: Any, column: Column, path: Path, rows: int | None, oddities: Oddi
         return _fit_objects(value, column, path, rows, oddities)
     array = as_array(value)
     array = _flags(array, path, oddities) if path in FLAGS else array
-    return plain(spread(convert(array, column.dtype, path, oddities), column, path, rows, oddities))
+    return engine_layout(fit_shape(convert(array, column.dtype, path, oddities), column, path, rows, oddities))
 
 
 def _fit_objects(value: Any, column: Column, path: Path, rows: int | None, oddities: Oddities) -> NDArray[Any]:
     if isinstance(value, Batch):
         one_each = rows is not None and value and len(value) == rows
-        array = object_array([value[k] for k in range(len(value))]) if one_each else _alone(value)
+        array = object_array([value[k] for k in range(len(value))]) if one_each else _as_object(value)
     else:
         array = as_array(value)
     whole = array.shape if rows is None else array.shape[1:]
     if not column.shape and whole:  # an array is an object like any other
-        array = _alone(value) if rows is None else object_array(list(array))
+        array = _as_object(value) if rows is None else object_array(list(array))
     array = array.astype(OBJECT)  # a copy: it may be a view of the column that it goes to
-    return plain(spread(array, column, path, rows, oddities))
+    return engine_layout(fit_shape(array, column, path, rows, oddities))
 
 
-def spread(array: NDArray[Any], column: Column, path: Path, rows: int | None, oddities: Oddities) -> NDArray[Any]:
+def fit_shape(array: NDArray[Any], column: Column, path: Path, rows: int | None, oddities: Oddities) -> NDArray[Any]:
     """Reshapes an array to the shape of its column: axes of length one are ignored, smaller arrays are broadcast."""
     target = column.shape if rows is None else (rows, *column.shape)
     if array.shape == target:
@@ -129,7 +129,7 @@ def spread(array: NDArray[Any], column: Column, path: Path, rows: int | None, od
     if result is None:
         raise ValueError(_misfit(array, column, path, rows))
     if array.ndim or column.shape:  # one number for all rows is usual: it needs no warning
-        oddities.note(
+        oddities.record(
             path, "spread", f"came in shape {array.shape} where {target} is stored: it is repeated to fill that"
         )
     return result
@@ -154,7 +154,9 @@ def _flags(array: NDArray[Any], path: Path, oddities: Oddities) -> NDArray[Any]:
         return array
     flags: NDArray[np.bool_] = array != 0
     if not np.array_equal(flags, array):
-        oddities.note(path, "flag", "is a flag, but came as a number that is neither 0 nor 1: all but 0 counts as True")
+        oddities.record(
+            path, "flag", "is a flag, but came as a number that is neither 0 nor 1: all but 0 counts as True"
+        )
     return flags
 
 
@@ -186,19 +188,21 @@ def as_array(value: Any) -> NDArray[Any]:
         elif isinstance(value, (list, tuple)):
             value = _from_sequence(value)
         else:
-            value = np.asarray(value) if isinstance(value, (bool, int, float, complex, np.generic)) else _alone(value)
+            value = (
+                np.asarray(value) if isinstance(value, (bool, int, float, complex, np.generic)) else _as_object(value)
+            )
     if value.dtype.kind not in "biufcO":
         value = value.astype(object)
     array: NDArray[Any] = value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
     return array
 
 
-def plain(array: NDArray[Any]) -> NDArray[Any]:
+def engine_layout(array: NDArray[Any]) -> NDArray[Any]:
     """Returns the same values in the layout that the engine reads: a base-class array, C-contiguous and aligned."""
     return np.require(array, None, ("C", "A", "E"))
 
 
-def _alone(value: Any) -> NDArray[Any]:
+def _as_object(value: Any) -> NDArray[Any]:
     result = np.empty((), object)
     result[()] = value
     return result
@@ -244,7 +248,7 @@ def _numbers(array: NDArray[Any], dtype: np.dtype[Any], path: Path, oddities: Od
     items = array.reshape(-1).tolist()
     missing = [item is None for item in items]
     if any(missing) and dtype.kind == "f" and path[0] not in STRICT:
-        oddities.note(path, "none", "came as None where floats are stored: it is kept as NaN")
+        oddities.record(path, "none", "came as None where floats are stored: it is kept as NaN")
         items = [np.nan if item is None else item for item in items]
     try:
         result = np.array(items).reshape(array.shape)

@@ -133,7 +133,7 @@ class Schema:
         """
         if links_next and fields.get("obs_next", ()) is None:
             fields = {key: value for key, value in fields.items() if key != "obs_next"}
-        self.oddities.forget()
+        self.oddities.discard()
         given, groups = flatten(fields, self.objects)
         columns = self.columns()
         absent = self._check_structure(given, groups, columns, links_next)
@@ -148,7 +148,7 @@ class Schema:
         for path, column in columns.items():
             if path not in leaves and path not in absent:
                 leaves[path] = column.blank(rows)
-        self.oddities.tell()
+        self.oddities.emit()
         return leaves, added
 
     def extend(self, added: Schema) -> None:
@@ -183,10 +183,10 @@ class Schema:
                 was = "an array" if outer is not None else "a group of arrays"
                 raise ValueError(f"{spell(path)} does not fit: {spell(outer or path)} was {was} in the first row")
         if absent:
-            self.oddities.note(
+            self.oddities.record(
                 ("obs_next",), "absent", "is not given: it is the obs of the next row until an episode ends"
             )
         for path in known:
             if path[0] in COMPLETE and path not in given and path not in absent:
-                self.oddities.note(path, "absent", "is not given, though earlier rows had it: it is kept as zeros")
+                self.oddities.record(path, "absent", "is not given, though earlier rows had it: it is kept as zeros")
         return absent

@@ -63,7 +63,7 @@ def save_checkpoint(
     state = trainer.policy.state_dict()
     _check_weights(state, trainer.policy, "the policy")
     extra = {name: value for name, value in state.items() if name.endswith(_EXTRA)}
-    weights = {name: _apart(value) for name, value in state.items() if name not in extra}
+    weights = {name: _cpu_copy(value) for name, value in state.items() if name not in extra}
     text, arrays = pack({"policy": extra, "trainer": trainer.state_dict()})
     contents = {_WEIGHTS: tensors_file.save(weights), _STATE: text.encode(), _ARRAYS: arrays_file.save(arrays)}
     head = {
@@ -117,9 +117,9 @@ def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = 
     if head["buffer"]:
         for name, ours in _buffers_of(trainer).items():
             buffers.append((ours, _load_buffer(folder / name, ours, allow_pickle=allow_pickle)))
-    with _damage(folder, "its training state does not fit"):
+    with _naming_file(folder, "its training state does not fit"):
         trainer.check_state(state["trainer"])
-    with _put_back(trainer), _damage(folder, "its training state does not fit"):
+    with _put_back(trainer), _naming_file(folder, "its training state does not fit"):
         trainer.policy.load_state_dict(weights | state["policy"])
         _check_optimizers(trainer.policy)
         lost = trainer.load_state_dict(state["trainer"])
@@ -143,7 +143,7 @@ def load_policy(folder: Path, policy: BasePolicy) -> dict[str, Any]:
     folder, head = _open(folder)
     _check_kind(folder, head, policy=policy)
     new = _weights(folder, head, policy) | _state(folder, head)["policy"]
-    with _policy_put_back(policy), _damage(folder, "the policy's state does not fit"):
+    with _policy_put_back(policy), _naming_file(folder, "the policy's state does not fit"):
         policy.load_state_dict(new)
         _check_optimizers(policy)
     return {name: head[name] for name in _COUNTERS}
@@ -159,7 +159,7 @@ def load_normalization(folder: Path) -> dict[str, Any]:
     """
     folder, head = _open(folder)
     state = _state(folder, head)
-    with _damage(folder / _STATE, "it has no statistics of observations"):
+    with _naming_file(folder / _STATE, "it has no statistics of observations"):
         statistics: dict[str, Any] = state["trainer"]["collectors"][1]["wrappers"][0]
     return statistics
 
@@ -171,7 +171,7 @@ def _buffers_of(trainer: BaseTrainer) -> dict[str, ReplayBuffer]:
     return dict(zip((_BUFFER, _GIVEN_BUFFER), (one for one in (collected, given) if one is not None), strict=False))
 
 
-def _apart(tensor: torch.Tensor) -> torch.Tensor:
+def _cpu_copy(tensor: torch.Tensor) -> torch.Tensor:
     """Returns a copy on the CPU, as networks may share layers."""
     return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
 
@@ -230,7 +230,7 @@ def _read(folder: Path, head: dict[str, Any], name: str) -> bytes:
 def _weights(folder: Path, head: dict[str, Any], policy: BasePolicy) -> dict[str, torch.Tensor]:
     """Returns the weights, after checking that they fit the policy."""
     content = _read(folder, head, _WEIGHTS)
-    with _damage(folder / _WEIGHTS):
+    with _naming_file(folder / _WEIGHTS):
         weights = tensors_file.load(content)
     ours = {name: value for name, value in policy.state_dict().items() if not name.endswith(_EXTRA)}
     if weights.keys() != ours.keys():
@@ -273,7 +273,7 @@ def _check_optimizers(policy: BasePolicy) -> None:
 
 def _state(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
     text, arrays = _read(folder, head, _STATE), _read(folder, head, _ARRAYS)
-    with _damage(folder / _STATE):
+    with _naming_file(folder / _STATE):
         state = unpack(text.decode(), arrays_file.load(arrays))
     if not isinstance(state, dict) or not all(isinstance(state.get(name), dict) for name in ("policy", "trainer")):
         raise ValueError(f"{folder / _STATE} is damaged: it does not hold the state of a policy and of a trainer")
@@ -281,7 +281,7 @@ def _state(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _damage(path: Path, what: str = "its contents cannot be read") -> Iterator[None]:
+def _naming_file(path: Path, what: str = "its contents cannot be read") -> Iterator[None]:
     """Turns errors about the contents of a file into a ValueError that names the file."""
     try:
         yield

@@ -116,7 +116,7 @@ def train(config: RunConfig) -> RunResult:
         write_config(run_dir, config, algorithm.name)
     except _CANNOT_RUN as error:
         raise ConfigError(str(error)) from error
-    return _guarded(config, run_dir, parts, checkpoint=None)
+    return _run_and_close(config, run_dir, parts, checkpoint=None)
 
 
 def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunResult:
@@ -149,10 +149,10 @@ def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunR
         raise ConfigError(str(error)) from error
     if not saved:
         warnings.warn(f"{run_dir} was stopped before its first checkpoint: it begins anew", RunWarning, stacklevel=2)
-    return _guarded(here, run_dir, parts, checkpoint=run_dir / CHECKPOINT if saved else None, written=config)
+    return _run_and_close(here, run_dir, parts, checkpoint=run_dir / CHECKPOINT if saved else None, written=config)
 
 
-def _guarded(
+def _run_and_close(
     config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None, written: RunConfig | None = None
 ) -> RunResult:
     """Runs the training, writes the traceback of an error, and closes everything.
@@ -183,8 +183,8 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
             path.unlink(missing_ok=True)
     logger = _loggers(run_dir)
     try:
-        keeper = _Keeper(config, run_dir)
-        trainer = _trainer(config, parts, logger, keeper)
+        saver = _CheckpointSaver(config, run_dir)
+        trainer = _trainer(config, parts, logger, saver)
         if checkpoint is not None:
             _load(checkpoint, trainer)
             write_config(run_dir, written, algorithm_of(config).name)  # with the changes
@@ -192,7 +192,7 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
                 warnings.warn(
                     f"the run had ended at step {trainer.env_step}: nothing was left to do", RunWarning, stacklevel=2
                 )
-        interrupt = _loop(trainer, keeper)
+        interrupt = _loop(trainer, saver)
     finally:
         logger.close()
     _draw(config, run_dir)
@@ -203,7 +203,7 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         env_step=trainer.env_step,
         test=trainer.last_test,
         interrupted=interrupt.aborted or (interrupt.happened and not trainer.is_over),
-        unsaved="it was interrupted at once" if interrupt.aborted else keeper.failure,
+        unsaved="it was interrupted at once" if interrupt.aborted else saver.failure,
     )
 
 
@@ -224,20 +224,20 @@ def _load(checkpoint: Path, trainer: BaseTrainer) -> None:
         warnings.warn(f"not resumed exactly: {sentence}", RunWarning, stacklevel=2)
 
 
-def _loop(trainer: BaseTrainer, keeper: _Keeper) -> Interrupt:
+def _loop(trainer: BaseTrainer, saver: _CheckpointSaver) -> Interrupt:
     """Trains to the end or to the first signal, and saves a checkpoint; a second signal ends it at once."""
     with Interrupt(trainer.stop) as interrupt:
         try:
             if not trainer.is_over:
                 for _ in trainer:
                     pass
-            keeper.save(trainer)
+            saver.save(trainer)
         except KeyboardInterrupt:
             interrupt.happened = interrupt.aborted = True
     return interrupt
 
 
-class _Keeper:
+class _CheckpointSaver:
     """Saves checkpoints. If saving fails, training continues, and the previous checkpoint stays."""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
@@ -258,8 +258,8 @@ class _Keeper:
         return str(self.folder)
 
 
-def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, keeper: _Keeper) -> BaseTrainer:
-    def good_enough(mean_return: float) -> bool:
+def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, saver: _CheckpointSaver) -> BaseTrainer:
+    def is_reached(mean_return: float) -> bool:
         return config.stop_return is not None and mean_return >= config.stop_return
 
     trainer: BaseTrainer = parts.trainer(
@@ -270,8 +270,8 @@ def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, keeper: _Keepe
         step_per_epoch=config.eval_interval,
         episode_per_test=config.eval_episodes,
         train_fn=parts.before_collect,
-        stop_fn=good_enough,
-        save_checkpoint_fn=lambda *_: keeper.save(trainer),
+        stop_fn=is_reached,
+        save_checkpoint_fn=lambda *_: saver.save(trainer),
         logger=logger,
         verbose=False,
         show_progress=config.progress,

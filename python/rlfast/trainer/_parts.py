@@ -33,7 +33,7 @@ def check_parts(policy: Any, logger: Any, buffer: Any, train_collector: Any, tes
         )
 
 
-def collect_exactly(collector: Any, n_step: int, **options: Any) -> Any:
+def collect_exact_steps(collector: Any, n_step: int, **options: Any) -> Any:
     """Collects exactly ``n_step`` steps if ``collector.collect`` takes ``exact``; else it may collect more.
 
     :param collector: the collector.
@@ -48,7 +48,7 @@ def collect_exactly(collector: Any, n_step: int, **options: Any) -> Any:
     return collector.collect(n_step=n_step, **options)
 
 
-def plays_by_collect(collector: Any) -> bool:
+def tests_by_collect(collector: Any) -> bool:
     """Whether tests must call ``collect``: the collector's class overrides it, but not ``evaluate``."""
     kind = type(collector)
     own_collect = getattr(kind, "collect", None) is not Collector.collect

@@ -48,7 +48,7 @@ class PrefetchedBuffer:
 
     def __init__(self, buffer: ReplayBuffer, device: torch.device) -> None:
         self._buffer, self._device = buffer, device
-        self._ahead = not hasattr(buffer, "update_weight") and _draws_by_itself(buffer)
+        self._ahead = not hasattr(buffer, "update_weight") and _has_own_streams(buffer)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch")
         self._next: tuple[int | None, Future[tuple[_Block, Index]]] | None = None
         self._left = 0
@@ -113,7 +113,7 @@ class PrefetchedBuffer:
         return self._buffer[index]
 
 
-def _draws_by_itself(buffer: Any) -> bool:
+def _has_own_streams(buffer: Any) -> bool:
     """Whether the buffer draws from its own random generators, as the buffers of rlfast do."""
     draw = getattr(type(buffer), "sample_indices", None)
     return getattr(draw, "__module__", "").partition(".")[0] == "rlfast"

@@ -19,7 +19,7 @@ from rlfast.policy import BasePolicy, TrainingStats
 from rlfast.policy.stats import figures_of
 from rlfast.trainer._metrics import Clock
 from rlfast.trainer._params import Hooks, Reporting, Schedule, replaced
-from rlfast.trainer._parts import as_dict, check_parts, collect_exactly
+from rlfast.trainer._parts import as_dict, check_parts, collect_exact_steps
 from rlfast.trainer._prefetch import PrefetchedBuffer
 from rlfast.trainer._progress import Progress
 from rlfast.trainer.utils import gather_info, scalarised, test_episode
@@ -159,7 +159,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             self.save_best_fn(self.policy)
         if self.train_collector is not None and self.start_timesteps and not self.env_step:
             n_step = min(self.start_timesteps, self.max_step or self.start_timesteps)
-            self.env_step += collect_exactly(self.train_collector, n_step, random=True).n_collected_steps
+            self.env_step += collect_exact_steps(self.train_collector, n_step, random=True).n_collected_steps
 
     @property
     def is_over(self) -> bool:
@@ -316,7 +316,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             self.train_fn(self.epoch, self.env_step)
         left = None if self.max_step is None else self.max_step - self.env_step
         if left is not None and self.step_per_collect is not None and left < self.step_per_collect:
-            result = collect_exactly(self.train_collector, left)
+            result = collect_exact_steps(self.train_collector, left)
         else:
             result = self.train_collector.collect(n_step=self.step_per_collect, n_episode=self.episode_per_collect)
         result = scalarised(result, self.reward_metric)
@@ -327,13 +327,13 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             if self._is_logged:
                 self.logger.log_train_data(as_dict(result), self.env_step)
             if self.test_in_train and self.stop_fn is not None and self.stop_fn(self.last_rew):
-                stop = self._does_test_agree()
+                stop = self._confirms_stop()
         return result, stop
 
-    def _does_test_agree(self) -> bool:
+    def _confirms_stop(self) -> bool:
         returns = _returns(self._test())
         if self.stop_fn is not None and self.stop_fn(returns.mean):
-            self._remember_if_best(returns)
+            self._update_best(returns)
             return True
         self.policy.train()
         return False
@@ -345,7 +345,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         """
         stats = self._test()
         returns = _returns(stats)
-        self._remember_if_best(returns)
+        self._update_best(returns)
         message = (
             f"Epoch #{self.epoch}: test_reward: {returns.mean:.6f} ± {returns.std:.6f}, "
             f"best_reward: {self.best_reward:.6f} ± {self.best_reward_std:.6f} in #{self.best_epoch}"
@@ -355,7 +355,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             print(message, flush=True)  # noqa: T201
         return stats, self.stop_fn is not None and bool(self.stop_fn(self.best_reward))
 
-    def _remember_if_best(self, returns: SequenceSummaryStats) -> None:
+    def _update_best(self, returns: SequenceSummaryStats) -> None:
         if self.best_reward < returns.mean:
             self.best_epoch = self.epoch
             self.best_reward, self.best_reward_std = returns.mean, returns.std

@@ -43,13 +43,13 @@ class OfflineTrainer(BaseTrainer):
         :return: its statistics.
         """
         assert self.buffer is not None  # noqa: S101 (checked at construction)
-        update = self._sample_and_update(self.buffer, following=int(self._one_more_follows()))
+        update = self._sample_and_update(self.buffer, following=int(self._another_update_follows()))
         if self.train_collector is None:
             self.env_step = self.gradient_step * (self.batch_size or len(self.buffer))
         self._updates.append(update)
         return update
 
-    def _one_more_follows(self) -> bool:
+    def _another_update_follows(self) -> bool:
         """Whether another gradient step from the unchanged buffer will certainly follow this one."""
         if self.train_collector is not None or self._epoch_step is None or self._stop_asked or self.buffer is None:
             return False

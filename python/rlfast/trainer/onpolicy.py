@@ -36,7 +36,7 @@ class OnpolicyTrainer(BaseTrainer):
         if self.repeat_per_collect is None:
             raise ValueError("repeat_per_collect is needed: how many passes over what was collected?")
         if self.step_per_collect is not None:
-            self._check_room(self.train_collector, self.step_per_collect)
+            self._check_capacity(self.train_collector, self.step_per_collect)
 
     def train_step(self) -> tuple[CollectStats, bool]:
         """Collects once; see :meth:`BaseTrainer.train_step`.
@@ -48,7 +48,7 @@ class OnpolicyTrainer(BaseTrainer):
             return super().train_step()
 
     @staticmethod
-    def _check_room(collector: Collector, n_step: int) -> None:
+    def _check_capacity(collector: Collector, n_step: int) -> None:
         capacities = row_capacities(getattr(collector, "buffer", None), getattr(collector, "env_num", 1))
         if capacities is None:
             return

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlfast.data.collect.collector import Collector
 from rlfast.data.stats import CollectStats, InfoStats, SequenceSummaryStats, TimingStats
 from rlfast.policy import ActingPolicy
-from rlfast.trainer._parts import as_dict, plays_by_collect
+from rlfast.trainer._parts import as_dict, tests_by_collect
 from rlfast.utils.logger import BaseLogger
 
 
@@ -41,7 +41,7 @@ def test_episode(
     :param reward_metric: converts returns ``[episodes, agents]`` to one number for each episode.
     :return: the statistics of the episodes.
     """
-    by_collect = plays_by_collect(collector)
+    by_collect = tests_by_collect(collector)
     if by_collect:
         collector.reset_env()
     collector.reset_buffer()

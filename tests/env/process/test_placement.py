@@ -7,7 +7,7 @@ from faulty import Faulty, Sampled, Slow
 from machine import PATIENCE
 from rlfast.env import ShmemVectorEnv, SubprocVectorEnv
 from rlfast.env.process import placement as module
-from rlfast.env.process.placement import Measurement, choose, measure, tried
+from rlfast.env.process.placement import Measurement, choose, measure, measure_in_workers
 from scripted import Scripted
 
 
@@ -56,18 +56,18 @@ def test_processes_that_promise_a_gain_are_tried(steps):
         taken.append((len(env_fns), num_workers, context))
         return 1.0
 
-    steps.setattr(module, "tried", in_vain)
+    steps.setattr(module, "measure_in_workers", in_vain)
     choice = choose([lambda: Slow(0.004)] * 8, 2, "fork")
     assert choice.placement == "in-process"
     assert "and measured 1e+06 us in 2 others" in choice.reason
     assert taken == [(8, 2, "fork")]
-    steps.setattr(module, "tried", lambda *_: 0.001)
+    steps.setattr(module, "measure_in_workers", lambda *_: 0.001)
     assert choose([lambda: Slow(0.004)] * 8).placement == "process"
 
     def broken(*_):
         raise ValueError("no")
 
-    steps.setattr(module, "tried", broken)
+    steps.setattr(module, "measure_in_workers", broken)
     choice = choose([lambda: Slow(0.004)] * 8)
     assert choice == module.Choice("process", "the environments could not be measured: ValueError: no")
     steps.setattr(module, "_TRIAL", 0.01)
@@ -76,9 +76,9 @@ def test_processes_that_promise_a_gain_are_tried(steps):
 
 @pytest.mark.usefixtures("patient")
 def test_a_trial_steps_all_environments_and_leaves_nothing():
-    took = tried([lambda: Slow(0.004, length=3), lambda: Slow(0.001, length=2)] * 2, 2, None)
+    took = measure_in_workers([lambda: Slow(0.004, length=3), lambda: Slow(0.001, length=2)] * 2, 2, None)
     assert took >= 0.004
-    assert tried([lambda: Sampled("nested")] * 2, 2, "fork") > 0
+    assert measure_in_workers([lambda: Sampled("nested")] * 2, 2, "fork") > 0
 
 
 @pytest.mark.parametrize(

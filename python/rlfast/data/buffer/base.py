@@ -337,7 +337,7 @@ class ReplayBuffer(TianshouView):
             by a ``__getitem__`` of a subclass.
         """
         if out is not None:
-            self._refuse_out()
+            self._check_out()
             return output_arrays.sample_into(self._rows, lambda: self.sample_indices(batch_size), out)
         if batch_size and batch_size > 0 and self._quick_sample and self._store.plain:
             sampled: tuple[Batch, Index] = self._core.sample(batch_size)
@@ -351,7 +351,7 @@ class ReplayBuffer(TianshouView):
             batch.weight = priorities.weights(self._rows, self._rows.resolve(indices))  # one for each drawn row
         return batch, indices
 
-    def _refuse_out(self) -> None:
+    def _check_out(self) -> None:
         """Raises a ValueError if batches are not made by the engine, but by a unit or a subclass."""
         unit = self._config.unit
         if isinstance(unit, NStep | Sequence) or type(self).__getitem__ is not ReplayBuffer.__getitem__:

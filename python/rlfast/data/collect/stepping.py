@@ -143,12 +143,12 @@ class Stepping(BaseCollector):
         self._obs = tree.put(self._obs, where, obs, self.env_num)
         self._infos.put(ids, info)
         if rows.valid is not None:
-            self._begin_anew(ids[rows.done | ~rows.valid], ids[rows.done])
+            self._start_episodes(ids[rows.done | ~rows.valid], ids[rows.done])
         elif ends:
-            self._begin_anew(ended, ended)
+            self._start_episodes(ended, ended)
         return ended
 
-    def _begin_anew(self, fresh: Ids, over: Ids) -> None:
+    def _start_episodes(self, fresh: Ids, over: Ids) -> None:
         """Clears the hidden state of ``fresh``, and marks ``over`` for a reset if environments do not do it themselves.
 
         :param fresh: environments whose next step is the first of an episode.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 
 _HEAD = struct.Struct("<QI")
-_POLL = 0.05  # seconds of waiting between two calls of ``look``
+_POLL = 0.05  # seconds of waiting between two calls of ``on_wait``
 _FDS = 8
 _PRIVATE = getattr(socket, "MSG_CMSG_CLOEXEC", 0)  # child processes of an environment must not inherit the files
 
@@ -38,12 +38,12 @@ class Channel:
         ours, theirs = socket.socketpair()
         return cls(ours), theirs
 
-    def send(self, message: bytes, files: Sequence[int] = (), look: Callable[[], None] | None = None) -> None:
+    def send(self, message: bytes, files: Sequence[int] = (), on_wait: Callable[[], None] | None = None) -> None:
         """Sends a message.
 
         :param message: the bytes.
         :param files: descriptors of open files.
-        :param look: called every 50 ms while waiting; an exception that it raises ends the wait.
+        :param on_wait: called every 50 ms while waiting; an exception that it raises ends the wait.
         :raises Closed: the other end is closed, or an earlier message was sent only in part.
         """
         if self._incomplete:
@@ -54,18 +54,20 @@ class Channel:
             try:
                 sent = socket.send_fds(self.socket, [rest], files) if files else self.socket.send(rest)
             except TimeoutError:
-                if look:
-                    look()
+                if on_wait:
+                    on_wait()
                 continue
             except OSError as error:
                 raise Closed("the other side of the channel has ended") from error
             rest, files = rest[sent:], ()
         self._incomplete = False
 
-    def receive(self, look: Callable[[], None] | None = None, timeout: float | None = None) -> tuple[bytes, list[int]]:
+    def receive(
+        self, on_wait: Callable[[], None] | None = None, timeout: float | None = None
+    ) -> tuple[bytes, list[int]]:
         """Waits for the next message.
 
-        :param look: as for :meth:`send`.
+        :param on_wait: as for :meth:`send`.
         :param timeout: in seconds; None waits without a limit.
         :return: the bytes, and the descriptors of the files sent with them, which the caller must close.
         :raises TimeoutError: no message arrived in time.
@@ -83,8 +85,8 @@ class Channel:
             try:
                 part, received, _, _ = socket.recv_fds(self.socket, 1 << 18, _FDS, _PRIVATE)
             except TimeoutError:
-                if look:
-                    look()
+                if on_wait:
+                    on_wait()
                 if deadline is not None and time.monotonic() > deadline:
                     raise
                 continue

@@ -15,7 +15,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from rlfast.env.process.channel import Channel, Closed
-from rlfast.env.process.worker import leaving
+from rlfast.env.process.worker import exiting
 
 _NUMBER = struct.Struct("<i")
 _LOOK = 1.0  # seconds between checks for the parent, whose end of the socket may be open in a process that it forked
@@ -76,7 +76,7 @@ class Server:
         """
         pid = os.fork()
         if pid == 0:
-            with leaving():
+            with exiting():
                 for inherited in (status_pipe, *self.children.values()):
                     os.close(inherited)
                 self.channel.close()
@@ -99,7 +99,7 @@ def main(descriptor: int, parent: int) -> None:
     :param descriptor: the open socket to the parent.
     :param parent: the parent's process id.
     """
-    with leaving():
+    with exiting():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork.*")  # NumPy's threads are idle
         server = Server(Channel(socket.socket(fileno=descriptor)), parent)

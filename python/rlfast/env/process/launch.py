@@ -99,9 +99,9 @@ class Forked(Child):
             warnings.simplefilter("ignore", DeprecationWarning)  # about threads: fork is used only on request
             self.pid = os.fork()
         if self.pid == 0:
-            from rlfast.env.process.worker import leaving, prepare
+            from rlfast.env.process.worker import exiting, prepare
 
-            with leaving():
+            with exiting():
                 os.setsid()
                 prepare(parent)
                 run()

@@ -17,7 +17,7 @@ from rlfast.env.process.channel import Channel, Closed
 from rlfast.env.process.launch import Child, Served, Spawned, method_of
 from rlfast.env.process.pool import ProcessBackend
 from rlfast.env.process.serialization import functions_by_value, register, registrations
-from rlfast.env.process.worker import leaving, prepare
+from rlfast.env.process.worker import exiting, prepare
 from rlfast.env.spaces.collation import collate_as
 from rlfast.utils.runtime.cores import cores
 from rlfast.utils.tree import leaves
@@ -77,7 +77,7 @@ def main(descriptor: int, parent: int) -> None:
     :param descriptor: the open socket to the parent.
     :param parent: the parent's process id; this process ends when the parent ends.
     """
-    with leaving():
+    with exiting():
         prepare(parent)
         probe(Channel(socket.socket(fileno=descriptor)))
 
@@ -150,7 +150,7 @@ def choose(
     how = "some"
     if shared < _GAIN * alone < _TRIAL:
         try:
-            shared, how = max(shared, tried(env_fns, num_workers, context)), "measured"
+            shared, how = max(shared, measure_in_workers(env_fns, num_workers, context)), "measured"
         except Exception as error:
             return Choice("process", f"the environments could not be measured: {type(error).__name__}: {error}")
     placement = "process" if shared < _GAIN * alone else "in-process"
@@ -161,7 +161,9 @@ def choose(
     )
 
 
-def tried(env_fns: Sequence[Callable[[], gym.Env[Any, Any]]], num_workers: int | None, context: Any) -> float:
+def measure_in_workers(
+    env_fns: Sequence[Callable[[], gym.Env[Any, Any]]], num_workers: int | None, context: Any
+) -> float:
     """Measures a step of all environments in temporary worker processes.
 
     :return: the median duration in seconds, over at least 9 steps and at least 20 ms.

@@ -117,7 +117,7 @@ class ProcessBackend(RecoveringBackend):
             self._slab = _core.Slab(starts, self._places.size, banks=self._plan.banks, pipes=pipes, spins=self._spins)
             self._workers.slab = self._slab
             for worker in range(workers):
-                self._workers.connect(worker, self._plan, [False] * len(self._workers.own(worker)), self._spins)
+                self._workers.connect(worker, self._plan, [False] * len(self._workers.envs_of(worker)), self._spins)
         except BaseException:
             self._end()
             raise
@@ -150,7 +150,7 @@ class ProcessBackend(RecoveringBackend):
         group = self._workers
         for worker in range(len(group)):
             group.start(worker)
-        descriptions = [group.described(worker, self._constructor_limit) for worker in range(len(group))]
+        descriptions = [group.wait_for_description(worker, self._constructor_limit) for worker in range(len(group))]
         first = descriptions[0]
         self.observation_spaces = [space for one in descriptions for space in one["observation_spaces"]]
         self.action_spaces = [space for one in descriptions for space in one["action_spaces"]]
@@ -268,7 +268,7 @@ class ProcessBackend(RecoveringBackend):
         while True:
             ids, enough = self._answered(min_ready, deadline)
             if not enough:
-                self._look()
+                self._check_workers()
             elif (rows := self._rows(ids)) is not None:
                 return rows
 
@@ -312,7 +312,7 @@ class ProcessBackend(RecoveringBackend):
 
     def is_ready(self) -> bool:
         """Whether :meth:`recv` of one result would return without waiting."""
-        self._look()
+        self._check_workers()
         return len(self._slab.answered()) > 0
 
     # -- resetting and the rest --------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ class ProcessBackend(RecoveringBackend):
 
     def _start_reset(self, ids: Ids, seeds: Sequence[int | None], options: dict[str, Any] | None, **more: Any) -> None:
         self._check_idle(ids)
-        self._revive_dead(ids)
+        self._replace_dead_workers(ids)
         given = more if options is None else {"options": options, **more}
         self._resets = {
             env: given if seed is None else {"seed": seed, **given}
@@ -357,10 +357,10 @@ class ProcessBackend(RecoveringBackend):
             self._resets.clear()
             raise
 
-    def _revive_dead(self, ids: Ids) -> None:
+    def _replace_dead_workers(self, ids: Ids) -> None:
         """Replaces the workers of ``ids`` that have ended by new ones."""
         for worker in sorted({int(self._worker_of[env]) for env in ids} & self._dead):
-            self._revive(worker)
+            self._replace_worker(worker)
 
     def _drop_reset(self, ids: Ids) -> None:
         """Waits for a reset that :meth:`begin_reset` started, and discards its results."""
@@ -383,11 +383,11 @@ class ProcessBackend(RecoveringBackend):
             if missing <= 0 or left <= 0:
                 return missing <= 0
             self._slab.wait(len(answered) + missing, min(self._slice, left))
-            self._look()
+            self._check_workers()
 
     def seed(self, ids: Ids, seeds: Sequence[int | None]) -> None:
         """As :meth:`Backend.seed`."""
-        self._revive_dead(ids)
+        self._replace_dead_workers(ids)
         for env, seed in zip(ids.tolist(), seeds, strict=True):
             self._call(env, "seed", seed)
             self._over[env] = False
@@ -437,7 +437,7 @@ class ProcessBackend(RecoveringBackend):
             if not owing:
                 return
             self._slab.wait(len(self._slab.answered()) + owing, self._slice)
-            self._look()
+            self._check_workers()
 
     def get_attr(self, name: str, ids: Ids) -> list[Any]:
         """As :meth:`Backend.get_attr`."""
@@ -527,7 +527,7 @@ class ProcessBackend(RecoveringBackend):
         try:
             self._workers.send(worker, kind, content)
         except Closed:
-            self._lose(worker)
+            self._handle_loss(worker)
 
     def _call(self, env: int, method: str, *arguments: Any, deadline: float | None = None) -> Any:
         self._check_usable()
@@ -536,15 +536,15 @@ class ProcessBackend(RecoveringBackend):
             raise RuntimeError(f"environment {env} was lost with its worker: call reset() for it")
         self._asked_at = time.monotonic()
 
-        def look() -> None:
+        def on_wait() -> None:
             if deadline is not None and time.monotonic() >= deadline:
                 raise multiprocessing.TimeoutError(f"environment {env} did not answer {method}() in time")
             self._check(worker, calling=True)
 
         try:
-            return self._workers.call(worker, env, method, arguments, look)
+            return self._workers.call(worker, env, method, arguments, on_wait)
         except Closed:
-            self._lose(worker, method)
+            self._handle_loss(worker, method)
             raise
 
 

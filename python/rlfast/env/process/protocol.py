@@ -100,7 +100,7 @@ class Views:
     def _arrays(self, places: Any, lease: Any = None) -> list[NDArray[Any] | None]:
         return [place and self._slab.view(*place, lease) for place in places]
 
-    def lent(self, lease: Any) -> list[NDArray[Any] | None]:
+    def lend(self, lease: Any) -> list[NDArray[Any] | None]:
         """Returns arrays over a lent bank; the bank is not overwritten while one of them exists."""
         return self._arrays(self._places._banks[lease.bank], lease)  # noqa: SLF001
 

@@ -69,7 +69,7 @@ class RecoveringBackend(Backend):
     def _constructor_limit(self) -> float | None:
         return None if self.step_timeout is None else self.step_timeout + _CONSTRUCTOR
 
-    def _look(self) -> None:
+    def _check_workers(self) -> None:
         """Handles workers that have ended or hang while a request is pending."""
         for worker in np.unique(self._worker_of[self._slab.asked()]).tolist():
             self._check(worker)
@@ -77,15 +77,15 @@ class RecoveringBackend(Backend):
     def _check(self, worker: int, *, calling: bool = False) -> None:
         child = self._workers.children[worker]
         if child is None or child.poll() is not None:
-            self._lose(worker, "a method" if calling else None)
+            self._handle_loss(worker, "a method" if calling else None)
             return
         if self.step_timeout is not None:
             env, _, since = self._slab.running(worker)
             waiting = time.monotonic() - self._asked_at
             if (since if env >= 0 else waiting) > self.step_timeout and waiting > self.step_timeout:
-                self._lose(worker, "a method" if calling else None, hangs=True)
+                self._handle_loss(worker, "a method" if calling else None, hangs=True)
 
-    def _lose(self, worker: int, method: str | None = None, *, hangs: bool = False) -> None:
+    def _handle_loss(self, worker: int, method: str | None = None, *, hangs: bool = False) -> None:
         """Handles a worker that has ended, or kills one that hangs; raises an error or rebuilds its environments.
 
         :param worker: the worker.
@@ -132,7 +132,7 @@ class RecoveringBackend(Backend):
             if self.on_error == "raise" or again or method or self._method == "thread":
                 raise failure  # noqa: TRY301 - the cleanup below is the same as for other exceptions
             _log.warning("%s; rebuilding environments %s", failure, own.tolist())
-            self._revive(worker, answered)
+            self._replace_worker(worker, answered)
         except BaseException:
             self._drop(lost)
             self._cut.update(answered.tolist())
@@ -140,7 +140,7 @@ class RecoveringBackend(Backend):
                 self._interrupted.pop(one, None)
             raise
         else:
-            self._go_on(own, pending, answered, str(failure))
+            self._resume(own, pending, answered, str(failure))
         finally:
             del failure  # breaks the reference cycle between the exception and this frame, which holds large arrays
 
@@ -185,16 +185,16 @@ class RecoveringBackend(Backend):
         for (how, name), value in self._attributes.get(env, {}).items():
             self._call(env, how, name, value)
 
-    def _revive(self, worker: int, answered: Ids | tuple[()] = ()) -> None:
+    def _replace_worker(self, worker: int, answered: Ids | tuple[()] = ()) -> None:
         """Replaces a worker that has ended by a new one.
 
         :param worker: the worker.
         :param answered: environments whose last result has not been received; its row ends the episode.
         """
         group = self._workers
-        own = group.own(worker)
+        own = group.envs_of(worker)
         group.start(worker)
-        group.described(worker, self._constructor_limit)
+        group.wait_for_description(worker, self._constructor_limit)
         between = self._over.copy()
         between[list(answered)] = True
         over = [self.autoreset_mode is AutoresetMode.NEXT_STEP and bool(between[env]) for env in own]
@@ -203,7 +203,7 @@ class RecoveringBackend(Backend):
         for env in own:
             self._restore(env)
 
-    def _go_on(self, own: Ids, pending: Ids, answered: Ids, why: str) -> None:
+    def _resume(self, own: Ids, pending: Ids, answered: Ids, why: str) -> None:
         """Continues with the environments of a worker that has been replaced.
 
         A result that ended an episode is kept. All other episodes are lost, even if their step was complete.

@@ -68,7 +68,7 @@ class StepResults:
     def obs(self, ids: Ids, extras: Extras, banks: NDArray[np.uint8] | None = None, lease: Any = None) -> Tree:
         """Returns the observations of the environments ``ids``, as views of a lent bank or as copies."""
         if lease is not None:
-            arrays = self.views.lent(lease)
+            arrays = self.views.lend(lease)
         elif banks is not None:
             arrays = self._of_banks(ids, banks)
         elif len(ids) == len(self.notes):

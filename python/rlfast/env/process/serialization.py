@@ -195,17 +195,17 @@ def register(registered: bytes) -> None:
     specs = dict(plain)
     for name, (why_not, data, classes) in others.items():
         try:
-            specs[name] = _unsent(name, why_not) if why_not else pickle.loads(data)  # noqa: S301
+            specs[name] = _failing_registration(name, why_not) if why_not else pickle.loads(data)  # noqa: S301
             for (module, part), pickled in classes.items():
                 setattr(_module(module), part, pickle.loads(pickled))  # noqa: S301
         except Exception as error:
-            specs[name] = _unsent(name, f"{type(error).__name__}: {error}")
+            specs[name] = _failing_registration(name, f"{type(error).__name__}: {error}")
     registry = Registry(specs)
     for place in (registration, gym.envs, gym):
         place.registry = registry  # type: ignore[attr-defined]
 
 
-def _unsent(name: str, why: str) -> EnvSpec:
+def _failing_registration(name: str, why: str) -> EnvSpec:
     """Makes a registration that raises an error when it is used, which explains why it could not be sent."""
 
     def fail(**_: Any) -> Any:

@@ -333,7 +333,7 @@ def main(descriptor: int, parent: int) -> None:
     :param descriptor: the open socket to the parent.
     :param parent: the parent's process id; this process ends when the parent ends.
     """
-    with leaving():
+    with exiting():
         prepare(parent)
         work(Channel(socket.socket(fileno=descriptor)), None)
 
@@ -352,7 +352,7 @@ def prepare(parent: int) -> None:
 
 
 @contextmanager
-def leaving() -> Iterator[None]:
+def exiting() -> Iterator[None]:
     """Ends the process after the ``with`` block, without running exit handlers that it inherited from its parent."""
     status = 1
     try:

@@ -45,7 +45,7 @@ class WorkerGroup:
     def __len__(self) -> int:
         return len(self.children)
 
-    def own(self, worker: int) -> range:
+    def envs_of(self, worker: int) -> range:
         """Returns the numbers of a worker's environments."""
         return range(self.starts[worker], self.starts[worker + 1])
 
@@ -53,7 +53,7 @@ class WorkerGroup:
 
     def start(self, worker: int) -> None:
         """Starts a worker; it makes its environments after this method has returned."""
-        fns = [self.env_fns[env] for env in self.own(worker)]
+        fns = [self.env_fns[env] for env in self.envs_of(worker)]
         packed = registered = b""
         if self.method in {"spawn", "forkserver"}:
             packed, registered = functions_by_value(fns), registrations()
@@ -71,13 +71,13 @@ class WorkerGroup:
                 else:
                     self.children[worker] = Forked(lambda: work(inner, fns))
                     inner.close()
-        channel.send(pickle.dumps((self.starts[worker], packed, registered)), look=lambda: self._alive(worker))
+        channel.send(pickle.dumps((self.starts[worker], packed, registered)), on_wait=lambda: self._alive(worker))
 
     def _endpoint(self, worker: int) -> Any:
         """Returns the slab's endpoint of a worker thread, which starts before the slab is made."""
         return self.slab.endpoint(worker, spins=0)
 
-    def described(self, worker: int, limit: float | None) -> dict[str, Any]:
+    def wait_for_description(self, worker: int, limit: float | None) -> dict[str, Any]:
         """Waits until a worker has made its environments, and returns its description of them.
 
         :param worker: the worker.
@@ -124,31 +124,31 @@ class WorkerGroup:
             raise Closed("the worker has ended")
         return channel
 
-    def send(self, worker: int, kind: str, content: Any, look: Callable[[], None] | None = None) -> None:
+    def send(self, worker: int, kind: str, content: Any, on_wait: Callable[[], None] | None = None) -> None:
         """Sends a message; the worker reads it before it serves any later request.
 
         :raises Closed: the worker has ended.
         """
 
-        def remind() -> None:
-            (look or (lambda: self._alive(worker)))()
+        def wake() -> None:
+            (on_wait or (lambda: self._alive(worker)))()
             self.slab.notify(worker)
 
-        self.channel(worker).send(by_value((kind, content)), look=remind)
+        self.channel(worker).send(by_value((kind, content)), on_wait=wake)
         self.slab.notify(worker)
 
-    def call(self, worker: int, env: int, method: str, arguments: Sequence[Any], look: Callable[[], None]) -> Any:
+    def call(self, worker: int, env: int, method: str, arguments: Sequence[Any], on_wait: Callable[[], None]) -> Any:
         """Calls a method of a worker for one of its environments, and returns its result.
 
-        :param look: called every 50 ms while waiting; an exception that it raises ends the wait.
+        :param on_wait: called every 50 ms while waiting; an exception that it raises ends the wait.
         :raises EnvFailure: the method raised an exception.
         :raises Closed: the worker has ended.
         """
         self._calls += 1
         number = self._calls
-        self.send(worker, "call", (number, method, env, list(arguments)), look)
+        self.send(worker, "call", (number, method, env, list(arguments)), on_wait)
         while True:
-            message, _ = self.channel(worker).receive(look)
+            message, _ = self.channel(worker).receive(on_wait)
             answered, fine, value = pickle.loads(message)  # noqa: S301
             if answered == number:  # others answer calls that Ctrl-C interrupted
                 break

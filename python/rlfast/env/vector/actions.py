@@ -20,7 +20,7 @@ Checker: TypeAlias = "Callable[[Any, NDArray[np.int64]], Tree]"
 _FEW = 64  # for arrays of at most this many entries, min() and max() of a Python list are faster than NumPy's
 
 
-def lenient(space: Space) -> Checker:
+def lenient_checker(space: Space) -> Checker:
     """Makes a checker that accepts one action of any kind for each environment.
 
     Environments written in Python validate their actions themselves, so only the number of actions is checked.
@@ -34,17 +34,17 @@ def lenient(space: Space) -> Checker:
         single action, and KeyError if an entry of a dict is missing.
     """
     if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
-        return _nested(space, lenient)
+        return _nested(space, lenient_checker)
     if not isinstance(space, ARRAY_SPACES):
-        return one_each
+        return object_rows
     kinds, shape = _kinds(space), tuple(space.shape or ())
 
     def take(actions: Any, ids: NDArray[np.int64]) -> Tree:
         try:
             array = _as_array(actions)
         except (TypeError, ValueError):  # the actions have different shapes
-            return one_each(actions, ids)
-        return array if array.shape == (len(ids), *shape) and array.dtype.kind in kinds else one_each(actions, ids)
+            return object_rows(actions, ids)
+        return array if array.shape == (len(ids), *shape) and array.dtype.kind in kinds else object_rows(actions, ids)
 
     return take
 
@@ -52,7 +52,7 @@ def lenient(space: Space) -> Checker:
 def checker(space: Space) -> Checker:
     """Makes a strict checker, for environments that are not written in Python and do not validate their actions.
 
-    Actions may have the same forms as for :func:`lenient`. The bounds of a ``Box`` are not checked, because many
+    Actions may have the same forms as for :func:`lenient_checker`. The bounds of a ``Box`` are not checked, as many
     environments clip their actions.
 
     :param space: the action space of one environment; None accepts every action.
@@ -95,7 +95,7 @@ def converter(space: gym.Space[Any]) -> Callable[[Any, NDArray[np.int64]], NDArr
     def convert(actions: Any, ids: NDArray[np.int64]) -> NDArray[Any]:
         array = _as_array(actions)
         if array.shape != (len(ids), *shape):
-            one_each(array, ids)  # raises if there is not one action for each environment
+            object_rows(array, ids)  # raises if there is not one action for each environment
             raise ValueError(f"got actions of shape {array.shape}, {array.shape[1:]} for each environment, for {space}")
         if array.dtype.kind not in kinds:
             raise TypeError(f"got actions of dtype {array.dtype} for {space}: give {_KINDS[kinds]}")
@@ -134,7 +134,7 @@ def _as_array(actions: Any) -> NDArray[Any]:
         raise ValueError(f"actions must be of one shape to make an array, got {actions!r}") from None
 
 
-def one_each(actions: Any, ids: NDArray[np.int64]) -> NDArray[np.object_]:
+def object_rows(actions: Any, ids: NDArray[np.int64]) -> NDArray[np.object_]:
     """Puts actions into an array of objects, one entry for each environment, without converting them.
 
     :param actions: a sequence, array or tensor with one action for each environment.
@@ -171,11 +171,11 @@ def _nested(space: gym.spaces.Dict | gym.spaces.Tuple[Any], check_part: Callable
 
     def check(actions: Any, ids: NDArray[np.int64]) -> Tree:
         if not isinstance(actions, whole) or (not is_dict and len(actions) != len(parts)):  # a sequence of actions
-            rows = one_each(actions, ids)
+            rows = object_rows(actions, ids)
             try:
                 actions = collate_as(space, rows.tolist())
             except (KeyError, IndexError, TypeError, ValueError):
-                if check_part is lenient:
+                if check_part is lenient_checker:
                     return rows
                 raise
         missing = parts.keys() - (actions.keys() if is_dict else range(len(actions)))
@@ -189,7 +189,7 @@ def _nested(space: gym.spaces.Dict | gym.spaces.Tuple[Any], check_part: Callable
 
 def _any(space: Space) -> Checker:
     def check(actions: Any, ids: NDArray[np.int64]) -> Tree:
-        rows = one_each(actions, ids)
+        rows = object_rows(actions, ids)
         for i, row in zip(ids.tolist(), rows, strict=True):
             if space is not None and not space.contains(row):
                 raise ValueError(f"the action {row!r} for environment {i} is outside its action space {space}")

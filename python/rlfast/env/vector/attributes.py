@@ -44,7 +44,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @action_space.setter
     def action_space(self, space: Any) -> None:
-        self._give("action_space", space)
+        self._set_own("action_space", space)
 
     @property
     def observation_space(self) -> Any:
@@ -53,9 +53,9 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @observation_space.setter
     def observation_space(self, space: Any) -> None:
-        self._give("observation_space", space)
+        self._set_own("observation_space", space)
 
-    def _give(self, name: str, value: Any) -> None:
+    def _set_own(self, name: str, value: Any) -> None:
         self._given = {**self._given, name: value}
 
     def _space(self, name: str) -> Any:
@@ -64,7 +64,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
         if self.autoreset_mode is None:
             return self._declared_spaces(name)
         space = batch_space(getattr(self, f"single_{name}"), self.num_envs)
-        self._give(name, space)
+        self._set_own(name, space)
         return space
 
     def _declared_spaces(self, name: str) -> list[Any]:
@@ -89,7 +89,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @spec.setter
     def spec(self, spec: Any) -> None:
-        self._give("spec", spec)
+        self._set_own("spec", spec)
 
     @property
     def metadata(self) -> Any:
@@ -105,7 +105,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @metadata.setter
     def metadata(self, metadata: Any) -> None:
-        self._give("metadata", metadata)
+        self._set_own("metadata", metadata)
 
     @property
     def reward_range(self) -> list[Any]:
@@ -123,7 +123,7 @@ class EnvAttributes(VectorEnv[Any, Any, Any]):
 
     @render_mode.setter
     def render_mode(self, mode: str | None) -> None:
-        self._give("render_mode", mode)
+        self._set_own("render_mode", mode)
 
     @property
     def placement(self) -> str:

@@ -16,7 +16,7 @@ from rlfast.env.backends.rows import joined, ordered
 from rlfast.env.backends.workers import Workers
 from rlfast.env.errors import ClosedEnvsError, NoEpisodeError, NothingPendingError, PendingError
 from rlfast.env.spaces.batching import ObservationMode, as_gymnasium, common
-from rlfast.env.vector.actions import checker, lenient
+from rlfast.env.vector.actions import checker, lenient_checker
 from rlfast.env.vector.arguments import (
     EnvFn,
     Ids,
@@ -136,7 +136,7 @@ class BaseVectorEnv(AsyncCalls):
         strict = not backend.takes_anything
         self._stay_ended = backend.autoreset_mode is AutoresetMode.DISABLED and (strict or autoreset_mode is not None)
         space = common(backend.action_spaces or [backend.single_action_space])
-        self._check_actions = checker(space) if strict else lenient(space)
+        self._check_actions = checker(space) if strict else lenient_checker(space)
         self._all = np.arange(self.num_envs)
         self._all.setflags(write=False)
         self._to_reset = np.full(self.num_envs, strict)  # no episode is running: a step is an error
@@ -155,7 +155,7 @@ class BaseVectorEnv(AsyncCalls):
             raise
         self.single_observation_space = single  # type: ignore[assignment]
         if batched is not None:
-            self._give("observation_space", batched)
+            self._set_own("observation_space", batched)
 
     def __len__(self) -> int:
         """The number of environments."""

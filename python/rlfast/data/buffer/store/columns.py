@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay
-from rlfast.data._leaves import FLAGS, Column, Path, as_array, convert, fit, plain, spell
+from rlfast.data._leaves import FLAGS, Column, Path, as_array, convert, engine_layout, fit, spell
 from rlfast.data.batch.batch import Batch, wrap_nested
 from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.options.samplers import Prioritized
@@ -184,7 +184,7 @@ class Columns:
             flags = {("terminated",): terminated, ("truncated",): given & ~terminated}
             if np.array_equal(given, stored["terminated",] | stored["truncated",]):
                 flags = stored
-        self.schema.oddities.tell()
+        self.schema.oddities.emit()
         if all(np.array_equal(flags[path], stored[path]) for path in FLAGS):
             return
         self._write(flags)
@@ -208,7 +208,7 @@ class Columns:
             written[path] = np.array(assigned[path] if path in assigned else self._whole(path))
             value = as_array(given[path]) if path in given else column.blank(None)
             written[path][rows] = convert(value, column.dtype, path, self.schema.oddities)
-        self.schema.oddities.tell()
+        self.schema.oddities.emit()
         self._write(written)
         full = (self.core.sizes() == self.core.capacities).all()
         kept = {key: {path: written[path] for path in leaves} for key, leaves in self.assigned.items()}
@@ -283,7 +283,7 @@ class Columns:
         for path, column in columns.items():
             if path[0] in self.assigned and path not in assigned:
                 arrays[path] = column.blank(self.core.total)
-        oddities.tell()
+        oddities.emit()
         self.define(added)
         return arrays
 
@@ -299,7 +299,7 @@ class Columns:
     def _reload(self, arrays: Leaves, live: tuple[list[int], list[int]]) -> None:
         core = self.core
         full = {
-            path: plain(arrays[path]) if path in arrays else np.array(core.view(path))
+            path: engine_layout(arrays[path]) if path in arrays else np.array(core.view(path))
             for path in (*self.schema.numbers, *core.finals)
         }
         running = [core.running(ring) for ring in range(len(core.capacities))]
