@@ -247,6 +247,22 @@ class Replay:
     def open(self, path: str) -> None:
         """Restores from a file written by ``save``."""
 
+def grey(rgb: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
+    """Write the luminance of an image ``[H, W, 3]`` to ``[H, W]``; equal to OpenCV's ``COLOR_RGB2GRAY``."""
+
+class AreaResize:
+    """Resizes grey images to a smaller size, as OpenCV's ``INTER_AREA`` does; halves are rounded to even numbers.
+
+    :param source: height and width of the images.
+    :param target: height and width of the results.
+    """
+
+    def __new__(cls, source: tuple[int, int], target: tuple[int, int]) -> AreaResize: ...
+    def __call__(
+        self, frame: NDArray[np.uint8], out: NDArray[np.uint8], other: NDArray[np.uint8] | None = None
+    ) -> None:
+        """Resize ``frame``, or the greater of ``frame`` and ``other`` at each pixel, into ``out``."""
+
 def get_num_threads() -> int:
     """Returns the largest number of threads that share work."""
 

@@ -17,6 +17,7 @@ pub mod classic;
 mod element;
 mod env;
 mod episode;
+pub mod frames;
 mod lanes;
 mod math;
 mod options;

@@ -5,6 +5,7 @@ mod batch;
 mod columns;
 mod draws;
 mod error;
+mod frames;
 mod gather;
 mod index;
 mod items;
@@ -34,6 +35,8 @@ mod _core {
     use super::draws::{explore, integers_of_each, randint, uniform_below};
     #[pymodule_export]
     use super::error::SchemaMismatch;
+    #[pymodule_export]
+    use super::frames::{AreaResize, grey};
     #[pymodule_export]
     use super::index::{carried, carry, shift};
     #[cfg(unix)]
