@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "AreaResize",
     "BatchBase",
     "Lease",
     "NativeEnvs",
@@ -26,6 +27,7 @@ __all__ = [
     "estimate",
     "explore",
     "get_num_threads",
+    "grey",
     "integers_of_each",
     "native_envs",
     "randint",
@@ -250,6 +252,7 @@ class Replay:
 def grey(rgb: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
     """Write the luminance of an image ``[H, W, 3]`` to ``[H, W]``; equal to OpenCV's ``COLOR_RGB2GRAY``."""
 
+@final
 class AreaResize:
     """Resizes grey images to a smaller size, as OpenCV's ``INTER_AREA`` does; halves are rounded to even numbers.
 
