@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.data import Batch, to_numpy
-from rlfast.policy.components.overrides import Replaceable, stock
+from rlfast.policy.components.overrides import Replaceable, replaceable
 from rlfast.utils.runtime.seeding import SeededMixin
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _BOUND_METHODS = ("clip", "tanh", None)
 _ONE = 1 - float(np.finfo(np.float32).eps)  # the largest action whose inverse tanh is finite in float32
 
 
-@stock("map_action", "map_action_inverse")
+@replaceable("map_action", "map_action_inverse")
 class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
     """A policy that chooses actions, with everything that collectors and evaluators need of it.
 

@@ -251,32 +251,32 @@ class BasePolicy(ActingPolicy, LaggedNetworks, ReturnEstimation):
         :return: a function like ``update``.
         :raises ValueError: for a recurrent network, an unknown optimizer, or a replaced method of the algorithm.
         """
-        self.check_graph_is_stock()
+        self.check_not_replaced()
         check_compilable(*networks)
         return CompiledUpdate(update, self._all_optimizers)
 
-    def check_graph_is_stock(self) -> None:
+    def check_not_replaced(self) -> None:
         """Check that no method that a graph contains was replaced.
 
         :raises ValueError: if one was replaced, or the policy has hooks.
         """
-        names = sorted(name for name in self._stock if not name.startswith("map_action"))
-        if self._asks_itself(*names):
+        names = sorted(name for name in self._replaceable if not name.startswith("map_action"))
+        if self._has_custom_forward(*names):
             raise ValueError(
                 f"compile=True makes one graph of the algorithm's own methods, and {type(self).__name__} has replaced "
                 f"one of {', '.join(names)}, or has hooks: leave compile at False"
             )
 
-    def _asks_itself(self, *names: str) -> bool:
+    def _has_custom_forward(self, *names: str) -> bool:
         """Return whether learning must call the policy itself, because ``forward`` was replaced or has hooks.
 
         :param names: names of other methods whose replacement counts, too.
         """
-        own, kind, stock = self.__dict__, type(self), self._stock  # written out, as it runs several times in an update
+        own, kind, replaceable = self.__dict__, type(self), self._replaceable  # runs several times in an update
         return bool(
             "forward" in own
-            or kind.forward is not stock["forward"]
-            or kind.__call__ is not stock["__call__"]
+            or kind.forward is not replaceable["forward"]
+            or kind.__call__ is not replaceable["__call__"]
             or self._forward_hooks
             or self._forward_pre_hooks
             or (names and self.is_replaced(*names))

@@ -8,9 +8,9 @@ from torch import nn
 
 from continuous import Lines, ensemble
 from rlfast.policy import TD3Policy
-from rlfast.policy.components.overrides import stock
+from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
-from rlfast.policy.learners.critics import another
+from rlfast.policy.learners.critics import reinitialized
 from rlfast.policy.learners.replay_learner import Sample
 from rlfast.utils.net.common import Net
 from rlfast.utils.net.continuous import Actor, Critic
@@ -27,7 +27,7 @@ class Constant(nn.Module):
         return self.value.expand(len(obs), 1)
 
 
-@stock("__call__", "forward")
+@replaceable("__call__", "forward")
 class Rater(ActorCriticLearner):
     """Has critics, and an actor that nobody asks."""
 
@@ -75,8 +75,10 @@ def test_each_critic_goes_its_own_way_and_targets_follow(number):
     assert [critic.value.item() for critic in policy.critics] == [3.0] * number  # a whole step to the mean return
     policy.sync_weight()
     act = torch.zeros(2, 1)
-    assert [q.tolist() for q in policy.rate(act, act, old=True)] == [[(i + 3.0) / 2] * 2 for i in range(number)]
-    assert [q.tolist() for q in policy.rate(act, act)] == [[3.0] * 2] * number
+    assert [q.tolist() for q in policy.critic_values(act, act, old=True)] == [
+        [(i + 3.0) / 2] * 2 for i in range(number)
+    ]
+    assert [q.tolist() for q in policy.critic_values(act, act)] == [[3.0] * 2] * number
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_importance_weights():
 
 def test_an_own_second_critic_begins_elsewhere():
     layers = nn.Sequential(nn.Linear(3, 4), nn.Sequential(nn.Linear(4, 1)))
-    other = another(layers)
+    other = reinitialized(layers)
     for ours, theirs in zip(layers.parameters(), other.parameters(), strict=True):
         assert ours.shape == theirs.shape
         assert not torch.equal(ours, theirs)
@@ -131,8 +133,8 @@ class TestEnsemble:
         assert policy.critic.offset.flatten().tolist() == [1.5, 2.0]  # half a step to the mean return, as of two losses
         policy.sync_weight()
         act = torch.zeros(2, 1)
-        assert policy.rate_by_all(act, act).tolist() == [[1.5, 1.5], [2.0, 2.0]]
-        assert policy.rate_by_all(act, act, old=True).tolist() == [[0.75, 0.75], [1.5, 1.5]]
+        assert policy.ensemble_values(act, act).tolist() == [[1.5, 1.5], [2.0, 2.0]]
+        assert policy.ensemble_values(act, act, old=True).tolist() == [[0.75, 0.75], [1.5, 1.5]]
 
     def test_importance_weights_and_one_row(self):
         policy = self.policy(Lines([0.0, 0.0], [0.0, 1.0]))
@@ -147,21 +149,21 @@ class TestEnsemble:
         act = act if isinstance(policy.critic, Critic) else act[:, :1]
         policy.critic_old = self.policy(critic()).critic
         network = policy.critic_old if old else policy.critic
-        some = policy.rate_by_all(obs, act, old=old, members=torch.tensor([3, 0]))
+        some = policy.ensemble_values(obs, act, old=old, members=torch.tensor([3, 0]))
         torch.testing.assert_close(some, network(obs, act)[[3, 0]].squeeze(2))
-        assert policy.rate_by_all(obs, act, old=old).shape == (5, 7)
+        assert policy.ensemble_values(obs, act, old=old).shape == (5, 7)
 
     def test_several_values_of_each(self):
         policy = self.policy(Lines([0.0, 0.0], [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]))
         act = torch.zeros(1, 1)
-        assert policy.rate_by_all(act, act).tolist() == [[[0.0, 1.0, 2.0]], [[3.0, 4.0, 5.0]]]
+        assert policy.ensemble_values(act, act).tolist() == [[[0.0, 1.0, 2.0]], [[3.0, 4.0, 5.0]]]
 
     def test_what_is_no_ensemble_of_that_size(self):
         with pytest.raises(ValueError, match="ensemble_size is 10, but critic is an ensemble of 5: give both the same"):
             self.policy(ensemble(5), 10)
         policy = self.policy(Constant(0.0))
         with pytest.raises(ValueError, match=r"critic must give \[ensemble_size, 2, 1\], got \[2, 1\]: make it of"):
-            policy.rate_by_all(torch.zeros(2, 1), torch.zeros(2, 1))
+            policy.ensemble_values(torch.zeros(2, 1), torch.zeros(2, 1))
         with pytest.raises(TypeError, match="critic must be a Module"):
             self.policy(None)
 

@@ -7,7 +7,7 @@ from gymnasium.spaces import Discrete
 from torch import nn
 
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.policy.components.overrides import stock
+from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.q_learner import QLearner, legal_values
 from rlfast.policy.stats import TrainingStats
 
@@ -29,7 +29,7 @@ class Atoms(nn.Module):
         return self.atoms.expand(len(obs), 3, 2), state
 
 
-@stock("compute_q_value")
+@replaceable("compute_q_value")
 class Mean(QLearner):
     """The value of an action is the mean of its atoms."""
 
@@ -44,7 +44,7 @@ class Mean(QLearner):
         return legal_values(logits.mean(dim=2), mask)
 
     def next_value(self, obs_next, state=None, *draws):
-        act_B, atoms = self.chosen(obs_next, state)
+        act_B, atoms = self.greedy_actions(obs_next, state)
         return atoms[torch.arange(len(act_B)), act_B]
 
     def gradient_step(self, sample):
@@ -65,7 +65,7 @@ def one_row(mask):
 
 def test_values_of_a_kind_of_its_own():
     policy = Mean(discount_factor=0.5)
-    assert not policy.is_heard("compute_q_value")
+    assert not policy.must_call_forward("compute_q_value")
     batch, indices = one_row([True, True, True]).sample(0)
     assert policy(batch).act.tolist() == [1]
     assert policy.process_fn(batch, one_row([True] * 3), indices).returns.tolist() == [[3.0, 1.0]]
@@ -86,7 +86,7 @@ def test_a_subclass_that_replaces_the_algorithms_own():
             return legal_values(logits[..., 1], mask)
 
     policy, buffer = Last(discount_factor=0.5), one_row([False, True, True])
-    assert policy.is_heard("compute_q_value")
+    assert policy.must_call_forward("compute_q_value")
     batch, indices = buffer.sample(0)
     assert policy.process_fn(batch, buffer, indices).returns.tolist() == [[2.0, 1.5]]
 
@@ -169,12 +169,12 @@ def test_the_target_network_rates_what_is_chosen():
     policy = Mean(target_update_freq=2, discount_factor=0.5)
     policy.model_old.atoms.data = torch.tensor([[9.0, 9.0], [1.0, 2.0], [3.0, 3.0]])
     obs = np.zeros((1, 1), np.float32)
-    assert policy.of_best_action(obs, double=True).tolist() == [[1.0, 2.0]]
-    assert policy.of_best_action(obs, double=False).tolist() == [[9.0, 9.0]]
+    assert policy.output_of_best_action(obs, double=True).tolist() == [[1.0, 2.0]]
+    assert policy.output_of_best_action(obs, double=False).tolist() == [[9.0, 9.0]]
     alone = Mean()
     assert (
-        alone.of_best_action(obs, double=True).tolist()
-        == alone.of_best_action(obs, double=False).tolist()
+        alone.output_of_best_action(obs, double=True).tolist()
+        == alone.output_of_best_action(obs, double=False).tolist()
         == [[4.0, 0.0]]
     )
 

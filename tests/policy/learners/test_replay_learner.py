@@ -8,7 +8,7 @@ from torch import nn
 
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer
 from rlfast.policy.components.compiled_update import CompiledUpdate
-from rlfast.policy.components.overrides import stock
+from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.replay_learner import ReplayLearner, Sample, concatenated
 from rlfast.policy.stats import TrainingStats
 
@@ -19,7 +19,7 @@ class Stats(TrainingStats):
         vars(self).update(losses)
 
 
-@stock("__call__", "forward", "_target_q")
+@replaceable("__call__", "forward", "_target_q")
 class Line(ReplayLearner):
     """A value that is one weight times the first number of an observation, learned by steps of 0.1."""
 
@@ -38,8 +38,8 @@ class Line(ReplayLearner):
         return self.net
 
     def value(self, obs, state=None, batch=None):
-        if self.is_heard():
-            return self.through_forward(obs, state, batch).value
+        if self.must_call_forward():
+            return self.call_forward(obs, state, batch).value
         return self.net(torch.as_tensor(obs)).flatten()
 
     def forward(self, batch, state=None, **kwargs):
@@ -220,9 +220,9 @@ class TestForward:
                 calls.append(batch)
                 return super().forward(batch, state, **kwargs)
 
-        assert Own(compile=False).is_heard()
-        assert not Line().is_heard()
-        assert Line().is_heard("_target_q") is False
+        assert Own(compile=False).must_call_forward()
+        assert not Line().must_call_forward()
+        assert Line().must_call_forward("_target_q") is False
         own, plain = Own(), Line()
         batch = processed(own)
         own.learn(batch)

@@ -42,11 +42,11 @@ class Minimal(SoftActorCritic):
         self.actor_delay = delay
 
     def target_value(self, obs_next, act, *draws):
-        values = self.rate_by_all(obs_next, act, old=True)
+        values = self.ensemble_values(obs_next, act, old=True)
         return values.T if draws else values[0]
 
     def actor_value(self, obs, act):
-        return self.rate_by_all(obs, act)[1]
+        return self.ensemble_values(obs, act)[1]
 
 
 def step(policy, *, is_due=True):

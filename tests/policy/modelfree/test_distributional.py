@@ -11,7 +11,7 @@ import distributional
 from distributional import transitions, weights
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer
 from rlfast.policy.components.compiled_update import CompiledUpdate
-from rlfast.policy.learners.q_learner import of_actions
+from rlfast.policy.learners.q_learner import output_of_actions
 from rlfast.utils.optim import adam
 
 
@@ -58,7 +58,7 @@ def test_illegal_actions_are_neither_taken_nor_learned_from(make):
     chosen = policy.next_value(observed)
     policy.seed(0)
     logits = policy(Batch(obs=obs, info={})).logits
-    assert torch.equal(chosen, of_actions(logits, torch.arange(20) % 2))
+    assert torch.equal(chosen, output_of_actions(logits, torch.arange(20) % 2))
 
 
 def test_as_one_graph(make, monkeypatch):

@@ -120,7 +120,7 @@ def test_dropout_within_a_graph(monkeypatch):
     losses = [policy.update(16, buffer).critic_loss for _ in range(6)]
     assert np.isfinite(losses).all()
     weights_before, batch = weights(policy.critic_old), transitions()
-    values = [policy.rate_by_all(torch.zeros(3, 4), torch.zeros(3, 2), old=True) for _ in range(2)]
+    values = [policy.ensemble_values(torch.zeros(3, 4), torch.zeros(3, 2), old=True) for _ in range(2)]
     assert not torch.equal(*values)
     policy.update(16, batch)
     assert not torch.equal(weights(policy.critic_old), weights_before)

@@ -75,17 +75,17 @@ class _Pair:
                     f"target and source share a parameter of shape {tuple(source.shape)}: copy the network first"
                 )
 
-    def remember(self, tgt: nn.Module, src: nn.Module) -> Self:
+    def record(self, tgt: nn.Module, src: nn.Module) -> Self:
         """Record the tensors and submodules of the networks, without references to the networks themselves."""
         self.source = ref(src)
         modules = [module for network in (tgt, src) for module in network.modules()]
         # references to the submodules keep their ids from being used again
         self.inner = [module for module in modules if module is not tgt and module is not src]
         self.holders = [held for m in modules for held in (m._parameters, m._buffers, m._modules)]  # noqa: SLF001
-        self.held = self.now_held()
+        self.ids = self.current_ids()
         return self
 
-    def now_held(self) -> list[int]:
+    def current_ids(self) -> list[int]:
         """Return the ids of all parameters, buffers and submodules, which change if one of them is replaced."""
         return [id(value) for holder in self.holders for value in holder.values()]
 
@@ -95,6 +95,6 @@ _pairs: WeakKeyDictionary[nn.Module, _Pair] = WeakKeyDictionary()
 
 def _pair_of(tgt: nn.Module, src: nn.Module) -> _Pair:
     pair = _pairs.get(tgt)
-    if pair is None or pair.source() is not src or pair.held != pair.now_held():
-        pair = _pairs[tgt] = _Pair(tgt, src).remember(tgt, src)
+    if pair is None or pair.source() is not src or pair.ids != pair.current_ids():
+        pair = _pairs[tgt] = _Pair(tgt, src).record(tgt, src)
     return pair

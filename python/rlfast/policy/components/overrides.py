@@ -9,25 +9,25 @@ class Replaceable:
     them.
     """
 
-    _stock: ClassVar[Mapping[str, Any]] = {}
+    _replaceable: ClassVar[Mapping[str, Any]] = {}
 
     def is_replaced(self, *names: str) -> bool:
         """Return whether a subclass, or an assignment to the class or the object, has replaced one of these methods.
 
-        :param names: names of methods that were given to :func:`stock`.
+        :param names: names of methods that were given to :func:`replaceable`.
         """
-        own, kind, stock = vars(self), type(self), self._stock
-        return any(name in own or getattr(kind, name) is not stock[name] for name in names)
+        own, kind, replaceable = vars(self), type(self), self._replaceable
+        return any(name in own or getattr(kind, name) is not replaceable[name] for name in names)
 
 
-def stock(*names: str) -> Callable[[Kind], Kind]:
+def replaceable(*names: str) -> Callable[[Kind], Kind]:
     """Decorate an algorithm to record its own versions of methods that its faster code bypasses; see
     :meth:`Replaceable.is_replaced`.
 
     :param names: names of methods of the decorated class.
     :return: the decorator.
 
-    >>> @stock("greet")
+    >>> @replaceable("greet")
     ... class Host(Replaceable):
     ...     def greet(self): ...
     >>> class Guest(Host):
@@ -36,9 +36,9 @@ def stock(*names: str) -> Callable[[Kind], Kind]:
     (False, True)
     """
 
-    def note(kind: Kind) -> Kind:
-        known: Mapping[str, Any] = kind._stock  # type: ignore[attr-defined]  # noqa: SLF001
-        kind._stock = {**known, **{name: getattr(kind, name) for name in names}}  # type: ignore[attr-defined]  # noqa: SLF001
+    def record(kind: Kind) -> Kind:
+        known: Mapping[str, Any] = kind._replaceable  # type: ignore[attr-defined]  # noqa: SLF001
+        kind._replaceable = {**known, **{name: getattr(kind, name) for name in names}}  # type: ignore[attr-defined]  # noqa: SLF001
         return kind
 
-    return note
+    return record

@@ -13,7 +13,7 @@ from torch import nn
 from rlfast.data import to_torch
 from rlfast.exploration import BaseNoise, GaussianNoise
 from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.components.overrides import stock
+from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.critics import Critics
 from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.utils.arguments.checks import check_function
@@ -21,14 +21,14 @@ from rlfast.utils.net.common import dtype_of
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
 
 
-@stock("_target_q")
+@replaceable("_target_q")
 class ActorCriticLearner(Critics, ReplayLearner):
     """A learner of critics that estimate the values of continuous actions, and of an actor that chooses actions.
 
     A subclass of an algorithm that overrides :meth:`forward`, ``_target_q(buffer, indices)`` or ``_mse_optimizer(batch,
     critic, optimizer)`` learns through them, and so does a policy to which hooks or a method of its own are given. An
-    algorithm notes its own ``forward`` as the quick way by :func:`rlfast.policy.components.overrides.stock`, and makes
-    its critics and their target networks after this constructor.
+    algorithm with a ``forward`` of its own is decorated by :func:`rlfast.policy.components.overrides.replaceable`, and
+    makes its critics and their target networks after this constructor.
 
     :param actor: called as ``actor(obs, state=..., info=...)``.
     :param actor_optim: optimizes ``actor``: an optimizer, a factory, or None for a policy that only acts.
@@ -129,7 +129,7 @@ class ActorCriticLearner(Critics, ReplayLearner):
         """Return stored actions as tensors of the actor's dtype."""
         return cast("torch.Tensor", to_torch(act, self._dtype, device))
 
-    def _leave_errors(self, batch: Any, error_B: torch.Tensor) -> None:
+    def _set_td_error(self, batch: Any, error_B: torch.Tensor) -> None:
         """Set ``td_error`` for priorities, and ``weight``, which is its name in Tianshou, with Tianshou's sign."""
         batch.td_error, batch.weight = error_B, -error_B
 

@@ -7,9 +7,9 @@ from torch import nn
 
 from rlfast.data.batch.batch import wrap
 from rlfast.functional.distributions import Categorical
-from rlfast.policy.components.overrides import stock
+from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.critics import Critics
-from rlfast.policy.learners.q_learner import inner_obs, legal_values, of_actions
+from rlfast.policy.learners.q_learner import inner_obs, legal_values, output_of_actions
 from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.policy.random import action_mask
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
 
 
-@stock("__call__", "forward", "_target_q")
+@replaceable("__call__", "forward", "_target_q")
 class CategoricalActor(Critics, ReplayLearner):
     """A learner whose actor returns the logits of discrete actions."""
 
@@ -57,18 +57,18 @@ class CategoricalActor(Critics, ReplayLearner):
 
     def choices(self, obs: Any, state: Any, batch: Any = None) -> Any:
         """Return the distribution of actions, through :meth:`forward` if that is replaced."""
-        if self.is_heard():
-            return self.through_forward(obs, state, batch).dist
+        if self.must_call_forward():
+            return self.call_forward(obs, state, batch).dist
         return Categorical(legal_values(self.actor(inner_obs(obs), state=state, info={})[0], action_mask(obs)))
 
     def value_of(self, critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
         """Return the value of actions by a critic, ``[B]``."""
-        return of_actions(critic(inner_obs(obs)), act)
+        return output_of_actions(critic(inner_obs(obs)), act)
 
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:
         """Return stored actions as indices, ``[B]``."""
         return torch.as_tensor(act, dtype=torch.int64, device=device).flatten()
 
-    def _leave_errors(self, batch: Any, error_B: torch.Tensor) -> None:
+    def _set_td_error(self, batch: Any, error_B: torch.Tensor) -> None:
         """Store errors for priorities, and again under Tianshou's name with Tianshou's sign."""
         batch.td_error, batch.weight = error_B, -error_B

@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.functional.losses import cross_entropy, projected_distribution
-from rlfast.policy.components.overrides import stock
-from rlfast.policy.learners.q_learner import QLearner, legal_values, of_actions
+from rlfast.policy.components.overrides import replaceable
+from rlfast.policy.learners.q_learner import QLearner, legal_values, output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.net.common import device_of
 
 
-@stock("compute_q_value")
+@replaceable("compute_q_value")
 class CategoricalLearner(QLearner):
     """A learner of the probabilities of N evenly spaced returns for each action (arXiv:1707.06887).
 
@@ -55,7 +55,7 @@ class CategoricalLearner(QLearner):
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the probabilities of the returns after the last reward, ``[B, N]``."""
-        return self.of_best_action(obs_next, state, double=self.is_double)
+        return self.output_of_best_action(obs_next, state, double=self.is_double)
 
     def descend_cross_entropy(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one gradient step on the cross-entropy of the targets, which is also the error of each row."""
@@ -63,6 +63,6 @@ class CategoricalLearner(QLearner):
             prob_BN = self.next_value(sample.obs_next, sample.state_next)
             returns_BN = self.returns_of(sample, self.support.expand_as(prob_BN))
             target_BN = projected_distribution(returns_BN, prob_BN, self.support)  # equation 7
-        prob_BN = of_actions(self.values(sample.obs, sample.state, sample.batch), sample.act)
+        prob_BN = output_of_actions(self.values(sample.obs, sample.state, sample.batch), sample.act)
         error_B = cross_entropy(target_BN, prob_BN)  # algorithm 1
         return {"loss": self.descend_mean(error_B, sample, self.optim)}, error_B.detach()

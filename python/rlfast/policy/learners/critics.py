@@ -14,13 +14,13 @@ from rlfast.data import to_torch_as
 from rlfast.functional.losses import squared_loss
 from rlfast.policy.components.lagged_networks import LaggedNetworks
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.components.overrides import Replaceable, stock
+from rlfast.policy.components.overrides import Replaceable, replaceable
 from rlfast.policy.learners.replay_learner import Sample
 from rlfast.utils.net.ensemble import ensemble_size_of, members_of
 from rlfast.utils.optim import OptimizerFactory, clone_optimizer, descend, make_optimizer
 
 
-@stock("_mse_optimizer")
+@replaceable("_mse_optimizer")
 class Critics(Replaceable, LaggedNetworks):
     """A policy's critics, each an attribute of it, such as ``critic``, with its optimizer, ``critic_optim``, and its
     target network, ``critic_old``. Each returns ``[B, 1]``; or one returns ``[m, B, 1]``, an ensemble of m critics that
@@ -62,7 +62,7 @@ class Critics(Replaceable, LaggedNetworks):
             )
         self.critic = critic
         if "critic2" in self.critic_names:
-            self.critic2 = another(critic) if critic2 is None else critic2
+            self.critic2 = reinitialized(critic) if critic2 is None else critic2
         self.critic_optim = make_optimizer(critic_optim, critic.parameters())
         self.critic_old = self.lagged_copy(critic)
         if "critic2" in self.critic_names:
@@ -98,7 +98,7 @@ class Critics(Replaceable, LaggedNetworks):
         """The trained critics."""
         return [getattr(self, name) for name in self.critic_names]
 
-    def rate(self, obs: Any, act: torch.Tensor, *, old: bool = False) -> list[torch.Tensor]:
+    def critic_values(self, obs: Any, act: torch.Tensor, *, old: bool = False) -> list[torch.Tensor]:
         """Return the values of actions by each critic.
 
         :param obs: observations.
@@ -108,7 +108,7 @@ class Critics(Replaceable, LaggedNetworks):
         """
         return [getattr(self, f"{name}_old" if old else name)(obs, act).flatten() for name in self.critic_names]
 
-    def rate_by_all(
+    def ensemble_values(
         self, obs: Any, act: torch.Tensor, *, old: bool = False, members: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Return the values of actions by the members of an ensemble, ``[m, B]``, or ``[m, B, N]`` of N values each.
@@ -200,14 +200,14 @@ def _mean(errors: tuple[torch.Tensor, ...], rows: int) -> torch.Tensor:
     return error.mean(dim=0) if error.dim() == 2 and error.shape[1] == rows else error.flatten()
 
 
-def another(network: nn.Module) -> nn.Module:
+def reinitialized(network: nn.Module) -> nn.Module:
     """Return a network of the same structure with new parameters, as critics that begin equal would stay equal.
 
     :param network: the network.
     :return: a copy whose layers were initialised again.
 
     >>> one = nn.Linear(2, 2)
-    >>> torch.equal(another(one).weight, one.weight)
+    >>> torch.equal(reinitialized(one).weight, one.weight)
     False
     """
     other = deepcopy(network)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from rlfast.data.batch.batch import wrap
-from rlfast.policy.components.overrides import stock
+from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.optim import descend
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rlfast.data.types import ActStateBatchProtocol, ObsBatchProtocol
 
 
-@stock("__call__", "forward")
+@replaceable("__call__", "forward")
 class DeterministicActor(ActorCriticLearner):
     """A learner with a deterministic actor, and a target network of it, ``actor_old``.
 
@@ -73,7 +73,7 @@ class DeterministicActor(ActorCriticLearner):
     def actor_loss(self, sample: Sample) -> torch.Tensor:
         """Return the loss of the actor, a scalar: minus the mean value of its actions by the first critic."""
         act = self.best_actions(sample.obs, sample.state, sample.batch)
-        return -self.rate(sample.obs, act)[0].mean()
+        return -self.critic_values(sample.obs, act)[0].mean()
 
     def best_actions(
         self, obs: Any, state: Any = None, batch: Any = None, model: Literal["actor", "actor_old"] = "actor"
@@ -86,8 +86,8 @@ class DeterministicActor(ActorCriticLearner):
         :param model: name of the actor, the trained one or its target network.
         :return: actions, ``[B, *shape]``.
         """
-        if self.is_heard():
+        if self.must_call_forward():
             options = {} if model == "actor" else {"model": model}
-            return cast("torch.Tensor", self.through_forward(obs, state, batch, **options).act)
+            return cast("torch.Tensor", self.call_forward(obs, state, batch, **options).act)
         act, _ = getattr(self, model)(obs, state=state, info={})
         return cast("torch.Tensor", act.reshape(len(act), *self._act_shape))

@@ -15,7 +15,7 @@ from rlfast.data import Batch, to_torch
 from rlfast.data.batch.batch import parse, wrap
 from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.components.overrides import stock
+from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.policy.random import action_mask, random_legal
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
 
 
-@stock("__call__", "forward", "compute_q_value", "_target_q")
+@replaceable("__call__", "forward", "compute_q_value", "_target_q")
 class QLearner(ReplayLearner):
     """A learner of values of discrete actions, which chooses the action with the greatest value, and a random one with
     probability :attr:`eps`.
 
     If a subclass or an assignment replaces :meth:`forward`, :meth:`compute_q_value` or ``_target_q(buffer, indices)``,
     or there are hooks, learning calls these methods. An algorithm that overrides one of them records its own version
-    by :func:`rlfast.policy.components.overrides.stock`.
+    by :func:`rlfast.policy.components.overrides.replaceable`.
 
     :param model: called as ``model(obs, state=None, info={})``; returns ``[B, actions, ...]`` and the next hidden
         state.
@@ -139,7 +139,7 @@ class QLearner(ReplayLearner):
         :return: ``act``, int64 ``[B]``; ``logits``, the output of the model; ``state``, the next hidden state.
         :raises ValueError: if there is no target network.
         """
-        logits, hidden = ask(self.network(model), batch.obs, batch.info, state)
+        logits, hidden = network_output(self.network(model), batch.obs, batch.info, state)
         q_BA = self.compute_q_value(logits, action_mask(batch.obs))
         if q_BA.shape[1] != self.max_action_num:
             self._count_actions(q_BA.shape[1])
@@ -216,24 +216,24 @@ class QLearner(ReplayLearner):
         :param model: name of the network, the trained one or its target network.
         :return: ``[B, actions, ...]``.
         """
-        if self.is_heard():
+        if self.must_call_forward():
             options = {} if model == "model" else {"model": model}
-            return cast("torch.Tensor", self.through_forward(obs, state, batch, **options).logits)
-        return ask(getattr(self, model), obs, {} if batch is None else batch.info, state)[0]
+            return cast("torch.Tensor", self.call_forward(obs, state, batch, **options).logits)
+        return network_output(getattr(self, model), obs, {} if batch is None else batch.info, state)[0]
 
-    def chosen(self, obs: Any, state: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+    def greedy_actions(self, obs: Any, state: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the actions with the greatest values, ``[B]``, and the output of the trained network.
 
         :param obs: observations.
         :param state: hidden state before them.
         """
-        if self.is_heard():
-            result = self.through_forward(obs, state)
+        if self.must_call_forward():
+            result = self.call_forward(obs, state)
             return to_torch(result.act, torch.int64, result.logits.device).flatten(), result.logits
-        logits = ask(self.model, obs, {}, state)[0]
+        logits = network_output(self.model, obs, {}, state)[0]
         return self.compute_q_value(logits, action_mask(obs)).argmax(dim=1), logits
 
-    def of_best_action(self, obs: Any, state: Any = None, *, double: bool) -> torch.Tensor:
+    def output_of_best_action(self, obs: Any, state: Any = None, *, double: bool) -> torch.Tensor:
         """Return the output of the target network, if there is one, for the action with the greatest value.
 
         :param obs: observations.
@@ -242,14 +242,14 @@ class QLearner(ReplayLearner):
         :return: ``[B, ...]``.
         """
         if self.model_old is None:
-            act_B, logits = self.chosen(obs, state)
+            act_B, logits = self.greedy_actions(obs, state)
         else:
             logits = self.values(obs, state, model="model_old")
             if double:
-                act_B, _ = self.chosen(obs, state)
+                act_B, _ = self.greedy_actions(obs, state)
             else:
                 act_B = self.compute_q_value(logits, action_mask(obs)).argmax(dim=1)
-        return of_actions(logits, act_B)
+        return output_of_actions(logits, act_B)
 
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:
         """Return stored actions as int64 ``[B]``."""
@@ -257,10 +257,10 @@ class QLearner(ReplayLearner):
 
     def state_after(self, obs: Any, state: Any) -> Any:
         """Return the hidden state after observations, from the one before them."""
-        return ask(self.model, obs, {}, state)[1]
+        return network_output(self.model, obs, {}, state)[1]
 
 
-def ask(network: nn.Module, obs: Any, info: Any, state: Any = None) -> tuple[torch.Tensor, Any]:
+def network_output(network: nn.Module, obs: Any, info: Any, state: Any = None) -> tuple[torch.Tensor, Any]:
     """Return the output of a network for observations, without their mask, and its next hidden state.
 
     :param network: called as ``network(obs, state=..., info=...)``.
@@ -278,14 +278,14 @@ def inner_obs(obs: Any) -> Any:
     return obs.obs if isinstance(obs, Batch) and "obs" in obs else obs
 
 
-def of_actions(logits: torch.Tensor, act_B: torch.Tensor) -> torch.Tensor:
+def output_of_actions(logits: torch.Tensor, act_B: torch.Tensor) -> torch.Tensor:
     """Return the outputs of one action for each row.
 
     :param logits: ``[B, A, ...]``.
     :param act_B: actions, int64 ``[B]``.
     :return: ``[B, ...]``.
 
-    >>> of_actions(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), torch.tensor([1])).tolist()
+    >>> output_of_actions(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), torch.tensor([1])).tolist()
     [[3.0, 4.0]]
     """
     return logits[torch.arange(len(act_B), device=logits.device), act_B]

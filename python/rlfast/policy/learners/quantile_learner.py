@@ -7,16 +7,16 @@ import torch
 
 from rlfast.data import Batch
 from rlfast.data.batch.batch import parse, wrap
-from rlfast.policy.components.overrides import stock
-from rlfast.policy.learners.q_learner import QLearner, of_actions
+from rlfast.policy.components.overrides import replaceable
+from rlfast.policy.learners.q_learner import QLearner, output_of_actions
 from rlfast.utils.net.discrete import Fractions
 
 
-@stock("__call__", "forward")
+@replaceable("__call__", "forward")
 class QuantileLearner(QLearner):
     """A learner of quantiles of the return of each action, which chooses the action with the greatest mean.
 
-    An algorithm defines :meth:`ask_at`, :meth:`action_values` and :meth:`target_levels`.
+    An algorithm defines :meth:`quantiles_at`, :meth:`action_values` and :meth:`target_levels`.
 
     :param is_double: whether the trained network chooses the action whose distribution by the target network is the
         target, and not the target network itself.
@@ -25,14 +25,14 @@ class QuantileLearner(QLearner):
     """
 
     parts: ClassVar[tuple[str, ...]]
-    """The names in the result of :meth:`forward` of what :meth:`ask_at` returns; ``logits`` first."""
+    """The names in the result of :meth:`forward` of what :meth:`quantiles_at` returns; ``logits`` first."""
 
     def __init__(self, *, is_double: bool, clip_loss_grad: bool, **options: Any) -> None:
         super().__init__(**options)
         self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
 
     @abstractmethod
-    def ask_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
+    def quantiles_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
         """Return quantiles by a network.
 
         :param levels: the levels of the quantiles; None for those that :meth:`forward` uses.
@@ -41,14 +41,14 @@ class QuantileLearner(QLearner):
         """
 
     @abstractmethod
-    def action_values(self, given: tuple[Any, ...], obs: Any) -> torch.Tensor:
-        """Return action values, ``[B, actions]``, from what :meth:`ask_at` returned; illegal ones have -inf."""
+    def action_values(self, outputs: tuple[Any, ...], obs: Any) -> torch.Tensor:
+        """Return action values, ``[B, actions]``, from what :meth:`quantiles_at` returned; illegal ones have -inf."""
 
     @abstractmethod
-    def target_levels(self, given: tuple[Any, ...], *draws: torch.Tensor) -> Any:
+    def target_levels(self, outputs: tuple[Any, ...], *draws: torch.Tensor) -> Any:
         """Return the levels at which the target network computes quantiles.
 
-        :param given: what :meth:`ask_at` returned for the trained network.
+        :param outputs: what :meth:`quantiles_at` returned for the trained network.
         :param draws: what :meth:`draw_next` returned.
         """
 
@@ -65,13 +65,13 @@ class QuantileLearner(QLearner):
         :param fractions: levels of the quantiles, if the algorithm proposes them.
         :return: also has the levels of the quantiles.
         """
-        given, hidden = self.ask_at(model, batch.obs, state, batch.info, fractions)
-        named = dict(zip(self.parts, given, strict=True))
+        outputs, hidden = self.quantiles_at(model, batch.obs, state, batch.info, fractions)
+        named = dict(zip(self.parts, outputs, strict=True))
         fields = {name: Batch(part._asdict()) if isinstance(part, Fractions) else part for name, part in named.items()}
-        fields["act"] = self.action_values(given, batch.obs).argmax(dim=1).cpu().numpy()
+        fields["act"] = self.action_values(outputs, batch.obs).argmax(dim=1).cpu().numpy()
         return wrap({**fields, "state": None if hidden is None else parse(hidden)})
 
-    def given(
+    def quantile_outputs(
         self,
         obs: Any,
         state: Any = None,
@@ -80,21 +80,21 @@ class QuantileLearner(QLearner):
         model: Literal["model", "model_old"] = "model",
     ) -> tuple[Any, ...]:
         """Return :attr:`parts`, through :meth:`forward` if that is replaced."""
-        if self.is_heard():
-            result = self.through_forward(obs, state, batch, model=model, fractions=levels)
+        if self.must_call_forward():
+            result = self.call_forward(obs, state, batch, model=model, fractions=levels)
             return tuple(result[name] for name in self.parts)
-        parts: tuple[Any, ...] = self.ask_at(model, obs, state, {}, levels)[0]
+        parts: tuple[Any, ...] = self.quantiles_at(model, obs, state, {}, levels)[0]
         return parts
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return quantiles of the return after the last reward, ``[B, N]``."""
-        online = target = self.given(obs_next, state, None, draws[0] if draws else None)
+        online = target = self.quantile_outputs(obs_next, state, None, draws[0] if draws else None)
         if self.model_old is not None:
             levels = self.target_levels(online, *draws)
-            target = self.given(obs_next, state, None, levels, "model_old")
+            target = self.quantile_outputs(obs_next, state, None, levels, "model_old")
         chooser = online if self.is_double else target
-        return of_actions(target[0], self.action_values(chooser, obs_next).argmax(dim=1))
+        return output_of_actions(target[0], self.action_values(chooser, obs_next).argmax(dim=1))
 
     def state_after(self, obs: Any, state: Any) -> Any:
         """Return the hidden state after an observation, from the state before it."""
-        return self.ask_at("model", obs, state, {}, None)[1]
+        return self.quantiles_at("model", obs, state, {}, None)[1]

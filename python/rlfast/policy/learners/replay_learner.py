@@ -69,7 +69,7 @@ class ReplayLearner(BasePolicy):
 
     - :meth:`next_value` and :meth:`gradient_step`, and ``stats_class``, which has a field for each loss;
     - :meth:`draw_next` and :meth:`draw_step`, if these need random numbers, as a graph cannot draw them;
-    - in both, actions and values by :meth:`through_forward` where :meth:`is_heard` is True.
+    - in both, actions and values by :meth:`call_forward` where :meth:`must_call_forward` is True.
 
     An algorithm that needs more than returns, such as their distribution, sets ``learns_from_returns`` to False. Its
     samples then have ``reward_sum``, ``discount`` and ``obs_next`` instead of ``returns``.
@@ -153,15 +153,15 @@ class ReplayLearner(BasePolicy):
 
     # -- methods for algorithms ----------------------------------------------------------------------------------------
 
-    def is_heard(self, *names: str) -> bool:
+    def must_call_forward(self, *names: str) -> bool:
         """Return whether :meth:`forward` was replaced or has hooks, so that learning must call it.
 
         :param names: names of other methods whose replacement counts, too.
         """
-        return not torch.compiler.is_compiling() and self._asks_itself(*names)
+        return not torch.compiler.is_compiling() and self._has_custom_forward(*names)
 
-    def through_forward(self, obs: Any, state: Any = None, batch: Any = None, **options: Any) -> Any:
-        """Return the result of :meth:`forward`, with its hooks, for use where :meth:`is_heard` is True.
+    def call_forward(self, obs: Any, state: Any = None, batch: Any = None, **options: Any) -> Any:
+        """Return the result of :meth:`forward`, with its hooks, for use where :meth:`must_call_forward` is True.
 
         :param obs: observations.
         :param state: hidden state.
@@ -206,7 +206,7 @@ class ReplayLearner(BasePolicy):
         :raises TypeError: if a compiled algorithm gets observations that are not one array.
         """
         if self._compiled is not None:
-            self.check_graph_is_stock()
+            self.check_not_replaced()
             if not isinstance(batch.obs, np.ndarray | torch.Tensor):
                 kind = type(batch.obs).__name__
                 raise TypeError(f"compile=True needs observations that are one array, got a {kind}")
@@ -240,7 +240,7 @@ class ReplayLearner(BasePolicy):
         rows: Any = buffer[last] if batch is None else batch
         obs_next = rows.obs_next if batch is None or self.n_step == 1 else buffer.get(last, "obs_next")
         state = stored_state(rows, buffer, last, after=self.state_after)
-        if self.is_heard():  # such a forward gets observations as they were sampled, and draws itself
+        if self.must_call_forward():  # such a forward gets observations as they were sampled, and draws itself
             return self.next_value(obs_next, state)
         return self.next_value(self.inputs(obs_next), state, *self.draw_next(len(last)))
 
@@ -255,7 +255,7 @@ class ReplayLearner(BasePolicy):
         losses, error_B = step(sample)
         self._iter += 1
         if error_B is not None:
-            self._leave_errors(batch, error_B)
+            self._set_td_error(batch, error_B)
         tensors = [*losses.values()]
         values = [tensors[0].item()] if len(tensors) == 1 else torch.stack(tensors).tolist()
         self._last_losses.update(zip(losses, values, strict=True))
@@ -263,7 +263,7 @@ class ReplayLearner(BasePolicy):
 
     def _as_sample(self, batch: Any) -> Sample:
         device, rows = self._device, len(batch.act)
-        graph, heard = self._compiled is not None, self.is_heard()  # a replaced forward draws its own numbers
+        graph, heard = self._compiled is not None, self.must_call_forward()  # a replaced forward draws its own numbers
         period = self.period
         head = (
             None if graph else batch,
@@ -322,7 +322,7 @@ class ReplayLearner(BasePolicy):
         descend(loss, optim)
         return loss.detach()
 
-    def _leave_errors(self, batch: Any, error_B: torch.Tensor) -> None:
+    def _set_td_error(self, batch: Any, error_B: torch.Tensor) -> None:
         """Set ``td_error`` for priorities, and ``weight``, which is its name in Tianshou."""
         batch.td_error = batch.weight = error_B
 

@@ -16,7 +16,7 @@ from rlfast.policy.components.distributions import draw, takes_a_tuple
 from rlfast.policy.components.hidden_state import add_stored_state
 from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
 from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.components.overrides import stock
+from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.components.returns import check_indices
 from rlfast.utils import RunningMeanStd
 from rlfast.utils.arguments.checks import check_function
@@ -32,7 +32,7 @@ TDistFn = Callable[..., torch.distributions.Distribution]
 TDistribution = Callable[[], torch.distributions.Distribution]
 
 
-@stock("__call__", "forward")
+@replaceable("__call__", "forward")
 class RolloutLearner(BasePolicy):
     """The template of algorithms that act by a distribution and learn from whole roll-outs.
 
@@ -200,8 +200,8 @@ class RolloutLearner(BasePolicy):
         return rollout
 
     def _log_probs(self, rollout: Any, size: int) -> torch.Tensor:
-        if self._asks_itself():
-            return self._dist_by_itself(rollout).log_prob(rollout.act)
+        if self._has_custom_forward():
+            return self._dist_by_forward(rollout).log_prob(rollout.act)
         obs, state, act = rollout.obs, rollout.get("state"), rollout.act
         dists = ((part, self._dist_at(obs[part], rows_of(state, part))) for part in self._parts(size))
         return torch.cat([dist.log_prob(act[part]) for part, dist in dists])
@@ -237,18 +237,18 @@ class RolloutLearner(BasePolicy):
         for step in range(repeat):
             if step and self._buffer is not None and self._indices is not None:
                 rollout = self._as_tensors(self._compute_returns(rollout, self._buffer, self._indices))
-            losses += self._pass_over(rollout, batch_size)
+            losses += self._run_pass(rollout, batch_size)
         return self.stats_class(**summaries_of(losses))
 
-    def _pass_over(self, rollout: Any, batch_size: int | None) -> Iterator[Mapping[str, torch.Tensor]]:
+    def _run_pass(self, rollout: Any, batch_size: int | None) -> Iterator[Mapping[str, torch.Tensor]]:
         """Do a gradient step for each minibatch, and yield its losses."""
         if self._compiled is not None:
-            self.check_graph_is_stock()
-        elif self._asks_itself():
+            self.check_not_replaced()
+        elif self._has_custom_forward():
             order = self.rng.permutation(len(rollout.returns))
             for part in minibatches_of(len(order), batch_size):
                 minibatch = rollout[order[part]]
-                dist = partial(self._dist_by_itself, minibatch)
+                dist = partial(self._dist_by_forward, minibatch)
                 yield self.gradient_step(dist, minibatch.obs, *(minibatch[name] for name in self.columns))
             return
         gradient_step = self._gradient_step if self._compiled is None else self._compiled
@@ -260,7 +260,7 @@ class RolloutLearner(BasePolicy):
     def _gradient_step(self, obs: Any, state: Any, *columns: torch.Tensor) -> Mapping[str, torch.Tensor]:
         return self.gradient_step(lambda: self._dist_at(obs, state), obs, *columns)
 
-    def _dist_by_itself(self, minibatch: Any) -> torch.distributions.Distribution:
+    def _dist_by_forward(self, minibatch: Any) -> torch.distributions.Distribution:
         return cast("torch.distributions.Distribution", self(minibatch, minibatch.get("state")).dist)
 
     def _dist_at(self, obs: Any, state: Any) -> torch.distributions.Distribution:
@@ -279,7 +279,7 @@ class RolloutLearner(BasePolicy):
         """Whether observations are converted to tensors; foreign networks get them as buffers return them."""
         if self._compiled is not None:
             return True
-        return self._known_networks(*self._networks) and not self._asks_itself()
+        return self._known_networks(*self._networks) and not self._has_custom_forward()
 
     def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[list[Any]]:
         """Yield the arguments of :meth:`_gradient_step` for each minibatch, in random order."""

@@ -7,14 +7,14 @@ import torch
 
 from rlfast.data.batch.batch import wrap
 from rlfast.functional.distributions import SquashedNormal
-from rlfast.policy.components.overrides import stock
+from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
 
 if TYPE_CHECKING:
     from rlfast.data.types import DistLogProbBatchProtocol, ObsBatchProtocol
 
 
-@stock("__call__", "forward")
+@replaceable("__call__", "forward")
 class SquashedActor(ActorCriticLearner):
     """A learner whose actor returns the means and standard deviations of actions before tanh.
 
@@ -58,8 +58,8 @@ class SquashedActor(ActorCriticLearner):
             itself.
         :return: actions, ``[B, *shape]``, and log-probabilities, ``[B]``.
         """
-        if self.is_heard():
-            result = self.through_forward(obs, state, batch)
+        if self.must_call_forward():
+            result = self.call_forward(obs, state, batch)
             return result.act, result.log_prob.flatten()
         logits, _ = self.actor(obs, state=state, info={})
         act, log_prob_B = SquashedNormal(*logits).with_log_prob(*noise)

@@ -12,8 +12,8 @@ from rlfast.data.batch.batch import parse, wrap
 from rlfast.functional.losses import huber_loss, squared_loss
 from rlfast.policy.action_grid import ActionGrid
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.components.overrides import stock
-from rlfast.policy.learners.q_learner import QLearner, ask, legal_values
+from rlfast.policy.components.overrides import replaceable
+from rlfast.policy.learners.q_learner import QLearner, legal_values, network_output
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask, random_legal
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
@@ -31,7 +31,7 @@ class BDQNTrainingStats(TrainingStats):
 TBDQNTrainingStats = TypeVar("TBDQNTrainingStats", bound=BDQNTrainingStats)
 
 
-@stock("__call__", "forward", "map_action", "map_action_inverse")
+@replaceable("__call__", "forward", "map_action", "map_action_inverse")
 class BranchingDQNPolicy(ActionGrid, QLearner):
     r"""Branching dueling Q-networks for actions of several dimensions (Tavakoli et al., arXiv:1711.08946).
 
@@ -127,7 +127,7 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
     ) -> Any:
         """Choose the actions of the greatest values, ``act`` ``[B, D]``; see :meth:`QLearner.forward`."""
-        logits, hidden = ask(self.network(model), batch.obs, batch.info, state)
+        logits, hidden = network_output(self.network(model), batch.obs, batch.info, state)
         act = legal_values(logits, action_mask(batch.obs)).argmax(dim=-1).cpu().numpy()
         return wrap({"logits": logits, "act": act, "state": None if hidden is None else parse(hidden)})
 
@@ -164,6 +164,6 @@ class BranchingDQNPolicy(ActionGrid, QLearner):
         """Return stored actions as a tensor of indices, ``[B, D]``."""
         return torch.as_tensor(act, dtype=torch.int64, device=device).reshape(len(act), -1)
 
-    def _leave_errors(self, batch: Any, error_BD: torch.Tensor) -> None:
+    def _set_td_error(self, batch: Any, error_BD: torch.Tensor) -> None:
         """Store errors for priorities, and their sums under Tianshou's name for them."""
         batch.td_error, batch.weight = error_BD.abs().sum(dim=1), error_BD.sum(dim=1)

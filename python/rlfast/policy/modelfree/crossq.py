@@ -141,11 +141,11 @@ class CrossQPolicy(SoftActorCritic):
 
     def target_value(self, obs_next: Any, act: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the least value, ``[B]``, by running averages; gradient steps use those of the batch."""
-        return self.rate_by_all(obs_next, act).amin(dim=0)
+        return self.ensemble_values(obs_next, act).amin(dim=0)
 
     def actor_value(self, obs: Any, act: torch.Tensor) -> torch.Tensor:
         """Return the least value, ``[B]``."""
-        return self.rate_by_all(obs, act).amin(dim=0)
+        return self.ensemble_values(obs, act).amin(dim=0)
 
     def actor_loss(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the loss of the actor, whose normalization is that of the batch; see :class:`SoftActorCritic`."""
@@ -158,7 +158,7 @@ class CrossQPolicy(SoftActorCritic):
             act_next, log_prob_B = self.random_actions(sample.obs_next, sample.state_next, None, *sample.draws_next)
         act = sample.act.reshape(act_next.shape)
         with torch_train_mode(self.critic):
-            both_MB = self.rate_by_all(concatenated(sample.obs, sample.obs_next), torch.cat([act, act_next]))
+            both_MB = self.ensemble_values(concatenated(sample.obs, sample.obs_next), torch.cat([act, act_next]))
         q_MB, next_MB = both_MB.chunk(2, dim=1)
         value_B = next_MB.detach().amin(dim=0) - self.temperature.value * log_prob_B
         error_MB = self.returns_of(sample, value_B) - q_MB

@@ -107,4 +107,4 @@ class DDPGPolicy(DeterministicActor):
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the value of the observation after the last reward, ``[B]``."""
-        return self.rate(obs_next, self.best_actions(obs_next, state, model="actor_old"), old=True)[0]
+        return self.critic_values(obs_next, self.best_actions(obs_next, state, model="actor_old"), old=True)[0]

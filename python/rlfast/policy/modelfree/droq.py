@@ -132,8 +132,8 @@ class DroQPolicy(SoftActorCritic):
 
     def target_value(self, obs_next: Any, act: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the least value by the target critics, ``[B]`` (line 6)."""
-        return self.rate_by_all(obs_next, act, old=True).amin(dim=0)
+        return self.ensemble_values(obs_next, act, old=True).amin(dim=0)
 
     def actor_value(self, obs: Any, act: torch.Tensor) -> torch.Tensor:
         """Return the mean value by all critics, ``[B]`` (line 10)."""
-        return self.rate_by_all(obs, act).mean(dim=0)
+        return self.ensemble_values(obs, act).mean(dim=0)

@@ -8,7 +8,7 @@ from torch import nn
 from rlfast.functional.losses import fraction_gradient, quantile_huber
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.learners.q_learner import inner_obs, of_actions
+from rlfast.policy.learners.q_learner import inner_obs, output_of_actions
 from rlfast.policy.learners.quantile_learner import QuantileLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask
@@ -131,14 +131,14 @@ class FQFPolicy(QuantileLearner):
         """Update the target network if it is due, and do one gradient step for the levels and one for the quantiles."""
         if sample.is_due:
             self.sync_weight()
-        logits, fractions, inner = self.given(sample.obs, sample.state, sample.batch)
-        quantile_BN = of_actions(logits, sample.act)
+        logits, fractions, inner = self.quantile_outputs(sample.obs, sample.state, sample.batch)
+        quantile_BN = output_of_actions(logits, sample.act)
         loss_B, error_B = quantile_huber(quantile_BN, sample.returns, fractions.tau_hats)  # equation 9
         with torch.no_grad():
             if inner is None:  # in evaluation mode
                 between = Fractions(fractions.taus, fractions.taus[:, 1:-1], fractions.entropies)
-                inner, _, _ = self.given(sample.obs, sample.state, sample.batch, between)
-            gradient_BM = fraction_gradient(of_actions(inner, sample.act), quantile_BN)  # proposition 1
+                inner, _, _ = self.quantile_outputs(sample.obs, sample.state, sample.batch, between)
+            gradient_BM = fraction_gradient(output_of_actions(inner, sample.act), quantile_BN)  # proposition 1
         fraction_loss = (gradient_BM * fractions.taus[:, 1:-1]).sum(dim=1).mean()
         entropy = fractions.entropies.mean()
         both = fraction_loss - self.ent_coef * entropy
@@ -147,18 +147,18 @@ class FQFPolicy(QuantileLearner):
         losses = {"loss": quantile_loss + both, "fraction_loss": fraction_loss, "entropy_loss": entropy}
         return {"quantile_loss": quantile_loss, **{name: loss.detach() for name, loss in losses.items()}}, error_B
 
-    def ask_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
+    def quantiles_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
         """Return quantiles by a network, their levels and the quantiles between them."""
         given = {} if levels is None else {"fractions": levels}
         network = self.network(model)
         return network(inner_obs(obs), propose_model=self.fraction_model, state=state, info=info, **given)
 
-    def action_values(self, given: tuple[Any, ...], obs: Any) -> torch.Tensor:
+    def action_values(self, outputs: tuple[Any, ...], obs: Any) -> torch.Tensor:
         """Return the means of the quantiles, weighted by the widths of their fractions, ``[B, actions]``."""
-        logits, fractions = given[:2]
+        logits, fractions = outputs[:2]
         width_BN = fractions.taus[:, 1:] - fractions.taus[:, :-1]
         return self.compute_q_value((width_BN[:, None] * logits).sum(dim=2), action_mask(obs))  # equation 10
 
-    def target_levels(self, given: tuple[Any, ...], *draws: torch.Tensor) -> Any:  # noqa: ARG002
+    def target_levels(self, outputs: tuple[Any, ...], *draws: torch.Tensor) -> Any:  # noqa: ARG002
         """Return the levels of the trained network."""
-        return given[1]
+        return outputs[1]

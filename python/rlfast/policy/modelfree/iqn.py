@@ -8,8 +8,8 @@ from torch import nn
 
 from rlfast.functional.losses import quantile_huber
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.components.overrides import stock
-from rlfast.policy.learners.q_learner import inner_obs, legal_values, of_actions
+from rlfast.policy.components.overrides import replaceable
+from rlfast.policy.learners.q_learner import inner_obs, legal_values, output_of_actions
 from rlfast.policy.learners.quantile_learner import QuantileLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.random import action_mask
@@ -29,7 +29,7 @@ class IQNTrainingStats(TrainingStats):
 TIQNTrainingStats = TypeVar("TIQNTrainingStats", bound=IQNTrainingStats)
 
 
-@stock("compute_q_value")
+@replaceable("compute_q_value")
 class IQNPolicy(QuantileLearner):
     r"""Implicit quantile networks (Dabney et al., arXiv:1806.06923).
 
@@ -137,11 +137,13 @@ class IQNPolicy(QuantileLearner):
         """Update the target network if it is due, and do one gradient step on the loss."""
         if sample.is_due:
             self.sync_weight()
-        logits, taus_BN = self.given(sample.obs, sample.state, sample.batch, sample.draws[0] if sample.draws else None)
-        loss_B, error_B = quantile_huber(of_actions(logits, sample.act), sample.returns, taus_BN)  # equation 3
+        logits, taus_BN = self.quantile_outputs(
+            sample.obs, sample.state, sample.batch, sample.draws[0] if sample.draws else None
+        )
+        loss_B, error_B = quantile_huber(output_of_actions(logits, sample.act), sample.returns, taus_BN)  # equation 3
         return {"loss": self.descend_mean(loss_B, sample, self.optim)}, error_B
 
-    def ask_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
+    def quantiles_at(self, model: Literal["model", "model_old"], obs: Any, state: Any, info: Any, levels: Any) -> Any:
         """Return quantiles by a network, and their levels; levels drawn here depend on the policy's mode."""
         if levels is None:
             online = self.online_sample_size if self.training else self.sample_size
@@ -150,11 +152,11 @@ class IQNPolicy(QuantileLearner):
         given = {"taus": levels} if isinstance(network, ImplicitQuantileNetwork) else {}  # others draw by themselves
         return network(inner_obs(obs), sample_size=levels.shape[1], state=state, info=info, **given)
 
-    def action_values(self, given: tuple[Any, ...], obs: Any) -> torch.Tensor:
+    def action_values(self, outputs: tuple[Any, ...], obs: Any) -> torch.Tensor:
         """Return the means of the quantiles, ``[B, actions]``."""
-        return self.compute_q_value(given[0], action_mask(obs))
+        return self.compute_q_value(outputs[0], action_mask(obs))
 
-    def target_levels(self, given: tuple[Any, ...], *draws: torch.Tensor) -> Any:  # noqa: ARG002
+    def target_levels(self, outputs: tuple[Any, ...], *draws: torch.Tensor) -> Any:  # noqa: ARG002
         """Return levels that were drawn."""
         return draws[1] if draws else None
 

@@ -111,8 +111,8 @@ class PQNPolicy(QLearner):
         check_indices(batch, indices)
         rollout: Any = batch
         if self._compiled is not None:
-            self.check_graph_is_stock()
-        if self._known_networks(self.model) and not self.is_heard():
+            self.check_not_replaced()
+        if self._known_networks(self.model) and not self.must_call_forward():
             rollout.obs = to_torch(batch.obs, device=self._device)
             rollout.obs_next = to_torch(batch.obs_next, device=self._device)
         add_stored_state(rollout, buffer, indices)
@@ -144,7 +144,7 @@ class PQNPolicy(QLearner):
 
     def _samples(self, batch: Any, batch_size: int | None) -> Iterator[Sample]:
         order = self.rng.permutation(len(batch.returns))
-        if self.is_heard():
+        if self.must_call_forward():
             for part in minibatches_of(len(order), batch_size):
                 yield self._as_sample(batch[np.asarray(order[part])])
             return

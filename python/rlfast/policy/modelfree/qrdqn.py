@@ -8,8 +8,8 @@ from torch import nn
 
 from rlfast.functional.losses import quantile_huber
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.components.overrides import stock
-from rlfast.policy.learners.q_learner import QLearner, legal_values, of_actions
+from rlfast.policy.components.overrides import replaceable
+from rlfast.policy.learners.q_learner import QLearner, legal_values, output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.common import device_of
@@ -27,7 +27,7 @@ class QRDQNTrainingStats(TrainingStats):
 TQRDQNTrainingStats = TypeVar("TQRDQNTrainingStats", bound=QRDQNTrainingStats)
 
 
-@stock("compute_q_value")
+@replaceable("compute_q_value")
 class QRDQNPolicy(QLearner):
     r"""Quantile regression DQN (Dabney et al., arXiv:1710.10044, algorithm 1).
 
@@ -114,12 +114,12 @@ class QRDQNPolicy(QLearner):
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the quantiles of the return after the last reward, ``[B, N]``."""
-        return self.of_best_action(obs_next, state, double=self.is_double)
+        return self.output_of_best_action(obs_next, state, double=self.is_double)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Update the target network if it is due, and do one gradient step on the loss."""
         if sample.is_due:
             self.sync_weight()
-        quantile_BN = of_actions(self.values(sample.obs, sample.state, sample.batch), sample.act)
+        quantile_BN = output_of_actions(self.values(sample.obs, sample.state, sample.batch), sample.act)
         loss_B, error_B = quantile_huber(quantile_BN, sample.returns, self.tau_hat.flatten())  # equation 10
         return {"loss": self.descend_mean(loss_B, sample, self.optim)}, error_B

@@ -143,9 +143,9 @@ class REDQPolicy(SoftActorCritic):
 
     def target_value(self, obs_next: Any, act: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:
         """Return the least value by M of the target critics, or the mean, ``[B]`` (line 6)."""
-        q_MB = self.rate_by_all(obs_next, act, old=True, members=draws[0] if draws else self._draw_members())
+        q_MB = self.ensemble_values(obs_next, act, old=True, members=draws[0] if draws else self._draw_members())
         return q_MB.amin(dim=0) if self.target_mode == "min" else q_MB.mean(dim=0)
 
     def actor_value(self, obs: Any, act: torch.Tensor) -> torch.Tensor:
         """Return the mean value by all critics, ``[B]`` (line 10)."""
-        return self.rate_by_all(obs, act).mean(dim=0)
+        return self.ensemble_values(obs, act).mean(dim=0)

@@ -127,8 +127,8 @@ class SACPolicy(SoftActorCritic):
 
     def target_value(self, obs_next: Any, act: torch.Tensor, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the smaller value by the target critics, ``[B]``."""
-        return torch.minimum(*self.rate(obs_next, act, old=True))
+        return torch.minimum(*self.critic_values(obs_next, act, old=True))
 
     def actor_value(self, obs: Any, act: torch.Tensor) -> torch.Tensor:
         """Return the smaller value by both critics, ``[B]``."""
-        return torch.minimum(*self.rate(obs, act))
+        return torch.minimum(*self.critic_values(obs, act))

@@ -139,4 +139,4 @@ class TD3Policy(DeterministicActor):
         act = self.best_actions(obs_next, state, model="actor_old")
         (noise,) = draws or self.draw_next(len(act))
         act = smoothed_action(act, noise, self.policy_noise, self.noise_clip)  # section 5.3
-        return torch.minimum(*self.rate(obs_next, act, old=True))  # equation 10
+        return torch.minimum(*self.critic_values(obs_next, act, old=True))  # equation 10

@@ -136,7 +136,7 @@ class TQCPolicy(SoftActorCritic):
 
     def quantiles(self, obs: Any, act: torch.Tensor, *, old: bool = False) -> torch.Tensor:
         """Return the quantiles of returns by all critics, ``[N, B, M]``; those of the target network if ``old``."""
-        values = self.rate_by_all(obs, act, old=old)
+        values = self.ensemble_values(obs, act, old=old)
         return values if values.dim() > 2 else values[:, :, None]
 
     def critic_step(self, sample: Sample) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
