@@ -138,6 +138,7 @@ def test_spaces_that_do_not_fit(obs_space, act_space, made, message):
         getattr(networks(obs_space, act_space), made)()
 
 
-def test_dueling_networks_have_no_memory():
-    with pytest.raises(ValueError, match="--dueling and --recurrent cannot be had together"):
-        networks(VECTOR, Discrete(2), recurrent=True).action_values(dueling=True)
+def test_recurrent_networks_can_be_dueling():
+    net = networks(VECTOR, Discrete(2), recurrent=True).action_values(dueling=True)
+    assert (net.Q.output_dim, net.V.output_dim) == (2, 1)
+    assert net(observations(VECTOR))[0].shape == (len(observations(VECTOR)), 2)

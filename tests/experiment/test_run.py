@@ -242,6 +242,7 @@ def test_a_run_that_was_stopped_goes_on_exactly(tiny, run_dir, tmp_path, monkeyp
         "discrete-sac",
         "bdq",
         "drqn",
+        "r2d2",
     ],
 )
 def test_so_does_one_of_another_algorithm(name, tmp_path, monkeypatch):
@@ -251,7 +252,7 @@ def test_so_does_one_of_another_algorithm(name, tmp_path, monkeypatch):
     delayed = {"redq": off | {"actor_delay": 3}, "droq": off | {"actor_delay": 3}}
     config = ALGORITHMS[name].config(
         env="CartPole-v1"
-        if name in ("c51", "qrdqn", "rainbow", "iqn", "fqf", "discrete-sac", "drqn", "pqn")
+        if name in ("c51", "qrdqn", "rainbow", "iqn", "fqf", "discrete-sac", "drqn", "r2d2", "pqn")
         else "Pendulum-v1",
         max_steps=160,
         batch_size=8,

@@ -15,18 +15,26 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from rlfast.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
+from rlfast.data import PrioritizedVectorReplayBuffer, Sequence, VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
 from rlfast.data.plain_data import summary
 from rlfast.env.registry import can_be_native, make_vec
 from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.config import ExplorationConfig, OffPolicyConfig, OnPolicyConfig, QLearningConfig, RunConfig
+from rlfast.experiment.config import (
+    ExplorationConfig,
+    OffPolicyConfig,
+    OnPolicyConfig,
+    QLearningConfig,
+    RunConfig,
+    SequenceConfig,
+)
 from rlfast.experiment.networks import Networks, is_image
 from rlfast.experiment.normalization import normalized
 from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from collections.abc import Sequence as Places
 
     from rlfast.data import ReplayBuffer
     from rlfast.env import BaseVectorEnv
@@ -103,10 +111,11 @@ def _build(config: RunConfig, made: ExitStack) -> Parts:
 def _buffer(config: RunConfig) -> ReplayBuffer:
     if not isinstance(config, OffPolicyConfig):
         return VectorReplayBuffer(config.collect_steps, config.num_envs)
-    given: dict[str, Any] = {
-        "stack_num": getattr(config, "burn_in", 0) + 1,
-        "seed": stream_seed(config.seed, "sampler"),
-    }
+    given: dict[str, Any] = {"seed": stream_seed(config.seed, "sampler")}
+    if isinstance(config, SequenceConfig):
+        given["unit"] = Sequence(config.sequence_length, config.burn_in)
+    else:
+        given["stack_num"] = getattr(config, "burn_in", 0) + 1
     if getattr(config, "prioritized", False):
         exponents = {name: getattr(config, name) for name in ("alpha", "beta")}
         return PrioritizedVectorReplayBuffer(config.buffer_size, config.num_envs, **exponents, **given)
@@ -197,7 +206,7 @@ class PartialObservation(gym.ObservationWrapper[Any, Any, Any]):
     :raises ValueError: observations are of another kind, or have no such place.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], places: Sequence[int]) -> None:
+    def __init__(self, env: gym.Env[Any, Any], places: Places[int]) -> None:
         super().__init__(env)
         space = env.observation_space
         if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or max(places) >= space.shape[0]:

@@ -239,6 +239,25 @@ class QLearningConfig(OffPolicyConfig, ExplorationConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SequenceConfig(QLearningConfig):
+    """The settings of runs that learn values of discrete actions from sequences, by a recurrent network."""
+
+    compile: Literal[False] = False
+    """Always False: a recurrent update is no single graph."""
+    recurrent: Literal[True] = True
+    """Always True: a sequence needs a recurrent network."""
+    sequence_length: PositiveInt = 20
+    """Number of steps of a sequence that are learned from."""
+    burn_in: NonNegativeInt = 10
+    """Number of steps before them, which only refresh the stored hidden state."""
+    observe: tuple[NonNegativeInt, ...] = ()
+    """Indices of the numbers of an observation that the policy sees, such as 0 2. Default: all."""
+    hidden_sizes: tuple[PositiveInt, ...] = (64,)
+    batch_size: PositiveInt = 32
+    """Number of sequences of a gradient step."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class OnPolicyConfig(RunConfig):
     """The settings of runs that learn from roll-outs of the newest policy, each of which is used once."""
 

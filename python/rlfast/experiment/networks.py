@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical
 from rlfast.utils.net import continuous, discrete
+from rlfast.utils.net._steps import each_step
 from rlfast.utils.net.atari import NatureCNN
 from rlfast.utils.net.common import BranchingNet, EnsembleLinear, Net, Recurrent, size_of
 
@@ -81,12 +82,9 @@ class Networks:
         :param softmax: whether the outputs of an action are probabilities.
         :param linear_layer: makes the layers of the streams, or all layers without streams.
         :param norm_layer: normalizes each hidden layer. Default: none.
-        :raises ValueError: if actions are not discrete, or a recurrent network should be dueling, have atoms or be
-            normalized.
+        :raises ValueError: if actions are not discrete, or a recurrent network should have atoms or be normalized.
         """
         actions = self.actions
-        if dueling and self._config.recurrent:
-            raise ValueError("--dueling and --recurrent cannot be had together: leave one out")
         if norm_layer is not None and self._config.recurrent:
             raise ValueError("--layer-norm and --recurrent cannot be had together: say --no-layer-norm")
         if atoms > 1 and self._config.recurrent:
@@ -94,7 +92,7 @@ class Networks:
         stream: dict[str, Any] = {"hidden_sizes": self._config.hidden_sizes[-1:], "linear_layer": linear_layer}
         return self._over_encoder(
             lambda size: (
-                self._remembering(size, actions)
+                self._remembering(size, actions, dueling_param=(stream, stream) if dueling else None)
                 if self._config.recurrent
                 else self._net(
                     size,
@@ -259,9 +257,9 @@ class Networks:
     def _net(self, size: Any, **more: Any) -> Net:
         return Net(size, **{"hidden_sizes": self._config.hidden_sizes} | more)
 
-    def _remembering(self, size: Any, outputs: int) -> Recurrent:
+    def _remembering(self, size: Any, outputs: int, **options: Any) -> Recurrent:
         units = self._config.hidden_sizes[-1]
-        return Recurrent(1, size, outputs, hidden_layer_size=units)
+        return Recurrent(1, size, outputs, hidden_layer_size=units, **options)
 
     def _body(self, size: Any, **options: Any) -> nn.Module:
         """Returns a network of features for an actor's head."""
@@ -357,7 +355,7 @@ class Encoded(nn.Module):
         :param args: passed to ``net``.
         :param kwargs: passed to ``net``.
         """
-        return self.net(self.encoder(obs), *args, **kwargs)
+        return self.net(each_step(self.encoder, obs), *args, **kwargs)
 
 
 def is_image(space: gym.Space[Any]) -> bool:

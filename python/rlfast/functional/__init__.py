@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from rlfast.functional.returns import normalize as normalize
     from rlfast.functional.returns import nstep_returns as nstep_returns
     from rlfast.functional.returns import vtrace as vtrace
+    from rlfast.functional.sequences import nstep_sums_within as nstep_sums_within
+    from rlfast.functional.sequences import rescaled as rescaled
+    from rlfast.functional.sequences import sequence_priority as sequence_priority
+    from rlfast.functional.sequences import unrescaled as unrescaled
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -54,5 +58,6 @@ __getattr__, __dir__ = lazy_names(
             "value_loss",
         ),
         "returns": ("VTraceReturns", "discounted_returns", "gae", "normalize", "nstep_returns", "vtrace"),
+        "sequences": ("nstep_sums_within", "rescaled", "sequence_priority", "unrescaled"),
     },
 )

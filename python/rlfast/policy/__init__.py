@@ -22,6 +22,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.ppo import PPOPolicy
     from rlfast.policy.modelfree.pqn import PQNPolicy
     from rlfast.policy.modelfree.qrdqn import QRDQNPolicy
+    from rlfast.policy.modelfree.r2d2 import R2D2Policy
     from rlfast.policy.modelfree.rainbow import RainbowPolicy
     from rlfast.policy.modelfree.redq import REDQPolicy
     from rlfast.policy.modelfree.sac import SACPolicy
@@ -54,6 +55,7 @@ __all__ = [
     "PQNPolicy",
     "PSRLPolicy",
     "QRDQNPolicy",
+    "R2D2Policy",
     "REDQPolicy",
     "RainbowPolicy",
     "RandomPolicy",

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rlfast.data import Batch
 from rlfast.policy.base import BasePolicy, TrainingStats
+from rlfast.policy.components.sequences import Sequences
 
 if TYPE_CHECKING:
     from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
@@ -64,8 +65,11 @@ def action_mask(obs: Any) -> Any:
     """Return the mask of legal actions.
 
     :param obs: observations; a ``Batch`` may have ``mask``, ``[B, actions]`` with True for legal actions.
-    :return: bool ``[B, actions]``, an array or a tensor like ``obs.mask``; None without a mask.
+    :return: bool ``[B, actions]``, an array or a tensor like ``obs.mask``; None without a mask. Of sequences, the
+        masks of the steps that are learned from.
     """
+    if isinstance(obs, Sequences):
+        obs = obs.flat()
     if not isinstance(obs, Batch) or "mask" not in obs:
         return None
     mask = obs.mask

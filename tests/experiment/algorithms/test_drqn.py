@@ -46,7 +46,6 @@ def test_prioritized_stacks():
     [
         ({"recurrent": False}, "DRQN needs a memory"),
         ({"observe": (0, 4)}, r"--observe \[0, 4\] names places of a vector"),
-        ({"dueling": True}, "--dueling and --recurrent cannot be had together"),
         ({"env": "Pendulum-v1"}, "DRQN needs discrete actions"),
     ],
 )

@@ -16,6 +16,7 @@ from rlfast.data.batch.batch import parse, wrap
 from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import replaceable
+from rlfast.policy.components.sequences import Sequences, at_steps
 from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.policy.random import action_mask, random_legal
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
@@ -267,7 +268,11 @@ def network_output(network: nn.Module, obs: Any, info: Any, state: Any = None) -
     :param obs: observations; a batch with ``obs`` may have a mask, too.
     :param info: infos of the observations.
     :param state: hidden state before them.
+    :return: the output for each observation, or for each step of sequences that is learned from; and the next hidden
+        state, None for sequences.
     """
+    if isinstance(obs, Sequences):
+        return at_steps(lambda part, before: network_output(network, part, {}, before), network, obs, state), None
     logits: torch.Tensor
     logits, hidden = network(inner_obs(obs), state=state, info=info)
     return logits, hidden

@@ -14,6 +14,7 @@ from rlfast.functional.losses import bootstrapped_return
 from rlfast.policy.base import BasePolicy, TrainingStats
 from rlfast.policy.components.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.returns import Index, nstep_sums
+from rlfast.policy.components.sequences import Sequences, add_sums, flattened, has_sequences, priority_errors
 from rlfast.utils.net.common import device_of
 from rlfast.utils.optim import descend
 
@@ -26,9 +27,10 @@ Losses: TypeAlias = Mapping[str, torch.Tensor]
 
 
 class Sample(NamedTuple):
-    """The B transitions of a gradient step.
+    """The B transitions of a gradient step: those of a sample, or all steps of its sequences that are learned from.
 
-    ``obs`` and ``obs_next`` are tensors if the networks are known to accept them, otherwise as the buffer returns them.
+    Of sequences, ``obs`` and ``obs_next`` are :class:`rlfast.policy.components.sequences.Sequences`. Otherwise they are
+    tensors if the networks are known to accept them, or as the buffer returns them.
     All other fields are tensors on the device of the networks.
     """
 
@@ -65,6 +67,11 @@ class ReplayLearner(BasePolicy):
     ``forward`` that was replaced or has hooks, priorities, the count of gradient steps, and one transfer of the losses
     back from the device.
 
+    A buffer with ``unit=Sequence(length, burn_in)`` gives sequences, from each step of which a recurrent network
+    learns. Its hidden state is the stored one, refreshed by the burn-in. N-step returns end with the sequence. The
+    priority of a sequence mixes the largest and the mean error by ``eta``
+    (:func:`rlfast.functional.sequences.sequence_priority`).
+
     An algorithm defines
 
     - :meth:`next_value` and :meth:`gradient_step`, and ``stats_class``, which has a field for each loss;
@@ -85,6 +92,8 @@ class ReplayLearner(BasePolicy):
     """Whether samples have ``returns``, and not ``reward_sum`` and ``discount``."""
     due_first: ClassVar[bool] = True
     """Whether ``sample.is_due`` in the first gradient step of each :attr:`period`, or in the last."""
+    eta: float = 0.9
+    """The share of the largest error in the priority of a sequence, in [0, 1]."""
     rew_norm: bool = False
     """Passed to :meth:`compute_nstep_return`, which refuses True."""
 
@@ -203,8 +212,13 @@ class ReplayLearner(BasePolicy):
         with
         ``learns_from_returns = False``, gets ``reward_sum``, ``discount`` and the ``obs_next`` after the last reward.
 
+        For samples of sequences, all of these are ``[N]``, for the N steps that are learned from.
+
         :raises TypeError: if a compiled algorithm gets observations that are not one array.
+        :raises ValueError: if sequences would be learned from by a compiled update, or through a replaced method.
         """
+        if has_sequences(batch):
+            return cast("BatchWithReturnsProtocol", self._process_sequences(batch))
         if self._compiled is not None:
             self.check_not_replaced()
             if not isinstance(batch.obs, np.ndarray | torch.Tensor):
@@ -221,6 +235,21 @@ class ReplayLearner(BasePolicy):
             return cast("BatchWithReturnsProtocol", batch)
         target_q = self._target_q if self.is_replaced("_target_q") else partial(self._value_after, batch)
         return self.compute_nstep_return(batch, buffer, indices, target_q, self.gamma, self.n_step, self.rew_norm)
+
+    def _process_sequences(self, batch: Any) -> Any:
+        if self._compiled is not None or self.must_call_forward("_target_q"):
+            raise ValueError(
+                f"{type(self).__name__} learns from sequences by its own methods, without a graph: leave compile at "
+                "False, and forward and _target_q as they are; or give the buffer another unit"
+            )
+        add_sums(batch, self.n_step, self.gamma)
+        if self.learns_from_returns:
+            rows = flattened(batch, self._device)
+            with torch.no_grad():
+                draws = self.draw_next(len(rows.act))
+                value = self.next_value(rows.obs_next, rows.get("state_next"), *draws)
+                batch.returns = self.returns_of(rows, value)
+        return batch
 
     def _add_nstep_parts(self, batch: Any, buffer: "ReplayBuffer", indices: Index) -> Index:
         batch.reward_sum, batch.discount, last = nstep_sums(batch, buffer, indices, self.gamma, self.n_step)
@@ -255,18 +284,21 @@ class ReplayLearner(BasePolicy):
         losses, error_B = step(sample)
         self._iter += 1
         if error_B is not None:
-            self._set_td_error(batch, error_B)
+            self._set_td_error(batch, priority_errors(batch, error_B, self.eta))
         tensors = [*losses.values()]
         values = [tensors[0].item()] if len(tensors) == 1 else torch.stack(tensors).tolist()
         self._last_losses.update(zip(losses, values, strict=True))
         return self.stats_class(**self._last_losses)
 
     def _as_sample(self, batch: Any) -> Sample:
-        device, rows = self._device, len(batch.act)
+        device = self._device
+        if has_sequences(batch):
+            batch = flattened(batch, device)
+        rows = len(batch.act)
         graph, heard = self._compiled is not None, self.must_call_forward()  # a replaced forward draws its own numbers
         period = self.period
         head = (
-            None if graph else batch,
+            None if graph or isinstance(batch.obs, Sequences) else batch,
             self.inputs(batch.obs),
             None if graph else batch.get("state"),
             self.actions(batch.act, device),
@@ -297,10 +329,10 @@ class ReplayLearner(BasePolicy):
         return self.gradient_step(sample)
 
     @staticmethod
-    def returns_of(sample: Sample, next_value: torch.Tensor) -> torch.Tensor:
+    def returns_of(sample: Any, next_value: torch.Tensor) -> torch.Tensor:
         """Return the n-step returns of a sample with ``reward_sum`` and ``discount``.
 
-        :param sample: the sample.
+        :param sample: the sample, or a batch with the same two fields.
         :param next_value: values of its next observations, ``[B]`` or ``[B, m]``.
         :return: returns in the shape of ``next_value``.
         """

@@ -189,6 +189,37 @@ class MLP(Placed):
         return out
 
 
+def dueling_streams(
+    params: tuple[dict[str, Any], dict[str, Any]] | None, input_dim: int, advantages: int, values: int
+) -> tuple[MLP | None, MLP | None]:
+    """Make the streams of a dueling network.
+
+    :param params: the arguments of two :class:`MLP`; None for no streams.
+    :param input_dim: the size of the features.
+    :param advantages: the size of the output of the first stream; 0 to end with its last hidden layer.
+    :param values: the size of the output of the second stream, likewise.
+    """
+    if params is None:
+        return None, None
+    first, second = (
+        MLP(**param | {"input_dim": input_dim, "output_dim": size})
+        for param, size in zip(params, (advantages, values), strict=True)
+    )
+    return first, second
+
+
+def dueling_values(advantage: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """Return action values of a dueling network (Wang et al., arXiv:1511.06581, equation 9).
+
+    :param advantage: ``[B, A, ...]``.
+    :param value: ``[B, 1, ...]``.
+
+    >>> dueling_values(torch.tensor([[1.0, 3.0]]), torch.tensor([[5.0]])).tolist()
+    [[4.0, 6.0]]
+    """
+    return value + advantage - advantage.mean(dim=1, keepdim=True)
+
+
 class NetBase(Placed, ABC, Generic[TRecurrentState]):
     """The interface of the networks of policies. ``NetBase[T]`` names the type of the hidden state."""
 

@@ -6,7 +6,16 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.utils.arguments.checks import bounded_count
-from rlfast.utils.net._layers import NetBase, TActionShape, TRecurrentState, placed_like, size_of
+from rlfast.utils.net._layers import (
+    NetBase,
+    TActionShape,
+    TRecurrentState,
+    dueling_streams,
+    dueling_values,
+    placed_like,
+    size_of,
+)
+from rlfast.utils.net._steps import chosen_steps
 
 State = Mapping[str, Any]
 _MOST_LAYERS = 10_000
@@ -31,7 +40,8 @@ def lstm_features(
     :param obs: ``[B, size]`` for one step, ``[B, steps, size]`` for several.
     :param state: ``hidden`` and ``cell`` before the first step, arrays or tensors ``[B, layers, hidden_size]``; None
         for zeros.
-    :return: the features of the last step, ``[B, hidden_size]``, and the state after it, without gradient.
+    :return: the features of the last step, ``[B, hidden_size]``, or those of the steps of :func:`outputs_of`, ``[N,
+        hidden_size]``; and the state after the last step, without gradient.
     :raises ValueError: ``state`` lacks ``hidden`` or ``cell``.
     """
     steps = obs[:, None] if obs.dim() == 2 else obs
@@ -47,7 +57,8 @@ def lstm_features(
         )
         out, (hidden, cell) = lstm(steps, before)
     after = {"hidden": hidden.transpose(0, 1).detach(), "cell": cell.transpose(0, 1).detach()}
-    return out[:, -1], after
+    chosen = chosen_steps()
+    return (out[:, -1] if chosen is None else chosen.of(out)), after
 
 
 class Recurrent(NetBase[TRecurrentState]):
@@ -61,6 +72,9 @@ class Recurrent(NetBase[TRecurrentState]):
     :param action_shape: the shape of one action, or the number of discrete actions: the size of the output.
     :param device: the initial device of the parameters. If they are moved, inputs are moved to their device.
     :param hidden_layer_size: the size of each LSTM layer. Default: 128.
+    :param dueling_param: the arguments of two :class:`rlfast.utils.net.common.MLP` on the LSTM in place of the last
+        linear layer, of the advantages (attribute ``Q``) and of the value (``V``); see
+        :class:`rlfast.utils.net.common.Net`. Default: None, no dueling.
 
     >>> net = Recurrent(layer_num=1, state_shape=4, action_shape=2, hidden_layer_size=8)
     >>> logits, state = net(torch.zeros(3, 5, 4))  # 5 steps
@@ -75,12 +89,15 @@ class Recurrent(NetBase[TRecurrentState]):
         action_shape: TActionShape,
         device: str | int | torch.device = "cpu",
         hidden_layer_size: int = 128,
+        dueling_param: tuple[dict[str, Any], dict[str, Any]] | None = None,
     ) -> None:
         super().__init__()
         self.nn = make_lstm(hidden_layer_size, hidden_layer_size, layer_num)
         self.fc1 = nn.Linear(size_of(state_shape), hidden_layer_size)
-        self.fc2 = nn.Linear(hidden_layer_size, size_of(action_shape))
         self.output_dim = size_of(action_shape)
+        if dueling_param is None:
+            self.fc2 = nn.Linear(hidden_layer_size, self.output_dim)
+        self.Q, self.V = dueling_streams(dueling_param, hidden_layer_size, self.output_dim, 1)
         self.to(device)
 
     def forward(
@@ -97,4 +114,6 @@ class Recurrent(NetBase[TRecurrentState]):
         """
         x = self.fc1(placed_like(self.fc1, obs))
         features, after = lstm_features(self.nn, x, state)
-        return self.fc2(features), after
+        if self.Q is None or self.V is None:
+            return self.fc2(features), after
+        return dueling_values(self.Q(features), self.V(features)), after

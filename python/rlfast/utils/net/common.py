@@ -20,6 +20,8 @@ from rlfast.utils.net._layers import (
     TRecurrentState,
     device_of,
     dtype_of,
+    dueling_streams,
+    dueling_values,
     miniblock,
     size_of,
 )
@@ -114,12 +116,9 @@ class Net(NetBase[TRecurrentState]):
             linear_layer=linear_layer,
         )
         self.output_dim = self.model.output_dim
-        self.Q: MLP | None = None
-        self.V: MLP | None = None
-        if dueling_param is not None:
-            given = {"input_dim": self.model.output_dim}
-            self.Q = MLP(**dueling_param[0] | given | {"output_dim": 0 if concat else action_dim})
-            self.V = MLP(**dueling_param[1] | given | {"output_dim": 0 if concat else num_atoms})
+        sizes = (0, 0) if concat else (action_dim, num_atoms)
+        self.Q, self.V = dueling_streams(dueling_param, self.model.output_dim, *sizes)
+        if self.Q is not None:
             self.output_dim = self.Q.output_dim
         self.to(device)
 
@@ -137,8 +136,7 @@ class Net(NetBase[TRecurrentState]):
         """
         logits = self.model(obs)
         if self.Q is not None and self.V is not None:
-            advantage, value = self._atoms(self.Q(logits)), self._atoms(self.V(logits))
-            logits = value + advantage - advantage.mean(dim=1, keepdim=True)
+            logits = dueling_values(self._atoms(self.Q(logits)), self._atoms(self.V(logits)))
         else:
             logits = self._atoms(logits)
         return (torch.softmax(logits, dim=-1) if self.softmax else logits), state

@@ -1,0 +1,114 @@
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import torch
+
+from rlfast.functional.losses import squared_loss, td_error
+from rlfast.functional.sequences import rescaled, unrescaled
+from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.learners.q_learner import QLearner
+from rlfast.policy.learners.replay_learner import Losses, Sample
+from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
+from rlfast.utils.optim import OptimizerFactory, descend
+
+
+@dataclass(kw_only=True)
+class R2D2TrainingStats(TrainingStats):
+    """The statistics of one gradient step of R2D2."""
+
+    loss: float
+    """The loss before the step."""
+
+
+class R2D2Policy(QLearner):
+    r"""Recurrent replay distributed DQN (Kapturowski et al. 2019, *Recurrent Experience Replay in Distributed
+    Reinforcement Learning*): recurrent Q-learning from prioritized sequences.
+
+    .. math::
+        G_t &= h\Bigl(\sum_{i=0}^{k-1} \gamma^i r_{t+i}
+            + \gamma^k\, h^{-1}\bigl(Q^-(s_{t+k}, \arg\max_a Q(s_{t+k}, a))\bigr)\Bigr) \\
+        L &= \frac1N \sum w\, \bigl(G_t - Q(s_t, a_t)\bigr)^2, \qquad Q^- \leftarrow Q \text{ every } C \text{ steps}
+
+    (section 2.3), with :math:`h` of :func:`rlfast.functional.sequences.rescaled`. Both networks start from the hidden
+    state that was stored with the first step, and process the burn-in before the N steps of the loss (section 3). The
+    priority of a sequence is :math:`\eta \max_t |\delta_t| + (1 - \eta)\, \overline{|\delta|}`.
+
+    The buffer must have ``unit=Sequence(length, burn_in)``, and ``sampler=Prioritized(alpha, beta)`` for priorities.
+    N-step returns end with the sequence. A sequence may begin at any row, and ends with its episode; in the paper,
+    sequences begin at every 40th step. There is no ``compile``: a recurrent update is no single graph.
+
+    :param model: called as ``model(obs, state=None, info={})``; returns action values ``[B, actions]`` and the next
+        hidden state, as :class:`rlfast.utils.net.common.Recurrent` does, by ``dueling_param`` with two streams as in
+        the paper.
+    :param optim: an optimizer of ``model``, or a factory such as :func:`rlfast.utils.optim.adam`, called with its
+        parameters; None for a policy that only acts.
+    :param action_space: action space of one environment. A space that is not ``Discrete`` causes a warning.
+    :param discount_factor: :math:`\gamma`, in [0, 1]. Default: 0.997.
+    :param estimation_step: the largest k, the number of steps to sum rewards over. Default: 5.
+    :param target_update_freq: C, number of gradient steps between copies to the target network. Default: 2500.
+    :param eta: :math:`\eta`, in [0, 1]. Default: 0.9.
+    :param rescaling: :math:`\epsilon` of :math:`h`, at least 0; None for no rescaling of values. Default: 0.001.
+    :param is_double: whether the trained network chooses the action whose value the target network estimates. Default:
+        True.
+    :param max_grad_norm: largest Euclidean norm of the gradient; 0 or None for no limit. Default: None.
+    :param observation_space: observation space of one environment. It is kept, but not used. Default: None.
+    :param lr_scheduler: a schedule that takes a step after each update. Default: None.
+    :raises ValueError: for a value out of range.
+
+    >>> from rlfast.data import Batch
+    >>> from rlfast.utils.net.common import Recurrent
+    >>> from rlfast.utils.optim import adam
+    >>> space = gym.spaces.Discrete(2)
+    >>> policy = R2D2Policy(model=Recurrent(1, 4, 2), optim=adam(1e-4, eps=1e-3), action_space=space)
+    >>> policy(Batch(obs=torch.zeros(3, 4), info={})).act.shape
+    (3,)
+    """
+
+    stats_class = R2D2TrainingStats
+
+    @validate_arguments
+    def __init__(
+        self,
+        *,
+        model: torch.nn.Module,
+        optim: torch.optim.Optimizer | OptimizerFactory | None,
+        action_space: gym.Space[Any],
+        discount_factor: UnitFloat = 0.997,
+        estimation_step: PositiveInt = 5,
+        target_update_freq: PositiveInt = 2500,
+        eta: UnitFloat = 0.9,
+        rescaling: NonNegativeFloat | None = 1e-3,
+        is_double: bool = True,
+        max_grad_norm: NonNegativeFloat | None = None,
+        observation_space: gym.Space[Any] | None = None,
+        lr_scheduler: TLearningRateScheduler | None = None,
+    ) -> None:
+        super().__init__(
+            model=model,
+            optim=optim,
+            action_space=action_space,
+            discount_factor=discount_factor,
+            estimation_step=estimation_step,
+            target_update_freq=target_update_freq,
+            observation_space=observation_space,
+            lr_scheduler=lr_scheduler,
+        )
+        self.eta, self.rescaling = eta, rescaling
+        self.is_double, self.max_grad_norm = is_double, max_grad_norm
+
+    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Return the value of the observation after the last reward, in the scale of rewards, ``[N]``."""
+        value_N = self.output_of_best_action(obs_next, state, double=self.is_double)
+        return value_N if self.rescaling is None else unrescaled(value_N, self.rescaling)
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Update the target network if it is due, and do one gradient step on the loss."""
+        if sample.is_due:
+            self.sync_weight()
+        returns_N = sample.returns if self.rescaling is None else rescaled(sample.returns, self.rescaling)
+        q_NA = self.values(sample.obs, sample.state, sample.batch)
+        error_N = td_error(q_NA, sample.act, returns_N)
+        loss = squared_loss(error_N, sample.weight)
+        descend(loss, self.optim, self.max_grad_norm)
+        return {"loss": loss.detach()}, error_N.detach()
