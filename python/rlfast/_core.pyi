@@ -139,7 +139,7 @@ class Replay:
         rows
         before ``cursors[r]`` are live. ``define`` must have laid out the columns. Without ``save_obs_next``, ``known``
         flags the ends of episodes whose ``obs_next`` is stored: default all."""
-    def keeps_next(self, index: _Index) -> NDArray[np.bool_]:
+    def has_obs_next(self, index: _Index) -> NDArray[np.bool_]:
         """Without ``save_obs_next``, whether each row ends an episode and has a stored ``obs_next``."""
     def running(self, ring: int) -> tuple[NDArray[np.float64] | float, int, int]:
         """Return and length so far, and first row (global index), of the ring's running episode."""
@@ -467,7 +467,7 @@ class Slab:
         """Waits for answers, at most a twentieth of a second, and returns their number."""
     def answered(self) -> _Index:
         """Returns the environments whose answers have not been taken."""
-    def asked(self) -> _Index:
+    def pending(self) -> _Index:
         """Returns the environments that have not answered a request."""
     def take(self, ids: _Index | None) -> None:
         """Marks answers as taken, so that their environments are idle."""

@@ -125,7 +125,7 @@ class Engine:
             return
         self.replay.define(columns)
         views = {path: np.array(old.view(path)) for path in [*(path for path, *_ in columns), *old.finals]}
-        known = old.keeps_next(np.arange(old.total)).tolist()
+        known = old.has_obs_next(np.arange(old.total)).tolist()
         self.replay.load(nest(views), old.sizes().tolist(), old.cursors().tolist(), known)
         for ring in range(len(self.config.capacities)):
             self.replay.set_running(ring, *old.running(ring))

@@ -244,8 +244,8 @@ impl Replay {
             return value_error!("the columns are not laid out yet");
         };
         // SAFETY: the caller promises the sources.
-        let apart = unsafe { table.apart(sources, rings.len()) };
-        let sources = apart.as_ref().map_or(sources, |apart| &apart.sources);
+        let copied = unsafe { table.copy_overlapping(sources, rings.len()) };
+        let sources = copied.as_ref().map_or(sources, |copied| &copied.sources);
         table.reserve(rings)?;
         if rings.len() > 1 {
             let next = |&r: &usize| self.rings[r].offset + self.rings[r].cursor;
@@ -276,7 +276,7 @@ impl Replay {
 
     /// Returns whether the `obs` of a ring's newest row is the `obs_next` of the row before it.
     #[must_use]
-    pub fn goes_on(&self, r: usize) -> bool {
+    pub fn continues_episode(&self, r: usize) -> bool {
         let ring = &self.rings[r];
         let Some(table) = self.table.as_ref().filter(|_| ring.len > 1) else { return false };
         table.byte(ring.index(ring.head - 2), layout::LINK) == layout::link::NEXT
@@ -338,7 +338,7 @@ impl Replay {
     /// Returns whether the `obs_next` of a row that ends its episode is stored, in a buffer that stores `obs_next` at
     /// the ends of episodes alone: in a side row, or as the `obs` of the next episode's first row if they are the same.
     #[must_use]
-    pub fn keeps_next(&self, index: usize) -> bool {
+    pub fn has_obs_next(&self, index: usize) -> bool {
         self.table.as_ref().is_some_and(|table| match table.byte(index, layout::LINK) {
             layout::link::SIDE => true,
             layout::link::NEXT => table.flag(index, layout::DONE),
@@ -388,8 +388,8 @@ impl Replay {
         }
         let table = self.table.as_mut().expect("invariant: laid out");
         // SAFETY: the caller promises the sources.
-        let apart = unsafe { table.apart(sources, self.rings.total()) };
-        let sources = apart.as_ref().map_or(sources, |apart| &apart.sources);
+        let copied = unsafe { table.copy_overlapping(sources, self.rings.total()) };
+        let sources = copied.as_ref().map_or(sources, |copied| &copied.sources);
         let rows = |ring: &ring::Ring, r: usize| {
             let (offset, capacity, size, cursor) = (ring.offset, ring.capacity, sizes[r], cursors[r]);
             (0..size).map(move |k| offset + (cursor + capacity - size + k) % capacity)

@@ -109,8 +109,8 @@ impl Slab {
         self.memory.all_answered().into()
     }
 
-    fn asked(&self) -> Shaped<i64> {
-        self.memory.all_asked().into()
+    fn pending(&self) -> Shaped<i64> {
+        self.memory.all_pending().into()
     }
 
     fn take(&self, ids: Option<Index>) -> PyResult<()> {

@@ -432,7 +432,7 @@ class ProcessBackend(RecoveringBackend):
     def _wait_for(self, ids: Ids) -> None:
         """Waits until all of ``ids`` have answered."""
         while True:
-            asked = self._slab.asked()
+            asked = self._slab.pending()
             owing = int(np.isin(ids, asked).sum())
             if not owing:
                 return

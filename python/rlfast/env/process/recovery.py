@@ -71,7 +71,7 @@ class RecoveringBackend(Backend):
 
     def _check_workers(self) -> None:
         """Handles workers that have ended or hang while a request is pending."""
-        for worker in np.unique(self._worker_of[self._slab.asked()]).tolist():
+        for worker in np.unique(self._worker_of[self._slab.pending()]).tolist():
             self._check(worker)
 
     def _check(self, worker: int, *, calling: bool = False) -> None:
@@ -95,7 +95,7 @@ class RecoveringBackend(Backend):
         """
         slab, group = self._slab, self._workers
         env, phase, _ = slab.running(worker)
-        asked = slab.asked()
+        asked = slab.pending()
         pending = asked[self._worker_of[asked] == worker]
         if hangs:
             why, status, name = f"did not return within step_timeout={self.step_timeout:g} s", None, None

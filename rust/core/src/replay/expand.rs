@@ -125,13 +125,13 @@ impl Replay {
         running.map(|ring| ring.newest_slot() as i64).collect()
     }
 
-    /// Returns [`Self::keeps_next`] of each row.
+    /// Returns [`Self::has_obs_next`] of each row.
     ///
     /// # Errors
     /// `Index` for a row that does not exist, `Room` without memory for the result.
-    pub fn keep_next(&self, index: &[i64]) -> Result<Vec<bool>> {
+    pub fn have_obs_next(&self, index: &[i64]) -> Result<Vec<bool>> {
         self.rings().check(index)?;
-        collected(index.iter().map(|&row| self.keeps_next(row as usize)))
+        collected(index.iter().map(|&row| self.has_obs_next(row as usize)))
     }
 
     /// Returns the importance weights of rows, divided by the largest among them if `normalize` (None: as configured);

@@ -95,7 +95,7 @@ impl Replay {
         };
         // SAFETY: as the caller promises.
         unsafe { self.add(&rings, sources, terminated, truncated, &mut added) }?;
-        Ok(rings.iter().all(|&r| self.goes_on(r)))
+        Ok(rings.iter().all(|&r| self.continues_episode(r)))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::replay::table::Source;
 ///
 /// # Safety
 /// Each source, one for each leaf, is readable for row `k`.
-pub(super) unsafe fn row_apart(
+pub(super) unsafe fn split_row(
     layout: &Layout,
     sources: &[Source],
     k: usize,

@@ -73,9 +73,9 @@ pub struct Table {
     /// The frame stores, `frames[ring][store]`.
     pub(super) frames: Vec<Vec<FrameStore>>,
     /// For each ring the number of rows to reserve; 0 outside of `reserve`.
-    asked: Vec<u32>,
+    rows_wanted: Vec<u32>,
     /// Working memory for the row being written, for stacks along the last axis.
-    apart: Vec<u8>,
+    split_frames: Vec<u8>,
     /// The smallest range of addresses that contains all records and columns.
     hull: Range<usize>,
     total: usize,
@@ -106,10 +106,21 @@ impl Table {
         };
         let frames = capacities.iter().map(stores).collect();
         let side = SideStore::new(layout.side_stride, storage.clone());
-        let asked = vec![0; capacities.len()];
-        let apart = Vec::new();
-        let mut table =
-            Self { layout, records, columns, side_rows, side, frames, asked, apart, hull: 0..0, total, storage };
+        let rows_wanted = vec![0; capacities.len()];
+        let split_frames = Vec::new();
+        let mut table = Self {
+            layout,
+            records,
+            columns,
+            side_rows,
+            side,
+            frames,
+            rows_wanted,
+            split_frames,
+            hull: 0..0,
+            total,
+            storage,
+        };
         table.hull = table.hull_now();
         Ok(table)
     }
@@ -179,12 +190,12 @@ impl Table {
             return Ok(());
         }
         for &r in rings {
-            self.asked[r] += 1;
+            self.rows_wanted[r] += 1;
         }
         let per_row = if self.layout.linked() { 2 } else { 1 };
         let mut result = Ok(());
         for &r in rings {
-            let rows = std::mem::take(&mut self.asked[r]); // 0: seen already
+            let rows = std::mem::take(&mut self.rows_wanted[r]); // 0: seen already
             if rows > 0 && result.is_ok() {
                 result = self.reserve_frames(r, rows * per_row);
             }
@@ -385,14 +396,14 @@ impl Table {
             return unsafe { self.write_row(ring, r, sources, k, ending) };
         }
         let sided = self.takes_side(sources, k, ending);
-        let mut bytes = std::mem::take(&mut self.apart);
+        let mut bytes = std::mem::take(&mut self.split_frames);
         let wanted = |leaf: usize| sided || !matches!(self.layout.places[leaf], Place::Next { .. });
         // SAFETY: the caller's promise; these sources have one row each, in `bytes`.
         unsafe {
-            let sources = pixels::row_apart(&self.layout, sources, k, wanted, &mut bytes);
+            let sources = pixels::split_row(&self.layout, sources, k, wanted, &mut bytes);
             self.write_row(ring, r, &sources, 0, ending);
         }
-        self.apart = bytes;
+        self.split_frames = bytes;
     }
 
     /// The same for sources in which frames are stacked along the first axis.
@@ -414,7 +425,7 @@ impl Table {
                     self.side.put(self.side_row(previous));
                     self.set_byte(previous, LINK, link::NEXT);
                 }
-                Some(previous) if self.goes_on_unseen(previous) => self.set_byte(previous, LINK, link::NEXT),
+                Some(previous) if self.next_obs_serves(previous) => self.set_byte(previous, LINK, link::NEXT),
                 _ => {}
             }
             for &leaf in &self.layout.copied {
@@ -430,7 +441,7 @@ impl Table {
     }
 
     /// Returns whether the `obs_next` of a row is not stored because the next row's `obs` will serve.
-    fn goes_on_unseen(&self, index: usize) -> bool {
+    fn next_obs_serves(&self, index: usize) -> bool {
         self.layout.linked() && self.byte(index, LINK) == link::NONE && !self.flag(index, DONE)
     }
 
@@ -511,11 +522,11 @@ impl Table {
     ///
     /// # Safety
     /// Each source, one for each leaf, is readable for `rows` rows.
-    pub(super) unsafe fn apart(&self, sources: &[Source], rows: usize) -> Option<Apart> {
+    pub(super) unsafe fn copy_overlapping(&self, sources: &[Source], rows: usize) -> Option<CopiedSources> {
         let inside = |leaf: &usize| self.overlaps(sources[*leaf], self.layout.nbytes[*leaf], rows);
         let mut leaves = (0..sources.len()).filter(inside).peekable();
         leaves.peek()?;
-        let mut apart = Apart { sources: sources.to_vec(), kept: Vec::new() };
+        let mut copied = CopiedSources { sources: sources.to_vec(), kept: Vec::new() };
         for leaf in leaves {
             let bytes = self.layout.nbytes[leaf];
             let mut kept = vec![0_u8; bytes * rows];
@@ -523,10 +534,10 @@ impl Table {
                 // SAFETY: the caller promises the source; `row` has room for a row of it.
                 unsafe { memory::copy(sources[leaf].row(k), row.as_mut_ptr(), bytes) };
             }
-            apart.sources[leaf] = Source { ptr: kept.as_ptr(), stride: bytes as isize };
-            apart.kept.push(kept);
+            copied.sources[leaf] = Source { ptr: kept.as_ptr(), stride: bytes as isize };
+            copied.kept.push(kept);
         }
-        Some(apart)
+        Some(copied)
     }
 
     /// Returns whether `rows` rows of `bytes` bytes share memory with the columns that views can show.
@@ -691,7 +702,7 @@ pub(super) struct Room {
 
 /// Sources, and the copies that some of them point to.
 #[derive(Debug)]
-pub(super) struct Apart {
+pub(super) struct CopiedSources {
     pub(super) sources: Vec<Source>,
     kept: Vec<Vec<u8>>,
 }

@@ -155,8 +155,8 @@ impl Slab {
 
     /// The environments that owe an answer, in ascending order.
     #[must_use]
-    pub fn all_asked(&self) -> Vec<i64> {
-        (0..self.envs()).filter(|&env| self.asked(env).is_some()).map(|env| env as i64).collect()
+    pub fn all_pending(&self) -> Vec<i64> {
+        (0..self.envs()).filter(|&env| self.pending(env).is_some()).map(|env| env as i64).collect()
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
             assert_eq!(slab.env(env).unwrap_err().to_string(), format!("environment {env} of 3"));
             assert!(slab.request(Some(&[0, env]), Ask { kind: 1, bank: 0 }).is_err());
         }
-        assert_eq!(slab.all_asked(), [0; 0]);
+        assert_eq!(slab.all_pending(), [0; 0]);
         assert!(slab.rows_of(0, 8, 8, &[512]).is_ok());
         assert!(matches!(slab.rows_of(0, 8, 8, &[513]), Err(Error::Index(_))));
         assert!(matches!(slab.rows_of(0, 8, 8, &[usize::MAX, 2]), Err(Error::Index(_))));
@@ -191,7 +191,7 @@ mod tests {
     fn answers_are_those_of_the_environments_asked() {
         let slab = slab();
         slab.request(Some(&[2, 0]), Ask { kind: 1, bank: 0 }).unwrap();
-        assert_eq!(slab.all_asked(), [0, 2]);
+        assert_eq!(slab.all_pending(), [0, 2]);
         assert!(matches!(slab.request(None, Ask { kind: 1, bank: 0 }), Err(Error::Process(_))));
         for (worker, env, reward) in [(0, 0, 1.5), (1, 2, 2.5)] {
             let mut endpoint = WorkerEndpoint::new(slab.clone(), worker, 0);

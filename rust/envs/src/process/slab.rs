@@ -22,7 +22,7 @@ const CONTEXT: &str = "cannot share memory with environments";
 
 const IDLE: u32 = 0;
 const ANSWERED: u32 = 1;
-const ASKED: u32 = 2;
+const PENDING: u32 = 2;
 
 /// A request to an environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +35,11 @@ pub struct Ask {
 
 impl Ask {
     fn word(self) -> u32 {
-        ASKED | u32::from(self.kind) << 8 | u32::from(self.bank) << 16
+        PENDING | u32::from(self.kind) << 8 | u32::from(self.bank) << 16
     }
 
     fn of(word: u32) -> Option<Self> {
-        (word & 0xFF == ASKED).then_some(Self { kind: (word >> 8) as u8, bank: (word >> 16) as u8 })
+        (word & 0xFF == PENDING).then_some(Self { kind: (word >> 8) as u8, bank: (word >> 16) as u8 })
     }
 }
 
@@ -331,7 +331,7 @@ impl Slab {
     }
 
     /// Returns the request that `env` has not answered, if any.
-    pub fn asked(&self, env: usize) -> Option<Ask> {
+    pub fn pending(&self, env: usize) -> Option<Ask> {
         Ask::of(self.state(env).load(Ordering::Acquire))
     }
 
@@ -374,7 +374,7 @@ impl Slab {
     /// stay.
     pub fn abandon(&self, worker: usize) {
         for env in self.of(worker) {
-            if self.asked(env).is_some() {
+            if self.pending(env).is_some() {
                 self.state(env).store(IDLE, Ordering::Release);
             }
         }
@@ -451,7 +451,7 @@ impl WorkerEndpoint {
             return Ok(Task::Stop);
         }
         let asked =
-            (self.cursor..own.end).chain(own.start..self.cursor).find_map(|env| Some((env, self.slab.asked(env)?)));
+            (self.cursor..own.end).chain(own.start..self.cursor).find_map(|env| Some((env, self.slab.pending(env)?)));
         // Messages are checked after requests: a message that was sent before a request is then seen before it.
         if self.slab.worker_word(self.worker, MESSAGES).load(Ordering::Acquire) != self.messages {
             self.messages = self.messages.wrapping_add(1);

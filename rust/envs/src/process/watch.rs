@@ -34,18 +34,18 @@ fn until_gone(pid: u32) {
             while poll(&mut ends, None) == Err(rustix::io::Errno::INTR) {}
         }
         Err(rustix::io::Errno::SRCH) => {}
-        Err(_) => look_now_and_then(raw), // an old kernel, or a sandbox
+        Err(_) => poll_until_gone(raw), // an old kernel, or a sandbox
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn until_gone(pid: u32) {
     if let Some(raw) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
-        look_now_and_then(raw);
+        poll_until_gone(raw);
     }
 }
 
-fn look_now_and_then(pid: rustix::process::Pid) {
+fn poll_until_gone(pid: rustix::process::Pid) {
     while rustix::process::test_kill_process(pid).is_ok() {
         std::thread::sleep(std::time::Duration::from_millis(250));
     }

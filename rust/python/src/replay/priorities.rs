@@ -12,7 +12,11 @@ use crate::segment_tree::SegmentTree;
 
 impl Replay {
     /// What the priorities say; AttributeError where rows are drawn uniformly.
-    fn ask<T: Send>(&self, py: Python<'_>, question: impl FnOnce(&mut Priorities) -> T + Send) -> PyResult<T> {
+    fn with_priorities<T: Send>(
+        &self,
+        py: Python<'_>,
+        question: impl FnOnce(&mut Priorities) -> T + Send,
+    ) -> PyResult<T> {
         let answer = self.state.with(py, |state| state.options_mut().priorities_mut().map(question));
         answer.ok_or_else(|| PyAttributeError::new_err("this buffer draws uniformly: it has no priorities"))
     }
@@ -27,7 +31,7 @@ impl Replay {
 
     #[getter]
     fn tree(&self, py: Python<'_>) -> PyResult<SegmentTree> {
-        Ok(SegmentTree::of(self.state.clone(), self.ask(py, |priorities| priorities.tree().len())?))
+        Ok(SegmentTree::of(self.state.clone(), self.with_priorities(py, |priorities| priorities.tree().len())?))
     }
 
     #[getter]
@@ -37,17 +41,17 @@ impl Replay {
 
     #[getter]
     fn get_max_priority(&self, py: Python<'_>) -> PyResult<f64> {
-        self.ask(py, |priorities| priorities.max())
+        self.with_priorities(py, |priorities| priorities.max())
     }
 
     #[setter]
     fn set_max_priority(&self, py: Python<'_>, value: f64) -> PyResult<()> {
-        self.ask(py, |priorities| priorities.set_max(value))?.python()
+        self.with_priorities(py, |priorities| priorities.set_max(value))?.python()
     }
 
     #[pyo3(signature = (index, normalize = None))]
     fn weights(&self, py: Python<'_>, index: Index, normalize: Option<bool>) -> PyResult<Shaped<f64>> {
-        self.ask(py, |_| ())?;
+        self.with_priorities(py, |_| ())?;
         let weigh = |state: &mut State| state.options_mut().weights(&index.rows, normalize);
         let weights = self.state.over(py, index.rows.len() * 16, weigh).python()?;
         Ok(Shaped::new(weights.expect("invariant: a prioritized buffer stays one"), index.shape))

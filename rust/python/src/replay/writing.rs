@@ -230,8 +230,8 @@ impl Replay {
         loaded.map_or_else(|| mismatch!("the columns have changed meanwhile"), Ok)
     }
 
-    fn keeps_next(&self, py: Python<'_>, index: Index) -> PyResult<Shaped<bool>> {
-        Ok(self.state.with(py, |state| state.engine().keep_next(&index.rows)).python()?.into())
+    fn has_obs_next(&self, py: Python<'_>, index: Index) -> PyResult<Shaped<bool>> {
+        Ok(self.state.with(py, |state| state.engine().have_obs_next(&index.rows)).python()?.into())
     }
 
     fn running<'py>(&self, py: Python<'py>, ring: usize) -> PyResult<(Bound<'py, PyAny>, u64, usize)> {

@@ -110,7 +110,7 @@ def _last(buffer: TianshouView) -> dict[str, Any]:
     if not buffer._config.ignore_obs_next or not len(rows):
         return {}
     objects = [list(kept) for kept in store.last.values()]
-    ends = rows[store.core.keeps_next(rows) | np.isin(rows, [row for kept in objects for row in kept])]
+    ends = rows[store.core.has_obs_next(rows) | np.isin(rows, [row for kept in objects for row in kept])]
     return {_LAST: Batch(rows=ends, **store.take(ends, ["obs_next"], 1))} if len(ends) else {}
 
 

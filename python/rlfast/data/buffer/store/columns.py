@@ -305,7 +305,7 @@ class Columns:
         running = [core.running(ring) for ring in range(len(core.capacities))]
         rows = np.arange(core.total)
         leaves = np.array(core.tree[rows]) if core.prioritized else None
-        known = core.keeps_next(rows).tolist() if core.finals else None
+        known = core.has_obs_next(rows).tolist() if core.finals else None
         core.load(nest(full), *live, known)
         for ring, statistics in enumerate(running):
             core.set_running(ring, *statistics)

@@ -56,7 +56,7 @@ fn any_order_and_any_subset_can_be_asked() {
     while slab.wait(3, SECOND) < 3 {}
     assert_eq!([0, 1, 2, 3].map(|env| slab.answered(env)), [true, false, true, true]);
     assert_eq!(slab.ask([1, 2, 3].into_iter(), STEP), Err(Busy(vec![2, 3])));
-    assert!(slab.asked(1).is_none(), "all or none");
+    assert!(slab.pending(1).is_none(), "all or none");
     slab.take([0, 2, 3].into_iter());
     (0..2).for_each(|worker| slab.stop(worker));
     workers.into_iter().for_each(|worker| assert!(worker.join().is_ok()));
@@ -93,7 +93,7 @@ fn the_endpoint_of_a_dead_worker_tells_its_activity_and_can_be_used_again() {
     assert_eq!((running.env, running.phase), (Some(1), 2));
     assert!(running.since < SECOND);
     slab.abandon(0);
-    assert!(slab.answered(0) && !slab.answered(1) && slab.asked(1).is_none());
+    assert!(slab.answered(0) && !slab.answered(1) && slab.pending(1).is_none());
     assert_eq!(slab.running(0).env, None);
     let mut next = WorkerEndpoint::new(slab.clone(), 0, 0);
     assert!(next.look().is_err());
