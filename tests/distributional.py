@@ -18,13 +18,14 @@ from rlfast.utils.optim import adam
 
 
 class Table(nn.Module):
-    """What a network gives by state number, as parameters."""
+    """What a network gives by state number, as parameters; some policies give it observations with their mask."""
 
     def __init__(self, values):
         super().__init__()
         self.values = nn.Parameter(torch.tensor(values))
 
     def forward(self, obs, state=None, info=None):
+        obs = obs.obs if isinstance(obs, Batch) else obs
         return self.values[torch.as_tensor(obs, dtype=torch.int64).flatten()], state
 
 

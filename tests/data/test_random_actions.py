@@ -93,3 +93,32 @@ def test_numbers_below_nothing_are_refused():
         integers_of_each([np.random.default_rng(0).bit_generator], 0)
     with pytest.raises(AttributeError, match="capsule"):
         integers_of_each([object()], 5)
+
+
+class TestMasks:
+    @pytest.mark.parametrize(
+        ("spaces", "legal"),
+        [
+            ([Discrete(4, seed=i) for i in range(3)], [{1, 3}, {0}, {2, 3}]),
+            ([Discrete(4, start=5, seed=i) for i in range(3)], [{6, 8}, {5}, {7, 8}]),
+            (MultiDiscrete([4, 4, 4], seed=0), [{1, 3}, {0}, {2, 3}]),
+        ],
+    )
+    def test_only_legal_actions_are_drawn(self, spaces, legal):
+        mask = np.array([[0, 1, 0, 1], [1, 0, 0, 0], [0, 0, 1, 1]], bool)
+        draw = RandomActions(spaces, 3)
+        drawn = np.stack([draw(np.arange(3), mask) for _ in range(100)])
+        assert [{*column.tolist()} for column in drawn.T] == legal
+        assert {*np.ravel([draw(np.array([2]), mask[2:]) for _ in range(50)]).tolist()} == legal[2]
+
+    def test_several_choices(self):
+        draw = RandomActions([MultiDiscrete([2, 3], seed=0)], 1)
+        drawn = np.concatenate([draw(np.array([0]), np.array([[0, 1, 1, 0, 1]], bool)) for _ in range(50)])
+        assert {*map(tuple, drawn.tolist())} == {(1, 0), (1, 2)}
+
+    @pytest.mark.parametrize("space", [Discrete(4, seed=0), Box(-1, 1, (4,), seed=0)])
+    def test_what_is_no_mask_of_actions_changes_nothing(self, space):
+        given, other = RandomActions([deepcopy(space)], 1), RandomActions([deepcopy(space)], 1)
+        mask = np.zeros((1, 5 if isinstance(space, Discrete) else 4), bool)
+        for _ in range(10):
+            assert np.array_equal(given(np.array([0]), mask), other(np.array([0])))

@@ -142,3 +142,12 @@ def test_recurrent_networks_can_be_dueling():
     net = networks(VECTOR, Discrete(2), recurrent=True).action_values(dueling=True)
     assert (net.Q.output_dim, net.V.output_dim) == (2, 1)
     assert net(observations(VECTOR))[0].shape == (len(observations(VECTOR)), 2)
+
+
+def test_networks_do_not_get_the_mask_of_discrete_actions():
+    space = Dict(obs=VECTOR, mask=MultiBinary(2))
+    assert networks(space, Discrete(2)).action_values()(torch.zeros(5, 3))[0].shape == (5, 2)
+    actor, _ = networks(space, Discrete(2)).actor(log_std=0.0)
+    assert actor(torch.zeros(5, 3))[0].shape == (5, 2)
+    both = {"obs": torch.zeros(5, 3), "mask": torch.zeros(5, 2)}
+    assert networks(space, Box(-1, 1, (1,))).state_value()(both).shape == (5, 1)

@@ -1,4 +1,4 @@
-"""Drawing random actions for several environments at once."""
+"""Drawing random actions, for several environments at once and among the legal ones."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gymnasium.spaces import Discrete, MultiDiscrete
 from numpy.typing import NDArray
 
 from rlfast._core import integers_of_each, uniform_below
+from rlfast.data.batch.batch import Batch
 from rlfast.utils import tree
 
 
@@ -34,9 +35,16 @@ class RandomActions:
         elif all(_is_plain(one) and one == space[0] for one in space):
             self._shared = space[0]  # type: ignore[assignment]
 
-    def __call__(self, ids: NDArray[np.int64]) -> Any:
-        """Draws one action for each of the environments ``ids``."""
+    def __call__(self, ids: NDArray[np.int64], mask: NDArray[np.bool_] | None = None) -> Any:
+        """Draws one action for each of the environments ``ids``.
+
+        :param ids: numbers of environments.
+        :param mask: bool ``[len(ids), ...]``, True for legal actions, with as many elements for each environment as
+            there are choices; None, or an array of another size, for no restriction.
+        """
         space: Any = self._space
+        if mask is not None and len(choices := self._choices()) and mask[:1].size == sum(choices):
+            return self._legal(ids, mask.reshape(len(ids), -1))
         if isinstance(self._space, gym.Space):
             sample = uniform_below(space.np_random.bit_generator, space.nvec) if self._is_counted else space.sample()
             return sample if len(ids) == self._env_num else tree.take(sample, ids)
@@ -44,6 +52,25 @@ class RandomActions:
             return tree.collate([space[i].sample() for i in ids.tolist()])
         drawn = integers_of_each([space[i].np_random.bit_generator for i in ids.tolist()], int(self._shared.n))
         return drawn + self._shared.start if self._shared.start else drawn
+
+    def _choices(self) -> list[int]:
+        """Returns the number of actions of each choice of one environment; nothing if they are not counted."""
+        space = self._space if isinstance(self._space, gym.Space) else self._space[0]
+        if isinstance(space, MultiDiscrete) and space.nvec.ndim == 1:
+            batched = isinstance(self._space, gym.Space)
+            return [int(space.nvec[0])] if batched else space.nvec.tolist()
+        return [int(space.n)] if isinstance(space, Discrete) else []
+
+    def _legal(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> Any:
+        """Draws a legal action for each environment, by the random stream of its space."""
+        if isinstance(self._space, gym.Space):
+            return random_legal(self._space.np_random, mask)
+        legal = mask.astype(np.int8)
+        if isinstance(self._space[0], Discrete):
+            return np.stack([self._space[i].sample(mask=row) for i, row in zip(ids.tolist(), legal, strict=True)])
+        ends = np.cumsum(self._choices())[:-1]
+        rows = zip(ids.tolist(), legal, strict=True)
+        return np.stack([self._space[i].sample(mask=tuple(np.split(row, ends))) for i, row in rows])
 
 
 def _is_plain(space: gym.Space[Any]) -> bool:
@@ -54,3 +81,29 @@ def _is_plain(space: gym.Space[Any]) -> bool:
 def _counts_from_zero(space: MultiDiscrete) -> bool:
     """Whether the space is one axis of int64 numbers that start at 0: the batched space of several ``Discrete(n)``."""
     return space.nvec.ndim == 1 and space.nvec.dtype == space.dtype == np.int64 and not space.start.any()
+
+
+def mask_of(obs: Any) -> Any:
+    """Return the mask of legal actions.
+
+    :param obs: observations; a ``Batch`` may have ``mask``, ``[B, actions]`` with True for legal actions.
+    :return: bool ``[B, actions]``, an array or a tensor like ``obs.mask``; None without a mask.
+    """
+    if not isinstance(obs, Batch) or "mask" not in obs:
+        return None
+    mask = obs.mask
+    return mask.astype(bool, copy=False) if isinstance(mask, np.ndarray) else mask.bool()
+
+
+def random_legal(rng: np.random.Generator, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Draw uniformly among legal actions.
+
+    :param rng: the source of random numbers.
+    :param mask: bool ``[B, actions]``, True for legal actions.
+    :return: int64 ``[B]``.
+
+    >>> random_legal(np.random.default_rng(0), np.array([[False, True], [True, False]])).tolist()
+    [1, 0]
+    """
+    choice: NDArray[np.int64] = np.where(mask, rng.random(mask.shape), -1.0).argmax(axis=-1)
+    return choice

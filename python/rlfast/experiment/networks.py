@@ -35,8 +35,9 @@ _SMALLEST_IMAGE = 36
 class Networks:
     """Makes networks for observations that are vectors, images, numbers or dicts of these, and for any actions.
 
-    Images pass through convolutions, and the parts of dicts are encoded one by one. The features pass through layers of
-    the ``hidden_sizes`` of the settings. Networks share no parameters.
+    Images pass through convolutions, and the parts of dicts are encoded one by one. Of a dict with ``obs`` and a
+    ``mask`` of discrete actions, networks get ``obs``. The features pass through layers of the ``hidden_sizes`` of the
+    settings. Networks share no parameters.
 
     :param config: the settings of the run.
     :param title: the title of the algorithm, for errors.
@@ -46,7 +47,7 @@ class Networks:
 
     def __init__(self, config: RunConfig, title: str, obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> None:
         self._config, self._title = config, title
-        self._obs_space, self._act_space = obs_space, act_space
+        self._obs_space, self._act_space = _without_mask(obs_space, act_space), act_space
 
     @property
     def spaces(self) -> dict[str, Any]:
@@ -356,6 +357,12 @@ class Encoded(nn.Module):
         :param kwargs: passed to ``net``.
         """
         return self.net(each_step(self.encoder, obs), *args, **kwargs)
+
+
+def _without_mask(obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> gym.Space[Any]:
+    """Returns the space of what networks get: ``obs`` of a dict that also has a ``mask`` of counted actions."""
+    masked = isinstance(obs_space, spaces.Dict) and {"obs", "mask"} <= obs_space.keys()
+    return obs_space["obs"] if masked and not isinstance(act_space, spaces.Box) else obs_space  # type: ignore[index]
 
 
 def is_image(space: gym.Space[Any]) -> bool:

@@ -7,8 +7,9 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from rlfast.data import Batch
+from rlfast.data.random_actions import random_legal
 from rlfast.policy.base import BasePolicy, TrainingStats
-from rlfast.policy.components.sequences import Sequences
+from rlfast.policy.components.action_masks import action_mask
 
 if TYPE_CHECKING:
     from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
@@ -59,32 +60,3 @@ MARLRandomPolicy, MARLRandomTrainingStats, TMARLRandomTrainingStats = (
     RandomTrainingStats,
     TRandomTrainingStats,
 )
-
-
-def action_mask(obs: Any) -> Any:
-    """Return the mask of legal actions.
-
-    :param obs: observations; a ``Batch`` may have ``mask``, ``[B, actions]`` with True for legal actions.
-    :return: bool ``[B, actions]``, an array or a tensor like ``obs.mask``; None without a mask. Of sequences, the
-        masks of the steps that are learned from.
-    """
-    if isinstance(obs, Sequences):
-        obs = obs.flat()
-    if not isinstance(obs, Batch) or "mask" not in obs:
-        return None
-    mask = obs.mask
-    return mask.astype(bool, copy=False) if isinstance(mask, np.ndarray) else mask.bool()
-
-
-def random_legal(rng: np.random.Generator, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Draw uniformly among legal actions.
-
-    :param rng: the source of random numbers.
-    :param mask: bool ``[B, actions]``, True for legal actions.
-    :return: int64 ``[B]``.
-
-    >>> random_legal(np.random.default_rng(0), np.array([[False, True], [True, False]])).tolist()
-    [1, 0]
-    """
-    choice: NDArray[np.int64] = np.where(mask, rng.random(mask.shape), -1.0).argmax(axis=-1)
-    return choice

@@ -31,7 +31,7 @@ def by_hand(**options):
     given = {"action_space": Discrete(2), "action_scaling": False, "dist_fn": Categorical}
     policy = A2CPolicy(actor=actor, critic=critic, optim=optim, **given, **options)
     act, adv, returns = torch.tensor([0, 1]), torch.tensor([3.0, 1.0]), torch.tensor([2.0, 4.0])
-    return policy, (torch.tensor([0, 1]), None, act, adv, returns)
+    return policy, (torch.tensor([0, 1]), None, None, act, adv, returns)
 
 
 def test_losses_and_step_by_hand():
@@ -49,7 +49,7 @@ def test_the_entropy_is_raised():
     policy, rows = by_hand(ent_coef=2.0)
     with torch.no_grad():
         policy.actor.values += torch.tensor([1.0, 0.0])
-    policy._gradient_step(*rows[:3], torch.zeros(2), rows[4])
+    policy._gradient_step(*rows[:4], torch.zeros(2), rows[5])
     before, after = (Categorical(values).entropy() for values in (torch.tensor([1.0, 0.0]), policy.actor.values))
     assert (after > before).all()
 

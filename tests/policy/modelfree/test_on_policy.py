@@ -1,13 +1,18 @@
 """What all algorithms have in common that learn from roll-outs; what each of them does alone is in its own file."""
 
 import io
+from contextlib import closing
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+from torch import nn
 
-from rlfast.data import Batch
+from rlfast.data import Batch, Collector, VectorReplayBuffer
+from rlfast.env import DummyVectorEnv, SubprocVectorEnv
+from rlfast.functional import Categorical
 from rlfast.policy import A2CPolicy, NPGPolicy, PGPolicy, PPOPolicy, TRPOPolicy
 from rlfast.policy.components.compiled_update import CompiledUpdate
 from rlfast.policy.learners.rollout_learner import RolloutLearner
@@ -160,3 +165,117 @@ def test_a_graph_gives_the_same(kind, monkeypatch):
 def test_an_actor_of_other_actions_is_taken_with_a_warning(kind):
     with pytest.warns(UserWarning, match=r"the actor gives 3 numbers, but Discrete\(4\) needs 4"):
         make(kind, action_space=Discrete(4))
+
+
+class Table(nn.Module):
+    """An actor or a critic: rows of parameters by observation, a state number."""
+
+    def __init__(self, values, *, actor=True):
+        super().__init__()
+        self.values, self.actor = nn.Parameter(torch.tensor(values)), actor
+
+    def forward(self, obs, state=None, info=None):
+        obs = obs.obs if isinstance(obs, Batch) else obs  # a network of one's own gets the observation whole
+        out = self.values[torch.as_tensor(obs).long()]
+        return (out, state) if self.actor else out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("library", [Categorical, torch.distributions.Categorical])
+@pytest.mark.parametrize("hooked", [False, True])
+def test_learning_with_an_illegal_action_equals_learning_without_it(kind, library, hooked):
+    """Three actions of which one is illegal, and two actions, are the same problem."""
+
+    def learned(actions, masked):
+        actor, critic = Table([[0.5, -0.5, 9.0][:actions]] * 2), Table([[1.0], [2.0]], actor=False)
+        options = {"dist_fn": lambda logits: library(logits=logits), "action_space": Discrete(actions)}
+        options |= {"critic": critic} if kind.has_critic else {}
+        policy = make(kind, actor=actor, optim=lambda parameters: torch.optim.SGD(parameters, lr=0.5), **options)
+        if hooked:
+            policy.register_forward_hook(lambda *_: None)
+        obs = np.arange(6) % 2
+        if masked:
+            obs = Batch(obs=obs, mask=np.tile([True, True, False], (6, 1)))
+        buffer = VectorReplayBuffer(6, 1)
+        for i in range(6):
+            flags = {"terminated": [i == 5], "truncated": [False]}
+            row = {"obs": obs[i : i + 1], "act": [i // 2 % 2], "rew": [float(i % 3)], "obs_next": obs[i : i + 1]}
+            buffer.add(Batch(**row, info=Batch(), **flags))
+        stats = policy.update(0, buffer, batch_size=None, repeat=3)
+        return actor.values.detach(), stats.get_loss_stats_dict()
+
+    (masked, losses), (plain, wanted) = learned(3, True), learned(2, False)
+    torch.testing.assert_close(masked[:, :2], plain, rtol=1e-4, atol=1e-5)
+    assert masked[:, 2].tolist() == pytest.approx([9.0, 9.0])
+    assert losses == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+    assert not torch.equal(plain, torch.tensor([[0.5, -0.5]] * 2))
+
+
+@pytest.mark.parametrize("mode", [True, False])
+@pytest.mark.parametrize("head", ["categorical", "probabilities", "multi"])
+def test_illegal_actions_are_not_taken(head, mode):
+    policy = make(A2CPolicy, head, deterministic_eval=True).train(mode)
+    choices = 5 if head == "multi" else 3
+    mask = np.tile(np.arange(choices) % 2 == 1, (50, 1))
+    obs = Batch(obs=np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32), mask=mask)
+    acts = policy(Batch(obs=obs, info={})).act
+    assert {*map(tuple, acts.reshape(50, -1).tolist())} <= ({(1, 1)} if head == "multi" else {(1,)})
+
+
+@pytest.mark.parametrize("kind", COMPILED)
+def test_a_compiled_update_with_masks(kind, monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "aot_eager")
+
+    def learned(compile):
+        policy, buffer = make(kind, compile=compile), VectorReplayBuffer(40, 2)
+        drawn = np.random.default_rng(1)
+        for _ in range(20):
+            mask = drawn.random((2, 3)) < 0.7
+            mask[:, 0] = True
+            obs = Batch(obs=drawn.normal(size=(2, 4)).astype(np.float32), mask=mask)
+            act = policy(Batch(obs=obs, info={})).act.numpy()
+            end = {"terminated": np.zeros(2, bool), "truncated": np.zeros(2, bool)}
+            buffer.add(Batch(obs=obs, act=act, rew=drawn.normal(size=2), obs_next=obs, info=Batch(), **end))
+        for _ in range(3):
+            policy.update(0, buffer, batch_size=None, repeat=2)
+        return weights(policy)
+
+    torch.testing.assert_close(learned(True), learned(False))
+
+
+class Doors(gym.Env):
+    """One of three doors is locked; whoever tries it is refused."""
+
+    observation_space = Dict(obs=Box(-1, 1, (4,), np.float32), mask=MultiBinary(3))
+    action_space = Discrete(3)
+
+    def _observed(self):
+        self.locked = int(self.np_random.integers(3))
+        obs = self.np_random.uniform(-1, 1, 4).astype(np.float32)
+        return {"obs": obs, "mask": (np.arange(3) != self.locked).astype(np.int8)}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._observed(), {}
+
+    def step(self, action):
+        if action == self.locked:
+            raise RuntimeError("a locked door")
+        self.steps += 1
+        return self._observed(), float(action), self.steps == 7, False, {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("envs", [DummyVectorEnv, SubprocVectorEnv])
+def test_collecting_at_random_and_by_the_policy_and_learning(kind, envs):
+    policy = make(kind)
+    with closing(envs([Doors] * 3)) as env:
+        env.action_space[0].seed(0)
+        collector = Collector(policy, env, VectorReplayBuffer(120, 3))
+        collector.reset()
+        for is_random in (True, False):
+            collector.collect(n_step=60, random=is_random)
+        policy.update(0, collector.buffer, batch_size=32, repeat=2)
+        assert torch.isfinite(weights(policy)).all()
+        assert {*collector.buffer.act.tolist()} == {0, 1, 2}

@@ -206,6 +206,7 @@ def by_hand(**options):
     rows = {
         "obs": torch.tensor([0, 1]),
         "state": None,
+        "mask": None,
         "act": torch.tensor([0, 1]),
         "logp_old_B": torch.log(torch.tensor([0.5, 0.25])),  # ratios 1 and 2
         "adv_B": torch.tensor([3.0, 1.0]),
@@ -269,13 +270,13 @@ class TestLearn:
         done = policy.process_fn(batch, buffer, indices)
         parts = [*policy._minibatches(done, batch_size)]
         assert [len(part[0]) for part in parts] == sizes
-        for column, name in enumerate(("obs", None, "act", "logp_old", "adv", "returns", "v_s")):
+        for column, name in enumerate(("obs", None, None, "act", "logp_old", "adv", "returns", "v_s")):
             if name is not None:
                 rows = torch.cat([part[column] for part in parts]).reshape(80, -1)
                 assert sorted(rows.tolist()) == sorted(done[name].reshape(80, -1).tolist())
-        order = [done.adv.tolist().index(value) for part in parts for value in part[4].tolist()]
+        order = [done.adv.tolist().index(value) for part in parts for value in part[5].tolist()]
         assert order != sorted(order)
-        assert torch.equal(torch.cat([part[5] for part in parts]), done.returns[order])
+        assert torch.equal(torch.cat([part[6] for part in parts]), done.returns[order])
 
     @pytest.mark.parametrize("head", HEADS)
     def test_a_whole_update(self, head):

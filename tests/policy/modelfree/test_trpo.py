@@ -37,7 +37,9 @@ def step(**options):
     policy = TRPOPolicy(actor=Curved(), critic=critic, optim=optim, **given, **options)
     act = torch.tensor([[11.0], [9.0]])
     logp_old = torch.full((2,), -0.5 - 0.5 * np.log(2 * np.pi), dtype=torch.float32)
-    losses = policy._gradient_step(torch.zeros(2, 1), None, act, logp_old, torch.tensor([1.0, -1.0]), torch.zeros(2))
+    losses = policy._gradient_step(
+        torch.zeros(2, 1), None, None, act, logp_old, torch.tensor([1.0, -1.0]), torch.zeros(2)
+    )
     return policy, {name: value.item() for name, value in losses.items()}
 
 

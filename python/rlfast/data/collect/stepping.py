@@ -19,7 +19,7 @@ from rlfast.data.collect.observed import Before, policy_input
 from rlfast.data.collect.pending_steps import PendingSteps
 from rlfast.data.collect.preprocessing import Preprocessing, as_arrays
 from rlfast.data.converter import to_numpy
-from rlfast.data.random_actions import RandomActions
+from rlfast.data.random_actions import RandomActions, mask_of
 from rlfast.env.backends.base import Rows
 from rlfast.env.vector.arguments import as_seeds
 from rlfast.utils import tree
@@ -74,8 +74,9 @@ class Stepping(BaseCollector):
         where = None if len(ids) == self.env_num else ids  # all environments: no row needs to be picked
         obs = tree.take(self._obs, where)
         if options.random:
-            act = self.policy.map_action_inverse(self._random_actions(ids))
-            fields = {"obs": wrap_nested(obs), "act": wrap_nested(act)}
+            observed = wrap_nested(obs)
+            act = self.policy.map_action_inverse(self._random_actions(ids, mask_of(observed)))
+            fields = {"obs": observed, "act": wrap_nested(act)}
             if self._state is not None:  # the policy has not processed these observations
                 self._state = tree.clear(self._state, ids)
             self._dist = None

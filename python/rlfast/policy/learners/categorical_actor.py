@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import torch
 from torch import nn
 
+from rlfast.data import Batch
 from rlfast.data.batch.batch import wrap
 from rlfast.functional.distributions import Categorical
+from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_logits
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.critics import Critics
-from rlfast.policy.learners.q_learner import inner_obs, legal_values, output_of_actions
+from rlfast.policy.learners.q_learner import output_of_actions
 from rlfast.policy.learners.replay_learner import ReplayLearner
-from rlfast.policy.random import action_mask
 
 if TYPE_CHECKING:
     from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
@@ -46,10 +47,12 @@ class CategoricalActor(Critics, ReplayLearner):
     ) -> "DistBatchProtocol":
         """Choose actions: at random, or the likeliest in evaluation mode; ``batch.obs.mask`` is true for legal ones.
 
+        Networks of rlfast and torch get ``obs.obs`` if it exists; others get the observation whole.
+
         :return: ``act``, int64 ``[B]``; ``logits``; ``dist``, the distribution; ``state``, the next hidden state.
         """
-        logits, hidden = self.actor(inner_obs(batch.obs), state=state, info=batch.info)
-        logits = legal_values(logits, action_mask(batch.obs))
+        logits, hidden = self.actor(self.network_obs(batch.obs), state=state, info=batch.info)
+        logits = legal_logits(logits, action_mask(batch.obs))
         dist = Categorical(logits)
         greedy = self.deterministic_eval and not self.training
         act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
@@ -59,11 +62,17 @@ class CategoricalActor(Critics, ReplayLearner):
         """Return the distribution of actions, through :meth:`forward` if that is replaced."""
         if self.must_call_forward():
             return self.call_forward(obs, state, batch).dist
-        return Categorical(legal_values(self.actor(inner_obs(obs), state=state, info={})[0], action_mask(obs)))
+        logits, _ = self.actor(self.network_obs(obs), state=state, info={})
+        return Categorical(legal_logits(logits, action_mask(obs)))
+
+    def network_obs(self, obs: Any) -> Any:
+        """Return observations in the form that the networks get, see :meth:`forward`."""
+        known = isinstance(obs, Batch) and self._known_networks(self.actor, *self.critics)
+        return inner_obs(obs) if known else obs
 
     def value_of(self, critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
         """Return the value of actions by a critic, ``[B]``."""
-        return output_of_actions(critic(inner_obs(obs)), act)
+        return output_of_actions(critic(self.network_obs(obs)), act)
 
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:
         """Return stored actions as indices, ``[B]``."""

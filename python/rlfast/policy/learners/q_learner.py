@@ -13,12 +13,13 @@ from torch import nn
 from rlfast._core import explore
 from rlfast.data import Batch, to_torch
 from rlfast.data.batch.batch import parse, wrap
+from rlfast.data.random_actions import random_legal
 from rlfast.policy.base import TLearningRateScheduler
+from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.components.sequences import Sequences, at_steps
 from rlfast.policy.learners.replay_learner import ReplayLearner
-from rlfast.policy.random import action_mask, random_legal
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
 
 if TYPE_CHECKING:
@@ -278,11 +279,6 @@ def network_output(network: nn.Module, obs: Any, info: Any, state: Any = None) -
     return logits, hidden
 
 
-def inner_obs(obs: Any) -> Any:
-    """Return observations without their mask, if they have one."""
-    return obs.obs if isinstance(obs, Batch) and "obs" in obs else obs
-
-
 def output_of_actions(logits: torch.Tensor, act_B: torch.Tensor) -> torch.Tensor:
     """Return the outputs of one action for each row.
 
@@ -294,14 +290,3 @@ def output_of_actions(logits: torch.Tensor, act_B: torch.Tensor) -> torch.Tensor
     [[3.0, 4.0]]
     """
     return logits[torch.arange(len(act_B), device=logits.device), act_B]
-
-
-def legal_values(q_BA: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
-    """Return action values with minus infinity for illegal actions.
-
-    :param q_BA: action values.
-    :param mask: ``[B, A]``, True for legal actions; None if all are.
-    """
-    if mask is None:
-        return q_BA
-    return q_BA.masked_fill(~torch.as_tensor(mask, dtype=torch.bool, device=q_BA.device), -torch.inf)

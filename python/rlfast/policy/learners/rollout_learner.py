@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from rlfast.data import to_torch
+from rlfast.data import Batch, to_torch
 from rlfast.data.batch.batch import wrap
 from rlfast.policy.base import BasePolicy, Index, TrainingStats
+from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_distribution
 from rlfast.policy.components.distributions import draw, takes_a_tuple
 from rlfast.policy.components.hidden_state import add_stored_state
 from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
@@ -144,24 +145,31 @@ class RolloutLearner(BasePolicy):
     ) -> "DistBatchProtocol":
         """Choose actions at random, or by the mode in evaluation mode with ``deterministic_eval``.
 
-        :param batch: a batch with ``obs`` and ``info``.
+        :param batch: a batch with ``obs`` and ``info``. If ``obs`` is a batch, ``obs.mask``, ``[B, actions]``, is True
+            for legal actions, and networks of rlfast and torch get ``obs.obs`` if it exists; others get it whole.
         :param state: hidden state of the actor.
         :return: ``act``, ``[B, ...]``; ``dist``, their distribution; ``logits``, the output of the actor, where several
             tensors of one shape are stacked; ``state``, the next hidden state.
         """
-        logits, hidden = self.actor(batch.obs, state=state, info=batch.info)
-        dist = self._dist(logits)
+        logits, hidden = self.actor(self.network_obs(batch.obs), state=state, info=batch.info)
+        dist = self._dist(logits, action_mask(batch.obs))
         act = dist.mode if self.deterministic_eval and not self.training else draw(dist, self._torch_rng)
         if isinstance(logits, tuple) and len({part.shape for part in logits}) == 1:
             logits = torch.stack(logits)
         return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
-    def _dist(self, logits: Any) -> torch.distributions.Distribution:
+    def network_obs(self, obs: Any) -> Any:
+        """Return observations in the form that the networks get, see :meth:`forward`."""
+        return inner_obs(obs) if isinstance(obs, Batch) and self._known_networks(*self._networks) else obs
+
+    def _dist(self, logits: Any, mask: Any = None) -> torch.distributions.Distribution:
         if not isinstance(logits, tuple):
-            return self.dist_fn(logits)
-        if self._dist_call[0] is not self.dist_fn:
-            self._dist_call = (self.dist_fn, takes_a_tuple(self.dist_fn))
-        return self.dist_fn(logits) if len(logits) > 1 and self._dist_call[1] else self.dist_fn(*logits)
+            dist = self.dist_fn(logits)
+        else:
+            if self._dist_call[0] is not self.dist_fn:
+                self._dist_call = (self.dist_fn, takes_a_tuple(self.dist_fn))
+            dist = self.dist_fn(logits) if len(logits) > 1 and self._dist_call[1] else self.dist_fn(*logits)
+        return dist if mask is None or self.action_type == "continuous" else legal_distribution(dist, mask)
 
     @property
     def _networks(self) -> tuple[nn.Module, ...]:
@@ -202,9 +210,11 @@ class RolloutLearner(BasePolicy):
     def _log_probs(self, rollout: Any, size: int) -> torch.Tensor:
         if self._has_custom_forward():
             return self._dist_by_forward(rollout).log_prob(rollout.act)
-        obs, state, act = rollout.obs, rollout.get("state"), rollout.act
-        dists = ((part, self._dist_at(obs[part], rows_of(state, part))) for part in self._parts(size))
-        return torch.cat([dist.log_prob(act[part]) for part, dist in dists])
+        obs, state, mask = self.network_obs(rollout.obs), rollout.get("state"), action_mask(rollout.obs)
+        dists = (
+            (part, self._dist_at(obs[part], rows_of(state, part), rows_of(mask, part))) for part in self._parts(size)
+        )
+        return torch.cat([dist.log_prob(rollout.act[part]) for part, dist in dists])
 
     def update(self, sample_size: int | None, buffer: "ReplayBuffer | None", **kwargs: Any) -> TrainingStats:
         """Learn from one roll-out; see :meth:`BasePolicy.update`.
@@ -249,7 +259,8 @@ class RolloutLearner(BasePolicy):
             for part in minibatches_of(len(order), batch_size):
                 minibatch = rollout[order[part]]
                 dist = partial(self._dist_by_forward, minibatch)
-                yield self.gradient_step(dist, minibatch.obs, *(minibatch[name] for name in self.columns))
+                obs = self.network_obs(minibatch.obs)
+                yield self.gradient_step(dist, obs, *(minibatch[name] for name in self.columns))
             return
         gradient_step = self._gradient_step if self._compiled is None else self._compiled
         for rows in self._minibatches(rollout, batch_size):
@@ -257,14 +268,14 @@ class RolloutLearner(BasePolicy):
                 losses = gradient_step(*rows)
             yield losses
 
-    def _gradient_step(self, obs: Any, state: Any, *columns: torch.Tensor) -> Mapping[str, torch.Tensor]:
-        return self.gradient_step(lambda: self._dist_at(obs, state), obs, *columns)
+    def _gradient_step(self, obs: Any, state: Any, mask: Any, *columns: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        return self.gradient_step(lambda: self._dist_at(obs, state, mask), obs, *columns)
 
     def _dist_by_forward(self, minibatch: Any) -> torch.distributions.Distribution:
         return cast("torch.distributions.Distribution", self(minibatch, minibatch.get("state")).dist)
 
-    def _dist_at(self, obs: Any, state: Any) -> torch.distributions.Distribution:
-        return self._dist(self.actor(obs, state=state, info={})[0])
+    def _dist_at(self, obs: Any, state: Any, mask: Any) -> torch.distributions.Distribution:
+        return self._dist(self.actor(obs, state=state, info={})[0], mask)
 
     def _as_tensors(self, batch: Any) -> Any:
         """Convert columns to tensors that an overridden ``process_fn`` has left as arrays."""
@@ -284,15 +295,17 @@ class RolloutLearner(BasePolicy):
     def _minibatches(self, rollout: Any, batch_size: int | None) -> Iterator[list[Any]]:
         """Yield the arguments of :meth:`_gradient_step` for each minibatch, in random order."""
         order = self.rng.permutation(len(rollout.returns))
-        columns = [rollout.get(name) for name in ("obs", "state", *self.columns)]
+        seen = [self.network_obs(rollout.obs), rollout.get("state"), action_mask(rollout.obs)]
+        columns = [*seen, *(rollout[name] for name in self.columns)]
         return shuffled_minibatches(columns, order, batch_size, self._device)
 
     def _compute_returns(self, rollout: Any, buffer: "ReplayBuffer", indices: Index) -> Any:
         """Add ``v_s``, ``returns`` and ``adv``, tensors ``[B]``. Subclasses may override it."""
         with torch.no_grad():
             parts = [*self._parts(len(indices))]
-            rollout.v_s = torch.cat([self.critic(rollout.obs[part]).flatten() for part in parts])
-            next_value = torch.cat([self.critic(rollout.obs_next[part]).flatten() for part in parts])
+            obs, obs_next = self.network_obs(rollout.obs), self.network_obs(rollout.obs_next)
+            rollout.v_s = torch.cat([self.critic(obs[part]).flatten() for part in parts])
+            next_value = torch.cat([self.critic(obs_next[part]).flatten() for part in parts])
         scale = np.sqrt(self.ret_rms.var + self._eps).item() if self.rew_norm else 1.0
         values, next_values = torch.stack([rollout.v_s, next_value]).double().mul(scale).cpu().numpy()
         returns, advantage = self.compute_episodic_return(

@@ -9,13 +9,14 @@ from torch import nn
 
 from rlfast.data import Batch, to_numpy
 from rlfast.data.batch.batch import parse, wrap
+from rlfast.data.random_actions import random_legal
 from rlfast.functional.losses import huber_loss, squared_loss
 from rlfast.policy.action_grid import ActionGrid
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.q_learner import QLearner, legal_values, network_output
+from rlfast.policy.learners.q_learner import QLearner, network_output
 from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.random import action_mask, random_legal
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
 

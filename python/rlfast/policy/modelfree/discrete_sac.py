@@ -10,7 +10,6 @@ from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.temperature import Alpha
 from rlfast.policy.learners.categorical_actor import CategoricalActor
-from rlfast.policy.learners.q_learner import inner_obs
 from rlfast.policy.learners.replay_learner import Sample
 from rlfast.policy.learners.soft_learner import SoftLearner
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
@@ -132,5 +131,5 @@ class DiscreteSACPolicy(SoftLearner, CategoricalActor):
 
     def _smallest(self, obs: Any, which: str = "") -> torch.Tensor:
         """Return the smaller of both critics' values of each action, ``[B, actions]``."""
-        q1_BA, q2_BA = (getattr(self, f"{name}{which}")(inner_obs(obs)) for name in self.critic_names)
+        q1_BA, q2_BA = (getattr(self, f"{name}{which}")(self.network_obs(obs)) for name in self.critic_names)
         return torch.minimum(q1_BA, q2_BA)

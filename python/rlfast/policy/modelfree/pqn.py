@@ -11,12 +11,12 @@ from rlfast.data import to_torch
 from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import max_value, squared_loss, td_error
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
 from rlfast.policy.components.returns import Index, check_indices
-from rlfast.policy.learners.q_learner import QLearner, legal_values
+from rlfast.policy.learners.q_learner import QLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.random import action_mask
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend
 

@@ -8,8 +8,9 @@ from torch import nn
 
 from rlfast.functional.losses import quantile_huber
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.components.action_masks import legal_values
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.q_learner import QLearner, legal_values, output_of_actions
+from rlfast.policy.learners.q_learner import QLearner, output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.common import device_of

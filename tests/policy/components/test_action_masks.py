@@ -1,0 +1,64 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import Bernoulli
+
+from rlfast.functional import Categorical, MultiCategorical
+from rlfast.policy.components.action_masks import legal_distribution, legal_logits
+
+PROBS = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]])
+MASK = np.array([[True, False, True], [False, False, True]])
+KINDS = {
+    "rlfast": lambda: Categorical(PROBS.log()),
+    "logits": lambda: torch.distributions.Categorical(logits=PROBS.log()),
+    "probabilities": lambda: torch.distributions.Categorical(PROBS),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mask", [MASK, torch.as_tensor(MASK), MASK.astype(np.int8), MASK[:, None]])
+def test_probabilities_of_legal_actions_keep_their_ratios(kind, mask):
+    dist = legal_distribution(KINDS[kind](), mask)
+    assert type(dist) is type(KINDS[kind]())
+    assert dist.probs.numpy() == pytest.approx(np.array([[5 / 7, 0, 2 / 7], [0, 0, 1]]))
+    assert dist.entropy().tolist() == pytest.approx([-5 / 7 * math.log(5 / 7) - 2 / 7 * math.log(2 / 7), 0.0])
+    assert dist.log_prob(torch.tensor([2, 2])).tolist() == pytest.approx([math.log(2 / 7), 0.0])
+    assert dist.log_prob(torch.tensor([1, 0])).tolist() == [-math.inf] * 2
+    assert dist.mode.tolist() == [0, 2]
+    assert {*dist.sample((1000,))[:, 0].tolist()} == {0, 2}
+
+
+def test_several_choices():
+    dist = MultiCategorical(torch.cat([PROBS[:, :2], PROBS], 1).log(), [2, 3])
+    mask = np.array([[True, False, *MASK[0]], [True, True, *MASK[1]]])
+    legal = legal_distribution(dist, mask)
+    assert legal.log_prob(torch.tensor([[0, 2], [1, 2]])).exp().tolist() == pytest.approx([2 / 7, 6 / 7])
+    assert legal.mode.tolist() == [[0, 0], [1, 2]]
+
+
+def test_gradients_of_entropy_are_finite():
+    logits = PROBS.log().requires_grad_()
+    legal_distribution(Categorical(logits), MASK).entropy().sum().backward()
+    assert logits.grad.isfinite().all()
+    assert logits.grad[~torch.as_tensor(MASK)].tolist() == [0.0] * 3
+
+
+def test_a_row_without_legal_actions_counts_as_one_with_all():
+    dist = MultiCategorical(PROBS.log(), [1, 2])
+    assert legal_distribution(dist, np.array([[True, False, False], [True, True, False]])).mode.tolist() == [[0, 0]] * 2
+    values = legal_logits(PROBS, np.array([[False, False, False], [True, False, True]]))
+    assert values.tolist() == [pytest.approx([0.5, 0.3, 0.2]), pytest.approx([0.1, -math.inf, 0.3])]
+
+
+@pytest.mark.parametrize("mask", [None, np.ones((2, 5), bool)])
+def test_what_is_no_mask_of_actions_changes_nothing(mask):
+    assert torch.equal(legal_distribution(KINDS["rlfast"](), mask).probs, KINDS["rlfast"]().probs)
+    assert legal_logits(PROBS, mask) is PROBS
+
+
+def test_another_distribution_is_left_as_it_is_with_a_warning():
+    dist = Bernoulli(PROBS)
+    with pytest.warns(UserWarning, match="obs.mask is not applied to a Bernoulli"):
+        assert legal_distribution(dist, MASK) is dist
