@@ -52,9 +52,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command not in _COMMANDS:
         what = "no command was given" if command is None else f"there is no command {command!r}"
         return complain(f"{what}: choose from {', '.join(_COMMANDS)} (rlfast --help)", 2)
+    return guarded(f"rlfast {command}", lambda: _run(import_module(f"rlfast.cli.{command}").main, arguments[1:]))
+
+
+def guarded(command: str, run: Callable[[], int]) -> int:
+    """Runs a command, and turns what ends it early into a sentence and an exit status.
+
+    :param command: the command, for the error if a library is missing.
+    :param run: a function that returns the exit status.
+    :return: the exit status.
+    """
     try:
-        with _terminable(), needed_by(f"rlfast {command}"):
-            status = _run(import_module(f"rlfast.cli.{command}").main, arguments[1:])
+        with _terminable(), needed_by(command):
+            status = run()
             sys.stdout.flush()
     except KeyboardInterrupt:  # before a run has begun; a running one handles it and reports
         return complain("interrupted", 130)

@@ -46,10 +46,11 @@ class Parser(argparse.ArgumentParser):
 
     :param program: the name of the command.
     :param what: its description, one sentence.
+    :param add_help: whether it has ``--help``.
     """
 
-    def __init__(self, program: str, what: str) -> None:
-        super().__init__(prog=program, description=what, allow_abbrev=False)
+    def __init__(self, program: str, what: str, *, add_help: bool = True) -> None:
+        super().__init__(prog=program, description=what, allow_abbrev=False, add_help=add_help)
 
     def error(self, message: str) -> NoReturn:
         """Ends the command with an error.

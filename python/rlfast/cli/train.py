@@ -6,28 +6,32 @@ import argparse
 import contextlib
 import io
 import re
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlfast.cli.main import complain
-from rlfast.cli.parsing import ALLOW_IMPORT, Parser, warnings_as_sentences
+from rlfast.cli.parsing import ALLOW_IMPORT, Parser
+from rlfast.cli.reporting import report
+from rlfast.cli.seeds import main as train_seeds
+from rlfast.cli.seeds import parse_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rlfast.experiment.algorithms import Algorithm
     from rlfast.experiment.config import RunConfig
-    from rlfast.experiment.run import RunResult
 
 _HELP = """usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
+       rlfast train ALGORITHM --seeds 0-4 [--jobs N] [--run-dir DIR] [any setting]
        rlfast train --resume RUN_DIR [--max-steps N] [--device NAME] [--allow-import] [--no-progress]
 
 algorithms:
 {algorithms}
 
 'rlfast train ALGORITHM --help' lists the settings, with the values that are known to work for the --env given.
+--seeds 0,2,5-7 trains each of these seeds in a process of its own, --jobs of them at once (as many as there are
+cores), in the folders DIR-seed0, DIR-seed2, ..., which --resume continues one by one.
 """
 
 
@@ -51,10 +55,31 @@ def main(arguments: Sequence[str]) -> int:
         return complain(f"{what}: choose from {', '.join(ALGORITHMS)} (rlfast train --help)", 2)
     if any(argument.partition("=")[0] == "--resume" for argument in arguments[1:]):
         return complain("a run goes on as it was configured, without an algorithm: rlfast train --resume RUN_DIR", 2)
-    config = _parse(ALGORITHMS[name], arguments[1:])
-    from rlfast.experiment.run import train
+    return _train(ALGORITHMS[name], arguments[1:])
 
-    return _report(lambda: train(config))
+
+def _train(algorithm: Algorithm, arguments: Sequence[str]) -> int:
+    """Trains one seed, or all of ``--seeds``."""
+    finder = Parser(f"rlfast train {algorithm.name}", "", add_help=False)
+    finder.add_argument("--seeds")
+    finder.add_argument("--jobs", type=int)
+    several, settings = finder.parse_known_args(arguments)
+    if several.seeds is None:
+        if several.jobs is not None:
+            return complain("--jobs is for --seeds: leave it out", 2)
+        from rlfast.experiment.run import train
+
+        config = _parse(algorithm, settings)
+        return report(lambda: train(config))
+    if any(argument.partition("=")[0] == "--seed" for argument in settings):
+        return complain("--seed and --seeds cannot be had together: leave one out", 2)
+    if several.jobs is not None and several.jobs < 1:
+        return complain(f"--jobs must be at least 1, got {several.jobs}", 2)
+    try:
+        seeds = parse_seeds(several.seeds)
+    except ValueError as error:
+        return complain(str(error), 2)
+    return train_seeds(_parse(algorithm, settings), seeds, several.jobs)
 
 
 def _parse(algorithm: Algorithm, arguments: Sequence[str]) -> RunConfig:
@@ -109,29 +134,4 @@ def _resume(arguments: Sequence[str]) -> int:
         "--no-progress", dest="progress", action="store_false", default=argparse.SUPPRESS, help="show no bar"
     )
     given = vars(parser.parse_args(arguments))
-    return _report(lambda: resume(**given))
-
-
-def _report(run: Callable[[], RunResult]) -> int:
-    """Runs the training, reports the result, and returns the exit status."""
-    from rlfast.experiment.run import ConfigError
-
-    try:
-        with warnings_as_sentences():
-            result = run()
-    except ConfigError as error:
-        return complain(str(error), 2)
-    except Exception as error:
-        notes = " ".join(getattr(error, "__notes__", []))
-        return complain(f"the run failed: {type(error).__name__}: {error} {notes}", 1)
-    sys.stdout.write(result.summary() + "\n")
-    config = result.config
-    if result.unsaved is not None:
-        what = f"no checkpoint of step {result.env_step} could be written: {result.unsaved}; the one before it stays"
-        return complain(what, 130 if result.interrupted else 1)
-    if result.interrupted:
-        again = f"rlfast train --resume {shlex.quote(str(result.run_dir))}" + " --allow-import" * (":" in config.env)
-        return complain(f"interrupted at step {result.env_step}: {again} goes on", 130)
-    if config.require_stop_return and not result.reached:
-        return complain(f"the run ended below the return that was required, {config.stop_return:g}", 1)
-    return 0
+    return report(lambda: resume(**given))

@@ -1,0 +1,44 @@
+"""The report of a run of ``rlfast train``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from rlfast.cli.main import complain
+from rlfast.cli.parsing import warnings_as_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rlfast.experiment.run import RunResult
+
+
+def report(run: Callable[[], RunResult]) -> int:
+    """Runs the training, and reports the result.
+
+    :param run: a function that trains.
+    :return: the exit status.
+    """
+    from rlfast.experiment.run import ConfigError
+
+    try:
+        with warnings_as_sentences():
+            result = run()
+    except ConfigError as error:
+        return complain(str(error), 2)
+    except Exception as error:
+        notes = " ".join(getattr(error, "__notes__", []))
+        return complain(f"the run failed: {type(error).__name__}: {error} {notes}", 1)
+    sys.stdout.write(result.summary() + "\n")
+    config = result.config
+    if result.unsaved is not None:
+        what = f"no checkpoint of step {result.env_step} could be written: {result.unsaved}; the one before it stays"
+        return complain(what, 130 if result.interrupted else 1)
+    if result.interrupted:
+        again = f"rlfast train --resume {shlex.quote(str(result.run_dir))}" + " --allow-import" * (":" in config.env)
+        return complain(f"interrupted at step {result.env_step}: {again} goes on", 130)
+    if config.require_stop_return and not result.reached:
+        return complain(f"the run ended below the return that was required, {config.stop_return:g}", 1)
+    return 0
