@@ -188,7 +188,115 @@ def bdq(library, options):
     return policy, ("loss",)
 
 
+def imitation(library, options):
+    if options.pop("continuous"):
+        actor, space = library.actor(), CONTINUOUS
+    else:
+        actor, space = library.fixed(library.common.Net((4,), 3, hidden_sizes=[16])), DISCRETE
+    return library.policy.ImitationPolicy(actor=actor, optim=sgd(actor), action_space=space, **options), ("loss",)
+
+
+def td3_bc(library, options):
+    actor, critic, critic2 = library.actor(), library.critic(), library.critic()
+    networks = {"actor": actor, "critic": critic, "critic2": critic2}
+    optimizers = {f"{name}_optim": sgd(network) for name, network in networks.items()}
+    policy = library.policy.TD3BCPolicy(**networks, **optimizers, action_space=CONTINUOUS, tau=0.1, **options)
+    return policy, ("actor_loss", "critic1_loss", "critic2_loss")
+
+
+class Unmoved(torch.nn.Module):
+    """Leaves actions as they are."""
+
+    def forward(self, obs, act):
+        return act
+
+
+def bcq(library, options):
+    latent, sizes = 3, [16]
+    encoder, decoder = library.common.MLP(6, 0, sizes), library.common.MLP(4 + latent, 2, sizes)
+    networks = {
+        "actor_perturbation": library.continuous.Perturbation(library.common.Net(6, 2, hidden_sizes=sizes), 1.0),
+        "critic": library.critic(),
+        "critic2": library.critic(),
+        "vae": library.continuous.VAE(encoder, decoder, 16, latent, 1.0),
+    }
+    for name in ("actor_perturbation", "vae"):
+        library.fixed(networks[name])
+    optimizers = {f"{name}_optim": sgd(network) for name, network in networks.items()}
+    policy = library.policy.BCQPolicy(**networks, **optimizers, action_space=CONTINUOUS, tau=0.1, **options)
+    policy.actor_perturbation_target = Unmoved()  # Tianshou does not move the actions of targets
+    if library.name == "rlfast":
+        policy.lagged_names = ("critic", "critic2")
+    else:
+        policy.sync_weight = lambda: [
+            policy.soft_update(getattr(policy, f"{name}_target"), getattr(policy, name), 0.1)
+            for name in ("critic", "critic2")
+        ]
+    return policy, ("actor_loss", "critic1_loss", "critic2_loss", "vae_loss")
+
+
+def cql(library, options):
+    networks = {"actor": library.normal_actor(), "critic": library.critic(), "critic2": library.critic()}
+    optimizers = {f"{name}_optim": sgd(network) for name, network in networks.items()}
+    # Tianshou adds the three kinds of one action, and draws from -min_action on
+    options |= {"num_repeat_actions": 1, "min_action": 1.0 if library.name == "tianshou" else -1.0, "calibrated": False}
+    policy = library.policy.CQLPolicy(**networks, **optimizers, action_space=CONTINUOUS, tau=0.1, **options)
+    if library.name == "tianshou":
+        policy.register_parameter("cql_log_alpha_", torch.nn.Parameter(policy.cql_log_alpha))
+        del policy.actor_old  # a copy that nobody uses
+    return policy, ("actor_loss", "critic1_loss", "critic2_loss", "alpha", "cql_alpha", "cql_alpha_loss")
+
+
+def discrete_bcq(library, options):
+    networks = {name: library.fixed(library.common.Net((4,), 3, hidden_sizes=[16])) for name in ("model", "imitator")}
+    optim = sgd(torch.nn.ModuleList(networks.values()))
+    policy = library.policy.DiscreteBCQPolicy(**networks, optim=optim, action_space=DISCRETE, **options)
+    return policy, ("loss", "q_loss", "i_loss", "reg_loss")
+
+
+def discrete_cql(library, options):
+    model = library.fixed(library.common.Net((4,), 3, hidden_sizes=[16], num_atoms=7))
+    policy = library.policy.DiscreteCQLPolicy(
+        model=model, optim=sgd(model), action_space=DISCRETE, num_quantiles=7, **options
+    )
+    return policy, ("loss", "qr_loss", "cql_loss")
+
+
+def discrete_crr(library, options):
+    actor = library.discrete.Actor(library.common.Net((4,), hidden_sizes=[16]), 3, softmax_output=False)
+    critic = library.discrete.Critic(library.common.Net((4,), hidden_sizes=[16]), last_size=3)
+    networks = {"actor": library.fixed(actor), "critic": library.fixed(critic)}
+    optim = sgd(torch.nn.ModuleList(networks.values()))
+    policy = library.policy.DiscreteCRRPolicy(**networks, optim=optim, action_space=DISCRETE, **options)
+    return policy, ("loss", "actor_loss", "critic_loss", "cql_loss")
+
+
+def gail(library, options):
+    rng = np.random.default_rng(8)
+    actor, given = chooser(library, continuous=True)
+    critic = state_value(library)
+    disc = library.fixed(library.common.MLP(6, 1, [16], device="cpu"))
+    expert = library.data.ReplayBuffer(20)
+    for _ in range(20):
+        row = {"obs": rng.normal(size=4).astype(np.float32), "act": rng.normal(size=2).astype(np.float32)}
+        ends = {"rew": 0.0, "terminated": False, "truncated": False, "obs_next": row["obs"], "info": {}}
+        expert.add(library.data.Batch(**row, **ends))
+    optims = {"optim": sgd(torch.nn.ModuleList([actor, critic]), lr=0.005), "disc_optim": sgd(disc)}
+    policy = library.policy.GAILPolicy(
+        actor=actor, critic=critic, disc_net=disc, expert_buffer=expert, **optims, **given, **options
+    )
+    return policy, ("loss", "clip_loss", "vf_loss", "ent_loss", "disc_loss", "acc_pi", "acc_exp")
+
+
 ALGORITHMS = {
+    "imitation": imitation,
+    "td3_bc": td3_bc,
+    "bcq": bcq,
+    "cql": cql,
+    "discrete_bcq": discrete_bcq,
+    "discrete_cql": discrete_cql,
+    "discrete_crr": discrete_crr,
+    "gail": gail,
     "td3": td3,
     "c51": c51,
     "qrdqn": qrdqn,
@@ -203,6 +311,12 @@ ALGORITHMS = {
     "discrete_sac": discrete_sac,
     "bdq": bdq,
 }
+
+
+WITHOUT_ERRORS = ("imitation", "bcq", "cql", "discrete_bcq", "discrete_crr")
+"""Algorithms that give Tianshou's prioritized buffers nothing."""
+WITHOUT_RETURNS = ("bdq", "c51", "rainbow", "imitation", "bcq", "cql", "discrete_crr")
+"""Algorithms whose samples have no returns in one of the two, or something else under that name."""
 
 
 def filled(library, given, prioritized):
@@ -233,12 +347,13 @@ def run(name, given, algorithm, options, prioritized=False):
         if prioritized:
             trace["weight"].append(np.asarray(batch.weight))
         batch = policy.process_fn(batch, buffer, indices)
-        if algorithm not in ("bdq", "c51", "rainbow"):  # Tianshou's have something else under that name
+        if algorithm not in WITHOUT_RETURNS:
             trace["returns"].append(batch.returns.numpy())
         stats = policy.learn(batch)
         trace["losses"].append([getattr(stats, loss) or 0.0 for loss in losses])
-        trace["errors"].append(batch.weight.detach().numpy())
-        if "errors" in given:
+        if algorithm not in WITHOUT_ERRORS:
+            trace["errors"].append(batch.weight.detach().numpy())
+        if len(given.get("errors", ())):
             batch.td_error = given["errors"][step]
         policy.post_process_fn(batch, buffer, indices)
     return {key: np.array(value) for key, value in trace.items()} | weights(policy)
@@ -250,6 +365,7 @@ def run_on_policy(name, given, algorithm, options):
     buffer = filled(library, given, prioritized=False)
     policy, losses = ALGORITHMS[algorithm](library, dict(options))
     policy.rng = np.random  # what shuffles minibatches in Tianshou
+    np.random.integers = np.random.randint  # the name in NumPy's own generators
     trace = []
     for step in range(3):
         np.random.seed(step)
@@ -284,7 +400,8 @@ def run_psrl(name, given, options):
 
 def weights(policy):
     unused = ("_actor_critic", "actor_old.") if type(policy).__name__ == "REDQPolicy" else ("_actor_critic",)
-    return {name: p.detach().numpy() for name, p in policy.named_parameters() if not name.startswith(unused)}
+    named = {name.rstrip("_"): p for name, p in policy.named_parameters() if not name.startswith(unused)}
+    return {name: p.detach().numpy() for name, p in named.items()}
 
 
 if __name__ == "__main__":

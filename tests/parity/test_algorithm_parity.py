@@ -165,3 +165,86 @@ def test_psrl(tmp_path, options):
     assert ours.keys() == theirs.keys()
     for name, value in theirs.items():
         assert ours[name] == pytest.approx(value, abs=1e-5), name
+
+
+def without_truncation(given):
+    """Change cut-off episodes, whose ends Tianshou's offline algorithms take for terminal states, into ended ones."""
+    given["terminated"] |= given["truncated"]
+    given["truncated"][:] = False
+    return given
+
+
+@pytest.mark.parametrize("actions", ["discrete", "continuous"])
+def test_imitation(tmp_path, actions):
+    given = continuous() if actions == "continuous" else discrete()
+    assert_equal_runs(tmp_path, given, algorithm="imitation", options={"continuous": actions == "continuous"})
+
+
+@pytest.mark.parametrize(
+    ("options", "prioritized"),
+    [({}, False), ({"estimation_step": 3, "alpha": 0.5, "update_actor_freq": 3, "noise_clip": 0.1}, True)],
+    ids=["defaults", "nstep-prioritized"],
+)
+def test_td3_bc(tmp_path, options, prioritized):
+    assert_equal_runs(tmp_path, continuous(), algorithm="td3_bc", options=options, prioritized=prioritized)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"lmbda": 0.25, "num_sampled_action": 3, "gamma": 0.9}], ids=["defaults", "other"]
+)
+def test_bcq(tmp_path, options):
+    assert_equal_runs(tmp_path, without_truncation(continuous()), algorithm="bcq", options=options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"with_lagrange": False, "cql_weight": 2.0, "temperature": 0.5},
+        {"lagrange_threshold": 0.1, "clip_grad": 0.1},
+    ],
+    ids=["defaults", "fixed", "clipped"],
+)
+def test_cql(tmp_path, options):
+    assert_equal_runs(tmp_path, without_truncation(continuous()), algorithm="cql", options=options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"target_update_freq": 3}, {"target_update_freq": 5, "estimation_step": 3, "unlikely_action_threshold": 0.8}],
+    ids=["defaults", "nstep"],
+)
+def test_discrete_bcq(tmp_path, options):
+    assert_equal_runs(tmp_path, discrete(), algorithm="discrete_bcq", options=options)
+
+
+@pytest.mark.parametrize(
+    ("options", "prioritized"),
+    [({"target_update_freq": 3, "estimation_step": 3}, True), ({"min_q_weight": 0.5}, False)],
+    ids=["nstep-prioritized", "no-target"],
+)
+def test_discrete_cql(tmp_path, options, prioritized):
+    assert_equal_runs(tmp_path, discrete(), algorithm="discrete_cql", options=options, prioritized=prioritized)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"policy_improvement_mode": "binary", "target_update_freq": 3}, {"policy_improvement_mode": "all"}],
+    ids=["binary", "all"],
+)
+def test_discrete_crr(tmp_path, options):  # Tianshou takes gradients through the exponential weights
+    assert_equal_runs(tmp_path, without_truncation(discrete()), algorithm="discrete_crr", options=options)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"disc_update_num": 2, "reward_normalization": True}], ids=["defaults", "other"]
+)
+def test_gail(tmp_path, options):
+    given = continuous()
+    del given["draws"]
+    case = {"algorithm": "gail", "options": options}
+    theirs = theirs_of(tmp_path, given, case)
+    ours = algorithm_driver.run_on_policy("rlfast", given, **case)
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        assert ours[name] == pytest.approx(value, abs=1e-5), name

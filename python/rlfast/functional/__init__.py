@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from rlfast.functional.losses import td_error as td_error
     from rlfast.functional.losses import temperature_loss as temperature_loss
     from rlfast.functional.losses import value_loss as value_loss
+    from rlfast.functional.offline import autoencoder_loss as autoencoder_loss
+    from rlfast.functional.offline import conservative_gap as conservative_gap
+    from rlfast.functional.offline import discriminator_loss as discriminator_loss
+    from rlfast.functional.offline import expectile_loss as expectile_loss
+    from rlfast.functional.offline import exponential_weight as exponential_weight
+    from rlfast.functional.offline import likely_actions as likely_actions
+    from rlfast.functional.offline import regression_weight as regression_weight
+    from rlfast.functional.offline import regularized_actor_loss as regularized_actor_loss
+    from rlfast.functional.offline import softened_minimum as softened_minimum
+    from rlfast.functional.offline import squared_distance as squared_distance
     from rlfast.functional.returns import VTraceReturns as VTraceReturns
     from rlfast.functional.returns import discounted_returns as discounted_returns
     from rlfast.functional.returns import gae as gae
@@ -56,6 +66,18 @@ __getattr__, __dir__ = lazy_names(
             "td_error",
             "temperature_loss",
             "value_loss",
+        ),
+        "offline": (
+            "autoencoder_loss",
+            "conservative_gap",
+            "discriminator_loss",
+            "expectile_loss",
+            "exponential_weight",
+            "likely_actions",
+            "regression_weight",
+            "regularized_actor_loss",
+            "softened_minimum",
+            "squared_distance",
         ),
         "returns": ("VTraceReturns", "discounted_returns", "gae", "normalize", "nstep_returns", "vtrace"),
         "sequences": ("nstep_sums_within", "rescaled", "sequence_priority", "unrescaled"),

@@ -5,6 +5,16 @@ from rlfast.utils.runtime.extras import needed_by
 with needed_by("rlfast.policy"):
     from rlfast.policy.base import ActingPolicy, BasePolicy, TrainingStats
     from rlfast.policy.components.temperature import Alpha, AutoAlpha, FixedAlpha
+    from rlfast.policy.imitation.base import ImitationPolicy
+    from rlfast.policy.imitation.bcq import BCQPolicy
+    from rlfast.policy.imitation.cql import CQLPolicy
+    from rlfast.policy.imitation.discrete_bcq import DiscreteBCQPolicy
+    from rlfast.policy.imitation.discrete_cql import DiscreteCQLPolicy
+    from rlfast.policy.imitation.discrete_crr import DiscreteCRRPolicy
+    from rlfast.policy.imitation.gail import GAILPolicy
+    from rlfast.policy.imitation.iql import IQLPolicy
+    from rlfast.policy.imitation.rebrac import ReBRACPolicy
+    from rlfast.policy.imitation.td3_bc import TD3BCPolicy
     from rlfast.policy.modelbased.icm import ICMPolicy
     from rlfast.policy.modelbased.psrl import PSRLPolicy
     from rlfast.policy.modelfree.a2c import A2CPolicy
@@ -36,18 +46,26 @@ __all__ = [
     "ActingPolicy",
     "Alpha",
     "AutoAlpha",
+    "BCQPolicy",
     "BasePolicy",
     "BranchingDQNPolicy",
     "C51Policy",
+    "CQLPolicy",
     "CrossQPolicy",
     "DDPGPolicy",
     "DQNPolicy",
+    "DiscreteBCQPolicy",
+    "DiscreteCQLPolicy",
+    "DiscreteCRRPolicy",
     "DiscreteSACPolicy",
     "DroQPolicy",
     "FQFPolicy",
     "FixedAlpha",
+    "GAILPolicy",
     "ICMPolicy",
+    "IQLPolicy",
     "IQNPolicy",
+    "ImitationPolicy",
     "MARLRandomPolicy",
     "NPGPolicy",
     "PGPolicy",
@@ -59,7 +77,9 @@ __all__ = [
     "REDQPolicy",
     "RainbowPolicy",
     "RandomPolicy",
+    "ReBRACPolicy",
     "SACPolicy",
+    "TD3BCPolicy",
     "TD3Policy",
     "TQCPolicy",
     "TRPOPolicy",

@@ -58,11 +58,15 @@ class CategoricalActor(Critics, ReplayLearner):
         act = dist.mode if greedy else dist.sample(generator=self._torch_rng)
         return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
-    def choices(self, obs: Any, state: Any, batch: Any = None) -> Any:
-        """Return the distribution of actions, through :meth:`forward` if that is replaced."""
-        if self.must_call_forward():
+    def choices(self, obs: Any, state: Any, batch: Any = None, network: nn.Module | None = None) -> Any:
+        """Return the distribution of actions, through :meth:`forward` if that is replaced.
+
+        :param network: another actor, such as a target network.
+        """
+        actor = self.actor if network is None else network
+        if actor is self.actor and self.must_call_forward():
             return self.call_forward(obs, state, batch).dist
-        logits, _ = self.actor(self.network_obs(obs), state=state, info={})
+        logits, _ = actor(self.network_obs(obs), state=state, info={})
         return Categorical(legal_logits(logits, action_mask(obs)))
 
     def network_obs(self, obs: Any) -> Any:

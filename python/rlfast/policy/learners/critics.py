@@ -31,8 +31,12 @@ class Critics(Replaceable, LaggedNetworks):
     """Names of the attributes that are critics."""
     lagged_names: ClassVar[tuple[str, ...]] = ("critic",)
     """Names of the networks that have a target network."""
+    lagged_suffix: ClassVar[str] = "_old"
+    """The end of the names of target networks."""
     tau: float
     """Size of the steps of target networks towards the trained ones, in [0, 1]."""
+    critic_old: nn.Module
+    critic2_old: nn.Module
 
     def add_critics(
         self,
@@ -64,12 +68,12 @@ class Critics(Replaceable, LaggedNetworks):
         if "critic2" in self.critic_names:
             self.critic2 = reinitialized(critic) if critic2 is None else critic2
         self.critic_optim = make_optimizer(critic_optim, critic.parameters())
-        self.critic_old = self.lagged_copy(critic)
+        self._add_lagged("critic")
         if "critic2" in self.critic_names:
             if critic2_optim is None and self.critic_optim is not None:
                 critic2_optim = clone_optimizer(self.critic_optim, self.critic2.parameters())
             self.critic2_optim = make_optimizer(critic2_optim, self.critic2.parameters())
-            self.critic2_old = self.lagged_copy(self.critic2)
+            self._add_lagged("critic2")
 
     def add_ensemble(
         self,
@@ -91,7 +95,11 @@ class Critics(Replaceable, LaggedNetworks):
         self.critic = critic
         self.critic_optim = make_optimizer(critic_optim, critic.parameters())
         if "critic" in self.lagged_names:
-            self.critic_old = self.lagged_copy(critic)
+            self._add_lagged("critic")
+
+    def _add_lagged(self, name: str) -> None:
+        """Make the target network of a network."""
+        setattr(self, name + self.lagged_suffix, self.lagged_copy(getattr(self, name)))
 
     @property
     def critics(self) -> list[nn.Module]:
@@ -106,7 +114,8 @@ class Critics(Replaceable, LaggedNetworks):
         :param old: whether to use the target networks.
         :return: one tensor ``[B]`` for each critic.
         """
-        return [getattr(self, f"{name}_old" if old else name)(obs, act).flatten() for name in self.critic_names]
+        end = self.lagged_suffix if old else ""
+        return [getattr(self, name + end)(obs, act).flatten() for name in self.critic_names]
 
     def ensemble_values(
         self, obs: Any, act: torch.Tensor, *, old: bool = False, members: torch.Tensor | None = None
@@ -179,7 +188,7 @@ class Critics(Replaceable, LaggedNetworks):
     def sync_weight(self) -> None:
         """Move the target networks a step towards the trained ones."""
         for name in self.lagged_names:
-            self.soft_update(getattr(self, f"{name}_old"), getattr(self, name), self.tau)
+            self.soft_update(getattr(self, name + self.lagged_suffix), getattr(self, name), self.tau)
 
 
 def _step(sample: Sample, value: torch.Tensor, optim: Any) -> tuple[torch.Tensor, torch.Tensor]:

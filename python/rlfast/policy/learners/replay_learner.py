@@ -58,6 +58,8 @@ class Sample(NamedTuple):
     """Hidden state before ``obs_next``, or None."""
     draws_next: tuple[torch.Tensor, ...] = ()
     """The random numbers of :meth:`ReplayLearner.draw_next`."""
+    extras: tuple[torch.Tensor, ...] = ()
+    """The columns of :attr:`ReplayLearner.extra_names`."""
 
 
 class ReplayLearner(BasePolicy):
@@ -90,6 +92,10 @@ class ReplayLearner(BasePolicy):
     """The class of the statistics, which has a field for each loss."""
     learns_from_returns: ClassVar[bool] = True
     """Whether samples have ``returns``, and not ``reward_sum`` and ``discount``."""
+    learns_from_rewards: ClassVar[bool] = True
+    """Whether samples have rewards and what follows them; False for learning from observations and actions alone."""
+    extra_names: tuple[str, ...] = ()
+    """Further columns of a processed sample, which ``sample.extras`` has as tensors."""
     due_first: ClassVar[bool] = True
     """Whether ``sample.is_due`` in the first gradient step of each :attr:`period`, or in the last."""
     eta: float = 0.9
@@ -108,9 +114,9 @@ class ReplayLearner(BasePolicy):
     # -- methods that an algorithm defines
     # ------------------------------------------------------------------------------
 
-    @abstractmethod
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return the value of the observation after the last reward. It is called without gradients.
+        """Return the value of the observation after the last reward. It is called without gradients, and only where
+        samples have ``returns``.
 
         :param obs_next: B observations.
         :param state: hidden state before them, or None.
@@ -118,6 +124,7 @@ class ReplayLearner(BasePolicy):
             replaced.
         :return: ``[B]``, or ``[B, m]`` for m returns of each row.
         """
+        raise NotImplementedError
 
     @abstractmethod
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor | None]:
@@ -224,9 +231,12 @@ class ReplayLearner(BasePolicy):
             if not isinstance(batch.obs, np.ndarray | torch.Tensor):
                 kind = type(batch.obs).__name__
                 raise TypeError(f"compile=True needs observations that are one array, got a {kind}")
-            self._add_nstep_parts(batch, buffer, indices)
+            if self.learns_from_rewards:
+                self._add_nstep_parts(batch, buffer, indices)
             return cast("BatchWithReturnsProtocol", batch)
         add_stored_state(batch, buffer, indices)
+        if not self.learns_from_rewards:
+            return cast("BatchWithReturnsProtocol", batch)
         if not self.learns_from_returns:
             last = self._add_nstep_parts(batch, buffer, indices)
             state_next = stored_state(batch, buffer, last, after=self.state_after)
@@ -305,9 +315,12 @@ class ReplayLearner(BasePolicy):
             torch.as_tensor(batch.weight, dtype=torch.float32, device=device) if "weight" in batch else None,
             period > 0 and self._iter % period == (0 if self.due_first else period - 1),
         )
+        extras = tuple(torch.as_tensor(batch[name], device=device) for name in self.extra_names)
+        if not self.learns_from_rewards:
+            return Sample(*head, () if heard else self.draw_step(rows), extras=extras)
         if self.learns_from_returns and not graph:
             returns = _column(torch.as_tensor(batch.returns, dtype=self._dtype, device=device))
-            return Sample(*head, () if heard else self.draw_step(rows), returns)
+            return Sample(*head, () if heard else self.draw_step(rows), returns, extras=extras)
         draws_next = () if heard else self.draw_next(rows)  # drawn before draw_step, as without a graph
         return Sample(
             *head,
@@ -317,11 +330,12 @@ class ReplayLearner(BasePolicy):
             obs_next=self.inputs(batch.obs_next),
             state_next=None if graph else batch.get("state_next"),
             draws_next=draws_next,
+            extras=extras,
         )
 
     def _whole_update(self, sample: Sample) -> tuple[Losses, torch.Tensor | None]:
         """Compute targets and do a gradient step: the function that is compiled."""
-        if self.learns_from_returns:
+        if self.learns_from_rewards and self.learns_from_returns:
             with torch.no_grad():
                 value = self.next_value(sample.obs_next, None, *sample.draws_next)
                 returns = self.returns_of(sample, value)

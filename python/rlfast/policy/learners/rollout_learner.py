@@ -11,6 +11,7 @@ from torch import nn
 
 from rlfast.data import Batch, to_torch
 from rlfast.data.batch.batch import wrap
+from rlfast.data.stats import SequenceSummaryStats
 from rlfast.policy.base import BasePolicy, Index, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_distribution
 from rlfast.policy.components.distributions import draw, takes_a_tuple
@@ -242,13 +243,22 @@ class RolloutLearner(BasePolicy):
         :param batch_size: number of rows of a minibatch; the last one also has the remaining rows. None for all rows.
         :param repeat: number of passes, each in a new random order.
         """
+        return self.stats_class(**self.summaries_of_passes(batch, batch_size, repeat))
+
+    def summaries_of_passes(
+        self, batch: "RolloutBatchProtocol", batch_size: int | None, repeat: int
+    ) -> dict[str, SequenceSummaryStats]:
+        """Pass over a roll-out; see :meth:`learn`.
+
+        :return: a summary of each loss.
+        """
         rollout = self._as_tensors(batch)
         losses: list[Mapping[str, torch.Tensor]] = []
         for step in range(repeat):
             if step and self._buffer is not None and self._indices is not None:
                 rollout = self._as_tensors(self._compute_returns(rollout, self._buffer, self._indices))
             losses += self._run_pass(rollout, batch_size)
-        return self.stats_class(**summaries_of(losses))
+        return summaries_of(losses)
 
     def _run_pass(self, rollout: Any, batch_size: int | None) -> Iterator[Mapping[str, torch.Tensor]]:
         """Do a gradient step for each minibatch, and yield its losses."""

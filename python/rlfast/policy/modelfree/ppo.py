@@ -6,12 +6,11 @@ import torch
 from torch import nn
 
 from rlfast.data.stats import SequenceSummaryStats
-from rlfast.functional import normalize
-from rlfast.functional.losses import clipped_surrogate_loss, value_loss
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.learners.rollout_learner import RolloutLearner, TDistFn, TDistribution
+from rlfast.policy.learners.clipped_learner import ClippedLearner
+from rlfast.policy.learners.rollout_learner import TDistFn
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend
+from rlfast.utils.optim import OptimizerFactory
 
 
 @dataclass(kw_only=True)
@@ -28,7 +27,7 @@ class PPOTrainingStats(TrainingStats):
 TPPOTrainingStats = TypeVar("TPPOTrainingStats", bound=PPOTrainingStats)
 
 
-class PPOPolicy(RolloutLearner):
+class PPOPolicy(ClippedLearner):
     r"""Proximal policy optimization (Schulman et al., arXiv:1707.06347).
 
     .. math::
@@ -116,8 +115,6 @@ class PPOPolicy(RolloutLearner):
         lr_scheduler: TLearningRateScheduler | None = None,
         compile: bool = False,
     ) -> None:
-        if dual_clip and not dual_clip > 1:
-            raise ValueError(f"dual_clip must be above 1, or None for no second clip, got {dual_clip}")
         super().__init__(
             actor=actor,
             critic=critic,
@@ -134,25 +131,7 @@ class PPOPolicy(RolloutLearner):
             action_bound_method=action_bound_method,
             lr_scheduler=lr_scheduler,
         )
-        self.eps_clip, self.dual_clip, self.value_clip = eps_clip, dual_clip or None, value_clip
+        self.set_clipping(eps_clip, dual_clip, value_clip=value_clip)
         self.norm_adv, self.recompute_adv = advantage_normalization, recompute_advantage
         self.vf_coef, self.ent_coef, self.max_grad_norm = vf_coef, ent_coef, max_grad_norm
         self.compile_update(compile, actor, critic)
-
-    def gradient_step(self, distribution: TDistribution, obs: Any, *columns: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Do one gradient step on the loss of a minibatch."""
-        dist = distribution()
-        act, logp_old_B, adv_B, returns_B, v_s_B = columns
-        if self.norm_adv:
-            adv_B = normalize(adv_B)
-        clip_loss = clipped_surrogate_loss(dist.log_prob(act), logp_old_B, adv_B, self.eps_clip, self.dual_clip)
-        value_B = self.critic(obs).flatten()
-        vf_loss = value_loss(value_B, returns_B, v_s_B if self.value_clip else None, self.eps_clip)
-        with torch.set_grad_enabled(self.ent_coef != 0):  # else nobody needs its gradient
-            ent_loss = dist.entropy().mean()
-        loss = clip_loss + self.vf_coef * vf_loss
-        if self.ent_coef:
-            loss = loss - self.ent_coef * ent_loss
-        descend(loss, self.optim, self.max_grad_norm)
-        losses = {"loss": loss, "clip_loss": clip_loss, "vf_loss": vf_loss, "ent_loss": ent_loss}
-        return {name: value.detach() for name, value in losses.items()}

@@ -3,18 +3,13 @@ from typing import Any, TypeVar
 
 import gymnasium as gym
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from rlfast.functional.losses import quantile_huber
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.components.action_masks import legal_values
-from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.q_learner import QLearner, output_of_actions
+from rlfast.policy.learners.fixed_quantile_learner import FixedQuantileLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.net.common import device_of
-from rlfast.utils.optim import OptimizerFactory
+from rlfast.utils.optim import OptimizerFactory, descend
 
 
 @dataclass(kw_only=True)
@@ -28,8 +23,7 @@ class QRDQNTrainingStats(TrainingStats):
 TQRDQNTrainingStats = TypeVar("TQRDQNTrainingStats", bound=QRDQNTrainingStats)
 
 
-@replaceable("compute_q_value")
-class QRDQNPolicy(QLearner):
+class QRDQNPolicy(FixedQuantileLearner):
     r"""Quantile regression DQN (Dabney et al., arXiv:1710.10044, algorithm 1).
 
     The network estimates N quantiles of the return, :math:`\theta`, for each action:
@@ -63,7 +57,8 @@ class QRDQNPolicy(QLearner):
 
     >>> from rlfast.data import Batch
     >>> from rlfast.utils.net.common import Net
-    >>> from rlfast.utils.optim import adam
+    >>> from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
+    from rlfast.utils.optim import adam
     >>> model, space = Net(4, 2, [64], num_atoms=200), gym.spaces.Discrete(2)
     >>> policy = QRDQNPolicy(model=model, optim=adam(1e-3), action_space=space, target_update_freq=100)
     >>> policy(Batch(obs=torch.zeros(3, 4), info={})).logits.shape
@@ -90,8 +85,6 @@ class QRDQNPolicy(QLearner):
         lr_scheduler: TLearningRateScheduler | None = None,
         compile: bool = False,
     ) -> None:
-        if num_quantiles < 2:
-            raise ValueError(f"num_quantiles must be at least 2, got {num_quantiles}")
         super().__init__(
             model=model,
             optim=optim,
@@ -102,25 +95,16 @@ class QRDQNPolicy(QLearner):
             reward_normalization=reward_normalization,
             observation_space=observation_space,
             lr_scheduler=lr_scheduler,
+            num_quantiles=num_quantiles,
+            is_double=is_double,
+            clip_loss_grad=clip_loss_grad,
         )
-        self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
-        self.num_quantiles = num_quantiles
-        levels = (torch.arange(num_quantiles, device=device_of(model)) + 0.5) / num_quantiles  # lemma 2
-        self.tau_hat = nn.Parameter(levels.view(1, -1, 1), False)
         self.compile_update(compile, model)
-
-    def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
-        """Return the means of the quantiles, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
-        return legal_values(logits.mean(dim=2), mask)
-
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
-        """Return the quantiles of the return after the last reward, ``[B, N]``."""
-        return self.output_of_best_action(obs_next, state, double=self.is_double)
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Update the target network if it is due, and do one gradient step on the loss."""
         if sample.is_due:
             self.sync_weight()
-        quantile_BN = output_of_actions(self.values(sample.obs, sample.state, sample.batch), sample.act)
-        loss_B, error_B = quantile_huber(quantile_BN, sample.returns, self.tau_hat.flatten())  # equation 10
-        return {"loss": self.descend_mean(loss_B, sample, self.optim)}, error_B
+        loss, error_B = self.quantile_loss(sample, self.values(sample.obs, sample.state, sample.batch))
+        descend(loss, self.optim)
+        return {"loss": loss.detach()}, error_B

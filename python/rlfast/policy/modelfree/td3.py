@@ -7,9 +7,8 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from rlfast.exploration import BaseNoise
-from rlfast.functional.losses import smoothed_action
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.learners.deterministic_actor import DeterministicActor
+from rlfast.policy.learners.twin_delayed_learner import TwinDelayedLearner
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
 
@@ -27,7 +26,7 @@ class TD3TrainingStats(TrainingStats):
 TTD3TrainingStats = TypeVar("TTD3TrainingStats", bound=TD3TrainingStats)
 
 
-class TD3Policy(DeterministicActor):
+class TD3Policy(TwinDelayedLearner):
     r"""Twin delayed deep deterministic policy gradient (Fujimoto, van Hoof and Meger, arXiv:1802.09477, algorithm 1).
 
     .. math::
@@ -80,8 +79,6 @@ class TD3Policy(DeterministicActor):
     """
 
     stats_class = TD3TrainingStats
-    critic_names = ("critic", "critic2")
-    lagged_names = ("actor", "critic", "critic2")
 
     @validate_arguments
     def __init__(
@@ -121,22 +118,5 @@ class TD3Policy(DeterministicActor):
             lr_scheduler=lr_scheduler,
         )
         self.add_critics(critic, critic_optim, critic2, critic2_optim)
-        self.policy_noise, self.noise_clip = policy_noise, noise_clip
-        self.update_actor_freq = update_actor_freq
+        self.set_delay(policy_noise, noise_clip, update_actor_freq)
         self.compile_update(compile, actor, critic, self.critic2)
-
-    @property
-    def period(self) -> int:
-        """Gradient steps of the critics for one of the actor."""
-        return self.update_actor_freq
-
-    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
-        """Draw the noise that smooths the targets."""
-        return (self.draw_normal((rows, *self._act_shape), self._dtype, self._device),)
-
-    def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return the value of the observation after the last reward, ``[B]``."""
-        act = self.best_actions(obs_next, state, model="actor_old")
-        (noise,) = draws or self.draw_next(len(act))
-        act = smoothed_action(act, noise, self.policy_noise, self.noise_clip)  # section 5.3
-        return torch.minimum(*self.critic_values(obs_next, act, old=True))  # equation 10

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from rlfast.utils.net._generative import VAE as VAE  # noqa: PLC0414 (Tianshou has these two here)
+from rlfast.utils.net._generative import Perturbation as Perturbation  # noqa: PLC0414
 from rlfast.utils.net._layers import Placed, placed_like
 from rlfast.utils.net._recurrent import State, lstm_features, make_lstm
 from rlfast.utils.net._shared import features_of

@@ -1,0 +1,1 @@
+"""Algorithms that learn from fixed data, or from what an expert did: one in each file."""

@@ -1,0 +1,175 @@
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+import gymnasium as gym
+import torch
+from gymnasium.spaces import Box
+from torch import nn
+
+from rlfast.data import to_torch
+from rlfast.data.batch.batch import wrap
+from rlfast.functional.offline import autoencoder_loss, softened_minimum
+from rlfast.policy.base import TLearningRateScheduler, TrainingStats
+from rlfast.policy.components.network_checks import check_networks
+from rlfast.policy.components.overrides import replaceable
+from rlfast.policy.learners.critics import Critics
+from rlfast.policy.learners.replay_learner import Losses, ReplayLearner, Sample
+from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
+from rlfast.utils.net.common import dtype_of
+from rlfast.utils.net.continuous import VAE
+from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+
+if TYPE_CHECKING:
+    from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol
+
+_Optim = torch.optim.Optimizer | OptimizerFactory | None
+
+
+@dataclass(kw_only=True)
+class BCQTrainingStats(TrainingStats):
+    """The statistics of one update of BCQ: losses before their steps."""
+
+    actor_loss: float
+    critic1_loss: float
+    critic2_loss: float
+    vae_loss: float
+
+
+TBCQTrainingStats = TypeVar("TBCQTrainingStats", bound=BCQTrainingStats)
+
+
+@replaceable("__call__", "forward")
+class BCQPolicy(Critics, ReplayLearner):
+    r"""Batch-constrained Q-learning, from fixed data (Fujimoto, Meger and Precup, arXiv:1812.02900, algorithm 1).
+
+    .. math::
+        y &= r + \gamma \max_{i \le n} \Bigl( \lambda \min_j Q^-_j(s', a_i) + (1 - \lambda) \max_j Q^-_j(s', a_i)
+            \Bigr), \qquad a_i = \xi^-(s', \hat a_i), \quad \hat a_i \sim G(s') \\
+        L(\xi) &= -\frac1B \sum Q_1\bigl(s, \xi(s, a)\bigr), \qquad a \sim G(s)
+
+    The autoencoder G generates actions like those of the data, and the policy takes the best of several that
+    :math:`\xi` has moved.
+
+    :param actor_perturbation: :math:`\xi`, called as ``net(obs, act)``; returns moved actions, as
+        :class:`rlfast.utils.net.continuous.Perturbation` does.
+    :param actor_perturbation_optim: an optimizer of it, a factory such as :func:`rlfast.utils.optim.adam`, or None, as
+        for the others, for a policy that only acts.
+    :param critic: called as ``critic(obs, act)``; returns ``[B, 1]``. ``critic_optim`` is its optimizer.
+    :param action_space: action space of one environment, a Box.
+    :param vae: G, a :class:`rlfast.utils.net.continuous.VAE`. ``vae_optim`` is its optimizer.
+    :param critic2: the second critic; None for a copy of the first with new parameters, and likewise ``critic2_optim``.
+    :param device: has no effect.
+    :param gamma: discount, in [0, 1]. Default: 0.99.
+    :param tau: size of the steps of target networks, in [0, 1]. Default: 0.005.
+    :param lmbda: :math:`\lambda`, in [0, 1]. Default: 0.75.
+    :param forward_sampled_times: number of actions of which the policy takes the best. Default: 100.
+    :param num_sampled_action: n. Default: 10.
+    :param observation_space: see :class:`TD3BCPolicy`, also for ``lr_scheduler`` and ``compile``.
+    :param action_scaling: whether actions are stretched from [-1, 1] to the bounds of the Box. Default: False.
+    :param action_bound_method: ``"clip"`` (default), ``"tanh"`` or None.
+    :raises ValueError: for a value out of range, or another kind of action space.
+    """
+
+    stats_class = BCQTrainingStats
+    learns_from_returns = False  # targets are made by the autoencoder after its step
+    critic_names = ("critic", "critic2")
+    lagged_names = ("critic", "critic2", "actor_perturbation")
+    lagged_suffix = "_target"
+    critic_target: nn.Module
+    critic2_target: nn.Module
+
+    @validate_arguments
+    def __init__(
+        self,
+        *,
+        actor_perturbation: nn.Module,
+        actor_perturbation_optim: _Optim,
+        critic: nn.Module,
+        critic_optim: _Optim,
+        action_space: "Box[Any]",
+        vae: VAE,
+        vae_optim: _Optim,
+        critic2: nn.Module | None = None,
+        critic2_optim: _Optim = None,
+        device: str | torch.device = "cpu",
+        gamma: UnitFloat = 0.99,
+        tau: UnitFloat = 0.005,
+        lmbda: UnitFloat = 0.75,
+        forward_sampled_times: PositiveInt = 100,
+        num_sampled_action: PositiveInt = 10,
+        observation_space: gym.Space[Any] | None = None,
+        action_scaling: bool = False,
+        action_bound_method: Literal["clip", "tanh"] | None = "clip",
+        lr_scheduler: TLearningRateScheduler | None = None,
+        compile: bool = False,
+    ) -> None:
+        if not isinstance(action_space, Box):
+            raise ValueError(f"BCQ needs a Box action space, got {action_space}; DiscreteBCQPolicy takes a Discrete")
+        check_networks(actor_perturbation=actor_perturbation, vae=vae)
+        bounds = {"action_scaling": action_scaling, "action_bound_method": action_bound_method}
+        spaces = {"action_space": action_space, "observation_space": observation_space}
+        super().__init__(gamma=gamma, n_step=1, lr_scheduler=lr_scheduler, **spaces, **bounds)
+        self.device, self.tau, self.lmbda = device, tau, lmbda
+        self.forward_sampled_times, self.num_sampled_action = forward_sampled_times, num_sampled_action
+        self.actor_perturbation, self.vae = actor_perturbation, vae
+        self.actor_perturbation_target = self.lagged_copy(actor_perturbation)
+        self.actor_perturbation_optim = make_optimizer(actor_perturbation_optim, actor_perturbation.parameters())
+        self.vae_optim = make_optimizer(vae_optim, vae.parameters())
+        self.add_critics(critic, critic_optim, critic2, critic2_optim)
+        self.compile_update(compile, actor_perturbation, vae, critic, self.critic2)
+
+    @property
+    def acting_network(self) -> nn.Module:
+        """The network that moves actions."""
+        return self.actor_perturbation
+
+    def forward(
+        self,
+        batch: "ObsBatchProtocol",
+        state: Any = None,  # noqa: ARG002 (there is none)
+        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+    ) -> "ActBatchProtocol":
+        """Choose the action of the greatest value by the first critic, among ``forward_sampled_times`` for each row."""
+        obs = self.inputs(batch.obs)
+        many = obs.repeat_interleave(self.forward_sampled_times, dim=0)
+        act = self.actor_perturbation(many, self.vae.decode(many, self._draw(len(many)).clamp(-0.5, 0.5)))
+        best_B = self.critic(many, act).reshape(len(obs), -1).argmax(dim=1)
+        chosen = act.reshape(len(obs), self.forward_sampled_times, -1)[torch.arange(len(obs)), best_B]
+        return cast("ActBatchProtocol", wrap({"act": chosen.reshape(len(obs), *(self.action_space.shape or ()))}))
+
+    def _draw(self, rows: int) -> torch.Tensor:
+        return self.draw_normal((rows, self.vae.latent_dim), self._dtype, self._device)
+
+    def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:
+        """Draw the noise of reconstructions, and the latent numbers of next actions and of actions to be moved."""
+        many = rows * self.num_sampled_action
+        return self._draw(rows), self._draw(many).clamp(-0.5, 0.5), self._draw(rows).clamp(-0.5, 0.5)
+
+    def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
+        """Do one step for the autoencoder, each critic, the moving network and the target networks."""
+        noise, latent_next, latent = sample.draws or self.draw_step(len(sample.act))
+        obs, act = sample.obs, sample.act.flatten(1)
+        reconstruction, mean, std = self.vae(obs, act, noise)
+        vae_loss = autoencoder_loss(reconstruction, act, mean, std)
+        descend(vae_loss, self.vae_optim)
+        with torch.no_grad():
+            many = sample.obs_next.repeat_interleave(self.num_sampled_action, dim=0)
+            moved = self.actor_perturbation_target(many, self.vae.decode(many, latent_next))
+            q1_N, q2_N = self.critic_values(many, moved, old=True)
+            value_B = softened_minimum(q1_N, q2_N, self.lmbda).reshape(len(act), -1).amax(dim=1)  # equation 13
+            returns = self.returns_of(sample, value_B)
+            sampled = self.vae.decode(obs, latent)
+        (critic1_loss, critic2_loss), error_B = self.regress(sample._replace(returns=returns, act=act))
+        actor_loss = -self.critic(obs, self.actor_perturbation(obs, sampled)).mean()  # equation 14
+        descend(actor_loss, self.actor_perturbation_optim)
+        self.sync_weight()
+        losses = {"critic1_loss": critic1_loss, "critic2_loss": critic2_loss}
+        return {**losses, "actor_loss": actor_loss.detach(), "vae_loss": vae_loss.detach()}, error_B
+
+    def inputs(self, obs: Any) -> Any:
+        """Return observations as tensors."""
+        return to_torch(obs, self._dtype, self._device)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return dtype_of(self.actor_perturbation)

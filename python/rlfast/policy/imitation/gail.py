@@ -1,0 +1,165 @@
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+import gymnasium as gym
+import torch
+from gymnasium.spaces import Discrete
+from torch import nn
+from torch.nn import functional
+
+from rlfast.data.stats import SequenceSummaryStats
+from rlfast.functional.offline import discriminator_loss
+from rlfast.policy.base import Index, TLearningRateScheduler
+from rlfast.policy.components.minibatches import minibatches_of, summaries_of
+from rlfast.policy.components.network_checks import check_networks
+from rlfast.policy.learners.clipped_learner import ClippedLearner
+from rlfast.policy.learners.rollout_learner import TDistFn
+from rlfast.policy.modelfree.ppo import PPOTrainingStats
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
+from rlfast.utils.net._layers import placed_like
+from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+
+if TYPE_CHECKING:
+    from rlfast.data import ReplayBuffer
+    from rlfast.data.types import RolloutBatchProtocol
+
+_Optim = torch.optim.Optimizer | OptimizerFactory | None
+
+
+@dataclass(kw_only=True)
+class GailTrainingStats(PPOTrainingStats):
+    """The statistics of the gradient steps on one roll-out: losses before their steps."""
+
+    disc_loss: SequenceSummaryStats
+    """Of the discriminator."""
+    acc_pi: SequenceSummaryStats
+    """The share of the policy's actions that the discriminator takes for the policy's."""
+    acc_exp: SequenceSummaryStats
+    """The share of the expert's actions that the discriminator takes for the expert's."""
+
+
+TGailTrainingStats = TypeVar("TGailTrainingStats", bound=GailTrainingStats)
+
+
+class GAILPolicy(ClippedLearner):
+    r"""Generative adversarial imitation of an expert (Ho and Ermon, arXiv:1606.03476, algorithm 1), by PPO.
+
+    A discriminator :math:`D = \mathrm{sigmoid}(x)` learns to tell the expert's actions from those of the policy, and
+    the policy learns as :class:`PPOPolicy` does, from the reward
+
+    .. math:: r = -\log\bigl(1 - D(s, a)\bigr)
+
+    :param actor: see :class:`PPOPolicy`, also for the arguments that are not here.
+    :param expert_buffer: what the expert did; its actions are in the policy's form.
+    :param disc_net: x, called with observations and actions concatenated, ``[B, state + action]``, where discrete
+        actions are one-hot; returns ``[B, 1]``.
+    :param disc_optim: an optimizer of ``disc_net``, a factory, or None for a policy that only acts.
+    :param disc_update_num: number of gradient steps of the discriminator on each roll-out. Default: 4.
+    :param action_scaling: whether actions are stretched to the bounds of the Box; must be False for other spaces.
+        Default: True.
+    :param compile: whether a gradient step of actor and critic is compiled into one graph; see :class:`DQNPolicy`.
+        Default: False.
+    :raises ValueError: for a value out of range, or an expert that did nothing.
+    """
+
+    stats_class = GailTrainingStats
+
+    @validate_arguments
+    def __init__(
+        self,
+        *,
+        actor: nn.Module,
+        critic: nn.Module,
+        optim: _Optim,
+        dist_fn: TDistFn,
+        action_space: gym.Space[Any],
+        expert_buffer: "ReplayBuffer",
+        disc_net: nn.Module,
+        disc_optim: _Optim,
+        disc_update_num: PositiveInt = 4,
+        eps_clip: NonNegativeFloat = 0.2,
+        dual_clip: FiniteFloat | None = None,
+        value_clip: bool = False,
+        advantage_normalization: bool = True,
+        recompute_advantage: bool = False,
+        vf_coef: FiniteFloat = 0.5,
+        ent_coef: FiniteFloat = 0.01,
+        max_grad_norm: NonNegativeFloat | None = None,
+        gae_lambda: UnitFloat = 0.95,
+        max_batchsize: PositiveInt = 256,
+        discount_factor: UnitFloat = 0.99,
+        reward_normalization: bool = False,
+        deterministic_eval: bool = False,
+        observation_space: gym.Space[Any] | None = None,
+        action_scaling: bool = True,
+        action_bound_method: Literal["clip", "tanh"] | None = "clip",
+        lr_scheduler: TLearningRateScheduler | None = None,
+        compile: bool = False,
+    ) -> None:
+        check_networks(disc_net=disc_net)
+        super().__init__(
+            actor=actor,
+            critic=critic,
+            optim=optim,
+            dist_fn=dist_fn,
+            gamma=discount_factor,
+            gae_lambda=gae_lambda,
+            max_batchsize=max_batchsize,
+            reward_normalization=reward_normalization,
+            deterministic_eval=deterministic_eval,
+            action_space=action_space,
+            observation_space=observation_space,
+            action_scaling=action_scaling,
+            action_bound_method=action_bound_method,
+            lr_scheduler=lr_scheduler,
+        )
+        self.set_clipping(eps_clip, dual_clip, value_clip=value_clip)
+        self.norm_adv, self.recompute_adv = advantage_normalization, recompute_advantage
+        self.vf_coef, self.ent_coef, self.max_grad_norm = vf_coef, ent_coef, max_grad_norm
+        self.expert_buffer, self.disc_net, self.disc_update_num = expert_buffer, disc_net, disc_update_num
+        self.disc_optim = make_optimizer(disc_optim, disc_net.parameters())
+        self.action_dim = getattr(actor, "output_dim", None)
+        self.compile_update(compile, actor, critic)
+
+    def disc(self, batch: Any) -> torch.Tensor:
+        """Return the discriminator's logits, ``[B, 1]``, above 0 for the expert's.
+
+        :param batch: a batch with ``obs`` and ``act``.
+        """
+        obs, act = (placed_like(self.disc_net, one) for one in (self.network_obs(batch.obs), batch.act))
+        if isinstance(self.action_space, Discrete):
+            act = functional.one_hot(act.long().flatten(), int(self.action_space.n))
+        logits: torch.Tensor = self.disc_net(torch.cat([obs.flatten(1), act.flatten(1).to(obs.dtype)], dim=1))
+        return logits
+
+    def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
+        """Replace the rewards by the discriminator's, and prepare the roll-out; see :class:`RolloutLearner`."""
+        with torch.no_grad():
+            batch.rew = functional.softplus(self.disc(batch)).flatten().cpu().numpy()
+        return super().process_fn(batch, buffer, indices)
+
+    def learn(
+        self,
+        batch: "RolloutBatchProtocol",
+        batch_size: int | None,
+        repeat: int,
+        *args: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+        **kwargs: Any,  # noqa: ARG002
+    ) -> Any:
+        """Train the discriminator, and then pass over the roll-out; see :meth:`RolloutLearner.learn`."""
+        told = [*self._train_discriminator(batch)]
+        summaries = self.summaries_of_passes(batch, batch_size, repeat) | summaries_of(told)
+        return self.stats_class(**cast("Any", summaries))
+
+    def _train_discriminator(self, batch: Any) -> Any:
+        size = max(len(batch.act) // self.disc_update_num, 1)
+        order, expert = self.rng.permutation(len(batch.act)), self.expert_buffer.sample_indices(0)
+        if not len(expert):
+            raise ValueError("the expert_buffer is empty: there is nobody to imitate")
+        for part in minibatches_of(len(order), size):
+            ours = self.disc(batch[order[part]])  # the rows of the expert are drawn by the policy's own stream
+            theirs = self.disc(self.expert_buffer[expert[self.rng.integers(len(expert), size=size)]])
+            loss = discriminator_loss(ours, theirs)
+            descend(loss, self.disc_optim)
+            accuracies = {"acc_pi": (ours < 0).float().mean(), "acc_exp": (theirs > 0).float().mean()}
+            yield {"disc_loss": loss.detach(), **accuracies}

@@ -1,0 +1,134 @@
+"""The template of conservative learners of continuous actions: values of sampled actions, and calibration."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from rlfast.data import Batch, to_torch
+from rlfast.functional.losses import soft_value
+from rlfast.policy.components.temperature import Temperature
+from rlfast.policy.learners.replay_learner import Sample
+from rlfast.policy.learners.squashed_actor import SquashedActor
+
+if TYPE_CHECKING:
+    from rlfast.data import ReplayBuffer
+
+_CALIBRATION = "calibration_returns"
+
+
+class ConservativeLearner(Temperature, SquashedActor):
+    """A soft learner whose critics are asked for values of uniform actions, and of actions at both ends of a step."""
+
+    learns_from_returns = False  # targets are made by the actor after its step
+    critic_names = lagged_names = ("critic", "critic2")
+    min_action: float
+    max_action: float
+    """The bounds of uniform actions, the same in each dimension."""
+    num_repeat_actions: int
+    """Number of actions of each of the three kinds."""
+    calibrated: bool
+    """Whether values of the policy's actions are at least the returns of the data (arXiv:2303.05479)."""
+
+    def actor_pred(self, obs: Any, *noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return random actions, and their log-probabilities ``[B, 1]``.
+
+        :param obs: observations.
+        :param noise: standard normal numbers, ``[B, size]``; nothing to draw them.
+        """
+        given = noise or ((self._draw(len(obs)),) if not self.must_call_forward() else ())
+        act, log_prob_B = self.random_actions(obs, None, None, *given)
+        return act, log_prob_B[:, None]
+
+    def calc_actor_loss(self, obs: Any, *noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the loss of the actor, and log-probabilities ``[B, 1]``; see :meth:`actor_pred`."""
+        act, log_prob = self.actor_pred(obs, *noise)
+        q1_B, q2_B = self.critic_values(obs, act)
+        return -soft_value(q1_B, q2_B, log_prob.flatten(), self.temperature.value).mean(), log_prob
+
+    def calc_pi_values(
+        self, obs_pi: Any, obs_to_pred: Any, *noise: torch.Tensor, lowest_N: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return values of the policy's actions less their log-probabilities, by each critic, ``[N, 1]``.
+
+        :param obs_pi: the observations at which the policy acts.
+        :param obs_to_pred: the observations at which the actions are rated.
+        :param noise: see :meth:`actor_pred`.
+        :param lowest_N: the least values; None for no bound.
+        """
+        with torch.no_grad():
+            act, log_prob = self.actor_pred(obs_pi, *noise)
+        q1_N, q2_N = self.critic_values(obs_to_pred, act)
+        if lowest_N is not None:
+            q1_N, q2_N = torch.maximum(q1_N, lowest_N), torch.maximum(q2_N, lowest_N)
+        return q1_N[:, None] - log_prob, q2_N[:, None] - log_prob
+
+    def calc_random_values(self, obs: Any, act: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return values of uniform actions less their log-probability, by each critic, ``[N, 1]``."""
+        log_prob = -math.prod(self._act_shape) * math.log(self.max_action - self.min_action)
+        q1_N, q2_N = self.critic_values(obs, act)
+        return q1_N[:, None] - log_prob, q2_N[:, None] - log_prob
+
+    def sampled_values(self, sample: Sample, *draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return values of sampled actions less their log-probabilities, by each critic, ``[B, 3 n]`` (appendix F).
+
+        :param sample: the transitions.
+        :param draws: uniform actions, and the noise of actions at the observations and at the next ones.
+        """
+        rows = torch.arange(len(sample.act), device=self._device).repeat_interleave(self.num_repeat_actions)
+        obs, obs_next = sample.obs[rows], sample.obs_next[rows]
+        lowest_N = sample.extras[0].to(self._dtype)[rows] if self.calibrated else None
+        uniform, noise, noise_next = draws
+        parts = (
+            self.calc_random_values(obs, uniform.reshape(len(rows), *self._act_shape)),
+            self.calc_pi_values(obs, obs, noise, lowest_N=lowest_N),
+            self.calc_pi_values(obs_next, obs, noise_next, lowest_N=lowest_N),
+        )
+        shape = (-1, self.num_repeat_actions)
+        q1_BN, q2_BN = (torch.cat([part[critic].reshape(shape) for part in parts], dim=1) for critic in (0, 1))
+        return q1_BN, q2_BN
+
+    def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:
+        """Draw the noise of the actor's and the targets' actions, and what :meth:`sampled_values` needs."""
+        many = rows * self.num_repeat_actions
+        size = (many, math.prod(self._act_shape))
+        first = self._draw(rows), self._draw(rows)
+        uniform = torch.rand(size, dtype=self._dtype, generator=self._torch_rng).to(self._device)
+        uniform = uniform * (self.max_action - self.min_action) + self.min_action
+        return (*first, uniform, self._draw(many), self._draw(many))
+
+    def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:  # noqa: ARG002
+        """Draw nothing: the noise of the targets' actions is drawn with the others."""
+        return ()
+
+    # -- calibration ---------------------------------------------------------------------------------------------------
+
+    def process_buffer(self, buffer: "ReplayBuffer") -> "ReplayBuffer":
+        """Add, if the policy is calibrated, the column ``calibration_returns``: the return from each row on.
+
+        :param buffer: the buffer with the data. Rows that are added later have no such return.
+        :return: the same buffer.
+        """
+        if self.calibrated:
+            indices = buffer.sample_indices(0)
+            flags = {name: getattr(buffer, name)[indices] for name in ("rew", "terminated", "truncated")}
+            returns, _ = self.compute_episodic_return(Batch(**flags), buffer, indices, gamma=self.gamma, gae_lambda=1.0)
+            buffer.set_array_at_key(returns.astype(np.float32), _CALIBRATION, indices, default_value=np.nan)
+        return buffer
+
+    def process_fn(self, batch: Any, buffer: Any, indices: Any) -> Any:
+        """Add sums of rewards and what follows them; see :meth:`ReplayLearner.process_fn`.
+
+        :raises ValueError: if the policy is calibrated, and rows have no returns to calibrate by.
+        """
+        if self.calibrated and (_CALIBRATION not in batch or torch.as_tensor(batch[_CALIBRATION]).isnan().any()):
+            raise ValueError(
+                "calibrated=True needs the returns of the rows, which policy.process_buffer(buffer) adds and "
+                "OfflineTrainer does at its construction; give calibrated=False for rows that are collected later"
+            )
+        return super().process_fn(batch, buffer, indices)
+
+    def inputs(self, obs: Any) -> Any:
+        """Return observations as tensors."""
+        return to_torch(obs, device=self._device)
