@@ -12,7 +12,7 @@ from rlfast.data import to_numpy, to_torch
 from rlfast.data.batch.batch import wrap
 from rlfast.functional.sequences import nstep_sums_within, sequence_priority
 from rlfast.utils.net._steps import Steps, outputs_of
-from rlfast.utils.tree import map_leaves
+from rlfast.utils.tree import leaves, map_leaves
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,16 @@ class Sequences:
     def flat(self) -> Any:
         """Return the observations of the steps, ``[N, ...]``."""
         return self.obs[self.rows, self.columns]
+
+    def with_burn_in(self) -> "Sequences":
+        """Return sequences that begin with the first step of the burn-in that exists, and have no burn-in."""
+        exists = torch.cat([self.exists, self.exists.new_ones(len(self.exists), next(leaves(self.obs)).shape[1])], 1)
+        missing = (~exists).sum(dim=1)
+        line = torch.arange(len(exists), device=exists.device)[:, None]
+        place = (missing[:, None] + torch.arange(exists.shape[1], device=exists.device)).clamp(max=exists.shape[1] - 1)
+        obs = map_leaves(lambda *parts: torch.cat(parts, dim=1)[line, place], self.before, self.obs)
+        columns = self.columns + self.exists.shape[1] - missing[self.rows]
+        return Sequences(map_leaves(lambda leaf: leaf[:, :0], obs), exists[:, :0], obs, self.rows, columns)
 
 
 def has_sequences(batch: Any) -> bool:
@@ -82,9 +92,7 @@ def flattened(batch: Any, device: torch.device) -> Any:
     return wrap(fields)
 
 
-def at_steps(
-    call: Callable[[Any, Any], tuple[torch.Tensor, Any]], network: nn.Module, sequences: Sequences, state: Any
-) -> torch.Tensor:
+def at_steps(call: Callable[[Any, Any], tuple[Any, Any]], network: nn.Module, sequences: Sequences, state: Any) -> Any:
     """Return the outputs of a network at the steps of sequences.
 
     A recurrent network starts from the stored state and processes the burn-in without gradients, then the rest with
@@ -95,7 +103,7 @@ def at_steps(
     :param network: the network.
     :param sequences: the sequences.
     :param state: hidden state before them; None for that at the start of an episode.
-    :return: ``[N, ...]``.
+    :return: ``[N, ...]``, or a tuple of these.
     :raises TypeError: if the network has a memory, but does not consist of the recurrent networks of ``rlfast``.
     """
     if state is None and not any(isinstance(module, nn.RNNBase | nn.RNNCellBase) for module in network.modules()):
@@ -113,6 +121,33 @@ def at_steps(
             "that of each: build it on rlfast.utils.net.common.Recurrent, or sample stacks of frames (stack_num)"
         )
     return output
+
+
+def actor_output(actor: nn.Module, obs: Any, state: Any) -> Any:
+    """Return the output of an actor, for each step of sequences by :func:`at_steps`.
+
+    :param actor: called as ``actor(obs, state=..., info={})``.
+    :param obs: observations, ``[B, ...]``, or :class:`Sequences`.
+    :param state: hidden state before them.
+    """
+    if isinstance(obs, Sequences):
+        return at_steps(lambda part, before: actor(part, state=before, info={}), actor, obs, state)
+    return actor(obs, state=state, info={})[0]
+
+
+def critic_output(critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
+    """Return the output of a critic, for each step of sequences by :func:`at_steps`.
+
+    No hidden state of a critic is stored: it starts from zero, and learns through the burn-in as well.
+
+    :param critic: called as ``critic(obs, act)``.
+    :param obs: observations, ``[B, ...]``, or :class:`Sequences`.
+    :param act: actions, ``[B, ...]``, or one for each of the N steps.
+    """
+    if isinstance(obs, Sequences):
+        return at_steps(lambda part, _: (critic(part, act), None), critic, obs.with_burn_in(), None)
+    value: torch.Tensor = critic(obs, act)
+    return value
 
 
 def priority_errors(batch: Any, error_N: torch.Tensor, eta: float) -> torch.Tensor:

@@ -14,6 +14,7 @@ from rlfast.data import to_torch
 from rlfast.exploration import BaseNoise, GaussianNoise
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.overrides import replaceable
+from rlfast.policy.components.sequences import Sequences
 from rlfast.policy.learners.critics import Critics
 from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.utils.arguments.checks import check_function
@@ -122,6 +123,8 @@ class ActorCriticLearner(Critics, ReplayLearner):
 
     def inputs(self, obs: Any) -> Any:
         """Return observations as tensors; foreign networks get them as buffers return them."""
+        if isinstance(obs, Sequences):
+            return obs
         known = self._compiled is not None or self._known_networks(self.actor, *self.critics)
         return to_torch(obs, device=self._device) if known else obs
 

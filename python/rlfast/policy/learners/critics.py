@@ -15,6 +15,7 @@ from rlfast.functional.losses import squared_loss
 from rlfast.policy.components.lagged_networks import LaggedNetworks
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import Replaceable, replaceable
+from rlfast.policy.components.sequences import Sequences, critic_output
 from rlfast.policy.learners.replay_learner import Sample
 from rlfast.utils.net.ensemble import ensemble_size_of, members_of
 from rlfast.utils.optim import OptimizerFactory, clone_optimizer, descend, make_optimizer
@@ -115,7 +116,7 @@ class Critics(Replaceable, LaggedNetworks):
         :return: one tensor ``[B]`` for each critic.
         """
         end = self.lagged_suffix if old else ""
-        return [getattr(self, name + end)(obs, act).flatten() for name in self.critic_names]
+        return [critic_output(getattr(self, name + end), obs, act).flatten() for name in self.critic_names]
 
     def ensemble_values(
         self, obs: Any, act: torch.Tensor, *, old: bool = False, members: torch.Tensor | None = None
@@ -127,7 +128,12 @@ class Critics(Replaceable, LaggedNetworks):
         :param old: whether to use the target network.
         :param members: indices of the members to compute, ``[k]``; the others take no time. None for all.
         :raises ValueError: if the critic is not an ensemble.
+        :raises TypeError: if the observations are sequences.
         """
+        if isinstance(obs, Sequences):
+            raise TypeError(
+                f"{type(self).__name__} learns from transitions: give the buffer another unit than Sequence"
+            )
         critic = self.critic_old if old else self.critic
         chosen = {} if members is None else members_of(critic, members)
         values: torch.Tensor = functional_call(critic, chosen, (obs, act)) if chosen else critic(obs, act)
@@ -168,7 +174,7 @@ class Critics(Replaceable, LaggedNetworks):
 
     def value_of(self, critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
         """Return the values of actions by a critic, ``[B]``, or ``[m, B]`` of an ensemble."""
-        return _flat(critic(obs, act))
+        return _flat(critic_output(critic, obs, act))
 
     @staticmethod
     def _mse_optimizer(

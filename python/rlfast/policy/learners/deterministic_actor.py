@@ -8,6 +8,7 @@ from torch import nn
 
 from rlfast.data.batch.batch import wrap
 from rlfast.policy.components.overrides import replaceable
+from rlfast.policy.components.sequences import actor_output
 from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.optim import descend
@@ -89,5 +90,5 @@ class DeterministicActor(ActorCriticLearner):
         if self.must_call_forward():
             options = {} if model == "actor" else {"model": model}
             return cast("torch.Tensor", self.call_forward(obs, state, batch, **options).act)
-        act, _ = getattr(self, model)(obs, state=state, info={})
+        act = actor_output(getattr(self, model), obs, state)
         return cast("torch.Tensor", act.reshape(len(act), *self._act_shape))

@@ -247,10 +247,11 @@ class ReplayLearner(BasePolicy):
         return self.compute_nstep_return(batch, buffer, indices, target_q, self.gamma, self.n_step, self.rew_norm)
 
     def _process_sequences(self, batch: Any) -> Any:
-        if self._compiled is not None or self.must_call_forward("_target_q"):
+        replaced = self._replaceable.keys() & {"_target_q", "_mse_optimizer"}
+        if self._compiled is not None or self.must_call_forward(*replaced):
             raise ValueError(
                 f"{type(self).__name__} learns from sequences by its own methods, without a graph: leave compile at "
-                "False, and forward and _target_q as they are; or give the buffer another unit"
+                "False, and forward, _target_q and _mse_optimizer as they are; or give the buffer another unit"
             )
         add_sums(batch, self.n_step, self.gamma)
         if self.learns_from_returns:

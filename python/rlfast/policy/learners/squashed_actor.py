@@ -8,6 +8,7 @@ import torch
 from rlfast.data.batch.batch import wrap
 from rlfast.functional.distributions import SquashedNormal
 from rlfast.policy.components.overrides import replaceable
+from rlfast.policy.components.sequences import actor_output
 from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class SquashedActor(ActorCriticLearner):
         if self.must_call_forward():
             result = self.call_forward(obs, state, batch)
             return result.act, result.log_prob.flatten()
-        logits, _ = self.actor(obs, state=state, info={})
+        logits = actor_output(self.actor, obs, state)
         act, log_prob_B = SquashedNormal(*logits).with_log_prob(*noise)
         return act.reshape(len(act), *self._act_shape), log_prob_B
 
