@@ -11,7 +11,7 @@ from torch.distributions import Distribution
 from rlfast.data import Batch
 from rlfast.data.random_actions import mask_of
 from rlfast.functional.distributions import Categorical, MultiCategorical
-from rlfast.policy.components.sequences import Sequences
+from rlfast.policy.components.memory.sequences import Sequences
 
 
 def action_mask(obs: Any) -> Any:

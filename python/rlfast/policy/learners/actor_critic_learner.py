@@ -12,9 +12,9 @@ from torch import nn
 
 from rlfast.data import to_torch
 from rlfast.exploration import BaseNoise, GaussianNoise
+from rlfast.policy.components.memory.sequences import Sequences
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.components.sequences import Sequences
 from rlfast.policy.learners.critics import Critics
 from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.utils.arguments.checks import check_function

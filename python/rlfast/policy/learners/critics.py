@@ -13,9 +13,9 @@ from torch.func import functional_call
 from rlfast.data import to_torch_as
 from rlfast.functional.losses import squared_loss
 from rlfast.policy.components.lagged_networks import LaggedNetworks
+from rlfast.policy.components.memory.sequences import Sequences, critic_output
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import Replaceable, replaceable
-from rlfast.policy.components.sequences import Sequences, critic_output
 from rlfast.policy.learners.replay_learner import Sample
 from rlfast.utils.net.ensemble import ensemble_size_of, members_of
 from rlfast.utils.optim import OptimizerFactory, clone_optimizer, descend, make_optimizer

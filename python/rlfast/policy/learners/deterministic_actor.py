@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from rlfast.data.batch.batch import wrap
+from rlfast.policy.components.memory.sequences import actor_output
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.components.sequences import actor_output
 from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.optim import descend

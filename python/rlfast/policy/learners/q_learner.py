@@ -16,9 +16,9 @@ from rlfast.data.batch.batch import parse, wrap
 from rlfast.data.random_actions import random_legal
 from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_values
+from rlfast.policy.components.memory.sequences import Sequences, at_steps
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.components.sequences import Sequences, at_steps
 from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
 

@@ -12,9 +12,9 @@ from torch import nn
 from rlfast.data import Batch, to_torch
 from rlfast.functional.losses import bootstrapped_return
 from rlfast.policy.base import BasePolicy, TrainingStats
-from rlfast.policy.components.hidden_state import add_stored_state, stored_state
+from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
+from rlfast.policy.components.memory.sequences import Sequences, add_sums, flattened, has_sequences, priority_errors
 from rlfast.policy.components.returns import Index, nstep_sums
-from rlfast.policy.components.sequences import Sequences, add_sums, flattened, has_sequences, priority_errors
 from rlfast.utils.net.common import device_of
 from rlfast.utils.optim import descend
 
@@ -29,9 +29,9 @@ Losses: TypeAlias = Mapping[str, torch.Tensor]
 class Sample(NamedTuple):
     """The B transitions of a gradient step: those of a sample, or all steps of its sequences that are learned from.
 
-    Of sequences, ``obs`` and ``obs_next`` are :class:`rlfast.policy.components.sequences.Sequences`. Otherwise they are
-    tensors if the networks are known to accept them, or as the buffer returns them.
-    All other fields are tensors on the device of the networks.
+    Of sequences, ``obs`` and ``obs_next`` are :class:`rlfast.policy.components.memory.sequences.Sequences`. Otherwise
+    they are tensors if the networks are known to accept them, or as the buffer returns them. All other fields are
+    tensors on the device of the networks.
     """
 
     batch: Any

@@ -15,7 +15,7 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.policy.base import BasePolicy, Index, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_distribution
 from rlfast.policy.components.distributions import draw, takes_a_tuple
-from rlfast.policy.components.hidden_state import add_stored_state
+from rlfast.policy.components.memory.hidden_state import add_stored_state
 from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.overrides import replaceable

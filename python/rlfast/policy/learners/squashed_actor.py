@@ -7,8 +7,8 @@ import torch
 
 from rlfast.data.batch.batch import wrap
 from rlfast.functional.distributions import SquashedNormal
+from rlfast.policy.components.memory.sequences import actor_output
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.components.sequences import actor_output
 from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rlfast.data.stats import SequenceSummaryStats
 from rlfast.functional.losses import max_value, squared_loss, td_error
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, legal_values
-from rlfast.policy.components.hidden_state import add_stored_state, stored_state
+from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
 from rlfast.policy.components.returns import Index, check_indices
 from rlfast.policy.learners.q_learner import QLearner

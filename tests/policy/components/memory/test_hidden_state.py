@@ -10,7 +10,7 @@ from rlfast.data import Batch, Collector, ReplayBuffer, Sequence, VectorReplayBu
 from rlfast.env import DummyVectorEnv
 from rlfast.functional import Categorical
 from rlfast.policy import DQNPolicy, PPOPolicy, SACPolicy
-from rlfast.policy.components.hidden_state import stored_state
+from rlfast.policy.components.memory.hidden_state import stored_state
 from rlfast.utils.net.common import Net, Recurrent
 from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.continuous import Critic as QCritic

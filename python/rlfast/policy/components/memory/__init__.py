@@ -1,0 +1,1 @@
+"""Hidden states of recurrent networks: those that were stored, and samples of sequences."""
