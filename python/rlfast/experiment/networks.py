@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical
 from rlfast.utils.net import continuous, discrete
-from rlfast.utils.net._steps import each_step
+from rlfast.utils.net._recurrent import each_step
 from rlfast.utils.net.atari import NatureCNN
 from rlfast.utils.net.common import BranchingNet, EnsembleLinear, Net, Recurrent, size_of
 

@@ -1,4 +1,6 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -15,10 +17,66 @@ from rlfast.utils.net._layers import (
     placed_like,
     size_of,
 )
-from rlfast.utils.net._steps import chosen_steps
+from rlfast.utils.tree import leaves, map_leaves
 
 State = Mapping[str, Any]
 _MOST_LAYERS = 10_000
+
+
+class Steps:
+    """Steps of sequences whose outputs a recurrent network computes.
+
+    :param rows: the sequence of each step, int64 ``[N]``.
+    :param columns: the number of the step in it, int64 ``[N]``.
+    """
+
+    def __init__(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
+        self.rows, self.columns = rows, columns
+        self.used = False
+        """Whether a network has asked for them."""
+
+    def of(self, values: Any) -> Any:
+        """Return the values of these steps.
+
+        :param values: values ``[B, T, ...]``.
+        :return: ``[N, ...]``.
+        """
+        self.used = True
+        return values[self.rows, self.columns]
+
+
+_steps: ContextVar[Steps | None] = ContextVar("steps", default=None)
+
+
+@contextmanager
+def outputs_of(steps: Steps) -> Iterator[None]:
+    """Return a context in which recurrent networks compute the outputs of some steps, ``[N, ...]``, not of the last.
+
+    :param steps: the steps.
+
+    >>> net = Recurrent(layer_num=1, state_shape=4, action_shape=2, hidden_layer_size=8)
+    >>> with outputs_of(Steps(rows=torch.tensor([0, 0, 2]), columns=torch.tensor([0, 1, 4]))):
+    ...     net(torch.zeros(3, 5, 4))[0].shape
+    torch.Size([3, 2])
+    """
+    token = _steps.set(steps)
+    try:
+        yield
+    finally:
+        _steps.reset(token)
+
+
+def each_step(encoder: Callable[[Any], torch.Tensor], obs: Any) -> torch.Tensor:
+    """Encode observations of one step, or in the context of :func:`outputs_of` those of each step of sequences.
+
+    :param encoder: a function of observations ``[B, ...]`` that returns features ``[B, size]``.
+    :param obs: observations ``[B, ...]``, or ``[B, T, ...]`` in that context: an array, a tensor, or a dict of these.
+    :return: ``[B, size]`` or ``[B, T, size]``.
+    """
+    if torch.compiler.is_compiling() or _steps.get() is None:
+        return encoder(obs)
+    rows, steps = next(leaves(obs)).shape[:2]
+    return encoder(map_leaves(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), obs)).reshape(rows, steps, -1)
 
 
 def make_lstm(input_size: int, hidden_size: int, layer_num: int) -> nn.LSTM:
@@ -57,7 +115,7 @@ def lstm_features(
         )
         out, (hidden, cell) = lstm(steps, before)
     after = {"hidden": hidden.transpose(0, 1).detach(), "cell": cell.transpose(0, 1).detach()}
-    chosen = chosen_steps()
+    chosen = _steps.get()
     return (out[:, -1] if chosen is None else chosen.of(out)), after
 
 

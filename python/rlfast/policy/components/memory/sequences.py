@@ -11,7 +11,7 @@ from torch import nn
 from rlfast.data import to_numpy, to_torch
 from rlfast.data.batch.batch import wrap
 from rlfast.functional.sequences import nstep_sums_within, sequence_priority
-from rlfast.utils.net._steps import Steps, outputs_of
+from rlfast.utils.net._recurrent import Steps, outputs_of
 from rlfast.utils.tree import leaves, map_leaves
 
 
@@ -144,9 +144,11 @@ def critic_output(critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tenso
     :param obs: observations, ``[B, ...]``, or :class:`Sequences`.
     :param act: actions, ``[B, ...]``, or one for each of the N steps.
     """
+    value: torch.Tensor
     if isinstance(obs, Sequences):
-        return at_steps(lambda part, _: (critic(part, act), None), critic, obs.with_burn_in(), None)
-    value: torch.Tensor = critic(obs, act)
+        value = at_steps(lambda part, _: (critic(part, act), None), critic, obs.with_burn_in(), None)
+    else:
+        value = critic(obs, act)
     return value
 
 
