@@ -441,6 +441,14 @@ def test_as_many_values_in_another_order_are_refused(shape):
         gae(rewards, values, values, np.zeros(4, bool), np.zeros(4, bool), 0.9, 0.9)
 
 
+def test_arrays_at_odd_addresses_are_read():
+    rewards, values = np.arange(3.0), np.array([0.5, 0.25, 4.0])
+    odd = np.frombuffer(b"." + rewards.tobytes(), np.float64, offset=1)
+    assert not odd.flags.aligned
+    ends = np.zeros(3, bool)
+    assert gae(odd, values, values, ends).tolist() == gae(rewards, values, values, ends).tolist()
+
+
 def test_names_are_found_where_they_are_at_home():
     home = functional.__getattr__("gae")
     assert home is gae

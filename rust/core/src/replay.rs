@@ -521,7 +521,7 @@ impl Replay {
     #[must_use]
     #[inline]
     pub fn generation(&self, index: usize) -> u64 {
-        self.rings.ring_of(index).seq(index).unwrap_or(u64::MAX)
+        generation(self.rings.ring_of(index), index)
     }
 
     /// Sets priorities, and returns how many were ignored because their row was overwritten: the slot holds no row, or
@@ -558,6 +558,12 @@ impl Replay {
         }
         Ok(refused)
     }
+}
+
+/// Returns the generation of a slot of `ring`: see [`Replay::generation`].
+#[inline(always)]
+fn generation(ring: &ring::Ring, index: usize) -> u64 {
+    ring.seq(index).unwrap_or(u64::MAX)
 }
 
 /// The largest `stack_num`.

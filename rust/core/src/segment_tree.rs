@@ -45,9 +45,12 @@ impl Node {
         for i in 0..WIDTH {
             before[i + 1] = before[i] + self.0[i];
         }
+        // Numbers that are not negative are in the order of their bits. The least positive one takes the place of mass zero,
+        // so that children of value zero do not own it.
+        let wanted = (mass.to_bits() as i64).max(1);
         let mut child = 0;
         for i in 0..WIDTH {
-            child += usize::from((before[i + 1] < *mass) | (before[i + 1] == 0.0));
+            child += usize::from((before[i + 1].to_bits() as i64) < wanted);
         }
         if child == WIDTH {
             child = self.last_positive();

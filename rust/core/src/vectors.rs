@@ -4,6 +4,8 @@
 use crate::error::{Error, Result};
 use crate::memory::Storage;
 
+/// Requests of fewer bytes than this are like any other small allocation, which ends the process when there is no memory.
+const SMALL: u128 = 64 << 10;
 /// Requests of at least this many bytes are compared with the memory of the machine, as the system may grant more than it has.
 const LARGE: u128 = 256 << 20;
 
@@ -37,6 +39,9 @@ pub fn sum(one: usize, other: usize) -> Result<usize> {
 /// [`Error::Room`] with the bytes needed, when they cannot be allocated.
 pub fn with_room<T>(length: usize) -> Result<Vec<T>> {
     let needed = length as u128 * size_of::<T>() as u128;
+    if needed < SMALL {
+        return Ok(Vec::with_capacity(length));
+    }
     let fits = needed < LARGE || (needed <= isize::MAX as u128 && Storage::Ram.check("this", needed).is_ok());
     let mut vector = Vec::new();
     if !fits || vector.try_reserve_exact(length).is_err() {

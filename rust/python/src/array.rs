@@ -19,6 +19,9 @@ use rlfast_core::{recycle, vectors};
 
 use crate::error::IntoPython as _;
 
+/// Axes that every NumPy supports.
+pub const NPY_MAXDIMS: usize = 32;
+
 /// Whether `object` is exactly an `ndarray`.
 #[inline]
 pub fn is_array(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
@@ -207,14 +210,9 @@ pub fn vector<'py, T: Element + Copy>(py: Python<'py>, values: &[T]) -> PyResult
     Ok(array.cast_into()?)
 }
 
-/// A fresh array of `length` values that are written before anybody reads one. (`PyArray1::new` panics where there is no memory.)
-pub fn unfilled<T: Element>(py: Python<'_>, length: usize) -> PyResult<Bound<'_, PyArray1<T>>> {
-    Ok(plain(&T::get_dtype(py), &mut [length as npy_intp])?.0.cast_into()?)
-}
-
 /// A fresh array of a shape, and its first value, which like all others is written before anybody reads it.
 pub fn fresh<'py, T: Element>(py: Python<'py>, shape: &[usize]) -> PyResult<(Bound<'py, PyAny>, *mut T)> {
-    let mut dims = [0; 2];
+    let mut dims = [0; NPY_MAXDIMS];
     let dims = &mut dims[..shape.len()];
     dims.iter_mut().zip(shape).for_each(|(axis, &length)| *axis = length as npy_intp);
     let (array, data) = plain(&T::get_dtype(py), dims)?;

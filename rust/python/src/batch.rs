@@ -108,7 +108,9 @@ fn initialize(this: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>, kwargs: Option<&
         Some(kwargs) => kwargs.cast::<PyDict>()?.copy()?,
         None => PyDict::new(py),
     };
-    if args.is_empty() && convert_plain(&fields, this.get_type())? {
+    let is_field = |name| Ok::<_, PyErr>(!fields.contains(name)?);
+    let all_fields = args.is_empty() && is_field(intern!(py, "batch_dict"))? && is_field(intern!(py, "copy"))?;
+    if all_fields && convert_plain(&fields, this.get_type())? {
         return set_fields(this, &fields);
     }
     this.call_method(intern!(py, "_init"), args, Some(&fields))?;
@@ -117,37 +119,23 @@ fn initialize(this: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>, kwargs: Option<&
 
 /// Turns the plain values of `fields` into what a batch of class `batch` holds, in place: bool, int, float and NumPy
 /// scalars become arrays of no axes, an empty dict becomes an empty batch, and arrays of numbers stay. Gives whether
-/// all are one of these; arguments that are no fields are not.
+/// all are one of these.
 fn convert_plain<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) -> PyResult<bool> {
     let py = fields.py();
     let mut all = true;
-    for (key, value) in fields.iter() {
-        if is_argument(&key) {
-            all = false;
-            continue;
-        }
+    let (mut place, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: a live dict, whose keys stay the same meanwhile.
+    while unsafe { ffi::PyDict_Next(fields.as_ptr(), &raw mut place, &raw mut key, &raw mut value) } != 0 {
+        // SAFETY: objects of the dict, which keeps the value until it gets another for this key.
+        let (key, value) = unsafe { (Borrowed::from_ptr(py, key), Borrowed::from_ptr(py, value)) };
         let plain = if array::is_array(py, value.as_ptr()) {
             // SAFETY: an array, alive through `value`.
             if is_number(unsafe { array::fields(value.as_ptr()) }) {
                 continue;
             }
             None
-        } else if value.is_exact_instance_of::<PyFloat>() {
-            Some(scalar(py, value.extract::<f64>()?)?)
-        } else if value.is_exact_instance_of::<PyBool>() {
-            Some(scalar(py, value.extract::<bool>()?)?)
-        } else if value.is_exact_instance_of::<PyInt>() {
-            // An integer beyond 64 bits takes the slow way, as any other object.
-            value.extract::<i64>().ok().map(|number| scalar(py, number)).transpose()?
-        } else if array::is_scalar(py, value.as_ptr()) {
-            let value = array::from_scalar(&value)?;
-            // SAFETY: an array, alive through `value`.
-            is_number(unsafe { array::fields(value.as_ptr()) }).then_some(value)
         } else {
-            match value.cast_exact::<PyDict>() {
-                Ok(dict) if dict.is_empty() => Some(empty(py, batch.as_unbound())?),
-                _ => None,
-            }
+            converted(&value, &batch)?
         };
         match plain {
             Some(plain) => fields.set_item(key, plain)?,
@@ -157,22 +145,28 @@ fn convert_plain<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) ->
     Ok(all)
 }
 
-/// Whether a keyword names an argument of a batch, and not a field.
-fn is_argument(key: &Bound<'_, PyAny>) -> bool {
-    let py = key.py();
-    let names = [intern!(py, "batch_dict"), intern!(py, "copy")];
-    if names.iter().any(|name| key.is(name)) {
-        return true;
+/// What a batch holds for a plain value that is no array; None for another value.
+#[inline]
+fn converted<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = value.py();
+    if value.is_exact_instance_of::<PyFloat>() {
+        return scalar(py, value.extract::<f64>()?).map(Some);
     }
-    // Other strings may be equal to them still, if they are as long.
-    // SAFETY: keywords are strings; of anything else there is an error to clear, and -1.
-    match unsafe { ffi::PyUnicode_GetLength(key.as_ptr()) } {
-        4 | 10 => names.iter().any(|name| key.eq(name).unwrap_or(false)),
-        -1 => {
-            drop(PyErr::take(py));
-            false
-        }
-        _ => false,
+    if value.is_exact_instance_of::<PyBool>() {
+        return scalar(py, value.extract::<bool>()?).map(Some);
+    }
+    if value.is_exact_instance_of::<PyInt>() {
+        // An integer beyond 64 bits takes the slow way, as any other object.
+        return value.extract::<i64>().ok().map(|number| scalar(py, number)).transpose();
+    }
+    if array::is_scalar(py, value.as_ptr()) {
+        let value = array::from_scalar(value)?;
+        // SAFETY: an array, alive through `value`.
+        return Ok(is_number(unsafe { array::fields(value.as_ptr()) }).then_some(value));
+    }
+    match value.cast_exact::<PyDict>() {
+        Ok(dict) if dict.is_empty() => empty(py, batch.as_unbound()).map(Some),
+        _ => Ok(None),
     }
 }
 

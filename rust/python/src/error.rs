@@ -73,6 +73,11 @@ impl<T> IntoPython<T> for rlfast_core::error::Result<T> {
 
 /// A `SchemaMismatch` with a formatted message.
 macro_rules! mismatch {
-    ($($arg:tt)*) => { Err($crate::error::SchemaMismatch::new_err(format!($($arg)*))) };
+    ($($arg:tt)*) => { Err($crate::error::to_mismatch(format_args!($($arg)*))) };
 }
 pub(crate) use mismatch;
+
+#[cold]
+pub fn to_mismatch(text: std::fmt::Arguments<'_>) -> PyErr {
+    SchemaMismatch::new_err(text.to_string())
+}

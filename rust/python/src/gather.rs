@@ -12,13 +12,10 @@ use rlfast_core::replay::gather::Output;
 use rlfast_core::replay::plan::{Plan, PlannedArray, SharedPair};
 use rlfast_core::vectors::product;
 
-use crate::array;
+use crate::array::{self, NPY_MAXDIMS};
 use crate::batch::nested;
 use crate::columns::Columns;
 use crate::error::IntoPython as _;
-
-/// Axes that every NumPy supports.
-const NPY_MAXDIMS: usize = 32;
 
 /// Arrays, and where the engine writes their rows.
 pub struct Allocated<'py> {
@@ -83,8 +80,9 @@ fn given<'py>(
     array: usize,
     out: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    match (out, plan.key_of(array).map(|key| &columns.keys[key])) {
-        (Some(out), Some(key)) if out.contains(key)? => Ok(Some(out.get_item(key)?)),
+    let Some(out) = out else { return Ok(None) };
+    match plan.key_of(array).map(|key| &columns.keys[key]) {
+        Some(key) if out.contains(key)? => Ok(Some(out.get_item(key)?)),
         _ => Ok(None),
     }
 }

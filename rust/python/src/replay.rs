@@ -26,6 +26,7 @@ use crate::array::Shaped;
 use crate::columns::{ColumnSpec, Columns, KeyPath};
 use crate::error::IntoPython as _;
 use crate::items::Items;
+use crate::rows::RowSources;
 use crate::shared::{Shared, Spare};
 pub(crate) use state::State;
 
@@ -34,10 +35,17 @@ pub(crate) use state::State;
 pub struct Replay {
     state: Shared<State>,
     batch: Py<PyType>,
-    /// The columns that the last rows were added to.
-    last_columns: Spare<Arc<Columns>>,
+    last_added: Spare<Box<LastAdded>>,
     /// Whether `append` leaves all rows to the fallback.
     always_falls_back: AtomicBool,
+}
+
+/// What the last rows were added with, for the next ones.
+#[derive(Default)]
+struct LastAdded {
+    columns: Option<Arc<Columns>>,
+    /// The memory that rows are found in.
+    rows: RowSources,
 }
 
 type ColumnDescription<'py> = (Bound<'py, PyTuple>, Bound<'py, PyAny>, Vec<usize>);
@@ -114,7 +122,7 @@ impl Replay {
         let engine = Engine::new(config).python()?;
         let columns = Columns::new(py, batch.clone_ref(py), Schema::new(save_obs_next));
         let state = Shared::new(State::new(engine, columns));
-        Ok(Self { state, batch, last_columns: Spare::new(), always_falls_back: AtomicBool::new(false) })
+        Ok(Self { state, batch, last_added: Spare::new(), always_falls_back: AtomicBool::new(false) })
     }
 
     #[getter]

@@ -1,15 +1,14 @@
 //! `rlfast.functional.returns` over the core's kernels: arrays in, checked, and fresh arrays out.
 
-use numpy::{Element, PyArrayDyn, PyArrayMethods as _, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods as _};
+use numpy::{Element, PyArrayDyn, PyArrayMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict as _, PyTuple};
 use rlfast_core::returns::estimator::{Estimator, MOST, fraction};
 use rlfast_core::returns::{self, BufferRows, Ends, Floats, Real};
-use rlfast_core::vectors::product;
 
-use crate::array::{Index, unfilled};
+use crate::array::{Index, fresh};
 use crate::error::IntoPython as _;
 use crate::items::Items;
 
@@ -61,25 +60,22 @@ fn estimate_of<'py, T: Float>(
     }
     let terminated = shaped::<bool>("terminated", &terminated, &shape)?;
     let truncated = truncated.map(|flags| shaped::<bool>("truncated", &flags, &shape)).transpose()?;
-    let outputs = (0..estimator.outputs()).map(|_| output::<T>(py, &shape)).collect::<PyResult<Vec<_>>>()?;
-    let mut slices: [&[T]; MOST.0] = [&[]; MOST.0];
-    for (slice, input) in slices.iter_mut().zip(inputs.iter().flatten()) {
-        *slice = input.as_slice()?;
+    let mut outputs = [const { None }; MOST.1];
+    for output in outputs.iter_mut().take(estimator.outputs()) {
+        *output = Some(Output::<T>::new(py, &shape)?);
     }
-    let mut filled: [&mut [T]; MOST.1] = [&mut [], &mut []];
-    for (slice, output) in filled.iter_mut().zip(&outputs) {
-        // SAFETY: a fresh array that nobody else knows.
-        *slice = unsafe { output.as_slice_mut()? };
+    if !terminated.items().is_empty() {
+        let slices = inputs.each_ref().map(|input| input.as_ref().map_or(&[][..], Input::items));
+        let filled = outputs.each_mut().map(|output| output.as_mut().map_or(&mut [][..], Output::items));
+        let truncated = truncated.as_ref().map(Input::items);
+        let ends = Ends::new(terminated.items(), truncated, shape[1..].iter().product());
+        away(py, slices[0].len(), || estimator.run(slices, ends, filled));
     }
-    let (terminated, truncated) =
-        (terminated.as_slice()?, truncated.as_ref().map(|flags| flags.as_slice()).transpose()?);
-    if !terminated.is_empty() {
-        let ends = Ends::new(terminated, truncated, shape[1..].iter().product());
-        away(py, terminated.len(), || estimator.run(slices, ends, filled));
-    }
-    match &outputs[..] {
-        [one] => Ok(one.clone().into_any()),
-        all => Ok(PyTuple::new(py, all)?.into_any()),
+    match outputs {
+        [Some(one), None] => Ok(one.array),
+        all => {
+            Ok(PyTuple::new(py, all.into_iter().flatten().map(|output| output.array).collect::<Vec<_>>())?.into_any())
+        }
     }
 }
 
@@ -100,26 +96,24 @@ pub fn episodic_returns<'py>(
 ) -> PyResult<(Object<'py>, Object<'py>)> {
     let py = rewards.py();
     let (gamma, gae_lambda) = (fraction("gamma", gamma).python()?, fraction("gae_lambda", gae_lambda).python()?);
-    let shape = roll_out(rewards)?;
-    let rewards = EitherFloat::new("rewards", rewards, &shape)?;
-    let values = values.map(|values| EitherFloat::new("values", values, &shape)).transpose()?;
-    let next_values = next_values.map(|values| EitherFloat::new("next_values", values, &shape)).transpose()?;
-    let terminated = shaped::<bool>("terminated", terminated, &shape)?;
-    let truncated = shaped::<bool>("truncated", truncated, &shape)?;
-    let places = shaped::<i64>("indices", places, &shape)?;
-    let (returns, advantages) = (output::<f64>(py, &shape)?, output::<f64>(py, &shape)?);
-    // SAFETY: fresh arrays that nobody else knows.
-    let (returns_out, advantages_out) = unsafe { (returns.as_slice_mut()?, advantages.as_slice_mut()?) };
-    let values = values.as_ref().map(EitherFloat::as_floats).transpose()?;
-    let next_values = next_values.as_ref().map(EitherFloat::as_floats).transpose()?;
-    let rewards = rewards.as_floats()?;
-    let flags = (terminated.as_slice()?, truncated.as_slice()?);
+    let rows = array("rewards", rewards)?.len();
+    let rewards = EitherFloat::new("rewards", rewards, rows)?;
+    let values = values.map(|values| EitherFloat::new("values", values, rows)).transpose()?;
+    let next_values = next_values.map(|values| EitherFloat::new("next_values", values, rows)).transpose()?;
+    let terminated = flat::<bool>("terminated", terminated, rows)?;
+    let truncated = flat::<bool>("truncated", truncated, rows)?;
+    let places = flat::<i64>("indices", places, rows)?;
     unfinished.rows.sort_unstable();
-    let rows = BufferRows { places: places.as_slice()?, unfinished: &unfinished.rows };
+    let (mut returns, mut advantages) = (Output::<f64>::new(py, &[rows])?, Output::<f64>::new(py, &[rows])?);
+    let values = values.as_ref().map(EitherFloat::as_floats);
+    let next_values = next_values.as_ref().map(EitherFloat::as_floats);
+    let (rewards, flags) = (rewards.as_floats(), (terminated.items(), truncated.items()));
+    let rows = BufferRows { places: places.items(), unfinished: &unfinished.rows };
+    let (returns_out, advantages_out) = (returns.items(), advantages.items());
     away(py, rows.places.len(), || {
         returns::episodic(rewards, values, next_values, flags, rows, gamma, gae_lambda, returns_out, advantages_out);
     });
-    Ok((returns.into_any(), advantages.into_any()))
+    Ok((returns.array, advantages.array))
 }
 
 /// Sums of rewards with what follows them: `BasePolicy.compute_nstep_return`.
@@ -142,8 +136,8 @@ fn bootstrapped_of<'py, T: Float>(
     discounts: &Object<'py>,
     next_values: &Object<'py>,
 ) -> PyResult<Object<'py>> {
-    let (sums, discounts) = (packed(typed::<f64>("sums", sums)?)?, packed(typed::<f64>("discounts", discounts)?)?);
-    let next_values = packed(typed::<T>("next_values", next_values)?)?;
+    let (sums, discounts) = (typed::<f64>("sums", sums)?, typed::<f64>("discounts", discounts)?);
+    let next_values = typed::<T>("next_values", next_values)?;
     let shape = next_values.shape();
     if shape.len() != 2 || sums.shape() != &shape[..1] || discounts.shape() != &shape[..1] {
         return Err(PyValueError::new_err(format!(
@@ -152,36 +146,75 @@ fn bootstrapped_of<'py, T: Float>(
             discounts.shape(),
         )));
     }
-    let returns = output::<T>(next_values.py(), shape)?;
-    // SAFETY: a fresh array that nobody else knows.
-    let filled = unsafe { returns.as_slice_mut()? };
-    returns::bootstrapped(sums.as_slice()?, discounts.as_slice()?, next_values.as_slice()?, filled);
-    Ok(returns.into_any())
+    let (sums, discounts, next_values) = (Input::new(sums)?, Input::new(discounts)?, Input::new(next_values)?);
+    let mut returns = Output::<T>::new(sums.0.py(), next_values.0.shape())?;
+    returns::bootstrapped(sums.items(), discounts.items(), next_values.items(), returns.items());
+    Ok(returns.array)
 }
 
-/// An array that may be of either float type.
+/// An array that may be of either float type, as rows of one number.
 enum EitherFloat<'py> {
-    F32(PyReadonlyArrayDyn<'py, f32>),
-    F64(PyReadonlyArrayDyn<'py, f64>),
+    F32(Input<'py, f32>),
+    F64(Input<'py, f64>),
 }
 
 impl<'py> EitherFloat<'py> {
-    fn new(name: &str, object: &Object<'py>, shape: &[usize]) -> PyResult<Self> {
+    fn new(name: &str, object: &Object<'py>, rows: usize) -> PyResult<Self> {
         if is_single(object) {
-            return Ok(Self::F32(shaped(name, object, shape)?));
+            return Ok(Self::F32(flat(name, object, rows)?));
         }
-        Ok(Self::F64(shaped(name, object, shape)?))
+        Ok(Self::F64(flat(name, object, rows)?))
     }
 
-    fn as_floats(&self) -> PyResult<Floats<'_>> {
-        Ok(match self {
-            Self::F32(array) => Floats::F32(array.as_slice()?),
-            Self::F64(array) => Floats::F64(array.as_slice()?),
-        })
+    fn as_floats(&self) -> Floats<'_> {
+        match self {
+            Self::F32(array) => Floats::F32(array.items()),
+            Self::F64(array) => Floats::F64(array.items()),
+        }
     }
 }
 
 // -- arrays ----------------------------------------------------------------------------------------------------------
+
+/// An aligned array in C order. Its elements stay as they are while this thread is attached and calls nothing of Python's; where
+/// the work on them is detached, it is a copy that nobody else knows.
+struct Input<'py, T>(Bound<'py, PyArrayDyn<T>>);
+
+impl<'py, T: Element> Input<'py, T> {
+    /// The array itself, or a copy.
+    fn new(array: &Bound<'py, PyArrayDyn<T>>) -> PyResult<Self> {
+        if array.is_c_contiguous() && array.is_aligned() && array.len() < LONG {
+            return Ok(Self(array.clone()));
+        }
+        let options = [("order", "C")].into_py_dict(array.py())?;
+        let copy = array.py().import("numpy")?.call_method("array", (array,), Some(&options))?;
+        Ok(Self(copy.cast_into()?))
+    }
+
+    fn items(&self) -> &[T] {
+        // SAFETY: aligned, contiguous, and not written while this is read: see above.
+        unsafe { self.0.as_slice() }.expect("invariant: aligned and contiguous")
+    }
+}
+
+/// A fresh array, which nobody reads before a kernel has written every element.
+struct Output<'py, T> {
+    array: Object<'py>,
+    data: *mut T,
+    len: usize,
+}
+
+impl<'py, T: Float> Output<'py, T> {
+    fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
+        let (array, data) = fresh::<T>(py, shape)?;
+        Ok(Self { array, data, len: shape.iter().product() })
+    }
+
+    fn items(&mut self) -> &mut [T] {
+        // SAFETY: a fresh array of as many elements, which this alone knows.
+        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+    }
+}
 
 /// The shape of a roll-out, which is that of its rewards.
 fn roll_out(rewards: &Object<'_>) -> PyResult<Vec<usize>> {
@@ -193,21 +226,26 @@ fn roll_out(rewards: &Object<'_>) -> PyResult<Vec<usize>> {
 }
 
 /// An array of the roll-out's shape.
-fn shaped<'py, T: Element>(name: &str, object: &Object<'py>, shape: &[usize]) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
+fn shaped<'py, T: Element>(name: &str, object: &Object<'py>, shape: &[usize]) -> PyResult<Input<'py, T>> {
     let typed = typed::<T>(name, object)?;
     if typed.shape() != shape {
         let got = typed.shape();
         return Err(PyValueError::new_err(format!("{name}: got shape {got:?}, wanted that of rewards, {shape:?}")));
     }
-    packed(typed)
+    Input::new(typed)
 }
 
-/// A fresh array: read by nobody before a kernel has written every element; if one fails it is dropped unread.
-fn output<'py, T: Float>(py: Python<'py>, shape: &[usize]) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
-    unfilled::<T>(py, product(shape).python()?)?.reshape(shape)
+/// An array of any shape with one element for each of `rows`.
+fn flat<'py, T: Element>(name: &str, object: &Object<'py>, rows: usize) -> PyResult<Input<'py, T>> {
+    let typed = typed::<T>(name, object)?;
+    if typed.len() != rows {
+        let got = typed.shape();
+        return Err(PyValueError::new_err(format!("{name}: got shape {got:?}, wanted one for each of {rows} rewards")));
+    }
+    Input::new(typed)
 }
 
-/// Does `work` on arrays of so many elements: attached, so that nobody writes to them meanwhile, or on copies (see [`packed`]).
+/// Does `work` on arrays of so many elements: attached, so that nobody writes to them meanwhile, or on copies (see [`Input`]).
 fn away<R: Ungil>(py: Python<'_>, elements: usize, work: impl FnOnce() -> R + Ungil) -> R {
     if elements < LONG { work() } else { py.detach(work) }
 }
@@ -225,14 +263,4 @@ fn typed<'a, 'py, T: Element>(name: &str, object: &'a Object<'py>) -> PyResult<&
         let (got, wanted) = (untyped.dtype(), numpy::dtype::<T>(object.py()));
         PyTypeError::new_err(format!("{name}: got dtype {got}, wanted {wanted}"))
     })
-}
-
-/// The array itself, or a copy in C order; always a copy where the work on it will be detached.
-fn packed<'py, T: Element>(array: &Bound<'py, PyArrayDyn<T>>) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
-    if array.is_c_contiguous() && array.len() < LONG {
-        return Ok(array.try_readonly()?);
-    }
-    let options = [("order", "C")].into_py_dict(array.py())?;
-    let copy = array.py().import("numpy")?.call_method("array", (array,), Some(&options))?;
-    Ok(copy.cast_into::<PyArrayDyn<T>>()?.try_readonly()?)
 }

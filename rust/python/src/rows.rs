@@ -1,7 +1,5 @@
 //! Rows as Python gives them: where the bytes of each column are, found without changing anything.
 
-use std::cell::Cell;
-
 use numpy::npyffi::objects::PyArrayObject;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::ffi;
@@ -26,25 +24,11 @@ pub struct RowSources {
     kept: Vec<Py<PyAny>>,
 }
 
-thread_local! {
-    /// Memory that one row after the other is found in.
-    static SCRATCH: Cell<Option<Box<RowSources>>> = const { Cell::new(None) };
-}
-
 impl RowSources {
-    /// Does `work` with rows whose memory was used before, and lets go of what they kept alive.
-    pub fn with_scratch<R>(work: impl FnOnce(&mut Self) -> R) -> R {
-        let mut rows = SCRATCH.take().unwrap_or_default();
-        let result = work(&mut rows);
-        rows.found.release();
-        rows.kept.clear();
-        SCRATCH.set(Some(rows));
-        result
-    }
-
-    fn start(&mut self, columns: usize, rows: usize) {
+    /// Lets go of what was kept alive.
+    pub fn release(&mut self) {
+        self.found.release();
         self.kept.clear();
-        self.found.start(columns, rows);
     }
 }
 
@@ -60,7 +44,7 @@ impl Columns {
         rows: Option<usize>,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        out.start(self.schema.columns().len(), rows.unwrap_or(1));
+        out.found.start(self.schema.columns().len(), rows.unwrap_or(1));
         self.find_in(py, self.schema.root(), fields, rows, out, true)?;
         if self.schema.finals().is_empty() || !out.found.any_done() {
             return Ok(());
@@ -89,7 +73,6 @@ impl Columns {
     }
 
     /// Finds what stands at a key.
-    #[inline]
     fn find_at(
         &self,
         py: Python<'_>,
@@ -119,11 +102,11 @@ impl Columns {
     ) -> PyResult<()> {
         let mut found = 0;
         for node in nodes {
-            if let Kind::Leaf(at) = node.kind
-                && self.schema.columns()[at].role() == Role::Ignored
-            {
-                continue;
-            }
+            let leaf = match node.kind {
+                Kind::Leaf(at) if self.schema.columns()[at].role() == Role::Ignored => continue,
+                Kind::Leaf(at) => Some(at),
+                _ => None,
+            };
             let Some(value) = fields.get_item(&self.keys[node.key])? else {
                 if node.kind.is_foreign() {
                     continue;
@@ -134,10 +117,12 @@ impl Columns {
             if top && value.is_none() && self.may_lack_next && self.keys[node.key].bind(py) == "obs_next" {
                 continue;
             }
-            self.find_at(py, node, &value, rows, out)?;
-            if matches!(node.kind, Kind::Leaf(_)) {
-                out.kept.push(value.unbind()); // another thread may take it out of the dict before it is copied
-            }
+            let Some(at) = leaf else {
+                self.find_at(py, node, &value, rows, out)?;
+                continue;
+            };
+            self.read(py, at, &value, rows, out)?;
+            out.kept.push(value.unbind()); // another thread may take it out of the dict before it is copied
         }
         if found == fields.len() || (top && self.all_unstored(py, fields, fields.len() - found)?) {
             return Ok(());
@@ -194,6 +179,7 @@ impl Columns {
         Ok(None)
     }
 
+    #[inline]
     fn read(
         &self,
         py: Python<'_>,
@@ -203,9 +189,6 @@ impl Columns {
         out: &mut RowSources,
     ) -> PyResult<()> {
         let column = &self.schema.columns()[at];
-        if column.role() == Role::Ignored {
-            return Ok(());
-        }
         if !array::is_array(py, value.as_ptr()) {
             if rows.is_none() && column.leaf.shape.is_empty() && scalar(column, value, out.found.cell(at)) {
                 out.found.place_cell(at, column);
@@ -229,20 +212,20 @@ impl Columns {
     #[inline]
     fn find_listed<'a, 'py>(
         &self,
-        names: [&str; 6],
-        places: [Option<usize>; 6],
-        values: [Option<&'a Bound<'py, PyAny>>; 6],
+        names: &[&str; 6],
+        places: &[Option<usize>; 6],
+        values: &[Option<&'a Bound<'py, PyAny>>; 6],
         mut read: impl FnMut(&str, &Node, &'a Bound<'py, PyAny>) -> PyResult<()>,
     ) -> PyResult<()> {
-        for ((value, name), node) in values.into_iter().zip(names).zip(places) {
-            match (node.map(|at| &self.schema.root()[at]), value) {
-                (Some(Node { kind: Kind::Foreign, .. }), _) => return mismatch!("{name} is kept outside the columns"),
-                (Some(node), Some(value)) => read(name, node, value)?,
-                (Some(_), None) => return mismatch!("{name} is missing"),
-                (None, Some(_)) if name != "obs_next" || self.schema.saves_obs_next() => {
-                    return mismatch!("{name} is not a column");
+        for k in 0..names.len() {
+            match (places[k], values[k]) {
+                (Some(at), Some(value)) => read(names[k], &self.schema.root()[at], value)?,
+                (None, None) => {}
+                (Some(_), None) => return mismatch!("{} is missing", names[k]),
+                (None, Some(_)) if names[k] != "obs_next" || self.schema.saves_obs_next() => {
+                    return mismatch!("{} is not a column", names[k]);
                 }
-                (None, _) => {}
+                (None, Some(_)) => {}
             }
         }
         Ok(())
@@ -252,18 +235,19 @@ impl Columns {
     pub fn find_named(
         &self,
         py: Python<'_>,
-        values: [Option<&Bound<'_, PyAny>>; KEYWORDS.len()],
+        values: &[Option<&Bound<'_, PyAny>>; KEYWORDS.len()],
         out: &mut RowSources,
     ) -> PyResult<()> {
-        out.start(self.schema.columns().len(), 1);
+        out.found.start(self.schema.columns().len(), 1);
         if let Some(other) = &self.beside_keywords {
             return mismatch!("{other} is missing");
         }
-        let read = |_: &str, node: &Node, value: &_| match node.kind {
+        let read = |name: &str, node: &Node, value: &_| match node.kind {
             Kind::Leaf(at) => self.read(py, at, value, None, out),
-            _ => self.find_at(py, node, value, None, out),
+            Kind::Foreign => mismatch!("{name} is kept outside the columns"),
+            Kind::Group(_) => self.find_at(py, node, value, None, out),
         };
-        self.find_listed(KEYWORDS, self.by_keyword, values, read)?;
+        self.find_listed(&KEYWORDS, &self.by_keyword, values, read)?;
         match values[KEYWORDS.len() - 1] {
             Some(obs_next) if !self.schema.finals().is_empty() && out.found.any_done() => {
                 self.find_finals(py, obs_next, None, out)
@@ -283,7 +267,7 @@ impl Columns {
         rows: usize,
         out: &mut RowSources,
     ) -> PyResult<()> {
-        out.start(self.schema.columns().len(), rows);
+        out.found.start(self.schema.columns().len(), rows);
         if self.schema.root().len() != STEP.len() {
             return mismatch!("a step has the columns {STEP:?}");
         }
@@ -297,14 +281,15 @@ impl Columns {
                 // SAFETY: an array, which the caller keeps alive.
                 unsafe { out.found.place_flat(at, column, given(value, column), rows) }.python()
             }
+            (Kind::Foreign, _) => mismatch!("{name} is kept outside the columns"),
             _ => self.find_at(py, node, value, Some(rows), out),
         };
-        self.find_listed(STEP, [0, 1, 2, 3, 4, 5].map(Some), values.map(Some), read)
+        self.find_listed(&STEP, &[0, 1, 2, 3, 4, 5].map(Some), &values.map(Some), read)
     }
 }
 
 /// An array as the engine sees it. The caller checked that it is one.
-#[inline]
+#[inline(always)]
 fn given<'a>(array: &'a Bound<'_, PyAny>, column: &Column) -> GivenArray<'a> {
     let py = array.py();
     // SAFETY: an array, as the caller checked, which lives as long as the reference.
@@ -323,14 +308,17 @@ fn given<'a>(array: &'a Bound<'_, PyAny>, column: &Column) -> GivenArray<'a> {
 }
 
 /// Whether an array has a column's dtype: the same object, or, as those that were unpickled are, one like it.
-#[inline]
+#[inline(always)]
 fn has_dtype(py: Python<'_>, array: &PyArrayObject, column: &Column) -> bool {
-    array.descr.cast() == column.dtype.descr.as_ptr() || {
-        // SAFETY: the dtype of a live array.
-        let other: Bound<'_, PyArrayDescr> =
-            unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()).cast_into_unchecked() };
-        other.is_equiv_to(column.dtype.descr.bind(py))
-    }
+    array.descr.cast() == column.dtype.descr.as_ptr() || has_equal_dtype(py, array, column)
+}
+
+#[cold]
+fn has_equal_dtype(py: Python<'_>, array: &PyArrayObject, column: &Column) -> bool {
+    // SAFETY: the dtype of a live array.
+    let other: Bound<'_, PyArrayDescr> =
+        unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()).cast_into_unchecked() };
+    other.is_equiv_to(column.dtype.descr.bind(py))
 }
 
 /// The type of an array's numbers; None where its bytes are not in this machine's order.

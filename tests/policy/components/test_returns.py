@@ -90,6 +90,18 @@ def test_other_indices_than_rows(rows):
             compute()
 
 
+def test_values_may_have_any_shape_of_one_for_each_row():
+    buffer = filled("..T")
+    batch, indices = buffer.sample(0)
+    value = np.array([[1.0], [2.0], [3.0]])
+    found = BasePolicy.compute_episodic_return(batch, buffer, indices, value, value, 0.5, 0.5)
+    flat = BasePolicy.compute_episodic_return(batch, buffer, indices, value.ravel(), value.ravel(), 0.5, 0.5)
+    assert [one.shape for one in found] == [(3,), (3,)]
+    assert [one.tolist() for one in found] == [one.tolist() for one in flat]
+    with pytest.raises(ValueError, match=r"^values: got shape \[2\], wanted one for each of 3 rewards$"):
+        BasePolicy.compute_episodic_return(batch, buffer, indices, value, value.ravel()[:2], 0.5, 0.5)
+
+
 def nstep(buffer, value, **options):
     batch, indices = buffer.sample(0)
     asked = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence as AbstractSequence
+from functools import partial
 from os import PathLike
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -338,7 +339,7 @@ class ReplayBuffer(TianshouView):
         """
         if out is not None:
             self._check_out()
-            return output_arrays.sample_into(self._rows, lambda: self.sample_indices(batch_size), out)
+            return output_arrays.sample_into(self._rows, partial(self.sample_indices, batch_size), out)
         if batch_size and batch_size > 0 and self._quick_sample and self._store.plain:
             sampled: tuple[Batch, Index] = self._core.sample(batch_size)
             return sampled

@@ -89,9 +89,9 @@ class ReturnEstimation:
             _floats(batch.rew),
             None if v_s is None else _floats(v_s),
             None if v_s_ is None else _floats(v_s_),
-            as_flags("terminated", batch.terminated).reshape(-1),
-            as_flags("truncated", batch.truncated).reshape(-1),
-            np.asarray(indices, np.int64).reshape(-1),
+            as_flags("terminated", batch.terminated),
+            as_flags("truncated", batch.truncated),
+            np.asarray(indices, np.int64),
             buffer.unfinished_index(),
             gamma,
             gae_lambda,
@@ -184,8 +184,7 @@ def nstep_sums(
 
 def _floats(numbers: "NDArray[Any] | torch.Tensor") -> NDArray[np.floating]:
     array = numbers.numpy(force=True) if isinstance(numbers, torch.Tensor) else np.asarray(numbers)
-    flat = array.reshape(-1)
-    return flat if flat.dtype in _FLOATS else flat.astype(np.float64)
+    return array if array.dtype in _FLOATS else array.astype(np.float64)
 
 
 def _is_column(sums: Any) -> bool:

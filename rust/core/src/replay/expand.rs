@@ -138,11 +138,11 @@ impl Replay {
     /// None if rows are drawn uniformly.
     ///
     /// # Errors
-    /// `Index` for a row that does not exist, `Room` without memory for the result.
+    /// If rows have priorities: `Index` for a row that does not exist, `Room` without memory for the result.
     pub fn weights(&mut self, index: &[i64], normalize: Option<bool>) -> Result<Option<Vec<f64>>> {
         let (beta, normalize) = (self.config.beta, normalize.unwrap_or(self.config.weight_norm));
+        let Some(priorities) = &mut self.priorities else { return Ok(None) };
         self.rings.check(index)?;
-        let Some(priorities) = self.priorities_mut() else { return Ok(None) };
         let mut weights = filled(0.0, index.len())?;
         priorities.weights(index, beta, normalize, &mut weights);
         Ok(Some(weights))

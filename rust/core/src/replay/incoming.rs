@@ -7,7 +7,12 @@ use crate::replay::table::Source;
 
 /// `Err(Error::Mismatch(..))` with a formatted message.
 macro_rules! mismatch {
-    ($($arg:tt)*) => { Err(Error::Mismatch(format!($($arg)*))) };
+    ($($arg:tt)*) => { Err(to_mismatch(format_args!($($arg)*))) };
+}
+
+#[cold]
+fn to_mismatch(text: std::fmt::Arguments<'_>) -> Error {
+    Error::Mismatch(text.to_string())
 }
 
 /// An array of a host's.
@@ -119,7 +124,7 @@ impl Incoming {
     ///
     /// # Safety
     /// The array is as it is described, and lives until the rows are read.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn place<D>(
         &mut self,
         at: usize,
@@ -129,7 +134,7 @@ impl Incoming {
     ) -> Result<()> {
         let leaf = &column.leaf;
         let (outer, inner) = array.dims.split_at(usize::from(rows.is_some()).min(array.dims.len()));
-        if !is_shape(inner, &leaf.shape) || rows.is_some_and(|rows| outer != [rows as isize]) {
+        if !is_shape(inner, &leaf.shape) || rows.is_some_and(|rows| outer.first() != Some(&(rows as isize))) {
             return mismatch!("{} has shape {:?}", leaf.path.join("."), array.dims);
         }
         if !array.is_contiguous && !is_packed(inner, &array.strides[outer.len()..], leaf.itemsize) {
@@ -149,6 +154,7 @@ impl Incoming {
     ///
     /// # Safety
     /// `source` has numbers of the type `from` of the column's shape for each row.
+    #[inline(never)]
     unsafe fn place_converted<D>(
         &mut self,
         at: usize,
@@ -180,7 +186,7 @@ impl Incoming {
 
     /// # Safety
     /// `source` has elements of the column for each row.
-    #[inline]
+    #[inline(always)]
     unsafe fn place_source<D>(&mut self, at: usize, column: &Column<D>, source: Source) {
         let flags = match column.role() {
             Role::Terminated => &mut self.terminated,
@@ -249,7 +255,7 @@ impl GivenArray<'_> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn is_shape(dims: &[isize], shape: &[usize]) -> bool {
     dims.len() == shape.len() && dims.iter().zip(shape).all(|(&dim, &length)| dim as usize == length)
 }

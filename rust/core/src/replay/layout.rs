@@ -142,6 +142,18 @@ pub enum Place {
     },
 }
 
+/// A leaf whose bytes are copied without change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copied {
+    pub leaf: usize,
+    /// Bytes of one row.
+    pub bytes: usize,
+    /// The column; None for the record.
+    pub column: Option<usize>,
+    /// The offset in the record; 0 in a column.
+    pub offset: usize,
+}
+
 /// The places of all leaves.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -177,7 +189,7 @@ pub struct Layout {
     /// Whether any frames are stacked along the last axis.
     pub(super) any_pixels: bool,
     /// The leaves whose bytes are copied without change to the record or a column.
-    pub(super) copied: Vec<usize>,
+    pub(super) copied: Vec<Copied>,
 }
 
 impl Layout {
@@ -350,12 +362,15 @@ impl Layout {
     }
 
     fn note_copied(&mut self) {
-        let copied = |leaf: &usize| match self.places[*leaf] {
-            Place::Record { offset } => offset >= HEADER,
-            Place::Column { .. } => true,
-            Place::Frames { .. } | Place::Next { .. } => false,
+        let copied = |leaf: usize| {
+            let (column, offset) = match self.places[leaf] {
+                Place::Record { offset } if offset >= HEADER => (None, offset),
+                Place::Column { column } => (Some(column), 0),
+                _ => return None,
+            };
+            Some(Copied { leaf, bytes: self.nbytes[leaf], column, offset })
         };
-        self.copied = (0..self.leaves.len()).filter(copied).collect();
+        self.copied = (0..self.leaves.len()).filter_map(copied).collect();
     }
 
     fn lay_out_side(&mut self) {

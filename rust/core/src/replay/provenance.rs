@@ -1,7 +1,7 @@
 //! Index arrays that record the generations and goals of their rows.
 
 use crate::error::Result;
-use crate::replay::Replay;
+use crate::replay::{Replay, generation};
 use crate::vectors::{collected, copied, product, with_room};
 
 /// Rows with their generations and goals.
@@ -84,7 +84,10 @@ impl Replay {
     /// # Errors
     /// `Room` without memory for them.
     pub fn generations(&self, index: &[i64]) -> Result<Vec<u64>> {
-        collected(index.iter().map(|&row| self.generation(row as usize)))
+        if let [ring] = &**self.rings() {
+            return collected(index.iter().map(|&row| generation(ring, row as usize)));
+        }
+        collected(index.iter().map(|&row| generation(self.rings().ring_of(row as usize), row as usize)))
     }
 
     /// Returns rows with their generations.

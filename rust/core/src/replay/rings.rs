@@ -58,7 +58,7 @@ impl Rings {
 
     /// Returns the number of the ring that owns a slot.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn of(&self, index: usize) -> usize {
         match self.uniform {
             Some(_) if self.rings.len() == 1 => 0,
@@ -72,7 +72,7 @@ impl Rings {
 
     /// Returns the ring that owns a slot.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn ring_of(&self, index: usize) -> &Ring {
         &self.rings[self.of(index)]
     }

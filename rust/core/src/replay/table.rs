@@ -13,7 +13,7 @@ use crate::error::{Result, value_error};
 use crate::memory::{self, Region, Storage};
 use crate::prefetch::prefetch_at;
 use crate::replay::frames::FrameStore;
-use crate::replay::layout::{DONE, EPISODE, LINK, Layout, Leaf, Place, SINGLE, TERMINATED, TRUNCATED, link};
+use crate::replay::layout::{Copied, DONE, EPISODE, LINK, Layout, Leaf, Place, SINGLE, TERMINATED, TRUNCATED, link};
 use crate::replay::pixels;
 use crate::replay::ring::Ring;
 use crate::replay::rings::Rings;
@@ -40,6 +40,14 @@ impl Source {
     #[inline]
     pub(super) fn row(self, k: usize) -> *const u8 {
         if self.ptr.is_null() { self.ptr } else { self.ptr.wrapping_offset(self.stride * k as isize) }
+    }
+
+    /// Returns the lowest address of `rows` rows of `bytes` bytes, and the address after the highest.
+    #[inline(always)]
+    fn addresses(self, bytes: usize, rows: usize) -> (usize, usize) {
+        let one = self.ptr.addr();
+        let other = one.wrapping_add_signed(self.stride.wrapping_mul(rows as isize - 1));
+        (one.min(other), one.max(other).wrapping_add(bytes))
     }
 }
 
@@ -365,7 +373,7 @@ impl Table {
     }
 
     /// Returns the address of the bytes (or frame numbers) of a leaf in its own row.
-    #[inline]
+    #[inline(always)]
     pub(super) fn own(&self, index: usize, place: Place) -> *const u8 {
         match place {
             Place::Record { offset } | Place::Frames { offset, .. } => self.record(index).wrapping_add(offset),
@@ -374,7 +382,7 @@ impl Table {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn in_side(&self, id: u32, twin: usize, place: Place) -> *mut u8 {
         let row = self.side.at(id);
         match place {
@@ -428,9 +436,10 @@ impl Table {
                 Some(previous) if self.next_obs_serves(previous) => self.set_byte(previous, LINK, link::NEXT),
                 _ => {}
             }
-            for &leaf in &self.layout.copied {
-                let target = self.own(index, self.layout.places[leaf]).cast_mut();
-                put(sources[leaf].row(k), target, self.layout.nbytes[leaf]);
+            let record = self.record(index);
+            for &Copied { leaf, bytes, column, offset } in &self.layout.copied {
+                let start = column.map_or(record, |column| self.cell(column, index));
+                put(sources[leaf].row(k), start.wrapping_add(offset), bytes);
             }
             let sided = self.takes_side(sources, k, ending);
             self.set_flags(index, (ending.terminated, ending.truncated), if sided { link::SIDE } else { link::NONE });
@@ -523,6 +532,13 @@ impl Table {
     /// # Safety
     /// Each source, one for each leaf, is readable for `rows` rows.
     pub(super) unsafe fn copy_overlapping(&self, sources: &[Source], rows: usize) -> Option<CopiedSources> {
+        let is_any_near = match rows {
+            1 => self.is_any_near(sources, 1), // compiled for one row
+            _ => self.is_any_near(sources, rows),
+        };
+        if !is_any_near {
+            return None;
+        }
         let inside = |leaf: &usize| self.overlaps(sources[*leaf], self.layout.nbytes[*leaf], rows);
         let mut leaves = (0..sources.len()).filter(inside).peekable();
         leaves.peek()?;
@@ -540,16 +556,22 @@ impl Table {
         Some(copied)
     }
 
+    /// Returns whether `rows` rows of any source may share memory with the columns: a quick test before `overlaps`.
+    #[inline(always)]
+    fn is_any_near(&self, sources: &[Source], rows: usize) -> bool {
+        let Range { start, end } = self.hull;
+        sources.iter().zip(&self.layout.nbytes).any(|(source, &bytes)| {
+            let (low, high) = source.addresses(bytes, rows);
+            low < end && high > start
+        })
+    }
+
     /// Returns whether `rows` rows of `bytes` bytes share memory with the columns that views can show.
     fn overlaps(&self, source: Source, bytes: usize, rows: usize) -> bool {
         if source.ptr.is_null() || bytes == 0 || rows == 0 {
             return false;
         }
-        let (one, other) = (source.ptr.addr(), source.row(rows - 1).addr());
-        let (low, high) = (one.min(other), one.max(other) + bytes);
-        if low >= self.hull.end || high <= self.hull.start {
-            return false;
-        }
+        let (low, high) = source.addresses(bytes, rows);
         let shares = |region: &Region| {
             let start = region.base().addr();
             low < start + region.len() && start < high

@@ -43,7 +43,24 @@ impl<'a> Units<'a> {
         discounts: &mut [f64],
         last: &mut [i64],
     ) {
-        let agents = self.table.agents();
+        match self.table.agents() {
+            1 => self.nstep_of(1, index, n, gamma, sums, discounts, last), // compiled for one agent
+            agents => self.nstep_of(agents, index, n, gamma, sums, discounts, last),
+        }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "they are those of `nstep` and one more")]
+    fn nstep_of(
+        &self,
+        agents: usize,
+        index: &[i64],
+        n: usize,
+        gamma: f64,
+        sums: &mut [f64],
+        discounts: &mut [f64],
+        last: &mut [i64],
+    ) {
         let reward = self.table.rewards();
         sums.fill(0.0);
         for &i in index {
@@ -57,8 +74,9 @@ impl<'a> Units<'a> {
                 None => 1,
             };
             let (mut row, mut factor, mut newest) = (i, 1.0, i);
+            let sums = &mut sums[k * agents..(k + 1) * agents];
             for _ in 0..steps {
-                for (agent, sum) in sums[k * agents..(k + 1) * agents].iter_mut().enumerate() {
+                for (agent, sum) in sums.iter_mut().enumerate() {
                     *sum += factor * reward(row, agent);
                 }
                 factor *= gamma;

@@ -13,9 +13,9 @@ use rlfast_core::replay::hosted;
 use super::Replay;
 use super::reading::Request;
 use crate::array::{Index, Shaped};
-use crate::error::{IntoPython as _, mismatch};
+use crate::error::IntoPython as _;
 use crate::items::Items;
-use crate::rows::{RowSources, STEP};
+use crate::rows::STEP;
 
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| STEP.map(str::to_owned).to_vec());
 
@@ -31,11 +31,10 @@ impl Replay {
         timeouts: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
         let py = obs.py();
-        let (columns, rings) = self.state.with(py, |state| (state.columns().clone(), state.engine().rings().len()));
-        RowSources::with_scratch(|rows| {
+        let rings = self.state.with(py, |state| state.engine().rings().len());
+        self.with_columns(py, |columns, rows| {
             columns.find_step(py, [obs, actions, obs_next, rewards, dones, timeouts], rings, rows)?;
-            let recorded = self.state.with(py, |state| state.record(&columns, rows)).python()?;
-            recorded.map_or_else(|| mismatch!("the columns have changed meanwhile"), Ok)
+            self.state.with(py, |state| state.record(columns, rows)).python()
         })
     }
 

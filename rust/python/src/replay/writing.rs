@@ -11,7 +11,7 @@ use rlfast_core::error::{Error, Result};
 use rlfast_core::replay::Added;
 use rlfast_core::replay::ring::RunningEpisode;
 
-use super::{Replay, State};
+use super::{LastAdded, Replay, State};
 use crate::array::{Index, Shaped, fresh, vector};
 use crate::columns::{Columns, KEYWORDS};
 use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
@@ -76,36 +76,40 @@ impl State {
 }
 
 impl Replay {
-    fn append_quickly(&self, py: Python<'_>, values: [Option<&Bound<'_, PyAny>>; KEYWORDS.len()]) -> PyResult<i64> {
-        self.with_columns(py, |columns| {
-            RowSources::with_scratch(|rows| {
-                columns.find_named(py, values, rows)?;
-                self.state.with(py, |state| state.append(columns, rows)).python()
-            })
-        })
-    }
-
     /// Does work that adds rows to the columns, and gives None if those have changed meanwhile: first with the columns of the last
     /// rows, as asking for those of now takes a lock.
-    fn with_columns<R>(&self, py: Python<'_>, work: impl Fn(&Arc<Columns>) -> PyResult<Option<R>>) -> PyResult<R> {
-        if let Some(columns) = self.last_columns.take(py) {
-            match work(&columns) {
-                Ok(Some(done)) => {
-                    self.last_columns.put(py, columns);
-                    return Ok(done);
-                }
+    pub(super) fn with_columns<R>(
+        &self,
+        py: Python<'_>,
+        work: impl Fn(&Arc<Columns>, &mut RowSources) -> PyResult<Option<R>>,
+    ) -> PyResult<R> {
+        let mut last = self.last_added.take(py).unwrap_or_default();
+        let result = self.with_last(py, &mut last, work);
+        last.rows.release();
+        self.last_added.put(py, last);
+        result
+    }
+
+    #[inline]
+    fn with_last<R>(
+        &self,
+        py: Python<'_>,
+        last: &mut LastAdded,
+        work: impl Fn(&Arc<Columns>, &mut RowSources) -> PyResult<Option<R>>,
+    ) -> PyResult<R> {
+        if let Some(columns) = &last.columns {
+            match work(columns, &mut last.rows) {
+                Ok(Some(done)) => return Ok(done),
                 Err(error) if !error.is_instance_of::<SchemaMismatch>(py) => return Err(error),
-                _ => {}
+                _ => last.rows.release(),
             }
         }
-        let columns = self.columns_now(py);
+        let columns = last.columns.insert(self.columns_now(py));
         if columns.schema.columns().is_empty() {
             return mismatch!("nothing is laid out yet");
         }
         // None: another thread defined columns while a row was looked at. The row is looked at again with more care.
-        let Some(done) = work(&columns)? else { return mismatch!("the columns have changed meanwhile") };
-        self.last_columns.put(py, columns);
-        Ok(done)
+        work(columns, &mut last.rows)?.map_or_else(|| mismatch!("the columns have changed meanwhile"), Ok)
     }
 
     fn add_rows<'py>(
@@ -156,11 +160,9 @@ impl Replay {
         rings: Option<Index>,
     ) -> PyResult<AddedArrays<'py>> {
         let rings = rings.map(ring_numbers).transpose()?;
-        self.with_columns(py, |columns| {
-            RowSources::with_scratch(|rows| {
-                columns.find(py, fields, rings.as_ref().map(Vec::len), rows)?;
-                self.add_rows(py, columns, rings.as_deref().unwrap_or(&[0]), rows)
-            })
+        self.with_columns(py, |columns, rows| {
+            columns.find(py, fields, rings.as_ref().map(Vec::len), rows)?;
+            self.add_rows(py, columns, rings.as_deref().unwrap_or(&[0]), rows)
         })
     }
 
@@ -179,7 +181,11 @@ impl Replay {
         let values = [Some(obs), Some(act), Some(rew), Some(terminated), Some(truncated), obs_next];
         let mut refused = None;
         if !self.always_falls_back.load(Ordering::Relaxed) {
-            match self.append_quickly(py, values) {
+            let added = self.with_columns(py, |columns, rows| {
+                columns.find_named(py, &values, rows)?;
+                self.state.with(py, |state| state.append(columns, rows)).python()
+            });
+            match added {
                 Ok(index) => return Ok(index.into_pyobject(py)?.into_any()),
                 Err(error) if error.is_instance_of::<SchemaMismatch>(py) => refused = Some(error),
                 Err(error) => return Err(error),
