@@ -20,6 +20,7 @@ _LIBRARIES = {
         "tqdm",
         "tyro",
     ),
+    "atari": ("ale_py",),
     "hdf5": ("h5py",),
     "ray": ("ray",),
     "video": ("moviepy", "pygame"),

@@ -1,0 +1,190 @@
+"""AtariEnv beside the wrappers, and beside its own definition."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+ale_py = pytest.importorskip("ale_py", reason="ale-py is not installed")
+
+from rlfast._core import AreaResize  # noqa: E402
+from rlfast.env.atari import AtariEnv, EpisodicLifeEnv, FireResetEnv, MaxAndSkipEnv, NoopResetEnv  # noqa: E402
+from rlfast.env.state import capture, restore  # noqa: E402
+
+gym.register_envs(ale_py)
+Frame = NDArray[np.uint8]
+
+
+class GreySkip(MaxAndSkipEnv):
+    """As AtariEnv: when the game ends within a step, its last screen is the observation."""
+
+    def step(self, action: Any) -> Any:
+        total, screens = 0.0, []
+        for _ in range(self._skip):
+            screen, reward, terminated, truncated, info = self.env.step(action)
+            screens.append(screen)
+            total += float(reward)
+            if terminated or truncated:
+                break
+        last = screens[-2:] if len(screens) == self._skip else screens[-1:]
+        return np.maximum(last[0], last[-1]), total, terminated, truncated, info
+
+
+def wrapped(game: str, *, episodic_life: bool, fire: bool, sticky: float, max_frames: int) -> gym.Env[Any, Any]:
+    raw: Any = gym.make(
+        f"ALE/{game}-v5",
+        frameskip=1,
+        obs_type="grayscale",
+        repeat_action_probability=sticky,
+        max_num_frames_per_episode=max_frames,
+        disable_env_checker=True,
+    )
+    env: Any = GreySkip(NoopResetEnv(raw))
+    if episodic_life:
+        env = EpisodicLifeEnv(env)
+    return FireResetEnv(env) if fire else env
+
+
+def small(screen: Frame) -> Frame:
+    out = np.empty((84, 84), np.uint8)
+    AreaResize((screen.shape[0], screen.shape[1]), (84, 84))(screen, out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("game", "episodic_life", "sticky", "max_frames", "count"),
+    [
+        ("Breakout", True, 0.0, 108_000, 300),
+        ("Breakout", False, 0.25, 108_000, 200),
+        ("SpaceInvaders", True, 0.0, 1100, 350),
+        ("Pong", True, 0.25, 301, 100),
+    ],
+)
+def test_every_step_is_that_of_the_wrappers(
+    game: str, episodic_life: bool, sticky: float, max_frames: int, count: int
+) -> None:
+    ours = AtariEnv(
+        game, episodic_life=episodic_life, clip_rewards=False, repeat_action_probability=sticky, max_frames=max_frames
+    )
+    fire = ours.action_meanings()[1:2] == ["FIRE"]
+    theirs = wrapped(game, episodic_life=episodic_life, fire=fire, sticky=sticky, max_frames=max_frames)
+    rng = np.random.default_rng(0)
+    obs, info = ours.reset(seed=5)
+    screen, _ = theirs.reset(seed=5)
+    stack = [small(screen)] * 4
+    ends = {"lives": 0, "games": 0, "truncated": 0}
+    for step in range(count):
+        assert (obs == np.stack(stack)).all()
+        action = int(rng.integers(ours.action_space.n))
+        obs, reward, terminated, truncated, info = ours.step(action)
+        screen, wanted, *flags, their_info = theirs.step(action)
+        assert (reward, [terminated, truncated]) == (wanted, flags)
+        assert {key: info[key] for key in ("lives", "frame_number", "episode_frame_number")} == {
+            key: their_info[key] for key in ("lives", "frame_number", "episode_frame_number")
+        }
+        stack = [*stack[1:], small(screen)]
+        if terminated or truncated or step == 20:
+            assert (obs == np.stack(stack)).all()
+            ends["games"] += info["game_over"]
+            ends["lives"] += terminated and not info["game_over"]
+            ends["truncated"] += truncated
+            obs, _ = ours.reset()
+            screen, _ = theirs.reset()
+            stack = [small(screen)] * 4
+    assert ends["games"] > 0
+    assert (ends["lives"] > 0) == (episodic_life and game != "Pong")
+    assert (ends["truncated"] > 0) == (max_frames < 2000)
+
+
+def test_the_return_of_the_game_goes_on_over_lives_and_is_not_clipped() -> None:
+    env = AtariEnv("SpaceInvaders")
+    env.reset(seed=0)
+    total, lives, rng = 0.0, 0, np.random.default_rng(0)
+    rewards = set()
+    for _ in range(2000):
+        _, reward, terminated, _, info = env.step(int(rng.integers(6)))
+        rewards.add(reward)
+        if info["game_over"]:
+            break
+        if terminated:
+            lives += 1
+            total = info["game_return"]
+            assert env.reset()[1]["game_return"] >= total
+    assert info["game_over"]
+    assert lives == 2
+    assert info["game_return"] > 50
+    assert rewards <= {-1.0, 0.0, 1.0}
+    assert env.reset()[1]["game_return"] == 0.0
+
+
+def test_observations_stay_as_they_were() -> None:
+    env = AtariEnv("Breakout")
+    obs, _ = env.reset(seed=0)
+    kept = [(obs, obs.copy())]
+    for _ in range(200):
+        obs, _, terminated, truncated, _ = env.step(2)
+        kept.append((obs, obs.copy()))
+        if terminated or truncated:
+            env.reset()
+    assert all((now == then).all() for now, then in kept)
+
+
+def test_scaled_observations_are_255ths() -> None:
+    plain, scaled = AtariEnv("Breakout"), AtariEnv("Breakout", scale=True)
+    obs, floats = plain.reset(seed=1)[0], scaled.reset(seed=1)[0]
+    assert floats.dtype == np.float32
+    assert scaled.observation_space.contains(floats)
+    assert plain.observation_space.contains(obs)
+    assert (floats * 255 == obs).all()
+    assert floats.max() > 0.3
+
+
+@pytest.mark.parametrize("sticky", [0.0, 0.25])
+def test_a_restored_state_goes_on_to_the_bit(sticky: float) -> None:
+    env = AtariEnv("Breakout", repeat_action_probability=sticky, noop_max=10)
+    env.reset(seed=3)
+    actions = np.random.default_rng(0).integers(4, size=400).tolist()
+
+    def play(env: Any, actions: list[int]) -> list[Any]:
+        results = []
+        for action in actions:
+            obs, *rest = env.step(action)
+            results.append((obs.tobytes(), *rest))
+            if rest[1] or rest[2]:
+                obs, info = env.reset()
+                results.append((obs.tobytes(), info))
+        return results
+
+    play(env, actions[:150])
+    state = capture(env)
+    wanted = play(env, actions[150:])
+    other = AtariEnv("Breakout", repeat_action_probability=sticky, noop_max=10)
+    restore(other, state)
+    assert play(other, actions[150:]) == wanted
+
+
+@pytest.mark.parametrize(
+    "name", ["pong", "Pong", "PongNoFrameskip-v4", "ALE/Pong-v5", "Pong-v5", "PongDeterministic-v4"]
+)
+def test_names_of_games(name: str) -> None:
+    env = AtariEnv(name)
+    assert env.action_meanings() == ["NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE"]
+    assert env._ale.getFloat("repeat_action_probability") == (0.25 if name.endswith("-v5") else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("game", "options", "message"),
+    [
+        ("Pongo", {}, r"ale-py has no game 'Pongo'; did you mean pong"),
+        ("Pong", {"frame_stack": 0}, "frame_stack must be at least 1, got 0"),
+        ("Pong", {"frame_skip": 0}, "frame_skip must be at least 1, got 0"),
+        ("Pong", {"noop_max": -1}, "noop_max must be at least 0, got -1"),
+        ("Pong", {"screen_size": 300}, "cannot be resized"),
+        ("Pong", {"repeat_action_probability": 1.5}, r"must be in \[0, 1\], got 1.5"),
+    ],
+)
+def test_wrong_arguments(game: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AtariEnv(game, **options)
