@@ -169,23 +169,16 @@ def test_methods_are_called_in_the_actors():
     envs.close()
 
 
-def slow():
-    class Slow(gym.Wrapper):
-        def step(self, action):
-            time.sleep(0.5)
-            return super().step(action)
-
-    return Slow(cart_pole())
-
-
-def test_actors_in_two_halves():
-    envs = RayVectorEnv([slow] * 2, autoreset_mode="next-step")
+def test_actors_in_two_halves(tmp_path):
+    gate = tmp_path / "gate"
+    envs = RayVectorEnv([lambda i=i: numbered(i, gate) for i in range(2)], autoreset_mode="next-step")
     envs.reset_async(seed=1)
-    assert envs.reset_wait(timeout=30)[0].shape == (2, 4)
+    assert envs.reset_wait(timeout=600)[0].shape == (2, 4)
     envs.step_async([0, 0])
     with pytest.raises(multiprocessing.TimeoutError):
         envs.step_wait(timeout=0.05)
+    gate.touch()
     envs.reset()
     envs.step_async([0, 0])
-    assert envs.step_wait(timeout=30)[1].tolist() == [1, 1]
+    assert envs.step_wait(timeout=600)[1].tolist() == [1, 1]
     envs.close()
