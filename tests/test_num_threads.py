@@ -97,11 +97,16 @@ def in_a_process(first="", **environment):
     return *map(int, done.stdout.split()), done.stderr
 
 
+@pytest.fixture(scope="module")
+def unbounded():
+    return in_a_process(RLFAST_NUM_THREADS="")
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted through /proc")
 class TestHelpers:
     @needs_cores
-    def test_there_are_some_without_a_bound(self):
-        threads, helpers, _ = in_a_process(RLFAST_NUM_THREADS="")
+    def test_there_are_some_without_a_bound(self, unbounded):
+        threads, helpers, _ = unbounded
         assert threads >= 2
         assert helpers >= 1
 
@@ -112,9 +117,9 @@ class TestHelpers:
         assert in_a_process(RLFAST_NUM_THREADS="1")[:2] == (1, 0)
 
     @pytest.mark.parametrize("given", ["many", "0", "-2", "1.5"])
-    def test_what_makes_no_sense_is_warned_of(self, given):
+    def test_what_makes_no_sense_is_warned_of(self, unbounded, given):
         threads, _, shown = in_a_process(RLFAST_NUM_THREADS=given)
-        assert threads == in_a_process(RLFAST_NUM_THREADS="")[0]
+        assert threads == unbounded[0]
         assert "RuntimeWarning" in shown
         assert "RLFAST_NUM_THREADS" in shown
         assert given in shown

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from machine import PATIENCE
+
 FOLDER = Path(__file__).parent
 PYTHON = os.environ.get("RLFAST_TIANSHOU_PYTHON")
 LOSSES = {
@@ -28,7 +30,7 @@ ON_POLICY = {"Reinforce", "ShapedPpo", "GaussianPpo"}
 
 def told(python, folder):
     command = [python, "-W", "ignore", "foreign_runs.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=110)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -1,5 +1,4 @@
 import multiprocessing
-import time
 
 import gymnasium as gym
 import numpy as np
@@ -8,31 +7,32 @@ from gymnasium.error import AlreadyPendingCallError, ClosedEnvironmentError, NoA
 
 from env.backends import BACKENDS
 from env.beside import assert_same
+from machine import PATIENCE, wait_until
 from rlfast.env import DummyVectorEnv, EnvFailure, NativeVectorEnv, SubprocVectorEnv, VectorEnvNormObs
 from scripted import Scripted
 
 
 class Slow(Scripted):
-    """Takes its time to do what its name says."""
+    """Does what its name says once there is a file ``gate``."""
 
-    def __init__(self, what="") -> None:
+    def __init__(self, what="", gate=None) -> None:
         super().__init__(99)
-        self.what = what
+        self.what, self.gate = what, gate
 
     def reset(self, *, seed=None, options=None):
-        if self.what == "reset" and (options or {}).get("level") != "quick":
-            time.sleep(1)
+        if self.what == "reset":
+            wait_until(self.gate.exists)
         return super().reset(seed=seed, options=options)
 
     def step(self, action):
-        if self.what == "step" or action == 3:
-            time.sleep(1)
+        if self.what == "step":
+            wait_until(self.gate.exists)
         if action == 2:
             raise ValueError("not two")
         return super().step(action)
 
     def call(self):
-        time.sleep(1)
+        wait_until(self.gate.exists)
         return "slow"
 
 
@@ -57,16 +57,16 @@ def cart_poles(make):
 def test_two_halves_are_the_whole(face):
     ours, whole = cart_poles(face), cart_poles(face)
     ours.reset_async(seed=3, options={"low": -0.1, "high": 0.1})
-    assert_same(ours.reset_wait(timeout=30), whole.reset(seed=3, options={"low": -0.1, "high": 0.1}))
+    assert_same(ours.reset_wait(timeout=PATIENCE), whole.reset(seed=3, options={"low": -0.1, "high": 0.1}))
     for k in range(12):
         actions = np.array([k % 2, 1, 0])
         ours.step_async(actions)
-        assert_same(list(ours.step_wait(timeout=30)), list(whole.step(actions)))
+        assert_same(list(ours.step_wait(timeout=PATIENCE)), list(whole.step(actions)))
     mask = np.array([False, True, False])
     ours.reset_async(seed=[1, 2, 3], options={"reset_mask": mask})
     assert_same(ours.reset_wait(), whole.reset(seed=[1, 2, 3], options={"reset_mask": mask}))
     ours.call_async("get_wrapper_attr", "gravity")
-    assert ours.call_wait(timeout=30) == (9.8,) * 3
+    assert ours.call_wait(timeout=PATIENCE) == (9.8,) * 3
 
 
 def test_native_environments_and_wrappers_have_the_halves_as_well():
@@ -78,7 +78,7 @@ def test_native_environments_and_wrappers_have_the_halves_as_well():
         ours.reset_async(seed=3)
         with pytest.raises(AlreadyPendingCallError, match="while waiting for a pending call to `reset` to complete"):
             ours.reset()
-        assert_same(ours.reset_wait(timeout=1), whole.reset(seed=3))
+        assert_same(ours.reset_wait(timeout=PATIENCE), whole.reset(seed=3))
         ours.step_async([0, 1])
         with pytest.raises(AlreadyPendingCallError):
             ours.step([0, 1])
@@ -125,32 +125,34 @@ def test_one_thing_at_a_time(face, first):
 
 @pytest.mark.parametrize("what", ["reset", "step"])
 @pytest.mark.parametrize("kind", ["workers", "process"])
-def test_who_waits_too_long_is_told_and_may_start_anew(kind, what):
-    envs = BACKENDS[kind]([lambda: Slow(what)] * 2, autoreset_mode="next-step")
+def test_who_waits_too_long_is_told_and_may_start_anew(kind, what, tmp_path):
+    gate = tmp_path / "gate"
+    envs = BACKENDS[kind]([lambda: Slow(what, gate)] * 2, autoreset_mode="next-step")
     if what == "step":
         envs.reset()
         envs.step_async([0, 1])
     else:
         envs.reset_async()
-    begun = time.monotonic()
     with pytest.raises(multiprocessing.TimeoutError, match=rf"`{what}_wait` has timed out after 0.05 second\(s\)"):
         getattr(envs, f"{what}_wait")(timeout=0.05)
-    assert time.monotonic() - begun < 0.9
+    gate.touch()
     with pytest.raises(RuntimeError, match="call reset"):
         envs.step([0, 0])
-    assert envs.reset(options={"level": "quick"})[0][:, 1].tolist() == [0, 0]
+    assert envs.reset()[0][:, 1].tolist() == [0, 0]
     actions = [list(own) for own in envs.get_attr("actions")]
     envs.step([1, 1])
     assert envs.get_attr("actions") == tuple([*own, 1] for own in actions)
     envs.close()
 
 
-def test_a_call_that_takes_too_long_is_dropped():
-    envs = SubprocVectorEnv([Slow] * 2, autoreset_mode="next-step", num_workers=1)
+def test_a_call_that_takes_too_long_is_dropped(tmp_path):
+    gate = tmp_path / "gate"
+    envs = SubprocVectorEnv([lambda: Slow(gate=gate)] * 2, autoreset_mode="next-step", num_workers=1)
     envs.reset()
     envs.call_async("call")
     with pytest.raises(multiprocessing.TimeoutError):
         envs.call_wait(timeout=0.05)
+    gate.touch()
     assert envs.get_attr("length") == (99, 99)  # and not "slow"
     envs.step([0, 0])
     envs.close()
@@ -161,7 +163,7 @@ def test_a_step_that_fails_in_its_second_half(face):
     envs.reset()
     envs.step_async([0, 2, 1])
     with pytest.raises(ValueError, match="not two"):
-        envs.step_wait(timeout=30)
+        envs.step_wait(timeout=PATIENCE)
     with pytest.raises(RuntimeError, match="call reset"):
         envs.step([0, 0, 0])
     envs.reset()
@@ -179,7 +181,7 @@ def test_a_worker_that_dies_while_it_is_waited_for():
     envs.reset()
     envs.step_async([0, 0])
     with pytest.raises(EnvFailure, match="left with exit status 3"):
-        envs.step_wait(timeout=30)
+        envs.step_wait(timeout=PATIENCE)
     envs.reset()
     envs.close()
 
