@@ -28,7 +28,7 @@ TBatch = TypeVar("TBatch", bound="BatchProtocol")
 
 @runtime_checkable
 class BatchProtocol(Protocol):
-    """The methods of :class:`rlfast.data.Batch`; the protocols below add the fields that a function takes or returns.
+    """The methods of :class:`Batch`; the protocols below add the fields that a function takes or returns.
 
     ``isinstance`` works with it, as scripts for Tianshou 1.0 need, but is slow: prefer ``isinstance(x, Batch)``.
     """

@@ -92,6 +92,11 @@ class DiagonalNormal(Distribution):
         return self.scale.square()
 
     def rsample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
+        """Return draws, ``[*sample_shape, B, D]``, through which gradients flow.
+
+        :param sample_shape: the shape of the draws for each row. Default: one draw, ``()``.
+        :param generator: the random stream; None for torch's.
+        """
         shape = _joined(sample_shape, self.loc.shape)
         if generator is not None:  # a CPU generator, also where the means are on another device
             return self.loc + self.scale * torch.randn(shape, dtype=self.loc.dtype, generator=generator).to(self.loc)
@@ -99,9 +104,18 @@ class DiagonalNormal(Distribution):
 
     @torch.no_grad()
     def sample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
+        """Return draws, without gradients.
+
+        :param sample_shape: the shape of the draws for each row. Default: one draw, ``()``.
+        :param generator: the random stream; None for torch's.
+        """
         return self.rsample(sample_shape, generator=generator)
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the log-probability of each row, ``[B]``.
+
+        :param value: the actions.
+        """
         z = (value - self.loc) / self.scale
         return (-0.5 * z.square() - self.scale.log() - _HALF_LOG_TAU).sum(-1)
 
@@ -137,10 +151,20 @@ class SquashedNormal(Distribution):
         return self.base.loc.tanh()
 
     def rsample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
+        """Return draws, ``[*sample_shape, B, D]``, through which gradients flow.
+
+        :param sample_shape: the shape of the draws for each row. Default: one draw, ``()``.
+        :param generator: the random stream; None for torch's.
+        """
         return self.base.rsample(sample_shape, generator=generator).tanh()
 
     @torch.no_grad()
     def sample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
+        """Return draws, without gradients.
+
+        :param sample_shape: the shape of the draws for each row. Default: one draw, ``()``.
+        :param generator: the random stream; None for torch's.
+        """
         return self.rsample(sample_shape, generator=generator)
 
     def with_log_prob(self, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -193,6 +217,11 @@ class Categorical(Distribution):
         return self.logits.argmax(-1)
 
     def sample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
+        """Return draws, without gradients.
+
+        :param sample_shape: the shape of the draws for each row. Default: one draw, ``()``.
+        :param generator: the random stream; None for torch's.
+        """
         probs = self.probs.expand(_joined(sample_shape, self.logits.shape))
         if generator is None:
             clocks = torch.empty_like(probs).exponential_()
@@ -201,6 +230,10 @@ class Categorical(Distribution):
         return (probs / clocks).argmax(-1)  # the first of A exponential clocks to ring is a sample
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the log-probability of each row, ``[B]``.
+
+        :param value: the actions.
+        """
         more_axes = value.dim() >= self.logits.dim()  # those of sample((n,))
         logits = self.logits.expand(*value.shape, -1) if more_axes else self.logits
         return logits.gather(-1, value.long()[..., None]).squeeze(-1)
@@ -238,9 +271,18 @@ class MultiCategorical(Distribution):
         return torch.stack([choice.mode for choice in self.choices], -1)
 
     def sample(self, sample_shape: Size = (), *, generator: torch.Generator | None = None) -> torch.Tensor:
+        """Return draws, without gradients.
+
+        :param sample_shape: the shape of the draws for each row. Default: one draw, ``()``.
+        :param generator: the random stream; None for torch's.
+        """
         return torch.stack([choice.sample(sample_shape, generator=generator) for choice in self.choices], -1)
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the log-probability of each row, ``[B]``.
+
+        :param value: the actions.
+        """
         parts = [choice.log_prob(act) for choice, act in zip(self.choices, value.unbind(-1), strict=True)]
         return torch.stack(parts).sum(0)
 

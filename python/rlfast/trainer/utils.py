@@ -61,6 +61,8 @@ test_episode.__test__ = False  # type: ignore[attr-defined]  # Tianshou's name; 
 def scalarised(stats: CollectStats, reward_metric: Callable[[NDArray[Any]], NDArray[Any]] | None) -> CollectStats:
     """Applies ``reward_metric`` to the returns.
 
+    :param stats: the statistics of a collect.
+    :param reward_metric: maps the returns ``[episodes, agents]`` to one number for each episode; None for no change.
     :return: a copy with one return for each episode; ``stats`` itself without a metric or without episodes.
     """
     if reward_metric is None or not stats.n_collected_episodes:

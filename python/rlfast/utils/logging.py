@@ -49,12 +49,18 @@ def remove_log_handlers() -> None:
 
 
 def remove_log_handler(handler: _logging.Handler) -> None:
-    """Removes one handler from the root logger."""
+    """Removes one handler from the root logger.
+
+    :param handler: the handler.
+    """
     _logging.getLogger().removeHandler(handler)
 
 
 def is_log_handler_active(handler: _logging.Handler) -> bool:
-    """Whether the root logger has the handler."""
+    """Whether the root logger has the handler.
+
+    :param handler: the handler.
+    """
     return handler in _logging.getLogger().handlers
 
 
@@ -62,7 +68,8 @@ def run_main(main_fn: Callable[[], T], format: str = LOG_DEFAULT_FORMAT, level: 
     """Configures logging and runs a function, with a log message before and after it.
 
     :param main_fn: the function.
-    :param format: as in :func:`configure`; so is ``level``.
+    :param format: as in :func:`configure`.
+    :param level: as in :func:`configure`.
     :return: the return value of the function; None if it raised an exception, which is logged.
     """
     configure(format=format, level=level)
@@ -80,7 +87,8 @@ def run_cli(main_fn: Callable[..., T], format: str = LOG_DEFAULT_FORMAT, level: 
     """Runs a function as :func:`run_main` does, with arguments from the command line, parsed by ``jsonargparse``.
 
     :param main_fn: the function. Its parameters become options, and docstrings of a dataclass's attributes their help.
-    :param format: as in :func:`configure`; so is ``level``.
+    :param format: as in :func:`configure`.
+    :param level: as in :func:`configure`.
     :return: as from :func:`run_main`.
     :raises ImportError: ``jsonargparse`` is not installed; the message says how to install it.
     """

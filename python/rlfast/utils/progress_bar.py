@@ -33,7 +33,10 @@ class DummyTqdm:
         """Shows nothing."""
 
     def update(self, n: int = 1) -> None:
-        """Counts ``n`` steps."""
+        """Counts ``n`` steps.
+
+        :param n: the number of steps.
+        """
         self.n += n
 
     def __enter__(self) -> Self:

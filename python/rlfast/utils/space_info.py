@@ -94,7 +94,10 @@ class SpaceInfo(ToStringMixin):
 
     @classmethod
     def from_env(cls, env: gym.Env[Any, Any]) -> Self:
-        """Makes an instance from the spaces of an environment; see :meth:`from_spaces`."""
+        """Makes an instance from the spaces of an environment; see :meth:`from_spaces`.
+
+        :param env: the environment.
+        """
         return cls.from_spaces(env.action_space, env.observation_space)
 
     @classmethod

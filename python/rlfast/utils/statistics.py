@@ -134,7 +134,10 @@ class RunningMeanStd:
         return {"mean": self.mean.tolist(), "var": self.var.tolist(), "count": self.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
+        """Restore what :meth:`state_dict` returned.
+
+        :param state: the state.
+        """
         self.mean, self.var = (np.array(state[name], np.float64) for name in ("mean", "var"))
         self.count = int(state["count"])
 

@@ -22,7 +22,10 @@ class StringConverter(ABC):
 
     @abstractmethod
     def to_string(self, x: Any) -> str:
-        """Returns the string of an object."""
+        """Returns the string of an object.
+
+        :param x: the object.
+        """
 
 
 def to_string(
@@ -110,6 +113,8 @@ def object_repr(obj: Any, member_names_or_dict: list[str] | dict[str, Any]) -> s
 def or_regex_group(allowed_names: Sequence[str]) -> str:
     r"""Returns a regular expression with one group, which matches any of the names literally.
 
+    :param allowed_names: the names.
+
     >>> or_regex_group(["a.b", "c"])
     '(a\\.b|c)'
     """
@@ -117,7 +122,10 @@ def or_regex_group(allowed_names: Sequence[str]) -> str:
 
 
 def function_name(x: Callable[..., Any]) -> str:
-    """Returns the name of a function, or of the function within ``functools.partial``; of other objects, the string."""
+    """Returns the name of a function, or of the function within ``functools.partial``; of other objects, the string.
+
+    :param x: a function or another object.
+    """
     if isinstance(x, functools.partial):
         return function_name(x.func)
     name: str = getattr(x, "__name__", None) or str(x)
@@ -315,16 +323,28 @@ class TagBuilder:
         self.components = list(initial_components)
 
     def with_component(self, component: str) -> Self:
-        """Adds a component, and returns this object."""
+        """Adds a component, and returns this object.
+
+        :param component: the component.
+        """
         self.components.append(component)
         return self
 
     def with_conditional(self, cond: bool, component: str) -> Self:
-        """Adds a component if the condition holds, and returns this object."""
+        """Adds a component if the condition holds, and returns this object.
+
+        :param cond: the condition.
+        :param component: the component.
+        """
         return self.with_component(component) if cond else self
 
     def with_alternative(self, cond: bool, true_component: str, false_component: str) -> Self:
-        """Adds the first component if the condition holds, else the second, and returns this object."""
+        """Adds the first component if the condition holds, else the second, and returns this object.
+
+        :param cond: the condition.
+        :param true_component: the component if it holds.
+        :param false_component: the component if it does not hold.
+        """
         return self.with_component(true_component if cond else false_component)
 
     def build(self) -> str:

@@ -82,7 +82,9 @@ class HERVectorReplayBuffer(HERReplayBufferManager):
 
     :param total_size: the largest number of rows of all buffers together, rounded up to a multiple of ``buffer_num``.
     :param buffer_num: number of buffers, one for each environment.
-    :param compute_reward_fn: see :class:`HERReplayBuffer`, also for ``horizon`` and ``future_k``.
+    :param compute_reward_fn: see :class:`HERReplayBuffer`.
+    :param horizon: see :class:`HERReplayBuffer`.
+    :param future_k: see :class:`HERReplayBuffer`.
     :param kwargs: see :class:`ReplayBuffer`.
     """
 

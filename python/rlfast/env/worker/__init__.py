@@ -48,7 +48,11 @@ def step_result(result: Any) -> StepResult:
 
 
 def attribute(env: Any, name: str) -> Any:
-    """Returns an environment's attribute, looked up through its wrappers."""
+    """Returns an environment's attribute, looked up through its wrappers.
+
+    :param env: the environment.
+    :param name: the attribute's name.
+    """
     try:
         return getattr(env, name)
     except AttributeError:
@@ -58,7 +62,13 @@ def attribute(env: Any, name: str) -> Any:
 
 
 def set_attribute(env: Any, name: str, value: Any, *, innermost: bool) -> None:
-    """Sets an attribute of the innermost environment, or of the outermost wrapper that has it."""
+    """Sets an attribute of the innermost environment, or of the outermost wrapper that has it.
+
+    :param env: the environment.
+    :param name: the attribute's name.
+    :param value: its value.
+    :param innermost: whether the innermost environment gets it.
+    """
     if innermost or not hasattr(env, "set_wrapper_attr"):
         setattr(getattr(env, "unwrapped", env), name, value)
     else:
@@ -70,6 +80,8 @@ def seed_env(env: Any, seed: int | None) -> Any:
 
     The environment is seeded by its own method ``seed``; one without such a method is reset with the seed.
 
+    :param env: the environment.
+    :param seed: the seed; None for a random one.
     :return: what the method ``seed`` returned; after a reset, the seed in a list.
     """
     seed_space(declared(partial(attribute, env), "action_space"), seed)
@@ -82,7 +94,11 @@ def seed_env(env: Any, seed: int | None) -> Any:
 
 
 def seed_space(space: Space, seed: int | None) -> None:
-    """Seeds a space; None is ignored."""
+    """Seeds a space; None is ignored.
+
+    :param space: the space.
+    :param seed: the seed.
+    """
     if space is not None:
         space.seed(seed)
 

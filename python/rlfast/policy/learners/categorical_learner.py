@@ -59,7 +59,10 @@ class CategoricalLearner(QLearner):
         return self.output_of_best_action(obs_next, state, double=self.is_double)
 
     def descend_cross_entropy(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one gradient step on the cross-entropy of the targets, which is also the error of each row."""
+        """Do one gradient step on the cross-entropy of the targets, which is also the error of each row.
+
+        :param sample: the sample, with target probabilities as returns.
+        """
         with torch.no_grad():
             prob_BN = self.next_value(sample.obs_next, sample.state_next)
             returns_BN = self.returns_of(sample, self.support.expand_as(prob_BN))

@@ -72,7 +72,10 @@ class DeterministicActor(ActorCriticLearner):
         return losses, error_B
 
     def actor_loss(self, sample: Sample) -> torch.Tensor:
-        """Return the loss of the actor, a scalar: minus the mean value of its actions by the first critic."""
+        """Return the loss of the actor, a scalar: minus the mean value of its actions by the first critic.
+
+        :param sample: the sample.
+        """
         act = self.best_actions(sample.obs, sample.state, sample.batch)
         return -self.critic_values(sample.obs, act)[0].mean()
 

@@ -75,7 +75,11 @@ class NaturalGradientLearner(RolloutLearner):
         return {**losses, "vf_loss": vf_loss.detach()}
 
     def natural_step(self, distribution: TDistribution, loss: Callable[[Distribution], torch.Tensor]) -> "NaturalStep":
-        """Return the direction in which a loss falls fastest per unit of KL divergence of the distribution."""
+        """Return the direction in which a loss falls fastest per unit of KL divergence of the distribution.
+
+        :param distribution: returns the distribution of actions under the present parameters.
+        :param loss: returns the loss of a distribution, a scalar.
+        """
         parameters = [parameter for parameter in self.actor.parameters() if parameter.requires_grad]
         return NaturalStep(distribution, loss, parameters, self.damping)
 
@@ -114,7 +118,10 @@ class NaturalStep:
         self.direction = -conjugate_gradients(self.fisher_product, gradient)
 
     def fisher_product(self, vector: torch.Tensor) -> torch.Tensor:
-        """Compute the product of the damped F and a vector."""
+        """Compute the product of the damped F and a vector.
+
+        :param vector: one number for each parameter of the actor.
+        """
         product = _flat_gradient(self._kl_gradient.dot(vector), self._parameters, retain_graph=True)
         return product + self._damping * vector
 

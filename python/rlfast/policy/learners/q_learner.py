@@ -152,6 +152,7 @@ class QLearner(ReplayLearner):
     def network(self, model: Literal["model", "model_old"]) -> nn.Module:
         """Return the trained network, or its target.
 
+        :param model: ``"model"`` or ``"model_old"``.
         :raises ValueError: there is no target network.
         """
         network: nn.Module | None = getattr(self, model)

@@ -36,13 +36,21 @@ class QuantileLearner(QLearner):
         """Return quantiles by a network.
 
         :param levels: the levels of the quantiles; None for those that :meth:`forward` uses.
+        :param model: the name of the network.
+        :param obs: observations.
+        :param state: hidden state before them.
+        :param info: infos of the observations.
         :return: a tuple of :attr:`parts`, of which the first are the quantiles ``[B, actions, N]``, and the next hidden
             state.
         """
 
     @abstractmethod
     def action_values(self, outputs: tuple[Any, ...], obs: Any) -> torch.Tensor:
-        """Return action values, ``[B, actions]``, from what :meth:`quantiles_at` returned; illegal ones have -inf."""
+        """Return action values, ``[B, actions]``, from what :meth:`quantiles_at` returned; illegal ones have -inf.
+
+        :param outputs: the parts that :meth:`quantiles_at` returned.
+        :param obs: the observations, with the mask of legal actions if they have one.
+        """
 
     @abstractmethod
     def target_levels(self, outputs: tuple[Any, ...], *draws: torch.Tensor) -> Any:
@@ -79,7 +87,14 @@ class QuantileLearner(QLearner):
         levels: Any = None,
         model: Literal["model", "model_old"] = "model",
     ) -> tuple[Any, ...]:
-        """Return :attr:`parts`, through :meth:`forward` if that is replaced."""
+        """Return :attr:`parts`, through :meth:`forward` if that is replaced.
+
+        :param obs: observations.
+        :param state: hidden state before them.
+        :param batch: the sample that the observations belong to, if any.
+        :param levels: the levels of the quantiles; None for those that :meth:`forward` uses.
+        :param model: the name of the network.
+        """
         if self.must_call_forward():
             result = self.call_forward(obs, state, batch, model=model, fractions=levels)
             return tuple(result[name] for name in self.parts)

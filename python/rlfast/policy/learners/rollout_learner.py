@@ -132,6 +132,8 @@ class RolloutLearner(BasePolicy):
     def compile_update(self, compile: bool, *networks: nn.Module) -> None:
         """Compile a gradient step into one graph, if ``compile`` is True. Constructors call this last.
 
+        :param compile: whether to compile.
+        :param networks: the networks of the gradient step.
         :raises ValueError: see :meth:`BasePolicy.compiled`.
         """
         self._compiled = self.compiled(self._gradient_step, *networks) if compile else None

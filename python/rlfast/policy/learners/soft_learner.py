@@ -31,7 +31,10 @@ class SoftLearner(Temperature, Critics, ReplayLearner):
 
     @abstractmethod
     def actor_loss(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the loss of the actor, a scalar, and log-probabilities, ``[B]``, whose mean is minus the entropy."""
+        """Return the loss of the actor, a scalar, and log-probabilities, ``[B]``, whose mean is minus the entropy.
+
+        :param sample: the sample.
+        """
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
         """Do one step for the critics; if it is due, one for actor and temperature; and one of the target networks."""

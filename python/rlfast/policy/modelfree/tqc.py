@@ -135,7 +135,12 @@ class TQCPolicy(SoftActorCritic):
         return self.quantiles(obs, act).mean(dim=(0, 2))
 
     def quantiles(self, obs: Any, act: torch.Tensor, *, old: bool = False) -> torch.Tensor:
-        """Return the quantiles of returns by all critics, ``[N, B, M]``; those of the target network if ``old``."""
+        """Return the quantiles of returns by all critics, ``[N, B, M]``; those of the target network if ``old``.
+
+        :param obs: observations.
+        :param act: actions, ``[B, ...]``.
+        :param old: whether to use the target network.
+        """
         values = self.ensemble_values(obs, act, old=old)
         return values if values.dim() > 2 else values[:, :, None]
 

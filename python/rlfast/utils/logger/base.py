@@ -224,7 +224,14 @@ class BaseLogger(ABC):
 
 
 class CheckpointLogger(BaseLogger):
-    """The base class of loggers that decide when a checkpoint is saved, and find the counters of the last one."""
+    """The base class of loggers that decide when a checkpoint is saved, and find the counters of the last one.
+
+    :param train_interval: see :class:`BaseLogger`.
+    :param test_interval: see :class:`BaseLogger`.
+    :param update_interval: see :class:`BaseLogger`.
+    :param info_interval: see :class:`BaseLogger`.
+    :param save_interval: the number of epochs between two checkpoints. Default: 1.
+    """
 
     def __init__(
         self,

@@ -24,7 +24,10 @@ class BranchingNet(NetBase[TRecurrentState]):
     :param common_hidden_sizes: the sizes of the layers that all branches share. Default: None, none.
     :param value_hidden_sizes: the sizes of the hidden layers of the state's value. Default: None, none.
     :param action_hidden_sizes: the sizes of the hidden layers of each branch. Default: None, none.
-    :param norm_layer: as in :class:`MLP`; so are ``norm_args``, ``activation`` and ``act_args``, for all layers.
+    :param norm_layer: as in :class:`MLP`, for all layers.
+    :param norm_args: as in :class:`MLP`, for all layers.
+    :param activation: as in :class:`MLP`, for all layers.
+    :param act_args: as in :class:`MLP`, for all layers.
     :param device: the initial device of the parameters. If they are moved, inputs are moved to their device.
     :raises ValueError: there are too many branches, which torch would make one by one.
 

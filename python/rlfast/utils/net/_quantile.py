@@ -107,7 +107,11 @@ class ImplicitQuantileNetwork(Placed):
         return (self.quantiles(features, taus), taus), hidden
 
     def quantiles(self, features: torch.Tensor, taus: torch.Tensor) -> torch.Tensor:
-        """Compute quantiles ``[batch, actions, N]`` of features at levels ``[batch, N]``."""
+        """Compute quantiles ``[batch, actions, N]`` of features at levels ``[batch, N]``.
+
+        :param features: features of observations, ``[batch, size]``.
+        :param taus: levels, each in [0, 1].
+        """
         embedded = features[:, None] * self.embed_model(taus)
         out: torch.Tensor = self.last(embedded.flatten(0, 1))
         return out.view(*taus.shape, -1).transpose(1, 2)

@@ -68,8 +68,7 @@ class Net(NetBase[TRecurrentState]):
     :param state_shape: the shape of one observation; its elements are flattened.
     :param action_shape: the shape of one action, or the number of discrete actions: the size of the output, unless
         ``concat`` is set.
-    :param hidden_sizes: as in :class:`MLP`; so are ``norm_layer``, ``norm_args``, ``activation``, ``act_args`` and
-        ``linear_layer``.
+    :param hidden_sizes: as in :class:`MLP`.
     :param device: the initial device of the parameters. If they are moved, inputs are moved to their device.
     :param softmax: whether to end with a softmax over the last axis. Default: False.
     :param concat: whether the input is observation and action concatenated: ``action_shape`` enlarges the input, and
@@ -77,6 +76,11 @@ class Net(NetBase[TRecurrentState]):
     :param num_atoms: the number of values for each action, for distributional learning. Default: 1.
     :param dueling_param: the arguments of two :class:`MLP`, of the advantages (attribute ``Q``) and of the value
         (``V``), except their input and output sizes. Default: None, no dueling.
+    :param norm_layer: as in :class:`MLP`.
+    :param norm_args: as in :class:`MLP`.
+    :param activation: as in :class:`MLP`.
+    :param act_args: as in :class:`MLP`.
+    :param linear_layer: as in :class:`MLP`.
 
     >>> net = Net((4,), 2, hidden_sizes=[16], dueling_param=({"hidden_sizes": [8]}, {"hidden_sizes": [8]}))
     >>> logits, state = net(torch.zeros(3, 4))

@@ -221,7 +221,10 @@ class RecurrentActorProb(Placed):
     :param state_shape: the shape of one observation.
     :param action_shape: the shape of one action.
     :param hidden_layer_size: the size of each LSTM layer. Default: 128.
-    :param max_action: as in :class:`ActorProb`; so are ``device``, ``unbounded`` and ``conditioned_sigma``.
+    :param max_action: as in :class:`ActorProb`.
+    :param device: as in :class:`ActorProb`.
+    :param unbounded: as in :class:`ActorProb`.
+    :param conditioned_sigma: as in :class:`ActorProb`.
     """
 
     def __init__(

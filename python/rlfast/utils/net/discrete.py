@@ -131,6 +131,8 @@ def scaled_noise(normal: torch.Tensor) -> torch.Tensor:
 
     (Fortunato et al., arXiv:1706.10295, section 3.)
 
+    :param normal: numbers of a standard normal distribution.
+
     >>> scaled_noise(torch.tensor([-4.0, 0.25])).tolist()
     [-2.0, 0.5]
     """
@@ -182,7 +184,10 @@ class NoisyLinear(nn.Module):
             sigma.fill_(self.sigma * bound)
 
     def f(self, x: torch.Tensor) -> torch.Tensor:
-        """Draw noise, as many numbers as ``x`` has, on its device."""
+        """Draw noise, as many numbers as ``x`` has, on its device.
+
+        :param x: a vector, of which only the length and the device count.
+        """
         return scaled_noise(torch.randn(x.size(0), device=x.device, dtype=x.dtype))
 
     def sample(self) -> None:
