@@ -52,8 +52,7 @@ class CQLPolicy(ConservativeLearner):
     :math:`\alpha'` rises while the penalty is above :math:`\tau` (equation 30). If ``calibrated``, values of the
     policy's actions count as at least the return of the data from s on (Cal-QL, arXiv:2303.05479, equation 5.1).
 
-    :param actor: returns means and standard deviations before squashing; see :class:`SACPolicy`, also for the
-        arguments that are not here.
+    :param actor: returns means and standard deviations before squashing; see :class:`SACPolicy`.
     :param cql_alpha_lr: step size of Adam for :math:`\log \alpha'`. Default: 1e-4.
     :param cql_weight: w. Default: 1.
     :param temperature: T, above 0; ``alpha`` is the temperature of soft actor-critic. Default: 1.
@@ -68,6 +67,12 @@ class CQLPolicy(ConservativeLearner):
     :param calibrated: see above. It needs ``process_buffer``, which :class:`OfflineTrainer` calls. Default: True.
     :param device: has no effect: the device is that of the networks.
     :param compile: whether a whole update is compiled into one graph; see :class:`DQNPolicy`. Default: False.
+    :param critic: as in :class:`SACPolicy`.
+    :param critic_optim: as in :class:`SACPolicy`.
+    :param critic2: as in :class:`SACPolicy`.
+    :param critic2_optim: as in :class:`SACPolicy`.
+    :param alpha: as in :class:`SACPolicy`.
+    :param deterministic_eval: as in :class:`SACPolicy`.
     :raises ValueError: see :class:`SACPolicy`; or bounds are in the wrong order.
     """
 

@@ -66,6 +66,8 @@ class DiscreteBCQPolicy(QLearner):
     :param imitation_logits_penalty: c, 0 or more. Default: 0.01.
     :param reward_normalization: must be False.
     :param is_double: has no effect, as ``clip_loss_grad``: see the formulas.
+    :param clip_loss_grad: as in :class:`DQNPolicy`.
+    :param compile: as in :class:`DQNPolicy`.
     :raises ValueError: for a value out of range.
     """
 

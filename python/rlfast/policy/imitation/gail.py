@@ -49,7 +49,7 @@ class GAILPolicy(ClippedLearner):
 
     .. math:: r = -\log\bigl(1 - D(s, a)\bigr)
 
-    :param actor: see :class:`PPOPolicy`, also for the arguments that are not here.
+    :param actor: see :class:`PPOPolicy`.
     :param expert_buffer: what the expert did; its actions are in the policy's form.
     :param disc_net: x, called with observations and actions concatenated, ``[B, state + action]``, where discrete
         actions are one-hot; returns ``[B, 1]``.
@@ -59,6 +59,15 @@ class GAILPolicy(ClippedLearner):
         Default: True.
     :param compile: whether a gradient step of actor and critic is compiled into one graph; see :class:`DQNPolicy`.
         Default: False.
+    :param eps_clip: as in :class:`PPOPolicy`.
+    :param dual_clip: as in :class:`PPOPolicy`.
+    :param value_clip: as in :class:`PPOPolicy`.
+    :param advantage_normalization: as in :class:`PPOPolicy`.
+    :param recompute_advantage: as in :class:`PPOPolicy`.
+    :param vf_coef: as in :class:`PPOPolicy`.
+    :param ent_coef: as in :class:`PPOPolicy`.
+    :param max_grad_norm: as in :class:`PPOPolicy`.
+    :param discount_factor: as in :class:`PPOPolicy`.
     :raises ValueError: for a value out of range, or an expert that did nothing.
     """
 

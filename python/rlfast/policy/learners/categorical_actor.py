@@ -62,6 +62,9 @@ class CategoricalActor(Critics, ReplayLearner):
         """Return the distribution of actions, through :meth:`forward` if that is replaced.
 
         :param network: another actor, such as a target network.
+        :param obs: observations.
+        :param state: hidden state before them.
+        :param batch: the sample that the observations belong to, if any.
         """
         actor = self.actor if network is None else network
         if actor is self.actor and self.must_call_forward():
@@ -70,12 +73,20 @@ class CategoricalActor(Critics, ReplayLearner):
         return Categorical(legal_logits(logits, action_mask(obs)))
 
     def network_obs(self, obs: Any) -> Any:
-        """Return observations in the form that the networks get, see :meth:`forward`."""
+        """Return observations in the form that the networks get, see :meth:`forward`.
+
+        :param obs: observations.
+        """
         known = isinstance(obs, Batch) and self._known_networks(self.actor, *self.critics)
         return inner_obs(obs) if known else obs
 
     def value_of(self, critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
-        """Return the value of actions by a critic, ``[B]``."""
+        """Return the value of actions by a critic, ``[B]``.
+
+        :param critic: returns the values of all actions, ``[B, actions]``.
+        :param obs: observations.
+        :param act: actions, int64 ``[B]``.
+        """
         return output_of_actions(critic(self.network_obs(obs)), act)
 
     def actions(self, act: Any, device: torch.device) -> torch.Tensor:

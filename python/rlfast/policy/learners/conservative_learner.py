@@ -65,7 +65,11 @@ class ConservativeLearner(Temperature, SquashedActor):
         return q1_N[:, None] - log_prob, q2_N[:, None] - log_prob
 
     def calc_random_values(self, obs: Any, act: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return values of uniform actions less their log-probability, by each critic, ``[N, 1]``."""
+        """Return values of uniform actions less their log-probability, by each critic, ``[N, 1]``.
+
+        :param obs: observations, ``[N, ...]``.
+        :param act: the actions, ``[N, ...]``.
+        """
         log_prob = -math.prod(self._act_shape) * math.log(self.max_action - self.min_action)
         q1_N, q2_N = self.critic_values(obs, act)
         return q1_N[:, None] - log_prob, q2_N[:, None] - log_prob

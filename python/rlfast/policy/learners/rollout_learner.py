@@ -162,7 +162,10 @@ class RolloutLearner(BasePolicy):
         return cast("DistBatchProtocol", wrap({"logits": logits, "act": act, "state": hidden, "dist": dist}))
 
     def network_obs(self, obs: Any) -> Any:
-        """Return observations in the form that the networks get, see :meth:`forward`."""
+        """Return observations in the form that the networks get, see :meth:`forward`.
+
+        :param obs: observations.
+        """
         return inner_obs(obs) if isinstance(obs, Batch) and self._known_networks(*self._networks) else obs
 
     def _dist(self, logits: Any, mask: Any = None) -> torch.distributions.Distribution:

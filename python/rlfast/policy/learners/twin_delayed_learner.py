@@ -44,7 +44,12 @@ class TwinDelayedLearner(DeterministicActor):
         return (self.draw_normal((rows, *self._act_shape), self._dtype, self._device),)
 
     def smoothed_actions(self, obs: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
-        """Return actions of the target actor with noise (section 5.3), ``[B, *shape]``."""
+        """Return actions of the target actor with noise (section 5.3), ``[B, *shape]``.
+
+        :param obs: observations.
+        :param state: hidden state before them, or None.
+        :param draws: the random numbers of :meth:`draw_next`.
+        """
         act = self.best_actions(obs, state, model="actor_old")
         (noise,) = draws or self.draw_next(len(act))
         return smoothed_action(act, noise, self.policy_noise, self.noise_clip)
