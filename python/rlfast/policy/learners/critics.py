@@ -173,7 +173,12 @@ class Critics(Replaceable, LaggedNetworks):
         return dict(zip(names, losses, strict=True)), error_B
 
     def value_of(self, critic: nn.Module, obs: Any, act: torch.Tensor) -> torch.Tensor:
-        """Return the values of actions by a critic, ``[B]``, or ``[m, B]`` of an ensemble."""
+        """Return the values of actions by a critic, ``[B]``, or ``[m, B]`` of an ensemble.
+
+        :param critic: the critic.
+        :param obs: observations.
+        :param act: actions, ``[B, ...]``.
+        """
         return _flat(critic_output(critic, obs, act))
 
     @staticmethod
