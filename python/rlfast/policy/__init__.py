@@ -39,6 +39,7 @@ with needed_by("rlfast.policy"):
     from rlfast.policy.modelfree.td3 import TD3Policy
     from rlfast.policy.modelfree.tqc import TQCPolicy
     from rlfast.policy.modelfree.trpo import TRPOPolicy
+    from rlfast.policy.multiagent.mapolicy import MultiAgentPolicyManager
     from rlfast.policy.random import MARLRandomPolicy, RandomPolicy
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "IQNPolicy",
     "ImitationPolicy",
     "MARLRandomPolicy",
+    "MultiAgentPolicyManager",
     "NPGPolicy",
     "PGPolicy",
     "PPOPolicy",

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from rlfast.data import Batch
 from rlfast.data.random_actions import random_legal
-from rlfast.policy.base import BasePolicy, TrainingStats
+from rlfast.policy.base import BasePolicy, Index, TrainingStats
 from rlfast.policy.components.action_masks import action_mask
 
 if TYPE_CHECKING:
+    from rlfast.data import ReplayBuffer
     from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol, RolloutBatchProtocol
 
 
@@ -47,6 +48,9 @@ class RandomPolicy(BasePolicy):
     def learn(self, batch: "RolloutBatchProtocol", *args: Any, **kwargs: Any) -> RandomTrainingStats:  # noqa: ARG002
         """Return empty statistics."""
         return RandomTrainingStats()
+
+    def post_process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> None:
+        """Leave priorities as they are."""
 
     def _sample(self, size: int) -> NDArray[Any]:
         space = deepcopy(self.action_space)  # the environment may draw from the original's random stream

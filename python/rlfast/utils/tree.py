@@ -164,6 +164,11 @@ def put(tree: Any, ids: Ids | None, rows: Any, length: int = 0) -> Any:
     """
     if ids is None or rows is None:
         return rows
+    if isinstance(rows, BatchBase) and isinstance(tree, BatchBase):  # a part may be new: the state of another agent
+        batch: Any = object.__new__(type(rows))
+        known = tree.__dict__
+        batch.__setstate__({key: put(known.get(key), ids, part, length) for key, part in rows.__dict__.items()})
+        return batch
 
     def replaced(row: Any, leaf: Any = None) -> Any:
         if leaf is None:

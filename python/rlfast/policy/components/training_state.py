@@ -19,6 +19,7 @@ _KINDS = "biuf"
 _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))  # attributes of every module: parameters, hooks and the like
 _SKIPPED = _MODULE_ATTRIBUTES | {
     *("_rng", "_torch_rng", "lr_scheduler"),  # they have their own entries in the state
+    "agent_id",  # the weights of one agent may be loaded for another
     *("_lagged", "_initial_values", "_networks_seen", "_sampled_weight", "updating"),
 }
 _FOREIGN = sys.stdlib_module_names | {"torch", "numpy", "gymnasium", "envpool", "ray", "pettingzoo", "wandb"}
