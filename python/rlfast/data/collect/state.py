@@ -17,19 +17,20 @@ from rlfast.env import BaseVectorEnv
 from rlfast.env.state import set_space_streams, space_streams
 
 _BATCH = "~Batch"
+_TEXTS = "~texts"  # such as the names of agents
 _COUNTERS = ("collect_step", "collect_episode", "collect_time")
 
 
 def state_of(collector: Stepping) -> dict[str, Any]:
     """See :meth:`Collector.state_dict`."""
-    infos = collector._infos.state()
-    shown = is_plain(collector._obs) and is_plain(infos)
+    infos, obs = collector._infos.state(), _plain(collector._obs)
+    shown = is_plain(obs) and is_plain(infos)
     return {
         "counters": {name: getattr(collector, name) for name in _COUNTERS},
         "envs": [_env_state(collector, i, shown=shown) for i in range(collector.env_num)],
         "spaces": [space_streams(space) for space in _spaces(collector)],
         "wrappers": [wrapper.state_dict() for wrapper in _wrappers(collector._envs)],
-        "obs": collector._obs if shown else None,
+        "obs": obs if shown else None,
         "infos": infos if shown else None,
         "hidden": _plain(collector._state),
     }
@@ -70,7 +71,7 @@ def load(collector: Stepping, state: dict[str, Any]) -> dict[int, str]:
         wrapper.load_state_dict(own)
     for name in _COUNTERS:
         setattr(collector, name, state["counters"][name])
-    collector._obs, collector._state = state["obs"], _unplain(state["hidden"])
+    collector._obs, collector._state = _unplain(state["obs"]), _unplain(state["hidden"])
     collector._infos.set_state(state["infos"])
     return lost
 
@@ -120,7 +121,9 @@ def _wrappers(env: BaseVectorEnv) -> list[Any]:
 
 
 def _plain(tree: Any) -> Any:
-    """Returns ``tree`` with every ``Batch`` written as a dict; :func:`_unplain` is the inverse."""
+    """Returns ``tree`` with every ``Batch`` and every array of texts as a dict; :func:`_unplain` is the inverse."""
+    if isinstance(tree, np.ndarray) and tree.dtype == object and all(type(text) is str for text in tree.flat):
+        return {_TEXTS: tree.tolist()}
     if isinstance(tree, Batch):
         return {_BATCH: {key: _plain(value) for key, value in tree.__dict__.items()}}
     if isinstance(tree, dict):
@@ -130,6 +133,8 @@ def _plain(tree: Any) -> Any:
 
 def _unplain(tree: Any) -> Any:
     """Returns the nested values that :func:`_plain` was given."""
+    if isinstance(tree, dict) and _TEXTS in tree:
+        return np.array(tree[_TEXTS], dtype=object)
     if isinstance(tree, dict):
         inner = {key: _unplain(value) for key, value in tree.get(_BATCH, tree).items()}
         return wrap(inner) if _BATCH in tree else inner
