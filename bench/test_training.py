@@ -6,14 +6,22 @@ from bench.libraries import RLFAST
 PEERS = (RLFAST, "tianshou1", "sb3")
 TITLES = {
     "dqn": "DQN CartPole, 10 steps + 1 update",
+    "c51": "C51 CartPole, 10 steps + 1 update",
+    "qrdqn": "QRDQN CartPole, 10 steps + 1 update",
+    "rainbow": "Rainbow CartPole, 10 steps + 1 update",
     "ppo": "PPO CartPole, 2000 steps + 310 minibatches",
     "sac": "SAC Pendulum, 1 step + 1 update",
+    "td3": "TD3 Pendulum, 1 step + 1 update",
     "redq": "REDQ Pendulum, 1 step + 20 updates of 10 critics",
 }
-BARS = {  # for Tianshou 1.0 and SB3, which has no REDQ, eager and compiled
+BARS = {  # for Tianshou 1.0 and SB3, which has neither REDQ nor distributions of returns, eager and compiled
     "dqn": ((3, 2), (4.5, 3)),
+    "c51": ((2.5,), (4,)),
+    "qrdqn": ((2.5,), (4,)),
+    "rainbow": ((2.5,), (4,)),
     "ppo": ((2.2, 2.2), (3.5, 3.5)),
     "sac": ((1.4, 1.4), (1.8, 1.8)),
+    "td3": ((1.4, 1.4), (1.8, 1.8)),
     "redq": ((4,), (4,)),
 }
 

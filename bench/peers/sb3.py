@@ -274,6 +274,8 @@ def training(algorithm: str) -> dict[str, Any]:
     if algorithm == "dqn":
         return dqn(ENVS[algorithm], [128] * 4)
     options: dict[str, Any] = {
+        "td3": {"buffer_size": 20_000, "learning_starts": WARM_UP["td3"], "train_freq": 1, "gradient_steps": 1}
+        | {"policy_kwargs": {"net_arch": [256, 256]}},
         "ppo": {
             "n_steps": STEPS["ppo"] // ENVS["ppo"],
             "normalize_advantage": False,
@@ -282,7 +284,7 @@ def training(algorithm: str) -> dict[str, Any]:
         "sac": {"buffer_size": 20_000, "learning_starts": WARM_UP["sac"]},
     }[algorithm]
     venv = make_vec_env(TASKS[algorithm], n_envs=ENVS[algorithm])
-    kind = {"ppo": stable_baselines3.PPO, "sac": stable_baselines3.SAC}[algorithm]
+    kind = {"ppo": stable_baselines3.PPO, "sac": stable_baselines3.SAC, "td3": stable_baselines3.TD3}[algorithm]
     model = kind("MlpPolicy", venv, seed=0, device="cpu", **options)
     model.learn(WARM_UP[algorithm] + STEPS[algorithm])
 

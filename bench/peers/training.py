@@ -1,7 +1,8 @@
 """A training script for Tianshou 1.0 and rlfast, which have the same names; an iteration is a collect with updates.
 
-The hyper-parameters are those of Tianshou's own tests (``test_dqn.py``, ``test_ppo.py``); for SAC, one update of batch
-256 after each step, with two hidden layers of 256; for REDQ, 20 of them with ten critics.
+The hyper-parameters are those of Tianshou's own tests (``test_dqn.py``, ``test_ppo.py``); C51, QRDQN and Rainbow have
+those of DQN, and the networks of ``test_c51.py``, ``test_qrdqn.py`` and ``test_rainbow.py``; SAC and TD3 do one update
+of batch 256 after each step, with two hidden layers of 256, and REDQ 20 of them with ten critics.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import gymnasium
 import numpy as np
 import torch
 
-ENVS = {"dqn": 10, "ppo": 20, "sac": 1, "redq": 1}
-TASKS = {"dqn": "CartPole-v1", "ppo": "CartPole-v1", "sac": "Pendulum-v1", "redq": "Pendulum-v1"}
-STEPS = {"dqn": 10, "ppo": 2000, "sac": 1, "redq": 1}  # in an iteration
-WARM_UP = {"dqn": 1000, "ppo": 0, "sac": 1000, "redq": 1000}
+VALUES, ACTORS = ("dqn", "c51", "qrdqn", "rainbow"), ("sac", "td3", "redq")
+ENVS = {**dict.fromkeys(VALUES, 10), "ppo": 20, **dict.fromkeys(ACTORS, 1)}
+TASKS = {**dict.fromkeys((*VALUES, "ppo"), "CartPole-v1"), **dict.fromkeys(ACTORS, "Pendulum-v1")}
+STEPS = {**dict.fromkeys(VALUES, 10), "ppo": 2000, **dict.fromkeys(ACTORS, 1)}  # in an iteration
+WARM_UP = {**dict.fromkeys((*VALUES, *ACTORS), 1000), "ppo": 0}
 UPDATES = {"redq": 20}  # in an iteration; 1 for the others
 Adam = Callable[[float], Callable[[Any], torch.optim.Optimizer]]
 
@@ -33,10 +35,9 @@ def dummy(library: str, algorithm: str) -> Any:
     return vector([lambda: gymnasium.make(task)] * ENVS[algorithm])
 
 
-def dqn(library: str, adam: Adam, **options: Any) -> Any:
-    net = import_module(f"{library}.utils.net.common").Net
-    model = net(4, 2, hidden_sizes=[128] * 4)
-    policy = import_module(f"{library}.policy").DQNPolicy(
+def dqn(library: str, adam: Adam, kind: str = "DQNPolicy", *, net: Any = None, **options: Any) -> Any:
+    model = import_module(f"{library}.utils.net.common").Net(4, 2, hidden_sizes=[128] * 4, **net or {})
+    policy = getattr(import_module(f"{library}.policy"), kind)(
         model=model,
         optim=adam(1e-3)(model.parameters()),
         action_space=gymnasium.spaces.Discrete(2),
@@ -47,6 +48,21 @@ def dqn(library: str, adam: Adam, **options: Any) -> Any:
     )
     policy.set_eps(0.1)
     return policy
+
+
+def c51(library: str, adam: Adam, **options: Any) -> Any:
+    return dqn(library, adam, "C51Policy", net={"softmax": True, "num_atoms": 51}, **options)
+
+
+def qrdqn(library: str, adam: Adam, **options: Any) -> Any:
+    return dqn(library, adam, "QRDQNPolicy", net={"num_atoms": 200}, **options)
+
+
+def rainbow(library: str, adam: Adam, **options: Any) -> Any:
+    noisy = partial(import_module(f"{library}.utils.net.discrete").NoisyLinear, noisy_std=0.1)
+    streams = ({"linear_layer": noisy}, {"linear_layer": noisy})
+    net = {"softmax": True, "num_atoms": 51, "dueling_param": streams}
+    return dqn(library, adam, "RainbowPolicy", net=net, **options)
 
 
 def ppo(library: str, adam: Adam, *, probabilities: bool = True, dist_fn: Any = None, **options: Any) -> Any:
@@ -87,6 +103,23 @@ def sac(library: str, adam: Adam, *, hidden: int = 256, lr: float = 3e-4, **opti
     )
 
 
+def td3(library: str, adam: Adam, *, hidden: int = 256, lr: float = 1e-3, **options: Any) -> Any:
+    common, continuous = (import_module(f"{library}.utils.net.{name}") for name in ("common", "continuous"))
+    sizes = [hidden, hidden]
+    actor = continuous.Actor(common.Net(3, hidden_sizes=sizes), 1)
+    critics = [continuous.Critic(common.Net(3, 1, concat=True, hidden_sizes=sizes)) for _ in range(2)]
+    return import_module(f"{library}.policy").TD3Policy(
+        actor=actor,
+        actor_optim=adam(lr)(actor.parameters()),
+        critic=critics[0],
+        critic_optim=adam(lr)(critics[0].parameters()),
+        critic2=critics[1],
+        critic2_optim=adam(lr)(critics[1].parameters()),
+        action_space=gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float32),
+        **options,
+    )
+
+
 def redq(library: str, adam: Adam, *, hidden: int = 256, **options: Any) -> Any:
     common, continuous = (import_module(f"{library}.utils.net.{name}") for name in ("common", "continuous"))
     sizes, critics = [hidden, hidden], {"linear_layer": partial(common.EnsembleLinear, 10)}
@@ -106,10 +139,15 @@ def redq(library: str, adam: Adam, *, hidden: int = 256, **options: Any) -> Any:
 def loop(library: str, algorithm: str, policy: Any, env: Any) -> Callable[[int], None]:
     """Returns an operation that continues one training run, without tests, by a number of iterations."""
     data, trainers = (import_module(f"{library}.{name}") for name in ("data", "trainer"))
-    collector = data.Collector(policy, env, data.VectorReplayBuffer(20_000, len(env)), exploration_noise=True)
+    buffer = (
+        data.PrioritizedVectorReplayBuffer(20_000, len(env), alpha=0.6, beta=0.4)
+        if algorithm == "rainbow"
+        else data.VectorReplayBuffer(20_000, len(env))
+    )
+    collector = data.Collector(policy, env, buffer, exploration_noise=True)
     collector.reset()
     if WARM_UP[algorithm]:
-        collector.collect(n_step=WARM_UP[algorithm], random=algorithm in ("sac", "redq"))
+        collector.collect(n_step=WARM_UP[algorithm], random=algorithm in ACTORS)
     on_policy, updates = algorithm == "ppo", UPDATES.get(algorithm, 1) / STEPS[algorithm]
     trainer = (trainers.OnpolicyTrainer if on_policy else trainers.OffpolicyTrainer)(
         policy=policy,
@@ -119,7 +157,7 @@ def loop(library: str, algorithm: str, policy: Any, env: Any) -> Callable[[int],
         step_per_epoch=STEPS[algorithm],
         step_per_collect=STEPS[algorithm],
         episode_per_test=1,
-        batch_size=256 if algorithm in ("sac", "redq") else 64,
+        batch_size=256 if algorithm in ACTORS else 64,
         **({"repeat_per_collect": 10} if on_policy else {"update_per_step": updates}),
         show_progress=False,
         verbose=False,
