@@ -69,6 +69,7 @@ def test_help_shows_the_settings_of_the_environment(capsys):
         (["train", "dqn", "--resume", "runs/x"], "without an algorithm: rlfast train --resume RUN_DIR"),
         (["train", "dqn", "--resume=runs/x"], "without an algorithm: rlfast train --resume RUN_DIR"),
         (["train", "dqn", "--no-such-flag", "3"], "rlfast: Unrecognized options: --no-such-flag, 3"),
+        (["train", "npg", "--compile"], "rlfast: Unrecognized options: --compile"),
         (["train", "dqn", "--max-step", "3"], "did you mean --max-steps?"),
         (["train", "dqn", "--max-steps", "many"], "rlfast: Error parsing --max-steps: invalid literal"),
         (["train", "dqn", "--env"], "rlfast: Missing value for argument '--env'"),

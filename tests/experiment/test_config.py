@@ -47,7 +47,11 @@ def test_every_field_is_documented_for_the_command_line(algorithm):
     for base in algorithm.config.__mro__[:-1]:
         body = inspect.getsource(base)
         documented |= {name for name in base.__annotations__ if re.search(rf'\n    {name}: .*\n    """', body)}
-    assert documented == {field.name for field in fields(algorithm.config)}
+    assert documented - {field.name for field in fields(algorithm.config)} <= {
+        "compile",
+        "recurrent",
+    }  # class variables
+    assert documented >= {field.name for field in fields(algorithm.config)}
 
 
 @pytest.mark.parametrize("updates", [0.001, 1 / 3])

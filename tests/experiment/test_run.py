@@ -257,8 +257,10 @@ def test_so_does_one_of_another_algorithm(name, tmp_path, monkeypatch):
         max_steps=160,
         batch_size=8,
         progress=False,
+        lr_schedule="exponential",
         **size,
         **(more | delayed).get(name, off),
+        **({"clip_schedule": "linear"} if name == "ppo" else {}),
     )
     straight = train(replace(config, run_dir=tmp_path / "straight"))
     stopped_after(replace(config, run_dir=tmp_path / "stopped"), 90, monkeypatch)

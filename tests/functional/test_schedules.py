@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from rlfast.functional.schedules import Exponential, Linear, Piecewise
+from rlfast.functional.schedules import Exponential, Linear
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,7 @@ def test_exponential_without_end_grows_beyond_floats():
     assert Exponential(1.0, 0.5)(1e6) == 0.0
 
 
-def test_piecewise():
-    schedule = Piecewise([(10, 1.0), (20, 3.0), (40, -1.0)])
-    expected = {0: 1.0, 10: 1.0, 15: 2.0, 20: 3.0, 30: 1.0, 40: -1.0, 99: -1.0}
-    assert {step: schedule(step) for step in expected} == expected
-    assert Piecewise([(5, 2.0)])(0) == Piecewise([(5, 2.0)])(9) == 2.0
-
-
-@pytest.mark.parametrize("schedule", [Linear(1, 0, 9), Exponential(1, 0.5), Piecewise([(0, 1), (9, 0)])])
+@pytest.mark.parametrize("schedule", [Linear(1, 0, 9), Exponential(1, 0.5)])
 def test_schedules_are_pickled(schedule):
     assert pickle.loads(pickle.dumps(schedule))(3) == schedule(3)
 
@@ -67,9 +60,6 @@ def test_schedules_are_pickled(schedule):
         (lambda: Exponential(1.0, 0.5, 1, -1.0), "nor of another sign than end"),
         (lambda: Exponential(1.0, 0.5, 1, 2.0), "leads away from end=2.0"),
         (lambda: Exponential(1.0, 2.0, 1, 0.5), "leads away from end=0.5"),
-        (lambda: Piecewise([]), "needs a point"),
-        (lambda: Piecewise([(0, 1.0), (0, 2.0)]), "steps must grow from point to point"),
-        (lambda: Piecewise([(0, math.nan)]), "value must be a finite number"),
     ],
 )
 def test_what_is_no_schedule(make, match):

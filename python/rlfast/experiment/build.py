@@ -30,6 +30,7 @@ from rlfast.experiment.config import (
 )
 from rlfast.experiment.networks import Networks, is_image
 from rlfast.experiment.normalization import normalized
+from rlfast.experiment.schedules import LearningRates
 from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
 
 if TYPE_CHECKING:
@@ -90,9 +91,10 @@ def _build(config: RunConfig, made: ExitStack) -> Parts:
     policy = algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space))
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
-    buffer = _buffer(config)
+    buffer, learning_rates = _buffer(config), LearningRates(config, policy)
 
     def before_collect(_: int, env_step: int) -> None:
+        learning_rates(env_step)
         if algorithm.schedules is not None:
             algorithm.schedules(config, policy, env_step)
         if isinstance(buffer, PrioritizedVectorReplayBuffer) and isinstance(config, QLearningConfig):

@@ -6,10 +6,10 @@ import json
 import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, get_type_hints
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias, get_type_hints
 
 from rlfast.data.plain_data import summary
-from rlfast.functional.schedules import Linear
+from rlfast.functional.schedules import Exponential, Linear
 from rlfast.utils.arguments.validation import (
     FiniteFloat,
     NonNegativeFloat,
@@ -22,6 +22,9 @@ from rlfast.utils.arguments.validation import (
 
 if TYPE_CHECKING:
     from rlfast.policy import Alpha
+
+Schedule: TypeAlias = Literal["constant", "linear", "exponential"]
+"""How a number changes in the course of a run, see :meth:`RunConfig.scheduled`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +77,10 @@ class RunConfig:
     """
     learning_rate: NonNegativeFloat = 3e-4
     """Learning rate of Adam."""
+    lr_schedule: Schedule = "constant"
+    """Schedule of all learning rates: constant; linear to 0 at max_steps; or exponential, see schedule_factor."""
+    schedule_factor: PositiveFloat = 0.1
+    """What exponential schedules multiply a number by in the course of max_steps."""
     gamma: UnitFloat = 0.99
     """Discount factor."""
     batch_size: PositiveInt = 256
@@ -97,6 +104,19 @@ class RunConfig:
             raise ValueError("--recurrent needs a size of its memory in --hidden-sizes")
         if self.collect_steps % self.num_envs:
             raise ValueError(f"--collect-steps {self.collect_steps} must be a multiple of --num-envs {self.num_envs}")
+
+    def scheduled(self, schedule: Schedule, start: float, env_step: int) -> float:
+        """Returns the number after ``env_step`` environment steps that begins at ``start`` and follows a schedule.
+
+        >>> config = RunConfig(max_steps=100, schedule_factor=0.25)
+        >>> [config.scheduled(schedule, 8.0, 50) for schedule in ("constant", "linear", "exponential")]
+        [8.0, 4.0, 4.0]
+        """
+        if schedule == "linear":
+            return Linear(start, 0.0, self.max_steps)(env_step)
+        if schedule == "exponential":
+            return start * Exponential(1.0, self.schedule_factor, self.max_steps, self.schedule_factor)(env_step)
+        return start
 
     def to_json(self) -> str:
         """Returns all fields as JSON.
@@ -243,9 +263,9 @@ class QLearningConfig(OffPolicyConfig, ExplorationConfig):
 class SequenceConfig(QLearningConfig):
     """The settings of runs that learn values of discrete actions from sequences, by a recurrent network."""
 
-    compile: Literal[False] = False
+    compile: ClassVar[bool] = False  # type: ignore[misc]
     """Always False: a recurrent update is no single graph."""
-    recurrent: Literal[True] = True
+    recurrent: ClassVar[bool] = True  # type: ignore[misc]
     """Always True: a sequence needs a recurrent network."""
     sequence_length: PositiveInt = 20
     """Number of steps of a sequence that are learned from."""
@@ -269,8 +289,6 @@ class OnPolicyConfig(RunConfig):
     """Number of environment steps of a roll-out."""
     repeat: PositiveInt = 10
     """Number of passes over a roll-out."""
-    lr_schedule: Literal["constant", "linear"] = "constant"
-    """Schedule of the learning rate: constant, or linear to 0 at max_steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,8 +313,8 @@ class AdvantageConfig(PolicyGradientConfig):
 class NaturalGradientConfig(AdvantageConfig):
     """What runs have whose actors step along the natural gradient."""
 
-    compile: Literal[False] = False
-    """Always False: the update is no single graph."""
+    compile: ClassVar[bool] = False  # type: ignore[misc]
+    """Always False: the length of a step is searched for."""
     learning_rate: NonNegativeFloat = 1e-3
     """Adam's step size, of the critic."""
     batch_size: PositiveInt = 2_048

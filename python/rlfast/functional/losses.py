@@ -311,7 +311,7 @@ def projected_distribution(value_BN: torch.Tensor, prob_BN: torch.Tensor, suppor
     last = len(support_N) - 1
     step = (support_N[-1] - support_N[0]) / last
     place_BN = (value_BN.clamp(min=support_N[0], max=support_N[-1]) - support_N[0]) / step
-    below_BN = place_BN.floor().clamp(0, last - 1).nan_to_num()  # NaN has no place, and stays NaN in what it is worth
+    below_BN = place_BN.floor().clamp(max=last - 1).nan_to_num()  # NaN has no place, and stays NaN in what it is worth
     above_BN = prob_BN * (place_BN - below_BN)
     index_BN = below_BN.long()
     shared_BN = prob_BN.new_zeros(len(prob_BN), last + 1).scatter_add(1, index_BN, prob_BN - above_BN)

@@ -1,7 +1,5 @@
 """Schedules: numbers that are functions of the training step."""
 
-from collections.abc import Sequence
-from itertools import pairwise
 from math import isfinite
 
 
@@ -65,37 +63,6 @@ class Exponential:
             return value
         falls = (self.factor < 1) == (self.start > 0)
         return max(value, self.end) if falls else min(value, self.end)
-
-
-class Piecewise:
-    """Linear interpolation between points; constant before the first and after the last point.
-
-    :param points: one or more pairs of step and number, in ascending order of steps.
-    :raises ValueError: there is no point, a number is not finite, or the steps are not ascending.
-
-    >>> clip = Piecewise([(0, 0.2), (100, 0.1), (300, 0.0)])
-    >>> clip(-5), clip(50), clip(200), clip(1000)
-    (0.2, 0.15..., 0.05, 0.0)
-    """
-
-    def __init__(self, points: Sequence[tuple[float, float]]) -> None:
-        self.points = [(float(step), float(value)) for step, value in points]
-        if not self.points:
-            raise ValueError("a schedule needs a point, (step, number)")
-        for step, value in self.points:
-            _check(step=step, value=value)
-        if any(later <= earlier for (earlier, _), (later, _) in pairwise(self.points)):
-            raise ValueError(f"steps must grow from point to point, got {[step for step, _ in self.points]}")
-
-    def __call__(self, step: float) -> float:
-        """Return the number at a step."""
-        (first, value) = self.points[0]
-        if step <= first:
-            return value
-        for (start, low), (end, high) in pairwise(self.points):
-            if step < end:
-                return low + (high - low) * (step - start) / (end - start)
-        return self.points[-1][1]
 
 
 def _check(**numbers: float) -> None:

@@ -122,3 +122,22 @@ def test_the_learning_rate_falls_to_zero(tiny, name):
     parts.before_collect(0, 96)
     assert parts.policy.optim.param_groups[0]["lr"] == 0.5
     parts.close()
+
+
+def test_the_clip_range_of_ppo_has_a_schedule_of_its_own(tiny):
+    parts = build(tiny("ppo", eps_clip=0.4, clip_schedule="exponential", schedule_factor=0.25))
+    clips = []
+    for step in (0, 64, 128):
+        parts.before_collect(0, step)
+        clips.append(parts.policy.eps_clip)
+    assert clips == pytest.approx([0.4, 0.2, 0.1])
+    assert {group["lr"] for group in parts.policy.optim.param_groups} == {parts.policy.optim.defaults["lr"]}
+    parts.close()
+
+
+@pytest.mark.parametrize("name", ["npg", "trpo", "drqn", "r2d2"])
+def test_what_cannot_be_compiled_has_no_option_for_it(name):
+    config = ALGORITHMS[name].config
+    with pytest.raises(TypeError, match="compile"):
+        config(compile=False)
+    assert config.from_json(config(seed=3).to_json()) == config(seed=3)

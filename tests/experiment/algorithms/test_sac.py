@@ -86,3 +86,14 @@ def test_a_run_and_its_repetition(tiny, tmp_path):
         assert parts.policy.alpha != pytest.approx(0.2, abs=1e-6)
         parts.close()
     assert torch.equal(*weights)
+
+
+def test_each_learning_rate_follows_the_schedule_from_its_own_start(tiny):
+    parts = build(tiny(learning_rate=0.4, alpha_learning_rate=0.2, lr_schedule="exponential", schedule_factor=0.25))
+    policy = parts.policy
+    optims = [policy.actor_optim, policy.critic_optim, policy.critic2_optim, policy.alpha_optim]
+    for step, factor in ((0, 1.0), (40, 0.5), (80, 0.25), (20, 0.25**0.25)):
+        parts.before_collect(0, step)
+        rates = [group["lr"] for optim in optims for group in optim.param_groups]
+        assert rates == pytest.approx([0.4 * factor] * 3 + [0.2 * factor])
+    parts.close()

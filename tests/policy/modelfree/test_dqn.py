@@ -97,8 +97,11 @@ class TestForward:
     @pytest.mark.parametrize("values", [[[1.0, 2.0]], [[0.0, 1.0, 2.0, 3.0]]])
     def test_a_model_of_another_width_says_how_many_actions_there_are(self, make_dqn, values):
         policy = make_dqn(Table(values))
-        with pytest.warns(UserWarning, match=f"the model gives {len(values[0])} values, but there are 3 actions"):
+        with pytest.warns(
+            UserWarning, match=f"the model gives {len(values[0])} values, but there are 3 actions"
+        ) as said:
             assert policy(observations([0])).act.tolist() == [len(values[0]) - 1]
+        assert [warning.filename for warning in said] == [__file__]  # the line that called the policy
         policy(observations([0]))  # and says no more
         policy.set_eps(1.0)
         acts = policy.exploration_noise(np.zeros(500, np.int64), observations(np.zeros(500)))

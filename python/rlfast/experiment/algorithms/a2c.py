@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import AdvantageConfig
-from rlfast.experiment.schedules import set_learning_rate as schedules
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
     from rlfast.policy import A2CPolicy
-
-__all__ = ["PRESETS", "SUMMARY", "TITLE", "Config", "build", "schedules"]
 
 TITLE = "A2C"
 SUMMARY = "advantage actor-critic, for discrete and continuous actions"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rlfast.experiment.config import QLearningConfig
 from rlfast.utils.arguments.validation import NonNegativeFloat, NonNegativeInt, PositiveInt, UnitFloat
@@ -20,6 +20,8 @@ SUMMARY = "deep recurrent Q-learning, for discrete actions and partial observati
 class Config(QLearningConfig):
     """Deep recurrent Q-learning: a network with a memory, which learns from the state that it had while acting."""
 
+    compile: ClassVar[bool] = False  # type: ignore[misc]
+    """Always False: a recurrent update is no single graph."""
     recurrent: bool = True
     hidden_sizes: tuple[PositiveInt, ...] = (64,)
     learning_rate: NonNegativeFloat = 3e-3
@@ -62,7 +64,6 @@ def build(config: Config, networks: Networks) -> DQNPolicy:
         target_update_freq=config.target_update_freq,
         is_double=config.double,
         clip_loss_grad=config.huber,
-        compile=config.compile,
         **networks.spaces,
     )
 

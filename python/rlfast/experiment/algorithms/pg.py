@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import PolicyGradientConfig
-from rlfast.experiment.schedules import set_learning_rate as schedules
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
     from rlfast.policy import PGPolicy
-
-__all__ = ["PRESETS", "SUMMARY", "TITLE", "Config", "build", "schedules"]
 
 TITLE = "PG"
 SUMMARY = "REINFORCE, for discrete and continuous actions"

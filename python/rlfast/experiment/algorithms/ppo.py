@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import AdvantageConfig
-from rlfast.experiment.schedules import set_learning_rate as schedules
+from rlfast.experiment.config import AdvantageConfig, Schedule
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
     from rlfast.policy import PPOPolicy
-
-__all__ = ["PRESETS", "SUMMARY", "TITLE", "Config", "build", "schedules"]
 
 TITLE = "PPO"
 SUMMARY = "proximal policy optimization, for discrete and continuous actions"
@@ -26,6 +23,8 @@ class Config(AdvantageConfig):
     batch_size: PositiveInt = 64
     eps_clip: NonNegativeFloat = 0.2
     """How far the ratio of probabilities counts."""
+    clip_schedule: Schedule = "constant"
+    """Schedule of that number: constant; linear to 0 at max_steps; or exponential, see schedule_factor."""
     dual_clip: FiniteFloat | None = None
     """Bound of the loss where the advantage is negative (arXiv:1912.09729), above 1."""
     value_clip: bool = False
@@ -83,3 +82,8 @@ def build(config: Config, networks: Networks) -> PPOPolicy:
         compile=config.compile,
         **networks.spaces,
     )
+
+
+def schedules(config: Config, policy: PPOPolicy, env_step: int) -> None:
+    """Sets the clip range."""
+    policy.eps_clip = config.scheduled(config.clip_schedule, config.eps_clip, env_step)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import ExplorationConfig, OnPolicyConfig
-from rlfast.experiment.schedules import set_learning_rate
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
@@ -60,6 +59,5 @@ def build(config: Config, networks: Networks) -> PQNPolicy:
 
 
 def schedules(config: Config, policy: PQNPolicy, env_step: int) -> None:
-    """Lowers how often an action is random, and the learning rate."""
+    """Lowers how often an action is random."""
     policy.set_eps(config.eps_at(env_step))
-    set_learning_rate(config, policy, env_step)

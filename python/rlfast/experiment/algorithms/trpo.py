@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import NaturalGradientConfig
-from rlfast.experiment.schedules import set_learning_rate as schedules
 from rlfast.utils.arguments.validation import PositiveFloat, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
     from rlfast.policy import TRPOPolicy
-
-__all__ = ["PRESETS", "SUMMARY", "TITLE", "Config", "build", "schedules"]
 
 TITLE = "TRPO"
 SUMMARY = "trust region policy optimization, for discrete and continuous actions"

@@ -1,6 +1,5 @@
 """Masks of legal actions, which observations may carry as ``obs.mask``."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from rlfast.data import Batch
 from rlfast.data.random_actions import mask_of
 from rlfast.functional.distributions import Categorical, MultiCategorical
 from rlfast.policy.components.memory.sequences import Sequences
+from rlfast.utils.warning import warn_user
 
 
 def action_mask(obs: Any) -> Any:
@@ -66,10 +66,9 @@ def legal_distribution(dist: Distribution, mask: NDArray[Any] | torch.Tensor | N
         return Categorical(legal_logits(dist.logits, mask))
     if isinstance(dist, torch.distributions.Categorical):
         return torch.distributions.Categorical(logits=legal_logits(dist.logits, mask), validate_args=False)
-    warnings.warn(
+    warn_user(
         f"obs.mask is not applied to a {type(dist).__name__}, only to a Categorical or MultiCategorical, so illegal "
-        "actions may be taken",
-        stacklevel=2,
+        "actions may be taken"
     )
     return dist
 

@@ -21,6 +21,7 @@ from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.replay_learner import ReplayLearner
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
+from rlfast.utils.warning import warn_user
 
 if TYPE_CHECKING:
     from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
@@ -162,10 +163,9 @@ class QLearner(ReplayLearner):
 
     def _count_actions(self, number: int) -> None:
         if self.max_action_num is not None:
-            warnings.warn(
+            warn_user(
                 f"the model gives {number} values, but there are {self.max_action_num} actions in {self.action_space}; "
-                f"from here on there are {number}",
-                stacklevel=3,
+                f"from here on there are {number}"
             )
         self.max_action_num = number
 

@@ -133,7 +133,7 @@ class FQFPolicy(QuantileLearner):
             self.sync_weight()
         logits, fractions, inner = self.quantile_outputs(sample.obs, sample.state, sample.batch)
         quantile_BN = output_of_actions(logits, sample.act)
-        loss_B, error_B = quantile_huber(quantile_BN, sample.returns, fractions.tau_hats)  # equation 9
+        loss_B, error_B = quantile_huber(quantile_BN, sample.returns, fractions.tau_hats)  # section 3.3
         with torch.no_grad():
             if inner is None:  # in evaluation mode
                 between = Fractions(fractions.taus, fractions.taus[:, 1:-1], fractions.entropies)
@@ -157,7 +157,7 @@ class FQFPolicy(QuantileLearner):
         """Return the means of the quantiles, weighted by the widths of their fractions, ``[B, actions]``."""
         logits, fractions = outputs[:2]
         width_BN = fractions.taus[:, 1:] - fractions.taus[:, :-1]
-        return self.compute_q_value((width_BN[:, None] * logits).sum(dim=2), action_mask(obs))  # equation 10
+        return self.compute_q_value((width_BN[:, None] * logits).sum(dim=2), action_mask(obs))  # algorithm 1
 
     def target_levels(self, outputs: tuple[Any, ...], *draws: torch.Tensor) -> Any:  # noqa: ARG002
         """Return the levels of the trained network."""

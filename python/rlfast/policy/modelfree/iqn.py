@@ -122,7 +122,7 @@ class IQNPolicy(QuantileLearner):
 
     def compute_q_value(self, logits: torch.Tensor, mask: NDArray[Any] | torch.Tensor | None) -> torch.Tensor:
         """Return the means of the quantiles, ``[B, actions]``; see :meth:`QLearner.compute_q_value`."""
-        return legal_values(logits.mean(dim=2), mask)  # equation 3
+        return legal_values(logits.mean(dim=2), mask)  # section 3, the policy of K samples
 
     def draw_next(self, rows: int) -> tuple[torch.Tensor, ...]:
         """Draw the levels by which the trained network chooses, and, if there is one, those of the target network."""
