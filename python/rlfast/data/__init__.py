@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from rlfast.data.converter import to_numpy as to_numpy
     from rlfast.data.converter import to_torch as to_torch
     from rlfast.data.converter import to_torch_as as to_torch_as
-    from rlfast.data.segment_tree import SegmentTree as SegmentTree
     from rlfast.data.stats import CollectStats as CollectStats
     from rlfast.data.stats import CollectStatsBase as CollectStatsBase
     from rlfast.data.stats import EpochStats as EpochStats
     from rlfast.data.stats import InfoStats as InfoStats
     from rlfast.data.stats import SequenceSummaryStats as SequenceSummaryStats
     from rlfast.data.stats import TimingStats as TimingStats
+    from rlfast.data.utils.segtree import SegmentTree as SegmentTree
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -58,7 +58,7 @@ __getattr__, __dir__ = lazy_names(
         "collect.base": ("BaseCollector",),
         "collect.collector": ("AsyncCollector", "Collector"),
         "converter": ("to_numpy", "to_torch", "to_torch_as"),
-        "segment_tree": ("SegmentTree",),
+        "utils.segtree": ("SegmentTree",),
         "stats": ("CollectStats", "CollectStatsBase", "EpochStats", "InfoStats", "SequenceSummaryStats", "TimingStats"),
     },
 )
