@@ -18,7 +18,10 @@ PACKAGES = ("data", "env", "functional", "policy", "trainer", "exploration", "ut
 TABLE = [line.split(" | ") for line in (Path(__file__).parent / "names" / "table.txt").read_text().splitlines()]
 NAMES = {line[0] for line in TABLE}
 PATHS = [line[0] for line in TABLE if line[1] == "module"]
-TEMPLATES = [f"policy.learners.{module.name}" for module in pkgutil.iter_modules(learners.__path__)]
+TEMPLATES = [
+    module.name.removeprefix("rlfast.")
+    for module in pkgutil.walk_packages(learners.__path__, "rlfast.policy.learners.")
+]
 REFERENCE = re.compile(r":meth:`~?(?:[\w.]*?(\w+)\.)?(\w+)`")
 SAME_METHODS = re.compile(r"methods of :class:`(\w+)`")
 

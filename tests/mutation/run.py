@@ -51,7 +51,12 @@ AREAS = {
     ),
     "trainer": Area(("rlfast/trainer/*.py",), ("tests/trainer",), ("ratio_of_updates", "threads_of_torch")),
     "policy": Area(
-        ("rlfast/policy/*.py", "rlfast/policy/components/*.py", "rlfast/policy/learners/*.py"),
+        (
+            "rlfast/policy/*.py",
+            "rlfast/policy/components/*.py",
+            "rlfast/policy/learners/*.py",
+            "rlfast/policy/learners/*/*.py",
+        ),
         ("tests/policy",),
         (*GRAPHS, "foreign", "learns_a_chain"),
     ),

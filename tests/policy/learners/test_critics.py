@@ -9,7 +9,7 @@ from torch import nn
 from continuous import Lines, ensemble
 from rlfast.policy import TD3Policy
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
+from rlfast.policy.learners.continuous.actor_critic_learner import ActorCriticLearner
 from rlfast.policy.learners.critics import reinitialized
 from rlfast.policy.learners.replay_learner import Sample
 from rlfast.utils.net.common import Net

@@ -11,7 +11,7 @@ import distributional
 from distributional import transitions, weights
 from rlfast.data import Batch, PrioritizedVectorReplayBuffer
 from rlfast.policy.components.compiled_update import CompiledUpdate
-from rlfast.policy.learners.q_learner import output_of_actions
+from rlfast.policy.learners.discrete.q_learner import output_of_actions
 from rlfast.utils.optim import adam
 
 

@@ -11,7 +11,7 @@ from rlfast.functional.losses import soft_value, squared_loss
 from rlfast.functional.offline import conservative_gap
 from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.temperature import Alpha
-from rlfast.policy.learners.conservative_learner import ConservativeLearner
+from rlfast.policy.learners.continuous.conservative_learner import ConservativeLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.modelfree.sac import SACTrainingStats
 from rlfast.utils.arguments.validation import (

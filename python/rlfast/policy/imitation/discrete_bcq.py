@@ -14,7 +14,7 @@ from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.q_learner import QLearner, network_output, output_of_actions
+from rlfast.policy.learners.discrete.q_learner import QLearner, network_output, output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.modelfree.dqn import DQNTrainingStats
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments

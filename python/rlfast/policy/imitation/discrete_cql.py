@@ -7,8 +7,8 @@ from torch import nn
 
 from rlfast.functional.offline import conservative_gap
 from rlfast.policy.base import TLearningRateScheduler
-from rlfast.policy.learners.fixed_quantile_learner import FixedQuantileLearner
-from rlfast.policy.learners.q_learner import output_of_actions
+from rlfast.policy.learners.discrete.fixed_quantile_learner import FixedQuantileLearner
+from rlfast.policy.learners.discrete.q_learner import output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.policy.modelfree.qrdqn import QRDQNTrainingStats
 from rlfast.utils.arguments.validation import (

@@ -11,8 +11,8 @@ from rlfast.functional.losses import policy_gradient_loss
 from rlfast.functional.offline import conservative_gap, regression_weight
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.network_checks import check_networks, check_output
-from rlfast.policy.learners.categorical_actor import CategoricalActor
-from rlfast.policy.learners.q_learner import output_of_actions
+from rlfast.policy.learners.discrete.categorical_actor import CategoricalActor
+from rlfast.policy.learners.discrete.q_learner import output_of_actions
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import (
     NonNegativeFloat,

@@ -14,7 +14,7 @@ from rlfast.functional.offline import expectile_loss, exponential_weight
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
+from rlfast.policy.learners.continuous.actor_critic_learner import ActorCriticLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import PositiveFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer

@@ -11,8 +11,8 @@ from rlfast.exploration import BaseNoise
 from rlfast.functional.offline import squared_distance
 from rlfast.policy.base import TLearningRateScheduler
 from rlfast.policy.components.returns import Index
+from rlfast.policy.learners.continuous.twin_delayed_learner import TwinDelayedLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
-from rlfast.policy.learners.twin_delayed_learner import TwinDelayedLearner
 from rlfast.policy.modelfree.td3 import TD3TrainingStats
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory

@@ -9,8 +9,8 @@ from torch import nn
 from rlfast.exploration import BaseNoise
 from rlfast.functional.offline import regularized_actor_loss
 from rlfast.policy.base import TLearningRateScheduler
+from rlfast.policy.learners.continuous.twin_delayed_learner import TwinDelayedLearner
 from rlfast.policy.learners.replay_learner import Sample
-from rlfast.policy.learners.twin_delayed_learner import TwinDelayedLearner
 from rlfast.policy.modelfree.td3 import TD3TrainingStats
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory

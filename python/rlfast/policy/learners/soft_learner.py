@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 from rlfast.policy.components.temperature import Temperature
+from rlfast.policy.learners.continuous.squashed_actor import SquashedActor
 from rlfast.policy.learners.critics import Critics
 from rlfast.policy.learners.replay_learner import Losses, ReplayLearner, Sample
-from rlfast.policy.learners.squashed_actor import SquashedActor
 from rlfast.utils.optim import descend
 
 

@@ -15,7 +15,7 @@ from rlfast.policy.action_grid import ActionGrid
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.q_learner import QLearner, network_output
+from rlfast.policy.learners.discrete.q_learner import QLearner, network_output
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.learners.categorical_learner import CategoricalLearner
+from rlfast.policy.learners.discrete.categorical_learner import CategoricalLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory

@@ -8,7 +8,7 @@ from torch import nn
 
 from rlfast.exploration import BaseNoise
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.learners.deterministic_actor import DeterministicActor
+from rlfast.policy.learners.continuous.deterministic_actor import DeterministicActor
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
 

@@ -9,7 +9,7 @@ from torch import nn
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.temperature import Alpha
-from rlfast.policy.learners.categorical_actor import CategoricalActor
+from rlfast.policy.learners.discrete.categorical_actor import CategoricalActor
 from rlfast.policy.learners.replay_learner import Sample
 from rlfast.policy.learners.soft_learner import SoftLearner
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments

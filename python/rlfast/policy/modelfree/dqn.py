@@ -7,7 +7,7 @@ import torch
 from rlfast.functional.losses import huber_loss, max_value, squared_loss, td_error
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, legal_values
-from rlfast.policy.learners.q_learner import QLearner
+from rlfast.policy.learners.discrete.q_learner import QLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend

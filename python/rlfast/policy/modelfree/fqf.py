@@ -9,8 +9,8 @@ from rlfast.functional.losses import fraction_gradient, quantile_huber
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
 from rlfast.policy.components.action_masks import action_mask, inner_obs
 from rlfast.policy.components.network_checks import check_networks
-from rlfast.policy.learners.q_learner import output_of_actions
-from rlfast.policy.learners.quantile_learner import QuantileLearner
+from rlfast.policy.learners.discrete.q_learner import output_of_actions
+from rlfast.policy.learners.discrete.quantile_learner import QuantileLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.discrete import Fractions

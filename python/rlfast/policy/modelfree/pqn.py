@@ -15,7 +15,7 @@ from rlfast.policy.components.action_masks import action_mask, legal_values
 from rlfast.policy.components.memory.hidden_state import add_stored_state, stored_state
 from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffled_minibatches, summaries_of
 from rlfast.policy.components.returns import Index, check_indices
-from rlfast.policy.learners.q_learner import QLearner
+from rlfast.policy.learners.discrete.q_learner import QLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend

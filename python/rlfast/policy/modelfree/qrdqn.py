@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.learners.fixed_quantile_learner import FixedQuantileLearner
+from rlfast.policy.learners.discrete.fixed_quantile_learner import FixedQuantileLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend

@@ -7,7 +7,7 @@ import torch
 from rlfast.functional.losses import squared_loss, td_error
 from rlfast.functional.sequences import rescaled, unrescaled
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.learners.q_learner import QLearner
+from rlfast.policy.learners.discrete.q_learner import QLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory, descend

@@ -8,7 +8,7 @@ from torch import nn
 
 from rlfast.exploration import BaseNoise
 from rlfast.policy.base import TLearningRateScheduler, TrainingStats
-from rlfast.policy.learners.twin_delayed_learner import TwinDelayedLearner
+from rlfast.policy.learners.continuous.twin_delayed_learner import TwinDelayedLearner
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.optim import OptimizerFactory
 

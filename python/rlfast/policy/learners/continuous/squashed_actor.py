@@ -9,7 +9,7 @@ from rlfast.data.batch.batch import wrap
 from rlfast.functional.distributions import SquashedNormal
 from rlfast.policy.components.memory.sequences import actor_output
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
+from rlfast.policy.learners.continuous.actor_critic_learner import ActorCriticLearner
 
 if TYPE_CHECKING:
     from rlfast.data.types import DistLogProbBatchProtocol, ObsBatchProtocol

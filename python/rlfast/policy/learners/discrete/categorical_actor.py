@@ -11,7 +11,7 @@ from rlfast.functional.distributions import Categorical
 from rlfast.policy.components.action_masks import action_mask, inner_obs, legal_logits
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.critics import Critics
-from rlfast.policy.learners.q_learner import output_of_actions
+from rlfast.policy.learners.discrete.q_learner import output_of_actions
 from rlfast.policy.learners.replay_learner import ReplayLearner
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from torch import nn
 from rlfast.functional.losses import quantile_huber
 from rlfast.policy.components.action_masks import legal_values
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.q_learner import QLearner, output_of_actions
+from rlfast.policy.learners.discrete.q_learner import QLearner, output_of_actions
 from rlfast.policy.learners.replay_learner import Sample
 from rlfast.utils.net.common import device_of
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from rlfast.functional.losses import smoothed_action
-from rlfast.policy.learners.deterministic_actor import DeterministicActor
+from rlfast.policy.learners.continuous.deterministic_actor import DeterministicActor
 
 
 class TwinDelayedLearner(DeterministicActor):

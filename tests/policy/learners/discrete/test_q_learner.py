@@ -9,7 +9,7 @@ from torch import nn
 from rlfast.data import Batch, ReplayBuffer
 from rlfast.policy.components.action_masks import legal_values
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.q_learner import QLearner
+from rlfast.policy.learners.discrete.q_learner import QLearner
 from rlfast.policy.stats import TrainingStats
 
 

@@ -9,8 +9,8 @@ import torch
 from rlfast.data import Batch, to_torch
 from rlfast.functional.losses import soft_value
 from rlfast.policy.components.temperature import Temperature
+from rlfast.policy.learners.continuous.squashed_actor import SquashedActor
 from rlfast.policy.learners.replay_learner import Sample
-from rlfast.policy.learners.squashed_actor import SquashedActor
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer

@@ -8,7 +8,7 @@ import torch
 from rlfast.data import Batch
 from rlfast.data.batch.batch import parse, wrap
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.q_learner import QLearner, output_of_actions
+from rlfast.policy.learners.discrete.q_learner import QLearner, output_of_actions
 from rlfast.utils.net.discrete import Fractions
 
 

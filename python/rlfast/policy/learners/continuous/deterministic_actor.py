@@ -9,7 +9,7 @@ from torch import nn
 from rlfast.data.batch.batch import wrap
 from rlfast.policy.components.memory.sequences import actor_output
 from rlfast.policy.components.overrides import replaceable
-from rlfast.policy.learners.actor_critic_learner import ActorCriticLearner
+from rlfast.policy.learners.continuous.actor_critic_learner import ActorCriticLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.optim import descend
 

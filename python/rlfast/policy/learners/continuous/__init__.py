@@ -1,0 +1,1 @@
+"""Templates of learning with continuous actions."""
