@@ -11,7 +11,8 @@ from rlfast.experiment.run import train
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
-    ("env", "threshold"), [("CartPole-v1", 475.0), ("Pendulum-v1", -200.0), ("InvertedPendulum-v5", 950.0)]
+    ("env", "threshold"),
+    [("CartPole-v1", 475.0), ("Acrobot-v1", -100.0), ("Pendulum-v1", -200.0), ("InvertedPendulum-v5", 950.0)],
 )
 def test_the_preset_solves(env, threshold, seed, run_dir):
     if env == "InvertedPendulum-v5":

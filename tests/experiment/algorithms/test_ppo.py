@@ -42,7 +42,7 @@ def policy_for(config, act_space):
 
 def test_the_registry_knows_it():
     assert algorithm_of(PPOConfig()).name == "ppo"
-    assert {*ALGORITHMS["ppo"].presets} == {"CartPole-v1", "Pendulum-v1", "InvertedPendulum-v5"}
+    assert {*ALGORITHMS["ppo"].presets} == {"CartPole-v1", "Acrobot-v1", "Pendulum-v1", "InvertedPendulum-v5"}
     assert ALGORITHMS["ppo"].preset("Pendulum-v1").gamma == 0.9
 
 

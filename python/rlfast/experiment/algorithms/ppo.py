@@ -45,6 +45,7 @@ PRESETS = {
     "CartPole-v1": Config(
         stop_return=475.0, eval_interval=4_096, learning_rate=2e-3, gamma=0.98, collect_steps=1_024, batch_size=256
     ),
+    "Acrobot-v1": Config(stop_return=-100.0, max_steps=200_000, num_envs=16, learning_rate=1e-3, batch_size=256),
     "Pendulum-v1": Config(stop_return=-200.0, max_steps=300_000, learning_rate=1e-3, gamma=0.9, eval_interval=16_384),
     "InvertedPendulum-v5": Config(stop_return=950.0, learning_rate=1e-3, log_std=-0.5),
 }
