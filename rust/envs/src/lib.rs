@@ -13,6 +13,7 @@
 //! # Ok::<(), rlfast_envs::StepError>(())
 //! ```
 
+pub mod arcade;
 pub mod classic;
 mod element;
 mod env;

@@ -1,6 +1,7 @@
 //! The table of environments: one entry for each id, with Gymnasium's time limit and default arguments.
 
 use super::{Arguments, Build, Entry, Made, RegistryError};
+use crate::arcade::Catch;
 use crate::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use crate::toy_text::{Blackjack, FrozenLake, Grid, LAKE_4X4, LAKE_8X8, Rules, Taxi};
 
@@ -26,6 +27,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     // had faults.
     entry("Taxi-v3", Some(200), |_, build| refusing(Taxi::new(None, None)).and_then(|env| build.vector(env))),
     entry("Taxi-v4", Some(200), taxi),
+    entry("Catch-v0", None, |_, build| build.vector(Catch::new())),
 ];
 
 const fn entry(id: &'static str, max_episode_steps: Option<u64>, make: fn(&mut Arguments, &Build) -> Made) -> Entry {
