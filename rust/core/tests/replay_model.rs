@@ -173,6 +173,7 @@ fn check(replay: &Replay, models: &[Model], capacities: &[usize]) {
                 let discount = if model.rows[last].terminated { 0.0 } else { 0.5_f64.powi(steps.len() as i32) };
                 let start = Provenance { index: vec![index as i64], ..Provenance::default() };
                 let found = replay.nstep(start, n, 0.5).unwrap();
+                assert_eq!(found.last.generations, Some(replay.generations(&found.last.index).unwrap()));
                 assert!((found.sums[0] - sum).abs() < 1e-9);
                 let wanted = (discount, offset + model.slot(last, capacity));
                 assert_eq!((found.discounts[0], found.last.index[0] as usize), wanted);

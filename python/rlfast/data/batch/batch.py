@@ -333,26 +333,23 @@ def _check_rows(batch: Batch, value: Any) -> None:
         raise ValueError(f"unknown fields {sorted(given.keys() - fields.keys())}; this Batch has {list(fields)}")
     for key, new in given.items():
         if isinstance(fields[key], Batch):
-            _check_rows(fields[key], parse(new))
+            _check_rows(fields[key], new if isinstance(new, Batch) else parse(new))
         elif isinstance(new, Batch) and is_numeric(fields[key]):
             raise ValueError(f"field {key!r} is an array, and the value has a Batch for it")
 
 
-def _set_rows(batch: Batch, index: Any, value: Batch) -> None:
-    given = value.__dict__
+def _set_rows(batch: Batch, index: Any, rows: Batch) -> None:
+    given = rows.__dict__
     for key, field in batch.__dict__.items():
         if isinstance(field, Batch):
             _set_rows(field, index, parse(given[key]) if key in given else _NOTHING)
         elif key in given:
-            _set_row(field, index, given[key])
+            try:
+                field[index] = given[key]
+            except (TypeError, ValueError):  # an array of one number, for one number
+                value = given[key]
+                if not (isinstance(value, np.ndarray) and value.size == 1 and value.ndim):
+                    raise
+                field[index] = value.reshape(())
         else:
             field[index] = 0 if is_numeric(field) or is_tensor(field) else None
-
-
-def _set_row(field: Any, index: Any, value: Any) -> None:
-    try:
-        field[index] = value
-    except (TypeError, ValueError):  # an array of one number, for one number
-        if not (isinstance(value, np.ndarray) and value.size == 1 and value.ndim):
-            raise
-        field[index] = value.reshape(())

@@ -3,7 +3,7 @@
 use crate::error::{Result, value_error};
 use crate::replay::Replay;
 use crate::replay::provenance::Provenance;
-use crate::replay::units::Units;
+use crate::replay::units::{NStepOutput, Units};
 use crate::vectors::{collected, copied, filled, product, sum};
 
 /// N-step returns of some rows.
@@ -79,8 +79,12 @@ impl Replay {
         let units = self.units_of(index)?;
         let mut sums = filled(0.0, product(&[index.len(), self.agents()])?)?;
         let (mut discounts, mut last) = (filled(0.0, index.len())?, filled(0, index.len())?);
-        units.nstep(index, n_step, gamma, &mut sums, &mut discounts, &mut last);
-        let last = Provenance { goals: start.goals, ..self.provenance(last)? };
+        let mut generations = filled(0, index.len())?;
+        let (sums_of, discounts_of) = (&mut sums, &mut discounts);
+        let out =
+            NStepOutput { sums: sums_of, discounts: discounts_of, last: &mut last, generations: &mut generations };
+        units.nstep(index, n_step, gamma, out);
+        let last = Provenance { index: last, generations: Some(generations), goals: start.goals };
         Ok(NStepReturns { sums, discounts, last })
     }
 

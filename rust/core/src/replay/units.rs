@@ -16,6 +16,14 @@ pub(super) struct Units<'a> {
     table: &'a Table,
 }
 
+/// Room for the results of [`Units::nstep`]: one element for each row, and `sums` one for each row and agent.
+pub(super) struct NStepOutput<'a> {
+    pub sums: &'a mut [f64],
+    pub discounts: &'a mut [f64],
+    pub last: &'a mut [i64],
+    pub generations: &'a mut [u64],
+}
+
 impl<'a> Units<'a> {
     /// Returns the expansions for `rings`, for which `table` was made.
     pub(super) fn new(rings: &'a Rings, table: &'a Table) -> Self {
@@ -32,35 +40,18 @@ impl<'a> Units<'a> {
 
     /// Writes n-step returns (Sutton and Barto, 2018, eq. 7.1) without the bootstrap value. For each row these are
     /// `sums`, the discounted sum of the `k <= n` rewards from it on that its episode has; `discounts`, the factor of
-    /// the bootstrap value (`gamma^k`, or 0 when the last of those rows terminated); and `last`, the last of those
-    /// rows.
-    pub fn nstep(
-        &self,
-        index: &[i64],
-        n: usize,
-        gamma: f64,
-        sums: &mut [f64],
-        discounts: &mut [f64],
-        last: &mut [i64],
-    ) {
+    /// the bootstrap value (`gamma^k`, or 0 when the last of those rows terminated); `last`, the last of those rows; and
+    /// `generations`, the generation of that row.
+    pub fn nstep(&self, index: &[i64], n: usize, gamma: f64, out: NStepOutput<'_>) {
         match self.table.agents() {
-            1 => self.nstep_of(1, index, n, gamma, sums, discounts, last), // compiled for one agent
-            agents => self.nstep_of(agents, index, n, gamma, sums, discounts, last),
+            1 => self.nstep_of(1, index, n, gamma, out), // compiled for one agent
+            agents => self.nstep_of(agents, index, n, gamma, out),
         }
     }
 
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "they are those of `nstep` and one more")]
-    fn nstep_of(
-        &self,
-        agents: usize,
-        index: &[i64],
-        n: usize,
-        gamma: f64,
-        sums: &mut [f64],
-        discounts: &mut [f64],
-        last: &mut [i64],
-    ) {
+    fn nstep_of(&self, agents: usize, index: &[i64], n: usize, gamma: f64, out: NStepOutput<'_>) {
+        let NStepOutput { sums, discounts, last, generations } = out;
         let reward = self.table.rewards();
         sums.fill(0.0);
         for &i in index {
@@ -69,10 +60,8 @@ impl<'a> Units<'a> {
         for (k, &i) in index.iter().enumerate() {
             let i = i as usize;
             let ring = self.rings.ring_of(i);
-            let steps = match ring.seq(i) {
-                Some(seq) => (ring.span(self.table.episode(i)).1 - seq + 1).min(n as u64),
-                None => 1,
-            };
+            let seq = ring.seq(i);
+            let steps = seq.map_or(1, |seq| (ring.span(self.table.episode(i)).1 - seq + 1).min(n as u64));
             let (mut row, mut factor, mut newest) = (i, 1.0, i);
             let sums = &mut sums[k * agents..(k + 1) * agents];
             for _ in 0..steps {
@@ -85,6 +74,7 @@ impl<'a> Units<'a> {
             }
             discounts[k] = if self.table.flag(newest, TERMINATED) { 0.0 } else { factor };
             last[k] = newest as i64;
+            generations[k] = seq.map_or(u64::MAX, |seq| seq + (steps - 1)); // the rows after one have the next numbers
         }
     }
 
