@@ -24,7 +24,7 @@ class Boom(Exception):
 
 
 def spin():
-    """Never leaves Python, never sleeps."""
+    """Runs a loop in Python without end."""
     while True:
         pass
 

@@ -11,7 +11,7 @@ HANG = 1.5
 
 
 def wait_until(happened: Callable[[], bool], what: str = "what was waited for") -> None:
-    """Returns once it has happened."""
+    """Waits until a condition holds."""
     deadline = time.monotonic() + PATIENCE
     while not happened():
         assert time.monotonic() < deadline, f"{what} did not happen within {PATIENCE:g} s"

@@ -39,7 +39,7 @@ DATA_NAMES = (
 
 
 def python(code: str) -> str:
-    """What a fresh interpreter prints."""
+    """Returns the output of a new interpreter."""
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

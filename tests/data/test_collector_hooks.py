@@ -27,7 +27,7 @@ def collector(*envs, policy=None, size=100, kind=Collector, **kwargs):
 
 
 class Coin(ScriptedPolicy):
-    """Gives a distribution with its actions."""
+    """A policy that returns a distribution with its actions."""
 
     def __call__(self, batch, state=None):
         result = super().__call__(batch, state)

@@ -18,7 +18,7 @@ TIANSHOU = os.environ.get("RLFAST_TIANSHOU_PYTHON")
 
 
 class Point:
-    """A class of the user, which no file may bring to life."""
+    """A class that no file may instantiate."""
 
     def __init__(self, x=0):
         self.x = x

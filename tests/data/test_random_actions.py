@@ -12,7 +12,7 @@ SIZES = [1, 2, 3, 18, 1000, 2**31 + 1, 2**32 - 1, 2**32, 2**40]
 
 
 class Loaded(Discrete):
-    """Always gives its largest number."""
+    """A space that always samples its largest number."""
 
     def sample(self, mask=None, probability=None):
         return self.start + self.n - 1

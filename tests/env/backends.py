@@ -9,7 +9,7 @@ from rlfast.env import BaseVectorEnv, DummyVectorEnv, EnvWorker, SubprocVectorEn
 
 
 class Threaded(EnvWorker):
-    """A worker as users write them: its environment lives in a thread, and answers when it is done."""
+    """A worker written by a user: its environment steps in a thread."""
 
     def __init__(self, env_fn):
         self.thread = ThreadPoolExecutor(1)

@@ -21,7 +21,7 @@ SPACES = {
 
 
 class Telling(gym.Env):
-    """Draws everything it says from its generator: observations, rewards, ends and infos."""
+    """An environment that draws observations, rewards, flags and infos from its random generator."""
 
     metadata = {"render_modes": [], "render_fps": 7}
 
@@ -77,7 +77,7 @@ def both(make, n, mode, face=DummyVectorEnv):
 
 
 def run_beside(ours, theirs, steps):
-    """Steps both with the same actions and compares all they say; how many episodes ended."""
+    """Steps both with the same actions, compares all results, and returns the number of episodes that ended."""
     assert_same(ours.reset(seed=11), theirs.reset(seed=11))
     ended = 0
     for _ in range(steps):

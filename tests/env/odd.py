@@ -6,7 +6,7 @@ from gymnasium import spaces
 
 
 class Plain:
-    """No subclass of ``gym.Env``: it has ``reset`` and ``step``, and nothing else.
+    """An environment that is no ``gym.Env`` and has only ``reset`` and ``step``.
 
     :param show: gives the observation of a step.
     :param rewards: what the steps give.
@@ -34,7 +34,7 @@ class Plain:
 
 
 class Showing(gym.Env):
-    """Declares ``space`` and shows ``value``, whether that fits or not; keeps the actions that it was given.
+    """An environment that declares ``space``, returns ``value`` whether it fits or not, and records its actions.
 
     :param space: of observations; ``"none"``: it has no such attribute.
     :param value: what it shows, or a function of the step; None: elements of ``space``.
@@ -72,7 +72,7 @@ class Showing(gym.Env):
 
 
 class Words(spaces.Space):
-    """A space of the user's own. Elements are no arrays, though it may say that they have a shape."""
+    """A space defined by a user. Its elements are no arrays, although it may declare a shape."""
 
     def __init__(self, shape=None, dtype=None) -> None:
         super().__init__(shape, dtype)

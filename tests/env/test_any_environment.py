@@ -31,7 +31,7 @@ def face(request):
 
 
 def same(got, want):
-    """Whether two observations are equal, whatever they are made of."""
+    """Returns whether two nested observations are equal."""
     if isinstance(want, dict):
         return isinstance(got, dict) and got.keys() == want.keys() and all(same(got[key], want[key]) for key in want)
     if isinstance(want, np.ndarray):
@@ -379,7 +379,7 @@ def test_flags_of_any_type(face, yes, no):
 
 
 class Seeded(Plain):
-    """Has a method ``seed``, as environments once had, and a ``reset`` that takes no seed."""
+    """An environment of Gym's old interface: a method ``seed``, and a ``reset`` without a seed."""
 
     def seed(self, seed):
         self.given = seed

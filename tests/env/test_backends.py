@@ -140,7 +140,7 @@ def test_any_of_them_in_any_order(face):
 
 
 class Sleepy(Scripted):
-    """Says its number, and takes its time."""
+    """An environment whose steps take some time; it returns its number."""
 
     def __init__(self, number, seconds) -> None:
         super().__init__(10_000)

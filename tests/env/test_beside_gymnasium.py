@@ -16,7 +16,7 @@ from scripted import Scripted
 
 
 class Fussy(Scripted):
-    """Raises where it is told to."""
+    """An environment that raises an error at a chosen step."""
 
     def __init__(self, fails="", **kwargs) -> None:
         super().__init__(9, **kwargs)
@@ -125,7 +125,7 @@ def assigned(envs, name):
 
 
 def said(kind, fns, call, **options):
-    """What the environments answer to a call, or what is raised."""
+    """Returns the result of a call, or the error that it raises."""
     envs = None
     try:
         envs = kind(fns, **options)
@@ -163,7 +163,7 @@ def test_calls_are_answered_as_gymnasium_answers_them(name, face):
 
 
 def plain(value):
-    """Tuples are lists, and NumPy's numbers Python's."""
+    """Converts tuples to lists, and NumPy's numbers to Python's."""
     if isinstance(value, tuple | list):
         return [plain(one) for one in value]
     return value.item() if isinstance(value, np.generic) else value

@@ -13,7 +13,7 @@ class WithArguments(Exception):
 
 
 class Own(Exception):
-    """Has an attribute that failures have, too, and lets nobody set it."""
+    """An exception with a read-only ``env_id``, an attribute of failures."""
 
     @property
     def env_id(self):

@@ -28,7 +28,7 @@ RESETS_ITSELF = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)
 
 
 def each(envs):
-    """Wrappers of single environments, for every one of them."""
+    """Applies Gymnasium's wrappers of single environments to every environment."""
     observed, half = single.TransformObservation, {"min_action": np.float32(-0.5), "max_action": np.float32(0.5)}
     envs = wrappers.VectorizeTransformObservation(envs, observed, func=np.cos, observation_space=None)
     envs = wrappers.VectorizeTransformAction(envs, single.RescaleAction, **half)
@@ -91,7 +91,7 @@ def cases():
 
 
 def plain(value):
-    """Without the times that episodes took."""
+    """Returns infos without the durations of episodes."""
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items() if key not in {"t", "_t"}}
     return [plain(one) for one in value] if isinstance(value, list) else value

@@ -43,7 +43,7 @@ def envs(request):
 
 
 def state(envs):
-    """What the next step depends on, as far as one can see it."""
+    """Returns the visible state that the next step depends on."""
     try:
         return [repr(one["state"]) for one in envs.get_state()]
     except NotImplementedError:

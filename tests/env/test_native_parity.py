@@ -41,12 +41,12 @@ def balancing(obs, info, episode, rng):
 
 
 def swinging(velocity: int) -> Policy:
-    """Pushes the way it goes."""
+    """Pushes in the direction of the velocity."""
     return lambda obs, info, episode, rng: (2 if obs[velocity] >= 0 else 0) if episode % 3 else rng.integers(3)
 
 
 def throttling(obs, info, episode, rng):
-    """Forces within their bounds, on them, and beyond."""
+    """Draws forces inside their bounds, on them and outside of them."""
     if episode % 3 == 0:
         return np.array([rng.uniform(-1.4, 1.4)], np.float32)
     return np.array([math.copysign(rng.choice([0.9, 1.0, 1.2, 3.0]), obs[1])], np.float32)
@@ -59,7 +59,7 @@ def turning(obs, info, episode, rng):
 
 
 def driving(obs, info, episode, rng):
-    """Mostly what changes something, and then what is rarest."""
+    """Draws mostly actions that change the state, and sometimes rare ones."""
     (useful,) = np.nonzero(info["action_mask"])
     if not episode % 3 or rng.random() < 0.1:
         return rng.integers(6)
@@ -67,14 +67,14 @@ def driving(obs, info, episode, rng):
 
 
 def along_the_cliff(obs, info, episode, rng):
-    """Home in 13 steps, or wherever chance leads."""
+    """Walks to the goal in 13 steps, or randomly."""
     if episode % 2:
         return 0 if obs == 36 else 2 if obs % 12 == 11 else 1
     return rng.choice([0, 1, 1, 1, 2, 3])
 
 
 def across_the_ice(obs, info, episode, rng):
-    """Now and then to the left, where nothing happens."""
+    """Moves at random, and sometimes to the left, where nothing happens."""
     return 0 if episode % 4 == 0 else rng.integers(4)
 
 
@@ -130,7 +130,7 @@ CASES = [
 
 
 class Beside:
-    """Native environments, and Gymnasium's with which they are compared at every turn."""
+    """Native environments and Gymnasium's, which are compared after each call."""
 
     def __init__(self, case: Case) -> None:
         self.native = NativeVectorEnv(case.id, NUM_ENVS, autoreset_mode=AutoresetMode.DISABLED, **case.kwargs)
@@ -145,7 +145,7 @@ class Beside:
         assert self.native.single_action_space == self.gyms[0].action_space
 
     def reset(self, mask: np.ndarray, seeds: list[int | None], options: dict[str, Any] | None = None) -> None:
-        """Resets the environments of ``mask``, which takes from ``seeds`` what is theirs."""
+        """Resets the environments of ``mask`` with their entries of ``seeds``."""
         obs, infos = self.native.reset(seed=seeds, options={"reset_mask": mask, **(options or {})})
         for i in mask.nonzero()[0]:
             self.obs[i], self.infos[i] = self.gyms[i].reset(seed=seeds[i], options=options)
@@ -154,7 +154,7 @@ class Beside:
         self.episodes[mask] += 1
 
     def step(self, actions: list[Any]) -> np.ndarray:
-        """Steps all, and says which episodes are over."""
+        """Steps all environments and returns which episodes are over."""
         obs, rew, terminated, truncated, infos = self.native.step(np.stack(actions))
         answers = [env.step(action) for env, action in zip(self.gyms, actions, strict=True)]
         self.obs, rewards, *flags, self.infos = map(list, zip(*answers, strict=True))

@@ -43,7 +43,7 @@ pytestmark = [
 
 
 class Shifting(VectorEnvWrapper):
-    """As one writes it for Tianshou."""
+    """A wrapper written for Tianshou."""
 
     def reset(self, id=None, **kwargs):
         obs, info = self.venv.reset(id, **kwargs)

@@ -183,7 +183,7 @@ KINDS = {
 
 
 def everything(trainer, folder):
-    """All that the rest of the run would depend on, and all it has logged but for wall-clock times."""
+    """Returns the state that the rest of the run depends on, and its logs without wall-clock times."""
     weights = {name: value for name, value in trainer.policy.state_dict().items() if not name.endswith("_extra_state")}
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     rows = [{k: v for k, v in row.items() if not ("time" in k or "speed" in k)} for row in rows]
@@ -197,7 +197,7 @@ def everything(trainer, folder):
 
 
 def run_until(trainer, calls):
-    """Runs, and stops after so many updates."""
+    """Runs a trainer and stops it after a number of updates."""
     update, count = trainer.policy_update_fn, 0
 
     def counting(stats):
@@ -272,7 +272,7 @@ def test_saving_changes_nothing(folders):
 
 
 class Simulated(gym.Wrapper):
-    """Has something inside that no file can hold."""
+    """An environment with a state that cannot be saved."""
 
     def __init__(self, env):
         super().__init__(env)
@@ -369,7 +369,7 @@ def test_a_checkpoint_of_something_else_is_refused_before_anything_changes(folde
 
 
 def whole_state(trainer):
-    """All that loading may change, to the bit."""
+    """Returns everything that loading may change."""
     state = {**trainer.state_dict(), "seconds": 0, "logger": None}
     text, arrays = pack({"policy": dict(trainer.policy.state_dict()), "trainer": state})
     return text, {name: array.tobytes() for name, array in arrays.items()}, trainer.train_collector.buffer._core.dump()
@@ -673,7 +673,7 @@ def test_weights_may_lie_in_memory_in_any_order(folders):
 
 
 def seal(folder, name, content):
-    """Writes a file of a checkpoint with a checksum that is right."""
+    """Writes a file of a checkpoint with a valid checksum."""
     head = json.loads((folder / "checkpoint.json").read_text())
     head["checksums"][name] = zlib.crc32(content)
     (folder / name).write_bytes(content)
@@ -781,7 +781,7 @@ def test_a_table_of_a_policy_may_hold_nan(folders):
 
 # -- optimizers --------------------------------------------------------------------------------------------------------
 def changed_optimizer(folder, trainer, harm):
-    """Changes what a checkpoint says of the optimizer."""
+    """Changes the optimizer's state in a checkpoint."""
     load_checkpoint(folder, trainer)
     extra = trainer.policy.state_dict()["_extra_state"]
     (optim,) = extra["optimizers"].values()

@@ -22,7 +22,7 @@ from rlfast.utils.logger import CSVLogger, JSONLLogger, LazyLogger
 
 
 def seal(folder, name, content):
-    """Writes a file of a checkpoint with a checksum that is right."""
+    """Writes a file of a checkpoint with a valid checksum."""
     head = json.loads((folder / "checkpoint.json").read_text())
     head["checksums"][name] = zlib.crc32(content)
     (folder / name).write_bytes(content)
@@ -45,7 +45,7 @@ def trainer(run):
 
 
 def state(trainer):
-    """All that a checkpoint may change."""
+    """Returns everything that a checkpoint may change."""
     text, arrays = pack(
         {"policy": dict(trainer.policy.state_dict()), "trainer": {**trainer.state_dict(), "seconds": 0}}
     )
@@ -53,7 +53,7 @@ def state(trainer):
 
 
 def attack(trainer, checkpoint):
-    """Loads it; a refusal changes nothing and names the checkpoint. Gives whether it was let in."""
+    """Loads a damaged checkpoint and returns whether that succeeded. An error must name it and change nothing."""
     before = state(trainer)
     try:
         load_checkpoint(checkpoint, trainer)
@@ -161,7 +161,7 @@ def test_weights_that_are_nan_do_not_replace_a_checkpoint(run, trainer):
 
 
 def end(capsys, *arguments):
-    """The exit status of a command, which says what is wrong in one line."""
+    """Returns the exit status of a command, which must print its error in one line."""
     status = main([*map(str, arguments)])
     shown = capsys.readouterr()
     assert "Traceback" not in shown.err

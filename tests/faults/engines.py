@@ -36,5 +36,5 @@ def add(replay, rows, *, width=6, first=0):
 
 
 def contents(replay):
-    """Everything the engine would save."""
+    """Returns everything that the engine saves."""
     return replay.dump()

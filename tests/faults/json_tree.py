@@ -26,7 +26,7 @@ JUNK = [
 
 
 def nested(depth):
-    """Deeper than the interpreter's stack."""
+    """Returns JSON that is nested more deeply than the interpreter's stack."""
     return "[" * depth + "]" * depth
 
 
@@ -48,7 +48,7 @@ def changed(tree, path, value):
 
 
 def without(tree, path):
-    """The tree without what stands at ``path``."""
+    """Returns the tree without the value at ``path``."""
     tree = copy.deepcopy(tree)
     owner = tree
     for key in path[:-1]:
@@ -58,7 +58,7 @@ def without(tree, path):
 
 
 def variants(tree, number, seed):
-    """Texts of JSON, each with one thing wrong."""
+    """Returns texts of JSON, each with one fault."""
     chance, everywhere = random.Random(seed), list(places(tree))
     for _ in range(number):
         path = chance.choice(everywhere)

@@ -53,7 +53,7 @@ NUMBERS = [0, 1, 2, 7, 8, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40,
 
 
 def broken(chance, parts):
-    """The sections with one thing wrong."""
+    """Returns the sections with one fault."""
     parts = list(parts)
     victim = chance.randrange(len(parts))
     tag, data = parts[victim]
@@ -117,7 +117,7 @@ def use(replay):
 
 
 def attack(seed, number):
-    """Restores ``number`` broken snapshots; gives how many were let in."""
+    """Restores ``number`` damaged snapshots and returns how many were accepted."""
     chance, let_in = random.Random(seed), 0
     originals = [add(engine(), 23).dump(), stacked(25).dump(), stacked(3).dump(), engine().dump()]
     for _ in range(number):

@@ -61,7 +61,7 @@ def fill_vector(buffer):
 
 
 def use(buffer):
-    """What was let in works, or says what it cannot do; it never takes the process with it."""
+    """Uses a buffer that was loaded: every method works or raises an error, and none ends the process."""
     if max(getattr(buffer._config.unit, name, 0) for name in ("length", "burn_in")) > 10**6:
         return
     try:

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 
 def checks(driver: str) -> list[str]:
-    """What the driver asks."""
+    """Returns the names of the driver's checks."""
     return re.findall(r"^def (check_\w+)\(\)", (HERE / driver).read_text(), re.MULTILINE)
 
 

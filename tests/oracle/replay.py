@@ -101,20 +101,20 @@ class Replay:
         return result
 
     def _kept(self, fields: Fields) -> Fields:
-        """What is stored of a row: without ``save_obs_next`` only the end of an episode keeps what it led to."""
+        """Returns the stored part of a row: without ``save_obs_next``, only ends of episodes have an ``obs_next``."""
         if self.save_obs_next or fields["terminated",] or fields["truncated",]:
             return fields
         return {path: value for path, value in fields.items() if path[0] != "obs_next"}
 
     def close_episode(self, ring_id: int) -> None:
-        """The newest row, if its episode is running, becomes the truncated end of it."""
+        """Ends the running episode of a ring as truncated at its newest row."""
         for row in self.unfinished_rows():
             if row.ring == ring_id:
                 row.fields["truncated",] = np.asarray(True)
                 self.rings[ring_id].begin_episode()
 
     def install(self, storage: Sequence[Fields]) -> None:
-        """New contents for every slot; which rows are live, and the statistics of running episodes, stay."""
+        """Replaces the contents of all slots. The live rows and the statistics of running episodes stay."""
         for path, value in storage[0].items():
             self.columns.setdefault(path, (value.dtype, value.shape))
         for ring in self.rings:
@@ -142,12 +142,12 @@ class Replay:
         return self.rings[row.ring].slots.get(row.slot) is row
 
     def live(self, ring_id: int | None = None) -> list[Row]:
-        """Rows that are alive, ring by ring, oldest first."""
+        """Returns the live rows of each ring, oldest first."""
         rings = self.rings if ring_id is None else [self.rings[ring_id]]
         return [row for ring in rings for row in sorted(ring.slots.values(), key=lambda row: row.time)]
 
     def candidates(self, ring_id: int | None = None) -> list[Row]:
-        """Rows that sampling may give."""
+        """Returns the rows that may be drawn."""
         rows = self.live(ring_id)
         if self.sample_avail:
             rows = [row for row in rows if len(self.past(row)) >= self.stack_num]

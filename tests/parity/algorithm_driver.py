@@ -205,7 +205,7 @@ def td3_bc(library, options):
 
 
 class Unmoved(torch.nn.Module):
-    """Leaves actions as they are."""
+    """A perturbation network that returns the actions unchanged."""
 
     def forward(self, obs, act):
         return act
@@ -331,7 +331,7 @@ def filled(library, given, prioritized):
 
 
 def run(name, given, algorithm, options, prioritized=False):
-    """Give what every update was told and told, and the weights at the end.
+    """Return the input and output of every update, and the final weights.
 
     :param given: ``errors`` in it, ``[updates, B]``, become the priorities; without it, those of the policy do.
     """
@@ -360,7 +360,7 @@ def run(name, given, algorithm, options, prioritized=False):
 
 
 def run_on_policy(name, given, algorithm, options):
-    """Give what every update of a policy that learns from roll-outs told, and the weights at the end."""
+    """Return the statistics of every update of a policy that learns from roll-outs, and the final weights."""
     library = Library(name)
     buffer = filled(library, given, prioritized=False)
     policy, losses = ALGORITHMS[algorithm](library, dict(options))

@@ -143,7 +143,7 @@ class Machine:
         self.registers = [self.Batch() for _ in range(REGISTERS)]
 
     def run(self, steps):
-        """What each step gave, and the register it worked on afterwards; a step that fails changes nothing."""
+        """Returns the result of each step and its register afterwards; a step that raises an error changes nothing."""
         return [self.step(*step) for step in steps]
 
     def step(self, name, register, *arguments):
@@ -184,7 +184,7 @@ class Machine:
         return x if isinstance(x, str | bool | int | float | None) else f"a {type(x).__name__}"
 
     def traits(self, name, register, arguments):
-        """What the batches that are combined have, or have not, in common."""
+        """Returns how the structures of combined batches differ."""
         if name not in COMBINING:
             return frozenset()
         batches = [self.registers[r] for r, _ in arguments[0] if not self.registers[r].is_empty()]

@@ -56,7 +56,7 @@ def build(data: Any, spec: dict[str, Any]) -> Any:
 
 
 def frame(number: int, stacked: bool) -> list[Any]:
-    """An observation that is told apart from every other; as a stack of two frames if asked."""
+    """Returns an observation that differs from all others, as a stack of two frames if ``stacked``."""
     return [[number - 1, -number], [number, -number]] if stacked else [number, -number]
 
 
@@ -143,7 +143,7 @@ class Run:
         self.buffer.reset(keep_statistics=keep_statistics)
 
     def stored(self) -> Any:
-        """Every column as it lies there, and the pointers."""
+        """Returns every column as it is stored, and the pointers."""
         names = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
         live = np.sort(np.concatenate([np.arange(len(b)) + o for b, o in self.rings()]))
         columns = {name: plain(getattr(self.buffer, name)[live]) for name in names if hasattr(self.buffer, name)}

@@ -10,7 +10,7 @@ BOX = Box(np.array([0.0, 0.0], np.float32), np.array([5.0, 1.0], np.float32))
 
 
 class Mirror(ActingPolicy):
-    """Acts as it sees."""
+    """A policy whose actions are the observations."""
 
     def forward(self, batch, state=None, **kwargs):
         self.seen = batch

@@ -25,7 +25,7 @@ class ProbeStats(TrainingStats):
 
 
 class Probe(BasePolicy):
-    """Writes down what is done with it."""
+    """A policy that records its calls."""
 
     def __init__(self, leave=None, **options):
         super().__init__(action_space=Discrete(2), **options)
@@ -340,7 +340,7 @@ def pickle_of(policy, **attributes):
 
 
 class Learner(Probe):
-    """Two optimizers, a scheduler, a random stream: all there is to resume."""
+    """A policy with two optimizers, a scheduler and a random stream."""
 
     def __init__(self, seed):
         torch.manual_seed(seed)
@@ -573,7 +573,7 @@ class TestEpisodicReturn:
 
 
 def by_index(shape=()):
-    """A target that says which row it was asked for."""
+    """Returns a target function, whose value of a row is its index plus 100."""
     return lambda buffer, indices: torch.as_tensor(indices, dtype=torch.float32).reshape(-1, *shape) + 100
 
 

@@ -34,7 +34,7 @@ Index = NDArray[np.int64]
 
 
 def unit_of(config: Config) -> Transition | FrameStack | NStep | Sequence:
-    """What drawn rows grow into."""
+    """Returns the unit of a configuration."""
     match config.unit:
         case "n-step":
             return NStep(config.n_step, config.gamma)
@@ -46,7 +46,7 @@ def unit_of(config: Config) -> Transition | FrameStack | NStep | Sequence:
 
 
 def make(config: Config, storage: str = "ram", **options: Any) -> ReplayBuffer:
-    """The class of Tianshou's that a configuration asks for."""
+    """Makes a buffer of the class that a configuration needs."""
     options |= {
         "stack_num": 1 if config.unit == "stack" else config.stack_num,
         "ignore_obs_next": not config.save_obs_next,

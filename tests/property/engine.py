@@ -20,7 +20,7 @@ Index = NDArray[np.int64]
 
 
 class Nested:
-    """What stands for a ``Batch`` here."""
+    """A type for nested values of the engine, in place of ``Batch``."""
 
 
 APPENDED = {"obs", "act", "rew", "terminated", "truncated", "obs_next"}
@@ -144,7 +144,7 @@ class Engine:
 
     # -- bad input ---------------------------------------------------------------------------------------------------
     def refuse(self, what: str, model: Replay) -> None:
-        """Input that must raise; the comparison that follows sees that nothing changed."""
+        """Passes bad input, which must raise an error; the next comparison shows that nothing changed."""
         live, total = model.live(), sum(self.config.capacities)
         if not live:
             return

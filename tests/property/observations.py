@@ -70,7 +70,7 @@ class Step:
 
 
 def value(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Mostly one of few values, so that rows are often equal by chance; sometimes any bits at all (NaN payloads)."""
+    """Draws mostly one of few values, so that rows are often equal, and sometimes any bits, NaN payloads included."""
     if np.dtype(dtype).kind == "O":
         return (
             np.array(LABELS, object)[rng.integers(0, 3, shape)] if shape else np.array(LABELS[rng.integers(3)], object)
@@ -91,7 +91,7 @@ def near(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
 
 
 def shift(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
-    """A stack one step later: the oldest frame goes, a new one comes."""
+    """Returns a stack without its oldest frame and with a new one."""
     if array.ndim < 1:
         return value(rng, array.dtype.str, array.shape)
     if array.ndim == 3 and len(array) > 16:  # along the last axis

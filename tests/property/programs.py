@@ -222,7 +222,7 @@ def random_program(random: Random, length: int, *, objects: bool = False) -> Pro
 
 
 def shorter(program: Program) -> Sequence[Program]:
-    """Programs with a piece less, the largest pieces first."""
+    """Returns programs without one of their parts, the largest parts first."""
     config, operations = program.config, program.operations
     result, size = [], len(operations) // 2
     while size:

@@ -64,17 +64,17 @@ class Subject(Protocol):
         """Saves and loads; whether index arrays drawn before still know their rows, and refusals are still counted."""
 
     def refuse(self, what: str, model: Replay) -> None:
-        """Gives it input that must raise."""
+        """Passes input that must raise an error."""
 
     def compare(self, model: Replay, random: Random) -> None:
         """Raises where it differs from its model."""
 
     def close(self) -> None:
-        """Gives back what it took from the system."""
+        """Releases the resources of the subject."""
 
 
 class Machine:
-    """What is tested, its model, and what a program remembers between steps."""
+    """The subject, its model, and the values that a program keeps between steps."""
 
     def __init__(self, subject: Subject, config: Config) -> None:
         self.config = config

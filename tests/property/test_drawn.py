@@ -17,7 +17,7 @@ EVERYWHERE |= {f"persisted by {how}" for how in ("memory", "file", "copy", "hdf5
 
 
 def counted(target, seen):
-    """The subject, counting what it was made to do."""
+    """Returns a subclass of ``target`` that counts its operations in ``seen``."""
 
     class Counted(target):
         def close_episode(self, ring):

@@ -14,7 +14,7 @@ UNWANTED = (-1.0, -1.0)  # the desired goal of the environment, which is never a
 
 
 def compute_reward(achieved_goal, desired_goal):
-    """Not sparse, so that a wrong goal is a wrong reward."""
+    """Returns a dense reward, so that a wrong goal changes it."""
     return -np.abs(achieved_goal - desired_goal).sum(axis=-1)
 
 

@@ -19,7 +19,7 @@ class Losses(TrainingStats):
 
 
 class Learner(ScriptedPolicy):
-    """Its loss is the number of its updates so far."""
+    """A policy whose loss is the number of its updates."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)

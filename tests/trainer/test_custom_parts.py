@@ -286,7 +286,7 @@ def test_a_test_ends_training_by_what_the_step_answers(arguments):
 
 @dataclass(kw_only=True)
 class Plain:
-    """With no class of ours above it."""
+    """Statistics without a base class of rlfast."""
 
     train_time: float = 0.5
     loss: float = 2.0
@@ -297,7 +297,7 @@ class Plain:
 
 
 class Bare:
-    """Not even a dataclass."""
+    """Statistics that are no dataclass."""
 
     def __init__(self, loss):
         self.loss, self.train_time = loss, 0.25

@@ -108,7 +108,7 @@ def test_losses_that_are_no_floats_of_python(number):
 
 @dataclass(kw_only=True)
 class Told(TrainingStats):
-    """Beside its fields it tells a loss that it computes."""
+    """Statistics with a loss that is no field."""
 
     note: object = None
     times: int = 0

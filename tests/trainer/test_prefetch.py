@@ -29,7 +29,7 @@ CPU = torch.device("cpu")
 
 
 class DictObs(gym.ObservationWrapper):
-    """With a mask of legal actions."""
+    """A wrapper that adds a mask of legal actions to observations."""
 
     def __init__(self, env):
         super().__init__(env)
@@ -163,7 +163,7 @@ def test_blocks_cross_to_cuda():
 
 
 class Watched(ReplayBuffer):
-    """Says from which threads it was sampled, and that it was sampled twice."""
+    """A buffer that records the threads that sample it."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

@@ -11,7 +11,7 @@ from rlfast.utils import logging
 
 @pytest.fixture(autouse=True)
 def _handlers(monkeypatch):
-    """The root logger, and what this module remembers, are as before."""
+    """Restores the root logger and the state of the module."""
     root = standard.getLogger()
     before, level = list(root.handlers), root.level
     monkeypatch.setattr(logging._State, "memory", None)

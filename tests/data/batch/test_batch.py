@@ -21,7 +21,7 @@ def step():
 
 
 class Container:
-    """A thing that NumPy takes for a list, as it does a graph."""
+    """An object that NumPy converts as if it were a list."""
 
     def __len__(self):
         return 3
@@ -694,7 +694,7 @@ def test_nothing_warns_in_a_step():
 
 
 def test_a_hidden_state_keeps_its_structure():
-    """The tuples and lists that recurrent networks speak of, under the one name that policies give them."""
+    """A hidden state of nested tuples and lists is stored under one name."""
     h, c = torch.zeros(3, 2), np.zeros((3, 4))
     for batch in (Batch(state=(h, c)), Batch({"state": (h, c)}), Batch(state={"deep": (h, [torch.ones(3)])})):
         deep = batch.state.deep if isinstance(batch.state, Batch) else batch.state
@@ -717,7 +717,7 @@ def test_other_fields_of_that_name_are_arrays(value):
 
 
 def test_a_keyword_dict_of_a_caller_in_c_stays_its_own():
-    """Such a caller may hold the only reference to it, and use it again."""
+    """The caller may hold the only reference to the dict and use it again."""
     api = ctypes.PyDLL(None)
     pointer = ctypes.c_void_p
     api.PyDict_New.restype = api.PyObject_Call.restype = pointer

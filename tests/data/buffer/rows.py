@@ -8,26 +8,26 @@ from rlfast.data import Batch
 
 
 def row(i: int, end: str = "", **more: Any) -> Batch:
-    """Row ``i``: obs is i, obs_next i + 1, act and rew too; ``end`` is "T" (terminated) or "t" (truncated)."""
+    """Row ``i``: ``obs``, ``act`` and ``rew`` are i, ``obs_next`` is i + 1; ``end`` is "T" or "t" (truncated)."""
     fields = {"obs": float(i), "act": i, "rew": float(i), "obs_next": i + 1.0, "info": {}}
     return Batch({**fields, "terminated": end == "T", "truncated": end == "t", **more})
 
 
 def rows(i: int, number: int, ends: str = "", **more: Any) -> Batch:
-    """Row ``i`` of ``number`` environments: environment ``k`` counts from 100 * k."""
+    """Returns row ``i`` of ``number`` environments; environment ``k`` counts from 100 * k."""
     ends = ends.ljust(number)
     return Batch.stack([row(100 * k + i, ends[k].strip(), **more) for k in range(number)])
 
 
 def fill(buffer: Any, ends: str, start: int = 0) -> Any:
-    """One row for each letter of ``ends``; a dot goes on."""
+    """Adds one row for each letter of ``ends``; a dot does not end the episode."""
     for i, end in enumerate(ends, start):
         buffer.add(row(i, end.strip(".")))
     return buffer
 
 
 def everything(buffer: Any) -> dict[str, Any]:
-    """What must not change when something is refused."""
+    """Returns the state that a raised error must leave unchanged."""
     indices = buffer.sample_indices(0)
     state = {"rows": indices.tolist(), "size": len(buffer), "last": buffer.last_index.tolist()}
     if len(indices):

@@ -186,7 +186,7 @@ def test_append_is_add_by_keywords():
 
 
 def keywords(i, **more):
-    """Row ``i`` for ``append``."""
+    """Returns the arguments of ``append`` for row ``i``."""
     return {key: value for key, value in row(i, **more).items() if key != "info"}
 
 
@@ -330,11 +330,11 @@ def test_a_refused_row_leaves_the_buffer_as_it_was(make, case):
 
 
 class Subclass(np.ndarray):
-    """An array of a class of its own."""
+    """A subclass of NumPy's array."""
 
 
 def packed(array):
-    """Values that are not aligned."""
+    """Returns an array whose values are not aligned."""
     fields = np.zeros(array.shape, [("before", np.uint8), ("value", array.dtype)])
     fields["value"] = array
     return fields["value"]

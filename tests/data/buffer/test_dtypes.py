@@ -30,7 +30,7 @@ def row(act):
 
 
 def wanted(value, dtype):
-    """What the column holds, bit for bit, or the error."""
+    """Returns the expected values of the column, or the expected error."""
     try:
         return convert(value, np.dtype(dtype), ("act",)).tobytes()
     except TypeError:
@@ -38,7 +38,7 @@ def wanted(value, dtype):
 
 
 def outcome(write, buffer, *arguments, **row):
-    """What the newest row holds, or the error."""
+    """Returns the values of the newest row, or the error."""
     try:
         index = write(*arguments, **row)
     except TypeError:
@@ -87,7 +87,7 @@ def test_numbers_that_a_column_of_small_integers_cannot_hold_are_refused(value):
 @pytest.mark.parametrize("column", sorted(PLAIN))
 @pytest.mark.parametrize("given", sorted(PLAIN))
 def test_a_row_of_another_dtype_never_leaves_the_engine(given, column):
-    """The careful way costs an exception and a conversion in Python for each row."""
+    """Conversion in Python would raise an exception for each row."""
     buffer, told = ReplayBuffer(8), []
     buffer.add(Batch(row(np.zeros(3, column))))
     buffer._store.core.on_mismatch(lambda given: told.append(given) or 0, always=False)

@@ -15,7 +15,7 @@ def reward(achieved, desired):
 
 
 def goal_row(episode, step, end=""):
-    """What was achieved names its episode and step, so that a goal tells where it comes from."""
+    """Returns a row whose achieved goal is its episode and step, so that a goal shows its origin."""
 
     def obs(i):
         return {"observation": [i], "achieved_goal": [100.0 * episode + i], "desired_goal": [UNREACHED]}

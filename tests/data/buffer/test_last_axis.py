@@ -22,7 +22,7 @@ def stack(images, step, depth):
 
 
 def rows(kind, dtype=np.uint8, count=30, length=12):
-    """Episodes of ``length`` rows; what the last one led to begins no other."""
+    """Returns episodes of ``length`` rows; no episode begins with the last observation of another."""
     images, depth = frames(kind, dtype), SHAPES[kind][-1]
     for i in range(count):
         end = i % length == length - 1

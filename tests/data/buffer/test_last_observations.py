@@ -49,7 +49,7 @@ def filled(kind, objects, follow=False):
 
 
 def ends(buffer, objects):
-    """Where the rows that end an episode were, and what they led to."""
+    """Returns the indices of rows that end an episode, and their next observations."""
     rows = buffer[buffer.sample_indices(0)]
     done = rows[rows.done]
     assert len(done) > 0

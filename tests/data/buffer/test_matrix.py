@@ -26,7 +26,7 @@ UNITS = (Transition(), NStep(3, GAMMA), Sequence(3, burn_in=2))
 
 
 def frame(kind: str, number: float) -> Fields:
-    """One observation; every leaf of every number is its own."""
+    """Returns an observation that differs from all others in every leaf."""
     image = (np.arange(6).reshape(2, 3) * 7 + 31 * number).astype(np.uint8)
     inner = {
         ("image",): image,
@@ -50,7 +50,7 @@ def reward(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Case:
-    """One combination, as a buffer and as a model that live the same life."""
+    """A combination of options: a buffer and a model that get the same rows."""
 
     layout: str
     saving: str
@@ -95,7 +95,7 @@ class Case:
 
     # -- living ------------------------------------------------------------------------------------------------------
     def step(self) -> None:
-        """One row for some of the environments."""
+        """Adds a row for some of the environments."""
         rings = len(self.numbers)
         chosen = sorted(self.rng.choice(rings, self.rng.integers(1, rings + 1), replace=False).tolist())
         rows = [self.row(ring) for ring in chosen]
@@ -122,7 +122,7 @@ class Case:
         }
 
     def given(self, row: Fields) -> dict[str, Any]:
-        """The row as an environment with stacked frames would give it."""
+        """Returns the row as an environment with stacked frames returns it."""
         if not self.last_only:
             return nest(row)
         stacked = ("obs", "obs_next")
@@ -172,7 +172,7 @@ class Case:
             assert np.allclose(leaves, [row.leaf for row in model.live()], rtol=1e-9)
 
     def goals(self, rows: list[Row], indices: Any) -> list[np.ndarray | None]:
-        """The goal of each row: None for its own."""
+        """Returns the goal of each row; None for the row's own goal."""
         sources = carried(indices)
         assert (sources is not None) == self.hindsight
         found: list[np.ndarray | None] = []

@@ -7,7 +7,7 @@ from scripted import Scripted, ScriptedPolicy
 
 
 class Slow(DummyEnvWorker):
-    """Answers in the order of a fixed random stream, and not more at a time than are wanted."""
+    """Vector environments that answer in a random order, and never more of them than requested."""
 
     rng = np.random.default_rng(0)
 
@@ -23,7 +23,7 @@ def collector(*envs, wait_num=2, policy=None, mode=None, **kwargs):
 
 
 def check_episodes(buffer, length):
-    """Whole episodes in order: [episode, step] tells which row is which."""
+    """Asserts that the buffer holds whole episodes in order; observations are ``[episode, step]``."""
     rows = buffer[:]
     expected = [[k // length, k % length] for k in range(len(rows))]
     np.testing.assert_array_equal(rows.obs, expected)
@@ -91,7 +91,7 @@ def test_a_collector_refuses_environments_that_do_not_step_together():
 
 
 def test_environments_that_do_are_stepped_as_by_a_collector():
-    """Without a warning, too: not one transition more is taken than asked."""
+    """There is no warning, and no more transitions are collected than requested."""
     results = []
     for kind in (Collector, AsyncCollector):
         buffer = VectorReplayBuffer(60, 3)

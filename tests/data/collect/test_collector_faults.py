@@ -118,12 +118,12 @@ def test_an_asynchronous_collector_goes_on_as_well(make, fault):
 
 
 def value(batch):
-    """Every observation has a value of its own."""
+    """Returns the value of an observation; all values differ."""
     return torch.as_tensor(np.asarray(100 * batch.obs_next[:, 0] + batch.obs_next[:, 1] + 1000))
 
 
 def assert_returns(buffer, mode):
-    """Over three steps, of the rows of environment 1 around the break."""
+    """Compares returns over three steps of the rows of environment 1 around the failure."""
     rows = np.arange(30, 35)
     batch = BasePolicy.compute_nstep_return(
         buffer[rows], buffer, rows, lambda buffer, index: value(buffer[index]), gamma=0.5, n_step=3

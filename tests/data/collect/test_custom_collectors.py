@@ -278,7 +278,7 @@ def test_another_buffer_may_be_taken():
 
 
 class Forward:
-    """Not even called."""
+    """A policy with a ``forward`` and no base class of rlfast."""
 
     def forward(self, batch, state=None):
         return {"act": [1] * len(batch.obs)}
@@ -410,7 +410,7 @@ def test_rewards_and_flags_may_be_of_any_form(kind):
 
 def test_vector_environments_whose_step_is_overridden():
     class Finite(BaseVectorEnv):
-        """Ends with an exception after some steps, as a stream of data does."""
+        """An environment that raises an exception after some steps."""
 
         left = 4
 

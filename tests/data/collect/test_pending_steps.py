@@ -11,7 +11,7 @@ def ids(*values):
 
 
 def sent(*values):
-    """Fields whose rows tell whose they are."""
+    """Returns fields whose rows contain the number of their environment."""
     return {"act": np.array(values), "obs": {"deep": 10 * np.array(values)}}
 
 

@@ -55,7 +55,7 @@ def test_streams_of_random_actions_go_on():
 
 
 class Held(Scripted):
-    """Holds what no file can."""
+    """An environment whose state cannot be saved."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)

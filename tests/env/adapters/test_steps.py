@@ -7,7 +7,7 @@ from scripted import Scripted
 
 
 class Doubling(DummyVectorEnv):
-    """Doubles rewards, and counts."""
+    """A vector environment that doubles rewards and counts steps."""
 
     steps = 0
 
@@ -28,7 +28,7 @@ class Shifting(VectorEnvWrapper):
 
 
 class Patient(VectorEnvWrapper):
-    """Changes what everything is made of, so that nothing needs to go round."""
+    """A wrapper that overrides ``recv``, which both protocols call, and adds 1 to rewards."""
 
     def recv(self, min_ready=None, timeout=None):
         rows = super().recv(min_ready, timeout)

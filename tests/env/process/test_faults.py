@@ -30,7 +30,7 @@ DEATHS = {
 
 @pytest.fixture
 def make():
-    """Makes pools, and closes them, which waits for no environment that hangs."""
+    """Makes pools and closes them after the test without waiting for environments that hang."""
     pools = []
 
     def made(fns, **arguments):
@@ -53,7 +53,7 @@ def step(pool, envs=EVERYONE, action=2):
 
 
 def others(pool):
-    """What can still be received."""
+    """Receives all remaining results."""
     rows = []
     while pool._stepping.any():
         rows += pool.recv(1).env_id.tolist()
@@ -61,7 +61,7 @@ def others(pool):
 
 
 def fleet(fault, env=2, **faulty):
-    """Four environments, one of which will fail."""
+    """Makes four environments, one of which fails later."""
     return [Scripted] * env + [lambda: Faulty(fault, **faulty)] + [Scripted] * (3 - env)
 
 
@@ -283,7 +283,7 @@ def test_environments_built_anew_draw_other_numbers_each_time_and_the_same_in_ea
 @pytest.mark.parametrize("phase", ["constructor", "reset"])
 def test_what_fails_while_it_is_built_anew_raises(make, tmp_path, phase):
     class Doomed(Scripted):
-        """Can be made and reset once, and never again."""
+        """An environment that can be constructed and reset only once."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -311,13 +311,13 @@ def test_what_fails_while_it_is_built_anew_raises(make, tmp_path, phase):
 
 
 def listed(folder):
-    """What is in a folder."""
+    """Returns the names of the files in a folder."""
     return {path.name for path in Path(folder).iterdir()}
 
 
 @pytest.fixture
 def script(tmp_path):
-    """Starts scripts without a __main__ guard, and ends them with the test, whatever became of it."""
+    """Starts scripts without a ``__main__`` guard, and ends their processes after the test."""
     started = []
 
     def start(text, *arguments, **options):

@@ -19,7 +19,7 @@ LIMIT = 256 << 20  # bytes, well over what a worker needs
 
 
 class Greedy(Scripted):
-    """Takes all the memory it can get, in the step whose action is 1."""
+    """An environment that allocates all available memory in the step whose action is 1."""
 
     def step(self, action):
         hoard = []
@@ -29,7 +29,7 @@ class Greedy(Scripted):
 
 
 class Bounded(Greedy):
-    """Is refused memory, where the other is killed for it."""
+    """An environment whose allocations fail."""
 
     def step(self, action):
         unlimited = resource.getrlimit(resource.RLIMIT_AS)
@@ -42,7 +42,7 @@ class Bounded(Greedy):
 
 
 def memory_groups():
-    """Where groups with a limit may be made, and the name of the limit: cgroups of either version."""
+    """Yields the folder of each cgroup of the process that limits memory, and the name of the limit."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "memory":

@@ -13,7 +13,7 @@ from scripted import Scripted
 
 @pytest.fixture
 def steps(monkeypatch):
-    """On any machine, steps of ``Scripted`` take 10 us, those of ``Slow`` what it says, and there are two cores."""
+    """Replaces the measured times and the number of cores, so that choices do not depend on the machine."""
 
     def measured(fn):
         return Measurement(max(getattr(fn(), "seconds", 0.0), 10e-6), 8)

@@ -20,7 +20,7 @@ ENVS, WORKERS = 4, 2
 
 
 class Stormy(Scripted):
-    """Does what its action says; the last actions are faults."""
+    """An environment whose actions name what it does; some of them are faults."""
 
     def __init__(self) -> None:
         super().__init__(length=50, actions=1 + len(KINDS))
@@ -43,7 +43,7 @@ def resources():
 
 
 def weather(pool, rng, faults):
-    """Steps, of which every third has a fault in one environment; how many there were."""
+    """Does steps, every third with a fault in one environment, and returns the number of faults."""
     everyone, seen = np.arange(ENVS), 0
     pool.reset(everyone, [None] * ENVS, None)
     pids, late = set(), False
@@ -62,7 +62,7 @@ def weather(pool, rng, faults):
 
 
 def calm(pool, everyone):
-    """Resets all; a worker that was killed may be noticed as late as here."""
+    """Resets all environments; a killed worker may be detected only now."""
     for _ in range(5):
         try:
             while pool._stepping.any():
@@ -74,7 +74,7 @@ def calm(pool, everyone):
 
 
 def stormy_step(pool, actions, kind, everyone, late):
-    """One step; whether it raised.
+    """Does one step and returns whether it raised an error.
 
     :param late: whether a worker was killed and nobody has noticed yet.
     """

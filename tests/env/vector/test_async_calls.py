@@ -13,7 +13,7 @@ from scripted import Scripted
 
 
 class Slow(Scripted):
-    """Does what its name says once there is a file ``gate``."""
+    """An environment that waits for a file ``gate`` in each step."""
 
     def __init__(self, what="", gate=None) -> None:
         super().__init__(99)

@@ -43,7 +43,7 @@ def test_processes_are_shown_as_workers():
 
 
 class Plain(EnvWorker):
-    """As one writes it for Tianshou: ``send`` leaves its answer, and nothing else is said."""
+    """A worker written for Tianshou: ``send`` stores its result."""
 
     def __init__(self, env_fn):
         self.env = env_fn()

@@ -10,7 +10,7 @@ from scripted import Scripted
 
 
 class Remembering(Scripted):
-    """Keeps all it has shown; the second dimension is constant."""
+    """An environment that records its observations; their second dimension is constant."""
 
     def __init__(self, length, scale):
         super().__init__(length)

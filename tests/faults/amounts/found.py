@@ -109,7 +109,7 @@ class Found:
 
     @property
     def is_constructor(self) -> bool:
-        """Whether calling the owner is what is meant."""
+        """Returns whether the function is a constructor."""
         return self.owner is not None and self.name.endswith(".__init__")
 
 
@@ -150,7 +150,7 @@ def amounts(function: Callable[..., Any], *, native: bool) -> tuple[str, ...]:
 
 
 def found() -> list[Found]:
-    """All of them, each once, by name."""
+    """Returns all public functions with amounts, by name."""
     functions: dict[str, Found] = {}
     seen: set[int] = set()
 

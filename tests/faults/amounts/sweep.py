@@ -25,7 +25,7 @@ def limited() -> None:
 
 
 def outcome(call: Callable[[], object]) -> str:
-    """What becomes of a call: "" for a result or a Python error, else what is wrong."""
+    """Returns "" if a call returns or raises a Python error, and otherwise a description of the failure."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

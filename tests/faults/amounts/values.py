@@ -4,7 +4,7 @@ import numpy as np
 
 
 class Boastful:
-    """A sequence that says it is longer than it is."""
+    """A sequence whose length is less than it reports."""
 
     def __len__(self):
         return 2**62
@@ -16,7 +16,7 @@ class Boastful:
 
 
 class Modest:
-    """A sequence that is longer than it says."""
+    """A sequence whose length is more than it reports."""
 
     def __len__(self):
         return 2

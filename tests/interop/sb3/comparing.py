@@ -7,7 +7,7 @@ import torch as th
 
 
 def assert_same(ours: Any, theirs: Any, where: str = "") -> None:
-    """Equal bit for bit, in kind, dtype and shape."""
+    """Asserts that values are equal bit for bit, with equal types, dtypes and shapes."""
     assert type(ours) is type(theirs), where
     if isinstance(theirs, dict):
         assert ours.keys() == theirs.keys(), where

@@ -24,7 +24,7 @@ COLUMNS = ("actions", "rewards", "dones", "timeouts", "ep_start", "ep_length", "
 
 
 class Judge:
-    """As much of a vector environment as the buffers ask for: the reward tells all that it came from."""
+    """The part of a vector environment that buffers need; a reward shows which goals it was computed from."""
 
     def __init__(self):
         self.infos = []

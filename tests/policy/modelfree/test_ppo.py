@@ -158,7 +158,7 @@ class TestProcess:
 
 
 class Constant(nn.Module):
-    """Says the same value of everything."""
+    """A critic that returns the same value for all observations."""
 
     def __init__(self, value):
         super().__init__()

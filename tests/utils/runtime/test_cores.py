@@ -13,7 +13,7 @@ def _eight_cores(monkeypatch):
 
 
 def told(folder, lines, files):
-    """What is said of a process in control groups ``lines``, where their files hold these texts."""
+    """Returns the number of cores of a process in the control groups ``lines``, whose files have these contents."""
     own = folder / "own"
     own.write_text("".join(f"{line}\n" for line in lines))
     for name, text in files.items():

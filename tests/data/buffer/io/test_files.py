@@ -51,7 +51,7 @@ MAKE = {
 
 
 def same_future(one, other):
-    """What is drawn and added next is the same; ends with both changed."""
+    """Asserts that two buffers draw and add the same rows from now on. Both are changed."""
     assert type(one) is type(other)
     assert everything(one) == everything(other)
     for _ in range(10):

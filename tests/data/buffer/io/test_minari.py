@@ -38,7 +38,7 @@ def stacked(space, samples):
 
 
 def made(name, action_space=None, infos=True):
-    """Three episodes: one that is truncated, one that is terminated, one that has both."""
+    """Makes a dataset of three episodes: one is truncated, one is terminated, one is both."""
     space, action_space = SPACES[name], action_space or Discrete(4)
     space.seed(0), action_space.seed(1)
     rng = np.random.default_rng(2)
