@@ -35,7 +35,13 @@ class Config(OnPolicyConfig, ExplorationConfig):
 
 PRESETS = {
     "CartPole-v1": Config(
-        stop_return=475.0, max_steps=300_000, eval_interval=8_192, collect_steps=1_024, eps_steps=10_000
+        stop_return=475.0,
+        learning_rate=3e-3,
+        gamma=0.98,
+        q_lambda=0.9,
+        eval_interval=4_096,
+        collect_steps=1_024,
+        eps_steps=4_000,
     )
 }
 
