@@ -35,6 +35,8 @@ batch, indices = buffer.sample(0)
 prepared = policy.process_fn(batch, buffer, indices)
 rewards = prepared.rew.round(4).tolist()
 losses = [policy.update(0, buffer).get_loss_stats_dict() for _ in range(3)]
+names = sorted(losses[0])
+losses = [{name: loss for name, loss in one.items() if name != "loss"} for one in losses]  # DQN's has curiosity in it here
 policy.set_eps(0.0)
 acts = policy(Batch(obs=np.eye(3), info={})).act
 print(
@@ -42,7 +44,8 @@ print(
         {
             "rewards": rewards,
             "losses": [{name: round(value, 3) for name, value in sorted(one.items())} for one in losses],
-            "weights": [round(float(p.sum()), 3) for p in policy.parameters()][:8],
+            "names": names,
+            "weights": [round(float(p.sum()), 3) for p in module.parameters()],
             "acts": np.asarray(acts).tolist(),
             "stays": buffer.rew.tolist(),
         }

@@ -27,9 +27,10 @@ def ppo(space):
     )
 
 
-def dqn(space):
+def dqn(space, n_step=1):
     net = Net(4, 2, hidden_sizes=[16])
-    return DQNPolicy(model=net, optim=torch.optim.Adam(net.parameters()), action_space=space, target_update_freq=10)
+    optim = torch.optim.Adam(net.parameters())
+    return DQNPolicy(model=net, optim=optim, action_space=space, target_update_freq=10, estimation_step=n_step)
 
 
 def curious(kind, reward_scale=0.1, lr_scale=1.0, share=0.2, start=0, rate=1e-2):
@@ -85,6 +86,32 @@ def test_errors_are_added_to_rewards_while_learning_alone():
     policy.post_process_fn(prepared, buffer, indices)
     np.testing.assert_array_equal(prepared.rew, rewards)
     np.testing.assert_array_equal(buffer[indices].rew, rewards)
+
+
+@pytest.mark.pitfall("tianshou-icm-nstep")
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_errors_are_added_to_sums_of_rewards(n_step):
+    policy = curious(lambda space: dqn(space, n_step), reward_scale=3.0)
+    buffer = filled(policy).buffer
+    batch, indices = buffer.sample(0)
+    expected = []
+    for row in indices:
+        total, factor, now, after = 0.0, 1.0, None, row
+        while now != after and factor > 0.99**n_step:
+            now = after
+            step = buffer[np.array([now])]
+            total += factor * (step.rew[0] + 3 * policy.model(step.obs, step.act, step.obs_next)[0].item())
+            factor, after = factor * 0.99, int(buffer.next(now))
+        expected.append(total + factor * (not buffer.terminated[now]) * value_after(policy.policy, buffer, now))
+    processed = policy.process_fn(batch, buffer, indices)
+    np.testing.assert_allclose(processed.returns.flatten(), expected, rtol=1e-4)
+    assert set(buffer[indices].rew) == {1.0}
+
+
+def value_after(learner, buffer, row):
+    obs_next = buffer.get(np.array([row]), "obs_next")
+    best = learner.model(obs_next)[0].argmax(1)
+    return learner.model_old(obs_next)[0][0, best].item()
 
 
 def test_what_the_buffer_has_for_the_policy_stays():

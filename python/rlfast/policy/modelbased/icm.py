@@ -1,7 +1,7 @@
 """Curiosity: rewards for transitions that a model predicts badly."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import gymnasium as gym
 import numpy as np
@@ -37,11 +37,46 @@ class ICMTrainingStats(TrainingStatsWrapper):
         super().__init__(wrapped_stats)
 
 
-class ICMPolicy(BasePolicy):
-    """A policy with an intrinsic curiosity module (arXiv:1705.05363): errors of its predictions are added to rewards.
+class CuriousRows:
+    """A buffer whose sums of rewards contain curiosity. All other attributes are the buffer's.
 
-    The sums affect algorithms that learn from the rewards of the sample, such as :class:`PPOPolicy`. They do not affect
-    n-step returns, such as those of :class:`DQNPolicy`, which are computed from the rewards in the buffer.
+    :param buffer: the buffer.
+    :param surprise: returns the curiosity of a batch of rows, ``[B]``.
+    """
+
+    def __init__(self, buffer: "ReplayBuffer", surprise: Callable[[Any], NDArray[np.floating]]) -> None:
+        self._buffer = buffer
+        self._surprise = surprise
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_buffer":  # while a copy is made
+            raise AttributeError(name)
+        return getattr(self._buffer, name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._buffer[index]
+
+    def __len__(self) -> int:
+        return len(self._buffer)
+
+    def nstep(self, indices: Index, n_step: int, gamma: float) -> tuple[NDArray[Any], NDArray[np.float64], Index]:
+        """Return sums of rewards and curiosity; see :meth:`rlfast.data.ReplayBuffer.nstep`."""
+        reward_sum, discount, last = self._buffer.nstep(indices, n_step, gamma)
+        rows, is_there = self._buffer.window(indices, 0, n_step)
+        distinct, place = np.unique(rows, return_inverse=True)
+        surprise = self._surprise(self._buffer[distinct])[place.reshape(rows.shape)]
+        bonus = (surprise * is_there) @ gamma ** np.arange(n_step)
+        return reward_sum + bonus.reshape(-1, *(1,) * (np.ndim(reward_sum) - 1)), discount, last
+
+
+class ICMPolicy(BasePolicy):
+    r"""A policy with an intrinsic curiosity module (arXiv:1705.05363): errors of its predictions are added to rewards.
+
+    .. math:: r^i_t = \frac{\eta}{2}\, \lVert \hat\phi(s_{t+1}) - \phi(s_{t+1}) \rVert^2
+
+    (equation 6, with :math:`\eta` the ``reward_scale``), by the model as it is in the update. Algorithms that
+    learn from the rewards of the sample, such as :class:`PPOPolicy`, learn from the sums, and so do those that add n
+    rewards of the buffer, such as :class:`DQNPolicy`. The rewards in the buffer stay.
 
     :param policy: the wrapped policy, which acts and learns from the sums. Its actions are discrete.
     :param model: the model that predicts features and actions.
@@ -119,7 +154,14 @@ class ICMPolicy(BasePolicy):
         batch.policy = Batch(batch.get("policy", Batch()), orig_rew=batch.rew, act_hat=act_hat, mse_loss=error)
         surprise = to_numpy(error.detach() * self.reward_scale)
         batch.rew = batch.rew + surprise.reshape(-1, *(1,) * (np.ndim(batch.rew) - 1))
-        return self.policy.process_fn(batch, buffer, indices)
+        rows = cast("ReplayBuffer", CuriousRows(buffer, self._surprise))
+        return self.policy.process_fn(batch, rows, indices)
+
+    def _surprise(self, rows: Any) -> NDArray[np.floating]:
+        """Return the scaled errors of rows, ``[B]``."""
+        with torch.no_grad():
+            error, _ = self.model(rows.obs, rows.act, rows.obs_next)
+        return cast("NDArray[np.floating]", to_numpy(error * self.reward_scale))
 
     def post_process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> None:
         """Update priorities by the wrapped policy, and restore the rewards of the sample."""
