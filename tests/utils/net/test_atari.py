@@ -3,7 +3,8 @@ import pytest
 import torch
 from torch import nn
 
-from rlfast.utils.net.atari import NatureCNN
+from rlfast.utils.net.atari import C51, DQN, QRDQN, NatureCNN, Rainbow, layer_init, scale_obs
+from rlfast.utils.net.discrete import NoisyLinear
 
 
 def test_the_shapes_of_the_paper():
@@ -41,3 +42,60 @@ def test_each_layer_is_initialized():
     seen = []
     NatureCNN(4, 84, 84, 6, layer_init=lambda layer: seen.append(type(layer)) or layer)
     assert seen == [nn.Conv2d] * 3 + [nn.Linear] * 2
+
+
+FRAMES = torch.randint(0, 256, (3, 4, 36, 36), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+def test_distributions_are_the_softmax_of_each_actions_outputs():
+    torch.manual_seed(0)
+    net, plain = C51(4, 36, 36, 2, num_atoms=5, scale=1 / 255), DQN(4, 36, 36, 10, scale=1 / 255)
+    plain.load_state_dict(net.state_dict())
+    probabilities, state = net(FRAMES, "carried", info={})
+    assert (probabilities.shape, state, net.output_dim) == ((3, 2, 5), "carried", 10)
+    assert torch.equal(probabilities, plain(FRAMES)[0].reshape(3, 2, 5).softmax(-1))
+
+
+def test_quantiles_are_the_outputs_of_each_action():
+    torch.manual_seed(0)
+    net, plain = QRDQN(4, 36, 36, [2], num_quantiles=7, scale=1 / 255), DQN(4, 36, 36, 14, scale=1 / 255)
+    plain.load_state_dict(net.state_dict())
+    quantiles, _ = net(FRAMES)
+    assert torch.equal(quantiles, plain(FRAMES)[0].reshape(3, 2, 7))
+
+
+@pytest.mark.parametrize("is_noisy", [True, False])
+@pytest.mark.parametrize("is_dueling", [True, False])
+def test_rainbow_adds_the_value_to_centred_advantages(is_dueling, is_noisy):
+    torch.manual_seed(0)
+    net = Rainbow(4, 36, 36, 2, num_atoms=5, noisy_std=0.3, is_dueling=is_dueling, is_noisy=is_noisy, scale=1 / 255)
+    noisy = [layer for layer in net.modules() if isinstance(layer, NoisyLinear)]
+    assert len(noisy) == (2 * (1 + is_dueling) if is_noisy else 0)
+    assert all(torch.allclose(layer.sigma_bias, torch.tensor(0.3 / layer.in_features**0.5)) for layer in noisy)
+    probabilities, state = net(FRAMES, "carried")
+    assert (probabilities.shape, state) == ((3, 2, 5), "carried")
+    assert torch.allclose(probabilities.sum(-1), torch.ones(3, 2))
+    features = net.net(FRAMES.float() / 255)
+    logits = net.Q(features).reshape(3, 2, 5)
+    if is_dueling:
+        assert net.V is not None
+        logits = logits - logits.mean(1, keepdim=True) + net.V(features).reshape(3, 1, 5)
+    assert torch.allclose(probabilities, logits.softmax(-1), atol=1e-6)
+
+
+def test_observations_are_divided():
+    torch.manual_seed(0)
+    net = DQN(4, 36, 36, 2)
+    scaled = scale_obs(net)
+    assert scaled.output_dim == 2
+    values, state = scaled(FRAMES.numpy(), "carried", info={})
+    assert state == "carried"
+    assert torch.equal(values, net(FRAMES / 255)[0])
+    assert torch.equal(scale_obs(net, denom=17.0)(FRAMES)[0], net(FRAMES / 17)[0])
+
+
+def test_layers_are_initialized_orthogonally():
+    layer = layer_init(nn.Linear(6, 4), std=3.0, bias_const=0.5)
+    assert torch.allclose(layer.weight @ layer.weight.T, 9 * torch.eye(4), atol=1e-5)
+    assert (layer.bias == 0.5).all()
+    assert torch.allclose(layer_init(nn.Linear(3, 3)).weight.norm(dim=1), torch.full((3,), 2**0.5))

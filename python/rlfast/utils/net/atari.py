@@ -1,4 +1,4 @@
-"""The convolutional network of deep Q-learning on Atari games."""
+"""The convolutional networks of deep Q-learning on Atari games, under the names of Tianshou's scripts."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rlfast.utils.net.common import NetBase, device_of, dtype_of, size_of
+from rlfast.utils.net.discrete import NoisyLinear
 
 
 class NatureCNN(NetBase):
@@ -81,3 +82,198 @@ class NatureCNN(NetBase):
         """
         x = torch.as_tensor(obs, device=device_of(self.net)).to(dtype_of(self.net))
         return self.net(x if self.scale == 1.0 else x * self.scale), state
+
+
+DQN = NatureCNN
+
+
+class C51(NatureCNN):
+    """The network of C51: probabilities of returns for each action (Bellemare et al., arXiv:1707.06887).
+
+    :param c: the number of channels, as for the other parameters of :class:`NatureCNN`.
+    :param h: the height.
+    :param w: the width.
+    :param action_shape: the number of actions.
+    :param num_atoms: the number of returns that have a probability. Default: 51.
+    :param device: the initial device of the parameters. Default: "cpu".
+    :param scale: a factor of the observations. Default: 1.
+
+    >>> C51(4, 84, 84, 6)(torch.zeros(2, 4, 84, 84))[0].shape
+    torch.Size([2, 6, 51])
+    """
+
+    def __init__(
+        self,
+        c: int,
+        h: int,
+        w: int,
+        action_shape: Sequence[int] | int,
+        num_atoms: int = 51,
+        device: str | int | torch.device = "cpu",
+        *,
+        scale: float = 1.0,
+    ) -> None:
+        self.action_num, self.num_atoms = size_of(action_shape), num_atoms
+        super().__init__(c, h, w, self.action_num * num_atoms, device, scale=scale)
+
+    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+        """Compute the probabilities.
+
+        :param obs: ``[batch, c, h, w]``.
+        :param state: returned unchanged.
+        :param kwargs: not used.
+        :return: probabilities ``[batch, actions, num_atoms]``, and ``state``.
+        """
+        logits, state = super().forward(obs, state, **kwargs)
+        return logits.view(-1, self.action_num, self.num_atoms).softmax(dim=-1), state
+
+
+class Rainbow(NatureCNN):
+    """The network of Rainbow: dueling, with noise, and with probabilities of returns (arXiv:1710.02298).
+
+    :param c: the number of channels, as for the other parameters of :class:`NatureCNN`.
+    :param h: the height.
+    :param w: the width.
+    :param action_shape: the number of actions.
+    :param num_atoms: the number of returns that have a probability. Default: 51.
+    :param noisy_std: the initial amount of noise; see :class:`NoisyLinear`. Default: 0.5.
+    :param device: the initial device of the parameters. Default: "cpu".
+    :param is_dueling: whether there are separate streams for values and advantages. Default: True.
+    :param is_noisy: whether the layers after the convolutions have noise. Default: True.
+    :param scale: a factor of the observations. Default: 1.
+
+    >>> Rainbow(4, 84, 84, 6)(torch.zeros(2, 4, 84, 84))[0].shape
+    torch.Size([2, 6, 51])
+    """
+
+    def __init__(
+        self,
+        c: int,
+        h: int,
+        w: int,
+        action_shape: Sequence[int] | int,
+        num_atoms: int = 51,
+        noisy_std: float = 0.5,
+        device: str | int | torch.device = "cpu",
+        is_dueling: bool = True,
+        is_noisy: bool = True,
+        *,
+        scale: float = 1.0,
+    ) -> None:
+        super().__init__(c, h, w, features_only=True, scale=scale)
+        self.action_num, self.num_atoms = size_of(action_shape), num_atoms
+
+        def linear(inputs: int, outputs: int) -> nn.Module:
+            return NoisyLinear(inputs, outputs, noisy_std) if is_noisy else nn.Linear(inputs, outputs)
+
+        def stream(outputs: int) -> nn.Module:
+            return nn.Sequential(linear(self.output_dim, 512), nn.ReLU(inplace=True), linear(512, outputs))
+
+        self.Q = stream(self.action_num * num_atoms)
+        self.V = stream(num_atoms) if is_dueling else None
+        self.output_dim = self.action_num * num_atoms
+        self.to(device)
+
+    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+        """Compute the probabilities.
+
+        :param obs: ``[batch, c, h, w]``.
+        :param state: returned unchanged.
+        :param kwargs: not used.
+        :return: probabilities ``[batch, actions, num_atoms]``, and ``state``.
+        """
+        features, state = super().forward(obs, state, **kwargs)
+        logits = self.Q(features).view(-1, self.action_num, self.num_atoms)
+        if self.V is not None:
+            logits = logits - logits.mean(dim=1, keepdim=True) + self.V(features).view(-1, 1, self.num_atoms)
+        return logits.softmax(dim=-1), state
+
+
+class QRDQN(NatureCNN):
+    """The network of QR-DQN: quantiles of returns for each action (Dabney et al., arXiv:1710.10044).
+
+    :param c: the number of channels, as for the other parameters of :class:`NatureCNN`.
+    :param h: the height.
+    :param w: the width.
+    :param action_shape: the number of actions.
+    :param num_quantiles: the number of quantiles. Default: 200.
+    :param device: the initial device of the parameters. Default: "cpu".
+    :param scale: a factor of the observations. Default: 1.
+
+    >>> QRDQN(4, 84, 84, 6)(torch.zeros(2, 4, 84, 84))[0].shape
+    torch.Size([2, 6, 200])
+    """
+
+    def __init__(
+        self,
+        c: int,
+        h: int,
+        w: int,
+        action_shape: Sequence[int] | int,
+        num_quantiles: int = 200,
+        device: str | int | torch.device = "cpu",
+        *,
+        scale: float = 1.0,
+    ) -> None:
+        self.action_num, self.num_quantiles = size_of(action_shape), num_quantiles
+        super().__init__(c, h, w, self.action_num * num_quantiles, device, scale=scale)
+
+    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+        """Compute the quantiles.
+
+        :param obs: ``[batch, c, h, w]``.
+        :param state: returned unchanged.
+        :param kwargs: not used.
+        :return: quantiles ``[batch, actions, num_quantiles]``, and ``state``.
+        """
+        quantiles, state = super().forward(obs, state, **kwargs)
+        return quantiles.view(-1, self.action_num, self.num_quantiles), state
+
+
+class ScaledObsInputActionReprNet(NetBase[Any]):
+    """A network whose observations are divided by a number first.
+
+    :param module: the network, called as ``module(obs, state, info=info)``.
+    :param denom: the divisor. Default: 255, for pictures of bytes.
+    """
+
+    def __init__(self, module: NetBase[Any], denom: float = 255.0) -> None:
+        super().__init__()
+        self.module, self.denom = module, denom
+        self.output_dim = module.output_dim
+
+    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+        """Compute the network's output for ``obs / denom``.
+
+        :param obs: ``[batch, ...]``.
+        :param state: given to the network.
+        :param kwargs: given to the network.
+        :return: the output, and the network's hidden state.
+        """
+        scaled = torch.as_tensor(obs, device=device_of(self.module)).to(dtype_of(self.module)) / self.denom
+        output: tuple[torch.Tensor, Any] = self.module(scaled, state, **kwargs)
+        return output
+
+
+def scale_obs(module: NetBase[Any], denom: float = 255.0) -> ScaledObsInputActionReprNet:
+    """Return a network that divides its observations by a number first.
+
+    :param module: the network.
+    :param denom: the divisor. Default: 255.
+    """
+    return ScaledObsInputActionReprNet(module, denom)
+
+
+def layer_init(layer: nn.Module, std: float = 2**0.5, bias_const: float = 0.0) -> nn.Module:
+    """Initialise a layer as PPO's networks are: orthogonal weights, and one value for biases (arXiv:2006.05990).
+
+    :param layer: a linear layer or a convolution; it is changed.
+    :param std: the factor of the weights. Default: the square root of 2.
+    :param bias_const: the value of the biases. Default: 0.
+    :return: ``layer``.
+    """
+    weight: Any = layer.weight
+    bias: Any = layer.bias
+    nn.init.orthogonal_(weight, std)
+    nn.init.constant_(bias, bias_const)
+    return layer
