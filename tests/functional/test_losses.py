@@ -245,6 +245,26 @@ def test_quantile_regression_by_hand():
     assert theta.grad[0].tolist() == pytest.approx([-(0.25 * 0.5 + 0.25 - 0.75) / 3, -(-0.25 * 0.5 + 0.75 - 0.25) / 3])
 
 
+@pytest.mark.parametrize(("rows", "quantiles", "targets"), [(7, 3, 5), (5, 300, 200), (2, 400, 400)])
+def test_blocks_of_rows_and_a_graph_give_what_the_whole_gives(rows, quantiles, targets, monkeypatch):
+    theta, target = torch.randn(rows, quantiles, dtype=torch.double), 2 * torch.randn(rows, targets, dtype=torch.double)
+    level, weight = torch.rand(rows, quantiles, dtype=torch.double), torch.rand(rows, dtype=torch.double)
+    results = []
+    for compiling in (False, True):
+        monkeypatch.setattr("torch.compiler.is_compiling", lambda compiling=compiling: compiling)
+        given = theta.clone().requires_grad_()
+        loss, error = quantile_huber(given, target, level)
+        (loss * weight).sum().backward()
+        results.append([loss.detach(), error, given.grad])
+    for ours, graph in zip(*results, strict=True):
+        torch.testing.assert_close(ours, graph)
+    pairs = target[:, None] - theta[:, :, None]
+    huber = torch.where(pairs.abs() <= 1, 0.5 * pairs**2, pairs.abs() - 0.5)
+    slope = (level[..., None] - (pairs < 0).double()).abs()
+    torch.testing.assert_close(results[0][0], (slope * huber).mean(2).sum(1))
+    torch.testing.assert_close(results[0][2], -weight[:, None] * (slope * pairs.clamp(-1, 1)).mean(2))
+
+
 def test_levels_of_each_row_are_its_own():
     theta, target = torch.tensor([[0.0, 1.0], [0.0, 1.0]]), torch.tensor([[0.5, 3.0], [0.5, 3.0]])
     both, _ = quantile_huber(theta, target, torch.tensor([[0.25, 0.75], [0.5, 0.5]]))

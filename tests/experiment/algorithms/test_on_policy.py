@@ -135,6 +135,11 @@ def test_the_clip_range_of_ppo_has_a_schedule_of_its_own(tiny):
     parts.close()
 
 
+def test_a_clip_range_that_changes_is_not_compiled(tiny):
+    with pytest.raises(ValueError, match="--clip-schedule linear cannot be had with --compile"):
+        tiny("ppo", clip_schedule="linear", compile=True)
+
+
 @pytest.mark.parametrize("name", ["npg", "trpo", "drqn", "r2d2"])
 def test_what_cannot_be_compiled_has_no_option_for_it(name):
     config = ALGORITHMS[name].config

@@ -40,6 +40,13 @@ class Config(AdvantageConfig):
     max_grad_norm: NonNegativeFloat = 0.5
     """Largest norm of a gradient."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.compile and self.clip_schedule != "constant":
+            raise ValueError(
+                f"--clip-schedule {self.clip_schedule} cannot be had with --compile: a graph has one clip range"
+            )
+
 
 PRESETS = {
     "CartPole-v1": Config(
