@@ -60,7 +60,7 @@ def test_values_weigh_quantiles_by_their_widths():
     assert result.fractions.taus.tolist() == [[0.0, 0.25, 1.0]] * 2
     assert result.fractions.tau_hats.tolist() == [[0.125, 0.625]] * 2
     assert result.quantiles_tau.flatten().tolist() == [1 / 16, 2 / 16, 4 / 16, 3 / 16]
-    given = policy.given(np.array([0]))
+    given = policy.quantile_outputs(np.array([0]))
     expected = 0.25 * 0.125**2 + 0.75 * 0.625**2
     assert policy.action_values(given, np.array([0])).tolist() == [pytest.approx([expected, 2 * expected])]
     assert "quantiles_tau" in policy.eval()(Batch(obs=np.array([0]), info={}))
