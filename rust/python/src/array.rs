@@ -46,7 +46,7 @@ pub fn from_scalar<'py>(scalar: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny
     }
 }
 
-/// The bytes of a NumPy scalar, which stand behind its head: the layout of `numpy/arrayscalars.h`, part of NumPy's ABI.
+/// Returns the bytes of a NumPy scalar, which follow its header: the layout of `numpy/arrayscalars.h`, part of NumPy's ABI.
 ///
 /// # Safety
 /// `object` is a scalar of a number of `nbytes` at most 8.
@@ -84,7 +84,7 @@ pub unsafe fn axes(array: &PyArrayObject) -> (&[npy_intp], &[npy_intp]) {
     unsafe { (std::slice::from_raw_parts(array.dimensions, nd), std::slice::from_raw_parts(array.strides, nd)) }
 }
 
-/// Whether an array's bytes stand in C order without gaps.
+/// Returns whether an array's bytes are in C order without gaps.
 #[inline]
 pub fn is_contiguous(array: &PyArrayObject) -> bool {
     array.flags & NPY_ARRAY_C_CONTIGUOUS != 0
@@ -210,7 +210,7 @@ pub fn vector<'py, T: Element + Copy>(py: Python<'py>, values: &[T]) -> PyResult
     Ok(array.cast_into()?)
 }
 
-/// A fresh array of a shape, and its first value, which like all others is written before anybody reads it.
+/// Returns a new array of a shape and the address of its first value. The caller writes all values before they are read.
 pub fn fresh<'py, T: Element>(py: Python<'py>, shape: &[usize]) -> PyResult<(Bound<'py, PyAny>, *mut T)> {
     let mut dims = [0; NPY_MAXDIMS];
     let dims = &mut dims[..shape.len()];

@@ -1,6 +1,6 @@
-//! How objects of `rlfast.data.Batch` are made without running Python code: the only module that makes them.
+//! Makes objects of `rlfast.data.Batch` without running Python code.
 //!
-//! A batch is an object of a Python class whose `__dict__` holds its fields. Here it is allocated and given its dict; `__init__` is
+//! A batch is an object of a Python class whose `__dict__` holds its fields. It is allocated here with its dict. `__init__` is
 //! called for keyword arguments alone, and that is [`init`].
 
 use std::os::raw::{c_int, c_void};
@@ -37,7 +37,7 @@ pub fn nested<'py>(
     Ok(dict)
 }
 
-/// A new object of type `batch` without fields (its `__dict__` is made when somebody asks for it); `__init__` is not called.
+/// Returns a new object of type `batch` without fields; `__init__` is not called, and `__dict__` is made on first access.
 pub fn empty<'py>(py: Python<'py>, batch: &Py<PyType>) -> PyResult<Bound<'py, PyAny>> {
     let kind = batch.as_ptr().cast::<ffi::PyTypeObject>();
     // SAFETY: a heap type always has tp_alloc, which gives a new reference or sets an error.
@@ -65,7 +65,7 @@ fn set_fields(batch: &Bound<'_, PyAny>, fields: &Bound<'_, PyDict>) -> PyResult<
 /// The base of `rlfast.data.Batch`. Its `__init__` takes plain fields by name without running any Python code, and hands
 /// everything else to `_init`, which the subclass has.
 ///
-/// Made by hand, since a `#[pyclass]` would build the keywords once for `__new__` and once more for `__init__`.
+/// Written against the C interface, as a `#[pyclass]` would build the keywords twice, for `__new__` and for `__init__`.
 pub fn base_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let mut slots = [
         ffi::PyType_Slot { slot: ffi::Py_tp_init, pfunc: init as *mut c_void },

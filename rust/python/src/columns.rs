@@ -17,7 +17,7 @@ use crate::items::Items;
 /// What `append` takes, in its order.
 pub const KEYWORDS: [&str; 6] = ["obs", "act", "rew", "terminated", "truncated", "obs_next"];
 
-/// A column's dtype, as NumPy has it.
+/// A column's dtype in NumPy.
 #[derive(Debug)]
 pub struct Dtype {
     /// The dtype.
@@ -29,7 +29,7 @@ pub struct Dtype {
 /// One column.
 pub type Column = schema::Column<Arc<Dtype>>;
 
-/// A column as it is given: its path, dtype and shape.
+/// A column of the caller: its path, dtype and shape.
 pub type ColumnSpec<'py> = (KeyPath, Bound<'py, PyAny>, Items<usize>);
 
 /// The keys from the outermost to that of a column. They become trees that are walked by recursion, so they are few.
@@ -51,7 +51,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for KeyPath {
 /// All columns.
 #[derive(Debug)]
 pub struct Columns {
-    /// The columns, and where they stand.
+    /// The columns and their paths.
     pub schema: Schema<Arc<Dtype>>,
     /// The keys of the schema.
     pub keys: Vec<Py<PyString>>,
@@ -115,7 +115,7 @@ impl Columns {
         Ok(restored)
     }
 
-    /// Notes what the engine makes of the columns.
+    /// Records how the engine stores the columns.
     pub fn look_at(&mut self, engine: &Engine) {
         let linked = engine.table().is_some_and(|table| table.layout().linked());
         self.may_lack_next = self.schema.saves_obs_next() && linked;

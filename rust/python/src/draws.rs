@@ -97,7 +97,7 @@ pub fn uniform_below<'py>(
     Ok(PyArray1::from_vec(bit_generator.py(), drawn))
 }
 
-/// Each of the `greedy` actions, or with probability `eps` one of `0 .. actions` instead, all alike: a fresh array.
+/// Returns a new array of the `greedy` actions, each replaced with probability `eps` by one drawn uniformly from `0 .. actions`.
 #[pyfunction]
 pub fn explore<'py>(
     bit_generator: &Bound<'py, PyAny>,

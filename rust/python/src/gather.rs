@@ -1,6 +1,6 @@
-//! From row numbers to a nested dict of fresh arrays.
+//! Makes nested dicts of new arrays from row numbers.
 //!
-//! Done in three steps, so that no Python code runs while the engine is locked: the engine's [`Plan`] says which arrays there will be,
+//! There are three steps, so that no Python code runs while the engine is locked: the engine's [`Plan`] lists the arrays,
 //! [`Allocated::new`] makes them for the engine to fill, and [`Allocated::nest`] puts them into dicts and batches.
 
 use numpy::npyffi::types::npy_intp;
@@ -17,7 +17,7 @@ use crate::batch::nested;
 use crate::columns::Columns;
 use crate::error::IntoPython as _;
 
-/// Arrays, and where the engine writes their rows.
+/// Arrays, and the addresses to which the engine writes their rows.
 pub struct Allocated<'py> {
     arrays: Vec<Option<Bound<'py, PyAny>>>,
     /// For the engine.
@@ -73,7 +73,7 @@ impl<'py> Allocated<'py> {
     }
 }
 
-/// The array that `out` gives for the array with this number, if it does: by its outermost key.
+/// Returns the array that `out` has for the array with this number, by its outermost key.
 fn given<'py>(
     columns: &Columns,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! Index arrays that remember.
+//! Index arrays that record the rows that were drawn.
 //!
 //! The array that sampling returns is a plain `int64` array. Its memory belongs to an [`IndexOwner`], which also knows the
 //! generation of each row and, after relabelling, the row that each goal came from. Slices share that memory and so remember
@@ -18,7 +18,7 @@ use crate::error::IntoPython as _;
 /// The owner of an index array's memory.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct IndexOwner {
-    /// What NumPy shows; users may write to it, so nothing in Rust refers to it but by address.
+    /// The memory that NumPy shows. Users may write to it, so Rust holds no reference to it.
     shown: Box<[UnsafeCell<i64>]>,
     provenance: Provenance,
 }
@@ -27,7 +27,7 @@ pub struct IndexOwner {
 unsafe impl Sync for IndexOwner {}
 
 impl IndexOwner {
-    /// What the elements of an array over this memory remember; None if one was changed.
+    /// Returns the records of the elements of an array over this memory; None if an element was changed.
     fn recall(&self, first: isize, dims: &[npy_intp], strides: &[npy_intp]) -> PyResult<Option<Provenance>> {
         let n = self.shown.len();
         if first == 0 && dims == [n as npy_intp] && strides == [8] {
@@ -43,7 +43,7 @@ impl IndexOwner {
     }
 }
 
-/// An index, and what it remembers of its rows.
+/// An index, and the records of its rows.
 pub struct Remembering {
     /// The rows, in C order.
     pub rows: Provenance,
@@ -52,7 +52,7 @@ pub struct Remembering {
 }
 
 impl Remembering {
-    /// What the elements of `index` remember; None for an array that remembers nothing, or that was changed since.
+    /// Returns the records of the elements of `index`; None for an array without records, or one that was changed.
     fn recall(index: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let py = index.py();
         let mut owner = index.clone();
@@ -83,7 +83,7 @@ impl Remembering {
 impl<'a, 'py> FromPyObject<'a, 'py> for Remembering {
     type Error = PyErr;
 
-    /// An index that remembers nothing is one of rows without generations and goals.
+    /// Makes an index without records: its rows have no generations and no goals.
     fn extract(index: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         if let Some(remembered) = Self::recall(&index)? {
             return Ok(remembered);
@@ -114,7 +114,7 @@ impl<'py> IntoPyObject<'py> for Remembering {
     }
 }
 
-/// The same rows in an array that remembers, for each, the row its goal comes from (-1: its own goal).
+/// Returns the same rows in an array that records the row of each one's goal (-1: its own goal).
 #[pyfunction]
 pub fn carry(mut index: Remembering, goals: Index) -> PyResult<Remembering> {
     let (rows, goals) = (index.rows.index.len(), goals.rows);
@@ -126,7 +126,7 @@ pub fn carry(mut index: Remembering, goals: Index) -> PyResult<Remembering> {
     Ok(index)
 }
 
-/// The rows `by` further on, for a part of a buffer that counts its rows from elsewhere; the array still remembers what
+/// Returns `index + by`, for a part of a buffer whose rows have other numbers; the array has the records of
 /// `index` does.
 #[pyfunction]
 pub fn shift(index: Remembering, by: i64) -> PyResult<Remembering> {

@@ -1,4 +1,4 @@
-//! Sequences as arguments. pyo3's own `Vec<T>` makes room for as many items as a sequence says it has, and the process ends where
+//! Sequences as arguments. pyo3's own `Vec<T>` allocates as many items as a sequence's length, and the process ends where
 //! that is beyond all memory: `range(10**13)` has that many.
 
 use pyo3::conversion::FromPyObjectOwned;

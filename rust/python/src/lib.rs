@@ -1,4 +1,4 @@
-//! The Python module `rlfast._core`: the only crate that names pyo3, and no algorithm lives in it.
+//! The Python module `rlfast._core`: the only crate that uses pyo3. It contains no algorithm.
 
 mod array;
 mod batch;

@@ -15,10 +15,10 @@ use crate::error::IntoPython as _;
 use crate::items::Items;
 use crate::shared::Shared;
 
-/// The longest time without a look at signals and at the other side.
+/// The longest wait between two checks for signals and for the other side.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Shared memory in which a parent and its workers exchange what environments are asked and answer.
+/// Shared memory in which a parent and its workers exchange requests and answers of environments.
 ///
 /// :param starts: worker ``w`` owns the environments ``starts[w] .. starts[w + 1]``.
 /// :param data: bytes of rows, beside rewards and flags.
@@ -132,7 +132,7 @@ impl Slab {
     }
 }
 
-/// The memory behind views that need no more.
+/// The owner of the memory of views.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct SlabOwner {
     _memory: Arc<process::Slab>,
@@ -153,7 +153,7 @@ impl Drop for Lease {
     }
 }
 
-/// A worker's place at a slab.
+/// The worker's endpoint of a slab.
 #[pyclass(frozen, module = "rlfast._core")]
 pub struct WorkerEndpoint {
     memory: Arc<process::Slab>,

@@ -40,7 +40,7 @@ pub struct Replay {
     always_falls_back: AtomicBool,
 }
 
-/// What the last rows were added with, for the next ones.
+/// The columns and memory of the last rows, which are used again for the next ones.
 #[derive(Default)]
 struct LastAdded {
     columns: Option<Arc<Columns>>,

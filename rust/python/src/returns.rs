@@ -177,7 +177,7 @@ impl<'py> EitherFloat<'py> {
 // -- arrays ----------------------------------------------------------------------------------------------------------
 
 /// An aligned array in C order. Its elements stay as they are while this thread is attached and calls nothing of Python's; where
-/// the work on them is detached, it is a copy that nobody else knows.
+/// the work on them is detached, it is a copy to which there is no other reference.
 struct Input<'py, T>(Bound<'py, PyArrayDyn<T>>);
 
 impl<'py, T: Element> Input<'py, T> {
@@ -197,7 +197,7 @@ impl<'py, T: Element> Input<'py, T> {
     }
 }
 
-/// A fresh array, which nobody reads before a kernel has written every element.
+/// Returns a new array, whose elements a kernel writes before they are read.
 struct Output<'py, T> {
     array: Object<'py>,
     data: *mut T,
@@ -245,7 +245,7 @@ fn flat<'py, T: Element>(name: &str, object: &Object<'py>, rows: usize) -> PyRes
     Input::new(typed)
 }
 
-/// Does `work` on arrays of so many elements: attached, so that nobody writes to them meanwhile, or on copies (see [`Input`]).
+/// Runs `work` on arrays of `elements`: attached, so that no other thread writes to them, or on copies (see [`Input`]).
 fn away<R: Ungil>(py: Python<'_>, elements: usize, work: impl FnOnce() -> R + Ungil) -> R {
     if elements < LONG { work() } else { py.detach(work) }
 }

@@ -1,4 +1,4 @@
-//! Rows as Python gives them: where the bytes of each column are, found without changing anything.
+//! Finds the bytes of each column in rows that Python passes, without changing anything.
 
 use numpy::npyffi::objects::PyArrayObject;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
@@ -16,16 +16,16 @@ use crate::error::{IntoPython as _, mismatch};
 /// The columns of a step as hosts have it, in their order.
 pub const STEP: [&str; 6] = ["obs", "actions", "obs_next", "rewards", "dones", "timeouts"];
 
-/// Where the engine reads rows from, and what keeps that memory alive.
+/// The addresses that the engine reads rows from, and the owners of that memory.
 #[derive(Default)]
 pub struct RowSources {
-    /// What was found.
+    /// The addresses.
     pub found: Incoming,
     kept: Vec<Py<PyAny>>,
 }
 
 impl RowSources {
-    /// Lets go of what was kept alive.
+    /// Releases the owners of the memory.
     pub fn release(&mut self) {
         self.found.release();
         self.kept.clear();
@@ -55,7 +55,7 @@ impl Columns {
         }
     }
 
-    /// What rows that end an episode led to.
+    /// Finds the next observations of rows that end an episode.
     fn find_finals(
         &self,
         py: Python<'_>,
@@ -72,7 +72,7 @@ impl Columns {
         self.find_at(py, node, value, rows, out)
     }
 
-    /// Finds what stands at a key.
+    /// Finds the value of a key.
     fn find_at(
         &self,
         py: Python<'_>,

@@ -29,23 +29,23 @@ pub struct SegmentTree {
     leaves: usize,
 }
 
-/// What pickle calls, with what, and what it hands to `__setstate__`.
+/// The function that pickle calls, its arguments, and the state for `__setstate__`.
 type Reduced<'py> = (Bound<'py, PyType>, (usize,), Shaped<f64>);
 
-/// Whose a tree is.
+/// The owner of a tree.
 enum Tree {
     Own(Shared<SumTree>),
-    /// That of a replay engine, under the engine's lock: a lock of its own could be waited for under that.
+    /// A replay engine, whose lock protects the tree: with a second lock, two threads could wait for each other.
     Of(Shared<State>),
 }
 
 impl SegmentTree {
-    /// The Python side of an engine's tree.
+    /// Makes the Python object of an engine's tree.
     pub(crate) fn of(engine: Shared<State>, leaves: usize) -> Self {
         Self { tree: Tree::Of(engine), leaves }
     }
 
-    /// Does work on so many `leaves`.
+    /// Runs `work` on the tree, without the interpreter if `leaves` is large.
     fn over<R: Send>(&self, py: Python<'_>, leaves: usize, work: impl FnOnce(&mut SumTree) -> R + Send) -> R {
         let bytes = leaves.saturating_mul(16);
         match &self.tree {
@@ -86,7 +86,7 @@ impl SegmentTree {
     }
 
     /// Sets the leaves at an integer or an integer array to a value or to an array of values that broadcasts to it. Where
-    /// an index stands twice, the last value wins. Nothing changes if any index or value is refused.
+    /// an index occurs twice, the last value wins. Nothing changes if an index or a value is invalid.
     fn __setitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let index = match scalar::<i64>(index) {
             Some(index) => Index { rows: vec![index], shape: Vec::new() },
@@ -155,7 +155,7 @@ impl SegmentTree {
     }
 }
 
-/// What a number that is no array holds.
+/// The value of a number that is not an array.
 fn scalar<'py, T: FromPyObject<'py, 'py>>(object: &'py Bound<'py, PyAny>) -> Option<T> {
     if object.cast::<PyUntypedArray>().is_ok() {
         return None;
@@ -174,7 +174,7 @@ fn broadcast(value: &Bound<'_, PyAny>, shape: &[npy_intp]) -> PyResult<Vec<f64>>
     Ok(doubles(&spread)?.0)
 }
 
-/// Whether values may become leaves.
+/// Checks that values are valid leaves.
 fn check(values: &[f64]) -> PyResult<()> {
     SumTree::check(values).map_err(Error::from).python()
 }

@@ -1,7 +1,7 @@
-//! Values that threads share, and when to let go of the interpreter.
+//! Values that threads share, and the decision when to release the interpreter.
 //!
 //! No Python code ever runs under a lock, and no lock is waited for while the interpreter is held: arguments are read before,
-//! results are made after, and in between stands a closure that cannot hold anything of Python's (`Send` sees to that).
+//! results are made after, and in between runs a closure that cannot contain Python objects (`Send` ensures that).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rlfast_core::shared::{Host, Shared as Core};
 /// busy thread can take 5 ms.
 const WORTH_IT: usize = 64 << 10;
 
-/// The interpreter, which this thread is attached to.
+/// A proof that this thread is attached to the interpreter.
 struct Interpreter<'py>(Python<'py>);
 
 impl Host for Interpreter<'_> {
@@ -37,24 +37,24 @@ impl<T: Send> Shared<T> {
         Self(Arc::new(Core::new(value)))
     }
 
-    /// Does short work: attached, unless another thread has the value.
+    /// Runs short work, attached to the interpreter unless another thread holds the value.
     #[inline]
     pub fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut T) -> R + Send) -> R {
         self.0.with(&Interpreter(py), work)
     }
 
-    /// Does work over `bytes` of data, detached from the interpreter where that pays.
+    /// Runs work over `bytes` of data, detached from the interpreter if there are many.
     #[inline]
     pub fn over<R: Send>(&self, py: Python<'_>, bytes: usize, work: impl FnOnce(&mut T) -> R + Send) -> R {
         if bytes < WORTH_IT { self.with(py, work) } else { self.detached(py, work) }
     }
 
-    /// Does long work, detached from the interpreter.
+    /// Runs long work, detached from the interpreter.
     pub fn detached<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut T) -> R + Send) -> R {
         self.0.outside(&Interpreter(py), work)
     }
 
-    /// Does short work attached, which must not call Python; gives `given` back if another thread has the value.
+    /// Runs short work attached, which must not call Python; returns `given` if another thread holds the value.
     #[inline]
     pub fn try_with<A: Send, R: Send>(
         &self,
@@ -66,7 +66,7 @@ impl<T: Send> Shared<T> {
     }
 }
 
-/// A place where attached threads leave a value for the next one, without a lock.
+/// A slot in which attached threads pass a value to the next one, without a lock.
 pub struct Spare<T>(Cell<Option<T>>);
 
 // SAFETY: only what is attached reaches the cell, for a move in or out, and one thread at a time is attached, as this module is
@@ -74,18 +74,18 @@ pub struct Spare<T>(Cell<Option<T>>);
 unsafe impl<T: Send> Sync for Spare<T> {}
 
 impl<T> Spare<T> {
-    /// Nothing is there yet.
+    /// Makes an empty slot.
     pub fn new() -> Self {
         Self(Cell::new(None))
     }
 
-    /// Takes out what is there.
+    /// Takes the value out of the slot, if any.
     #[inline]
     pub fn take(&self, _py: Python<'_>) -> Option<T> {
         self.0.take()
     }
 
-    /// Leaves `value`, in place of what is there.
+    /// Puts `value` into the slot and drops the previous one.
     #[inline]
     pub fn put(&self, _py: Python<'_>, value: T) {
         drop(self.0.replace(Some(value)));

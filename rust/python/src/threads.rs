@@ -1,10 +1,10 @@
-//! How many threads share large work.
+//! The number of threads that share large work.
 
 use pyo3::exceptions::{PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use rlfast_core::pool;
 
-/// Sets it for a process, before it first asks.
+/// The environment variable that sets the number of threads of a process.
 const VARIABLE: &str = "RLFAST_NUM_THREADS";
 
 /// Bounds the threads that share large copies and large steps of native environments: `rlfast.set_num_threads`.
@@ -22,7 +22,7 @@ pub fn get_num_threads() -> usize {
     pool::threads()
 }
 
-/// Sets what the environment says.
+/// Sets the number of threads that the environment variable gives.
 pub fn from_environment(py: Python<'_>) -> PyResult<()> {
     let Some(given) = std::env::var_os(VARIABLE).filter(|given| !given.is_empty()) else { return Ok(()) };
     match given.to_str().and_then(|text| text.trim().parse().ok()).filter(|&threads| threads > 0) {

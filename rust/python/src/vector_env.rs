@@ -36,7 +36,7 @@ pub struct NativeEnvs {
     info: Vec<InfoField>,
 }
 
-/// What one environment's row of an array looks like.
+/// The dtype and shape of one environment's row of an array.
 struct Row {
     space: Space,
     dtype: DType,
@@ -139,7 +139,7 @@ impl NativeEnvs {
 type StepOutput<'a> = (Output<'a, ValuesMut<'a>>, Option<&'a mut [f64]>);
 
 impl NativeEnvs {
-    /// Steps: attached where that is short and nobody else steps.
+    /// Steps the environments, attached if the step is short and no other thread steps them.
     fn stepped<'a>(
         &self,
         py: Python<'_>,
@@ -211,7 +211,7 @@ impl Row {
         Ok(Self { space, dtype, descr, dims })
     }
 
-    /// A fresh array of `rows` rows, and its elements, which nobody else has yet.
+    /// Returns a new array of `rows` rows, and its elements, to which there is no other reference.
     fn fresh<'py, 'a>(&self, py: Python<'py>, rows: usize) -> PyResult<(Object<'py>, ValuesMut<'a>)> {
         let descr = self.descr.bind(py);
         let mut dims: Vec<_> = std::iter::once(rows as npy_intp).chain(self.dims.iter().copied()).collect();
@@ -243,7 +243,7 @@ impl Row {
     }
 }
 
-/// A fresh array of `rows` numbers or bools, and its elements as bytes hold them, which nobody else has yet.
+/// Returns a new array of `rows` numbers or bools, and its bytes, to which there is no other reference.
 fn fresh<'py, 'a, T: numpy::Element, Held>(py: Python<'py>, rows: usize) -> PyResult<(Object<'py>, &'a mut [Held])> {
     let bytes = product(&[rows, size_of::<Held>()]).python()?;
     let (array, data) = array::empty(&T::get_dtype(py), &mut [rows as npy_intp], bytes)?;
@@ -290,7 +290,7 @@ fn read_argument(name: &Object<'_>, value: &Object<'_>, depth: usize) -> PyResul
     }
 }
 
-/// A space in words: its kind, and what it takes to make it.
+/// The description of a space: its kind, and the arguments that make it.
 fn describe<'py>(py: Python<'py>, space: &Space) -> PyResult<Object<'py>> {
     let described = match space {
         Space::Discrete { n, start } => ("discrete", *n, *start).into_pyobject(py)?,

@@ -1,4 +1,4 @@
-//! Where rows stand in their episodes, and what they expand into.
+//! The positions of rows in their episodes, and the rows that they are expanded to.
 
 use pyo3::prelude::*;
 use rlfast_core::replay::Replay as Engine;

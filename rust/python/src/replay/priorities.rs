@@ -11,7 +11,7 @@ use crate::index::Remembering;
 use crate::segment_tree::SegmentTree;
 
 impl Replay {
-    /// What the priorities say; AttributeError where rows are drawn uniformly.
+    /// Runs a function on the priorities; AttributeError if rows are drawn uniformly.
     fn with_priorities<T: Send>(
         &self,
         py: Python<'_>,

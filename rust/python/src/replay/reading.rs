@@ -1,4 +1,4 @@
-//! Rows out, drawn or named.
+//! Reading rows: drawn ones, or those of an index.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::gather::Allocated;
 use crate::index::Remembering;
 use crate::items::Items;
 
-/// What a caller wants of rows.
+/// The fields of rows that a caller requests.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Request<'a, 'py> {
     /// The top-level keys; None is all.
@@ -36,7 +36,7 @@ pub(crate) struct Request<'a, 'py> {
 /// The rows that are gathered.
 enum Selection<'a> {
     Given(&'a [i64]),
-    /// As many as there is room for.
+    /// As many rows as there is room for.
     Drawn(&'a mut Vec<i64>),
 }
 
@@ -57,7 +57,7 @@ impl Selection<'_> {
     }
 }
 
-/// What is known before there are arrays.
+/// The rows and sizes that are found before arrays are made.
 struct Prepared {
     columns: Arc<Columns>,
     plan: Arc<Plan>,
@@ -77,7 +77,7 @@ impl Replay {
         Ok(self.gathered_with(py, Selection::Given(&index.rows), &index.shape, request, |_, _| Ok(()))?.0)
     }
 
-    /// The rows in fresh arrays, and what else is to be known of them at the time at which they are copied.
+    /// Returns the rows in new arrays, and their records and weights at the time of the copy.
     fn gathered_with<'py, T: Send>(
         &self,
         py: Python<'py>,

@@ -10,7 +10,7 @@ use super::Replay;
 use crate::error::IntoPython as _;
 
 impl Replay {
-    /// Restores the engine and then the columns as Python names them; without the second there would not be the first.
+    /// Restores the engine and the Python columns; nothing changes if either fails.
     fn restored(
         &self,
         py: Python<'_>,

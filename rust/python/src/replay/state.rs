@@ -1,4 +1,4 @@
-//! What the lock of a `Replay` guards. Whatever is here does its work without Python.
+//! The state that the lock of a `Replay` protects. Nothing here calls Python.
 
 use std::sync::Arc;
 
@@ -32,18 +32,18 @@ impl State {
         Self { engine, columns: Arc::new(columns), plans: Vec::new(), fallback: None, writes: 0 }
     }
 
-    /// The engine, to be looked at.
+    /// The engine, for reading.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// The engine, to change its rows.
+    /// The engine, for changes of its rows.
     pub fn rows_mut(&mut self) -> &mut Engine {
         self.writes += 1;
         &mut self.engine
     }
 
-    /// The engine, to change anything but its rows.
+    /// The engine, for changes of anything but its rows.
     pub fn options_mut(&mut self) -> &mut Engine {
         &mut self.engine
     }
@@ -53,7 +53,7 @@ impl State {
         &self.columns
     }
 
-    /// Whether these are the columns still, so that their numbers and sizes hold.
+    /// Returns whether these are still the columns, so that their numbers and sizes are valid.
     pub fn has(&self, columns: &Arc<Columns>) -> bool {
         Arc::ptr_eq(&self.columns, columns)
     }
@@ -68,7 +68,7 @@ impl State {
         self.fallback.clone()
     }
 
-    /// Sets it, and gives back what it was.
+    /// Sets the callable and returns the previous one.
     pub fn set_fallback(&mut self, fallback: Arc<Py<PyAny>>) -> Option<Arc<Py<PyAny>>> {
         self.fallback.replace(fallback)
     }

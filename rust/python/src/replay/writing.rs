@@ -1,4 +1,4 @@
-//! Rows in.
+//! Writing rows.
 
 use std::slice;
 use std::sync::Arc;
@@ -76,8 +76,8 @@ impl State {
 }
 
 impl Replay {
-    /// Does work that adds rows to the columns, and gives None if those have changed meanwhile: first with the columns of the last
-    /// rows, as asking for those of now takes a lock.
+    /// Runs work that adds rows to the columns and returns None if those have changed: first with the columns of the last
+    /// rows, as reading the present ones takes a lock.
     pub(super) fn with_columns<R>(
         &self,
         py: Python<'_>,
