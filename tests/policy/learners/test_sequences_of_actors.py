@@ -138,5 +138,5 @@ def test_ensembles_learn_from_transitions():
         ensemble_size=5,
     )
     buffer = fill(ReplayBuffer(20, unit=Sequence(3, 2), seed=3), policy.actor)
-    with pytest.raises(TypeError, match="REDQPolicy learns from transitions"):
+    with pytest.raises(ValueError, match="REDQPolicy learns from transitions"):
         policy.update(4, buffer)

@@ -13,7 +13,7 @@ from torch.func import functional_call
 from rlfast.data import to_torch_as
 from rlfast.functional.losses import squared_loss
 from rlfast.policy.components.lagged_networks import LaggedNetworks
-from rlfast.policy.components.memory.sequences import Sequences, critic_output
+from rlfast.policy.components.memory.sequences import critic_output
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import Replaceable, replaceable
 from rlfast.policy.learners.replay_learner import Sample
@@ -128,12 +128,7 @@ class Critics(Replaceable, LaggedNetworks):
         :param old: whether to use the target network.
         :param members: indices of the members to compute, ``[k]``; the others take no time. None for all.
         :raises ValueError: if the critic is not an ensemble.
-        :raises TypeError: if the observations are sequences.
         """
-        if isinstance(obs, Sequences):
-            raise TypeError(
-                f"{type(self).__name__} learns from transitions: give the buffer another unit than Sequence"
-            )
         critic = self.critic_old if old else self.critic
         chosen = {} if members is None else members_of(critic, members)
         values: torch.Tensor = functional_call(critic, chosen, (obs, act)) if chosen else critic(obs, act)

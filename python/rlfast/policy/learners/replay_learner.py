@@ -96,6 +96,9 @@ class ReplayLearner(BasePolicy):
     """Whether samples have rewards and what follows them; False for learning from observations and actions alone."""
     extra_names: tuple[str, ...] = ()
     """Further columns of a processed sample, which ``sample.extras`` has as tensors."""
+    learns_from_sequences: ClassVar[bool] = False
+    """Whether samples may be sequences. Then ``network_output``, ``actor_output`` and ``critic_output`` must call all
+    networks."""
     due_first: ClassVar[bool] = True
     """Whether ``sample.is_due`` in the first gradient step of each :attr:`period`, or in the last."""
     eta: float = 0.9
@@ -247,6 +250,8 @@ class ReplayLearner(BasePolicy):
         return self.compute_nstep_return(batch, buffer, indices, target_q, self.gamma, self.n_step, self.rew_norm)
 
     def _process_sequences(self, batch: Any) -> Any:
+        if not self.learns_from_sequences:
+            raise ValueError(f"{type(self).__name__} learns from transitions: give the buffer another unit")
         replaced = self._replaceable.keys() & {"_target_q", "_mse_optimizer"}
         if self._compiled is not None or self.must_call_forward(*replaced):
             raise ValueError(

@@ -67,6 +67,7 @@ class C51Policy(CategoricalLearner):
     """
 
     stats_class = C51TrainingStats
+    learns_from_sequences = True
 
     @validate_arguments
     def __init__(

@@ -68,6 +68,7 @@ class DDPGPolicy(DeterministicActor):
     """
 
     stats_class = DDPGTrainingStats
+    learns_from_sequences = True
     lagged_names = ("actor", "critic")
 
     @validate_arguments

@@ -70,6 +70,7 @@ class DQNPolicy(QLearner):
     """
 
     stats_class = DQNTrainingStats
+    learns_from_sequences = True
 
     @validate_arguments
     def __init__(

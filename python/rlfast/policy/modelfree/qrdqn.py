@@ -66,6 +66,7 @@ class QRDQNPolicy(FixedQuantileLearner):
     """
 
     stats_class = QRDQNTrainingStats
+    learns_from_sequences = True
 
     @validate_arguments
     def __init__(

@@ -66,6 +66,7 @@ class R2D2Policy(QLearner):
     """
 
     stats_class = R2D2TrainingStats
+    learns_from_sequences = True
 
     @validate_arguments
     def __init__(

@@ -71,6 +71,7 @@ class RainbowPolicy(CategoricalLearner):
     """
 
     stats_class = RainbowTrainingStats
+    learns_from_sequences = True
 
     @validate_arguments
     def __init__(

@@ -82,6 +82,7 @@ class SACPolicy(SoftActorCritic):
     """
 
     stats_class = SACTrainingStats
+    learns_from_sequences = True
     critic_names = lagged_names = ("critic", "critic2")
 
     @validate_arguments

@@ -79,6 +79,7 @@ class TD3Policy(TwinDelayedLearner):
     """
 
     stats_class = TD3TrainingStats
+    learns_from_sequences = True
 
     @validate_arguments
     def __init__(

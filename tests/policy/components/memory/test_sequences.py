@@ -9,11 +9,12 @@ from torch import nn
 
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, Sequence
 from rlfast.data.batch.batch import wrap
-from rlfast.policy import DQNPolicy, QRDQNPolicy
+from rlfast.policy import C51Policy, DQNPolicy, IQNPolicy, QRDQNPolicy, RainbowPolicy
 from rlfast.policy.components.memory.sequences import add_sums, flattened
 from rlfast.policy.learners.discrete.q_learner import network_output
 from rlfast.policy.random import action_mask
 from rlfast.utils.net.common import Net, Recurrent
+from rlfast.utils.net.discrete import ImplicitQuantileNetwork
 from rlfast.utils.optim import adam
 
 CPU = torch.device("cpu")
@@ -176,14 +177,24 @@ def test_each_step_of_a_sequence_weighs_as_much_as_a_transition():
     np.testing.assert_allclose(*losses, rtol=1e-5)
 
 
-def test_distributions_of_returns_learn_from_sequences():
-    torch.manual_seed(0)
+def distributional():
+    options = {"optim": adam(), "action_space": Discrete(2), "estimation_step": 2, "target_update_freq": 3}
+    yield C51Policy(model=Net(3, 2, [8], num_atoms=51, softmax=True), **options)
+    yield RainbowPolicy(model=Net(3, 2, [8], num_atoms=51, softmax=True), **options)
+    yield QRDQNPolicy(model=Net(3, 2, [8], num_atoms=5), num_quantiles=5, **options)
+
+
+@pytest.mark.parametrize("policy", [*distributional()], ids=lambda policy: type(policy).__name__)
+def test_distributions_of_returns_learn_from_sequences(policy):
     buffer = fill(PrioritizedReplayBuffer(30, 1.0, 0.5, unit=Sequence(3, 2), seed=1))
-    net = Net(3, 2, hidden_sizes=[8], num_atoms=5)
-    policy = QRDQNPolicy(
-        model=net, optim=adam(), action_space=Discrete(2), num_quantiles=5, estimation_step=2, target_update_freq=3
-    )
     assert np.isfinite(policy.update(8, buffer).loss)
+
+
+def test_algorithms_that_learn_from_transitions_say_so():
+    model = ImplicitQuantileNetwork(Net(3, hidden_sizes=[4]), 2)
+    policy = IQNPolicy(model=model, optim=adam(), action_space=Discrete(2), target_update_freq=3)
+    with pytest.raises(ValueError, match="IQNPolicy learns from transitions: give the buffer another unit"):
+        policy.update(8, fill(ReplayBuffer(30, unit=Sequence(3, 1), seed=1)))
 
 
 def test_priorities_of_sequences_belong_to_the_drawn_rows(monkeypatch):
