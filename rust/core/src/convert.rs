@@ -34,6 +34,27 @@ pub enum NumberType {
     F64,
 }
 
+impl NumberType {
+    /// Returns the type of NumPy's numbers of a kind (`b`, `i`, `u` or `f`) and a size in bytes; None if there is none.
+    #[must_use]
+    pub fn of_kind(kind: u8, bytes: usize) -> Option<Self> {
+        Some(match (kind, bytes) {
+            (b'b', 1) => Self::Bool,
+            (b'i', 1) => Self::I8,
+            (b'i', 2) => Self::I16,
+            (b'i', 4) => Self::I32,
+            (b'i', 8) => Self::I64,
+            (b'u', 1) => Self::U8,
+            (b'u', 2) => Self::U16,
+            (b'u', 4) => Self::U32,
+            (b'u', 8) => Self::U64,
+            (b'f', 4) => Self::F32,
+            (b'f', 8) => Self::F64,
+            _ => return None,
+        })
+    }
+}
+
 /// An intermediate value between two types. Every number of the types above has one, except `u64` above `i64::MAX`.
 #[derive(Clone, Copy)]
 enum Wide {
@@ -282,6 +303,15 @@ mod tests {
 
     fn bytes<T: Copy, const N: usize>(numbers: &[T], to_bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
         numbers.iter().flat_map(|&number| to_bytes(number)).collect()
+    }
+
+    #[test]
+    fn kinds_and_sizes_name_types() {
+        let named = [(b'b', 1), (b'i', 8), (b'u', 2), (b'f', 4)].map(|(kind, bytes)| NumberType::of_kind(kind, bytes));
+        assert_eq!(named, [NumberType::Bool, NumberType::I64, NumberType::U16, NumberType::F32].map(Some));
+        for (kind, bytes) in [(b'f', 2), (b'f', 16), (b'm', 8), (b'V', 1), (b'O', 8)] {
+            assert_eq!(NumberType::of_kind(kind, bytes), None);
+        }
     }
 
     #[test]

@@ -452,13 +452,16 @@ impl Replay {
         Ok(&self.ring(r)?.running)
     }
 
-    /// Sets the statistics of a ring's running episode.
+    /// Sets the statistics of a ring's running episode, whose first row has the global index `start`.
     ///
     /// # Errors
-    /// `Index` for a ring that does not exist.
-    pub fn set_running(&mut self, r: usize, running: RunningEpisode) -> Result<()> {
-        self.ring(r)?;
-        self.rings.ring_mut(r).running = running;
+    /// `Index` for a ring that does not exist, `Value` for a row that is not in the ring.
+    pub fn set_running(&mut self, r: usize, episode_return: Vec<f64>, length: u64, start: usize) -> Result<()> {
+        let ring = self.ring(r)?;
+        match start.checked_sub(ring.offset).filter(|&slot| slot < ring.capacity.max(1)) {
+            Some(start) => self.rings.ring_mut(r).running = RunningEpisode { episode_return, length, start },
+            None => return value_error!("an episode of ring {r} cannot start at row {start}"),
+        }
         Ok(())
     }
 

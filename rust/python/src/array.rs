@@ -1,14 +1,17 @@
 //! NumPy arrays: making them, reading them, and lending them memory of ours.
 
-use std::os::raw::{c_int, c_long, c_longlong, c_short, c_void};
+use std::os::raw::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO};
 use numpy::npyffi::objects::{PyArray_Descr, PyArrayObject};
-use numpy::npyffi::types::{NPY_TYPES, npy_intp};
+use numpy::npyffi::types::npy_intp;
 use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object};
-use numpy::{Element, PyArray1, PyArrayDescr, PyArrayDyn, PyArrayMethods as _, PyUntypedArrayMethods as _};
+use numpy::{
+    Element, PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayDyn, PyArrayMethods as _,
+    PyUntypedArrayMethods as _,
+};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -90,33 +93,12 @@ pub fn is_contiguous(array: &PyArrayObject) -> bool {
     array.flags & NPY_ARRAY_C_CONTIGUOUS != 0
 }
 
-/// The type of numbers that NumPy's number of a dtype names; None for what is no plain number.
-pub fn number_type(number: c_int) -> Option<NumberType> {
-    let integer = |signed, bytes| match (signed, bytes) {
-        (true, 2) => NumberType::I16,
-        (true, 4) => NumberType::I32,
-        (true, _) => NumberType::I64,
-        (false, 2) => NumberType::U16,
-        (false, 4) => NumberType::U32,
-        (false, _) => NumberType::U64,
-    };
-    let is = |dtype: NPY_TYPES| number == dtype as c_int;
-    Some(match () {
-        () if is(NPY_TYPES::NPY_BOOL) => NumberType::Bool,
-        () if is(NPY_TYPES::NPY_BYTE) => NumberType::I8,
-        () if is(NPY_TYPES::NPY_UBYTE) => NumberType::U8,
-        () if is(NPY_TYPES::NPY_SHORT) => integer(true, size_of::<c_short>()),
-        () if is(NPY_TYPES::NPY_USHORT) => integer(false, size_of::<c_short>()),
-        () if is(NPY_TYPES::NPY_INT) => integer(true, size_of::<c_int>()),
-        () if is(NPY_TYPES::NPY_UINT) => integer(false, size_of::<c_int>()),
-        () if is(NPY_TYPES::NPY_LONG) => integer(true, size_of::<c_long>()),
-        () if is(NPY_TYPES::NPY_ULONG) => integer(false, size_of::<c_long>()),
-        () if is(NPY_TYPES::NPY_LONGLONG) => integer(true, size_of::<c_longlong>()),
-        () if is(NPY_TYPES::NPY_ULONGLONG) => integer(false, size_of::<c_longlong>()),
-        () if is(NPY_TYPES::NPY_FLOAT) => NumberType::F32,
-        () if is(NPY_TYPES::NPY_DOUBLE) => NumberType::F64,
-        () => return None,
-    })
+/// The type of a dtype's numbers; None where they are no plain numbers, or their bytes are not in this machine's order.
+pub fn number_type(descr: &Bound<'_, PyArrayDescr>) -> Option<NumberType> {
+    if descr.is_native_byteorder() == Some(false) {
+        return None;
+    }
+    NumberType::of_kind(descr.kind(), descr.itemsize())
 }
 
 /// The strides of an array in C order without gaps.

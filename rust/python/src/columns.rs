@@ -129,7 +129,7 @@ fn column(py: Python<'_>, path: Vec<String>, dtype: &Bound<'_, PyAny>, shape: Ve
         true => descr.getattr("str")?.extract()?,
         false => descr.getattr("descr")?.repr()?.extract()?,
     };
-    let number = number_type(descr.num()).filter(|_| descr.is_native_byteorder() != Some(false));
+    let number = number_type(&descr);
     let scalar = number.map(|_| descr.typeobj().unbind());
     let leaf = Leaf { path, dtype: name, itemsize: descr.itemsize(), shape };
     Ok(Column::new(leaf, number, Arc::new(Dtype { descr: descr.unbind(), scalar })))

@@ -228,9 +228,5 @@ impl WorkerEndpoint {
 /// :raises ValueError: no process can have this number.
 #[pyfunction]
 pub fn end_with(pid: i64) -> PyResult<()> {
-    let pid = u32::try_from(pid)
-        .ok()
-        .filter(|pid| (1..=i32::MAX as u32).contains(pid))
-        .ok_or_else(|| PyValueError::new_err(format!("a process has a number from 1 to {}, got {pid}", i32::MAX)))?;
-    die_with(pid).map_err(PyOSError::new_err)
+    die_with(pid).python()
 }

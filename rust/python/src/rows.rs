@@ -5,7 +5,7 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
-use rlfast_core::convert::{NumberType, as_single, put_float, put_integer};
+use rlfast_core::convert::{as_single, put_float, put_integer};
 use rlfast_core::replay::incoming::{GivenArray, Incoming};
 use rlfast_core::replay::schema::{Kind, Node, Role};
 
@@ -303,7 +303,7 @@ fn given<'a>(array: &'a Bound<'_, PyAny>, column: &Column) -> GivenArray<'a> {
         strides,
         is_contiguous: array::is_contiguous(array),
         same_dtype,
-        number: if same_dtype { column.number } else { native_number(array) },
+        number: if same_dtype { column.number } else { array::number_type(&dtype_of(py, array)) },
     }
 }
 
@@ -315,17 +315,12 @@ fn has_dtype(py: Python<'_>, array: &PyArrayObject, column: &Column) -> bool {
 
 #[cold]
 fn has_equal_dtype(py: Python<'_>, array: &PyArrayObject, column: &Column) -> bool {
-    // SAFETY: the dtype of a live array.
-    let other: Bound<'_, PyArrayDescr> =
-        unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()).cast_into_unchecked() };
-    other.is_equiv_to(column.dtype.descr.bind(py))
+    dtype_of(py, array).is_equiv_to(column.dtype.descr.bind(py))
 }
 
-/// The type of an array's numbers; None where its bytes are not in this machine's order.
-fn native_number(array: &PyArrayObject) -> Option<NumberType> {
-    // SAFETY: an array always has a dtype.
-    let (number, order) = unsafe { ((*array.descr).type_num, (*array.descr).byteorder as u8) };
-    if matches!(order, b'=' | b'|') { array::number_type(number) } else { None }
+fn dtype_of<'py>(py: Python<'py>, array: &PyArrayObject) -> Bound<'py, PyArrayDescr> {
+    // SAFETY: the dtype of a live array.
+    unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()).cast_into_unchecked() }
 }
 
 /// Numbers as float32, one for each row; None for what NumPy had better convert.

@@ -1,6 +1,6 @@
 //! Ends a worker process when its parent process ends.
 
-use std::io;
+use rlfast_core::error::{Error, Result};
 
 /// Starts a thread that kills this process when process `pid` has ended.
 ///
@@ -8,13 +8,16 @@ use std::io;
 /// when the *thread* that made the child ends, and environments may be made in a thread.
 ///
 /// # Errors
-/// If the thread cannot be started, or the system cannot watch `pid` although it exists.
-pub fn die_with(pid: u32) -> io::Result<()> {
-    std::thread::Builder::new().name("rlfast-watch".to_owned()).spawn(move || {
+/// `Value` for a number that no process can have, `Io` if the thread cannot be started.
+pub fn die_with(pid: i64) -> Result<()> {
+    let Some(pid) = u32::try_from(pid).ok().filter(|pid| (1..=i32::MAX as u32).contains(pid)) else {
+        return Err(Error::Value(format!("a process has a number from 1 to {}, got {pid}", i32::MAX)));
+    };
+    let thread = std::thread::Builder::new().name("rlfast-watch".to_owned()).spawn(move || {
         until_gone(pid);
         end();
-    })?;
-    Ok(())
+    });
+    thread.map(drop).map_err(Error::io("cannot start the thread that watches the parent".to_owned()))
 }
 
 fn end() {

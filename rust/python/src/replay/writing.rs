@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use rlfast_core::error::{Error, Result};
+use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
-use rlfast_core::replay::ring::RunningEpisode;
 
 use super::{LastAdded, Replay, State};
 use crate::array::{Index, Shaped, fresh, vector};
@@ -266,14 +265,7 @@ impl Replay {
             Ok(one) => vec![one],
             Err(_) => episode_return.extract::<Items<f64>>()?.0,
         };
-        let set = |state: &mut State| {
-            state.engine().running(ring)?;
-            let (offset, capacity) = (state.engine().rings()[ring].offset(), state.engine().rings()[ring].capacity());
-            if start < offset || start - offset >= capacity.max(1) {
-                return Err(Error::Value(format!("an episode of ring {ring} cannot start at row {start}")));
-            }
-            state.rows_mut().set_running(ring, RunningEpisode { episode_return, length, start: start - offset })
-        };
+        let set = |state: &mut State| state.rows_mut().set_running(ring, episode_return, length, start);
         self.state.with(py, set).python()
     }
 }
