@@ -5,6 +5,7 @@ import os
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # read once, when NumPy and torch load: so before anything else is imported
 
+import gc
 import random
 import sys
 from collections.abc import Generator
@@ -24,6 +25,21 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
     """Leaves doctests to the package: a test module that one of them failed to import counts as empty afterwards."""
     found = yield
     return [one for one in found if not isinstance(one, DoctestModule)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spares the garbage collector the tests themselves, thousands of objects each run of it would look at."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or nanobind, which some libraries are made with, tells of objects that were never freed
 
 
 @pytest.fixture(autouse=True)
