@@ -36,10 +36,15 @@ if not Path("/proc/self/fd").exists():
 
 
 def resources():
-    """Open files and shared memory of this process, and its children."""
+    """Open files of this process, and its children."""
     gc.collect()  # what earlier tests left
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    return len(os.listdir("/proc/self/fd")), sorted(os.listdir("/dev/shm")), len(children)  # noqa: PTH208
+    return len(os.listdir("/proc/self/fd")), len(children)  # noqa: PTH208
+
+
+def shared_memory():
+    """The names of shared memory, of all programs."""
+    return set(os.listdir("/dev/shm"))  # noqa: PTH208
 
 
 def weather(pool, rng, faults):
@@ -100,7 +105,7 @@ def stormy_step(pool, actions, kind, everyone, late):
 
 def storm(faults, seed):
     ProcessBackend([Faulty]).close()  # starts what all pools share
-    before, rng = resources(), np.random.default_rng(seed)
+    before, names, rng = resources(), shared_memory(), np.random.default_rng(seed)
     pids = set()
     for on_error in ("raise", "restart"):
         mode = list(AutoresetMode)[seed % 3]
@@ -111,6 +116,7 @@ def storm(faults, seed):
         pool.close()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all workers")
     assert resources() == before
+    wait_until(lambda: shared_memory() <= names, "the end of what other programs keep there for a moment")
     return len(pids)
 
 
