@@ -23,7 +23,8 @@ def cases(one, values):
     yield VALID, lambda: recipes.call_well(one)
     for amount in one.amounts:
         for name, value in values.items():
-            if (one.name, amount) not in recipes.UNENDING or name in recipes.SMALL:
+            ends = (one.name, amount, name) in recipes.MEANT
+            if not ends and ((one.name, amount) not in recipes.UNENDING or name in recipes.SMALL):
                 yield f"{amount} = {name}", lambda amount=amount, value=value: recipes.call(one, **{amount: value()})
 
 
@@ -37,5 +38,5 @@ def test_no_value_of_an_amount_ends_or_stops_the_process(name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", FOUND)
 def test_no_other_value_does_either(name):
-    bad = sweep.run(list(cases(FOUND[name], MORE)), 120)
+    bad = sweep.run(list(cases(FOUND[name], MORE)), 600)
     assert not bad, f"{name}: {bad}"

@@ -732,6 +732,8 @@ UNENDING |= {  # a trainer is an iterator, of which the sweep takes the first ep
 """Amounts of work: a large one is done, and takes as long as it takes."""
 SMALL = frozenset(["0", "-1", "-2**63", "nan", "1.5", "True", "a string", "None"])
 """Values of them that are tried all the same."""
+MEANT = frozenset([("rlfast._core.end_with", "pid", "5 * 10**7")])
+"""Values that end the process because they shall: there is no process of this number."""
 EXCUSED: tuple[str, ...] = (
     # the columns of a host, which tests of hosts have
     "rlfast._core.Replay.record",
