@@ -21,17 +21,21 @@ from rlfast.data.plain_data import summary
 from rlfast.env.registry import can_be_native, make_vec
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.config import (
+    DataConfig,
     ExplorationConfig,
+    OfflineConfig,
     OffPolicyConfig,
     OnPolicyConfig,
     QLearningConfig,
     RunConfig,
     SequenceConfig,
 )
+from rlfast.experiment.data import load_data, normalize_by_data
 from rlfast.experiment.networks import Networks, is_image
-from rlfast.experiment.normalization import normalized
+from rlfast.experiment.normalization import normalized, normalizing_obs
 from rlfast.experiment.schedules import LearningRates
-from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
+from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
+from rlfast.utils import RunningMeanStd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +54,8 @@ class Parts:
     """The parts of a run."""
 
     policy: BasePolicy
-    train_collector: Collector
+    train_collector: Collector | None
+    """None for a run that learns from data alone."""
     test_collector: Collector
     trainer: Callable[..., BaseTrainer]
     """A function that makes the trainer from the arguments that all trainers share, with all other arguments bound."""
@@ -59,7 +64,8 @@ class Parts:
 
     def close(self) -> None:
         """Closes the environments."""
-        self.train_collector.close()
+        if self.train_collector is not None:
+            self.train_collector.close()
         self.test_collector.close()
 
 
@@ -81,14 +87,45 @@ def build(config: RunConfig) -> Parts:
     return parts
 
 
+def _build_offline(config: OfflineConfig, made: ExitStack) -> Parts:
+    algorithm = algorithm_of(config)
+    prepare_torch(config)
+    test_envs = made.enter_context(closing(make_envs(config, "test")))
+    obs_space, act_space = test_envs.single_observation_space, test_envs.action_space[0]
+    data = _data(config, obs_space, act_space)
+    if config.normalize_obs:
+        test_envs = normalizing_obs(config, test_envs, statistics=RunningMeanStd().state_dict())
+        if data is not None:
+            normalize_by_data(data, test_envs)
+    policy = algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space))
+    policy.seed(stream_seed(config.seed, "policy"))
+    policy.to(config.device)
+    return Parts(
+        policy=policy,
+        train_collector=None,
+        test_collector=Collector(policy, test_envs),
+        trainer=partial(OfflineTrainer, batch_size=config.batch_size, buffer=data),
+        before_collect=lambda *_: None,
+    )
+
+
+def _data(config: RunConfig, obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> ReplayBuffer | None:
+    """Returns the data of a run; None for a run without, or a policy that only acts."""
+    source = config.data if isinstance(config, DataConfig) else None
+    return None if source is None else load_data(source, obs_space, act_space, stream_seed(config.seed, "sampler"))
+
+
 def _build(config: RunConfig, made: ExitStack) -> Parts:
+    if isinstance(config, OfflineConfig):
+        return _build_offline(config, made)
     algorithm = algorithm_of(config)
     prepare_torch(config)
     train_envs, test_envs = normalized(
         config, *(made.enter_context(closing(make_envs(config, name))) for name in ("train", "test"))
     )
     obs_space, act_space = train_envs.single_observation_space, train_envs.action_space[0]
-    policy = algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space))
+    data = _data(config, obs_space, act_space)
+    policy = algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space, data))
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
     buffer, learning_rates = _buffer(config), LearningRates(config, policy)

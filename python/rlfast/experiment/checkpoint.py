@@ -126,7 +126,9 @@ def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = 
         pack(trainer.state_dict())  # raises an error if a restored value cannot be saved again
     for ours, buffer in buffers:
         ours.__setstate__(buffer.__getstate__())  # in place, as collectors and trainer share the buffer
-    if not buffers and trainer.train_collector is not None:
+    if not buffers and trainer.train_collector is None:
+        lost.append("the data were not saved: its rows are drawn in another order")
+    elif not buffers:
         lost.append("the replay buffer was not saved: it fills anew")
     return lost
 

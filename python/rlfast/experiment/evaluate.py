@@ -62,7 +62,7 @@ def evaluate(
     check_env(run_dir, given.env, allow_import=allow_import)
     config = replace(given, num_envs=1, eval_envs=1, progress=False)
     number = min(episodes, given.eval_envs)
-    parts = build(_smallest(config))
+    parts = build(smallest(config))
     try:
         load_policy(run_dir / "checkpoint", parts.policy)
         parts.policy.eval()
@@ -77,8 +77,10 @@ def evaluate(
     return stats
 
 
-def _smallest(config: Any) -> Any:
-    """Returns the settings with the smallest buffer."""
+def smallest(config: Any) -> Any:
+    """Returns the settings with the smallest buffer, and without data."""
+    if hasattr(config, "data"):
+        return replace(config, data=None)
     return replace(config, buffer_size=1) if hasattr(config, "buffer_size") else config
 
 

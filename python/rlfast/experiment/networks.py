@@ -12,9 +12,10 @@ from torch.nn import functional
 
 from rlfast.functional.distributions import Categorical, DiagonalNormal, MultiCategorical
 from rlfast.utils.net import continuous, discrete
+from rlfast.utils.net._generative import VAE, Perturbation
 from rlfast.utils.net._recurrent import each_step
 from rlfast.utils.net.atari import NatureCNN
-from rlfast.utils.net.common import BranchingNet, EnsembleLinear, Net, Recurrent, size_of
+from rlfast.utils.net.common import MLP, BranchingNet, EnsembleLinear, Net, Recurrent, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from gymnasium.spaces import Box
 
+    from rlfast.data import ReplayBuffer
     from rlfast.experiment.config import RunConfig
     from rlfast.policy.learners.rollout_learner import TDistFn
     from rlfast.utils.net.common import TLinearLayer
@@ -43,9 +45,18 @@ class Networks:
     :param title: the title of the algorithm, for errors.
     :param obs_space: observation space of one environment.
     :param act_space: action space of one environment.
+    :param data: what an algorithm imitates that also acts; None for others.
     """
 
-    def __init__(self, config: RunConfig, title: str, obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        title: str,
+        obs_space: gym.Space[Any],
+        act_space: gym.Space[Any],
+        data: ReplayBuffer | None = None,
+    ) -> None:
+        self.data = data
         self._config, self._title = config, title
         self._obs_space, self._act_space = _without_mask(obs_space, act_space), act_space
 
@@ -186,6 +197,40 @@ class Networks:
         """
         return self._over_encoder(lambda size: discrete.Critic(self._net(size, activation=activation)))
 
+    def autoencoder(self, latent_dim: int) -> VAE:
+        """Returns an autoencoder of continuous actions.
+
+        :param latent_dim: number of latent numbers.
+        :raises ValueError: if observations are no vectors, or actions are not continuous.
+        """
+        obs, act, sizes = self._vector_size(), self.action_size, self._config.hidden_sizes
+        encoder, decoder = MLP(obs + act, 0, sizes), MLP(obs + latent_dim, act, sizes)
+        return VAE(encoder, decoder, sizes[-1], latent_dim, 1.0).to(self._config.device)
+
+    def perturbation(self, phi: float) -> Perturbation:
+        """Returns a network that moves continuous actions.
+
+        :param phi: the largest movement.
+        :raises ValueError: if observations are no vectors, or actions are not continuous.
+        """
+        net = self._net(self._vector_size() + self.action_size, action_shape=self.action_size)
+        return Perturbation(net, 1.0, phi=phi).to(self._config.device)
+
+    def discriminator(self) -> nn.Module:
+        """Returns a network of one number for an observation and an action, concatenated.
+
+        :raises ValueError: if observations are no vectors.
+        """
+        act = self.action_size if self.continuous else self.actions
+        return MLP(self._vector_size() + act, 1, self._config.hidden_sizes, activation=nn.Tanh).to(self._config.device)
+
+    def _vector_size(self) -> int:
+        if not isinstance(self._obs_space, spaces.Box) or is_image(self._obs_space):
+            raise self._refused("observations that are vectors", self._obs_space)
+        if not self._config.hidden_sizes:
+            raise ValueError(f"{self._title} needs a hidden layer: give --hidden-sizes")
+        return size_of(self._obs_space.shape)
+
     def deterministic_actor(self) -> nn.Module:
         """Returns an actor with one action in [-1, 1] for each observation, ``(obs, state) -> ([B, size], state)``.
 
@@ -201,6 +246,7 @@ class Networks:
         log_std: float = 0.0,
         activation: type[nn.Module] = nn.ReLU,
         linear_layer: TLinearLayer = nn.Linear,
+        bounded: bool = False,
     ) -> nn.Module:
         """Returns an actor of means and standard deviations, ``(obs, state) -> (([B, size], [B, size]), state)``.
 
@@ -208,13 +254,14 @@ class Networks:
         :param log_std: first logarithm of standard deviations that do not.
         :param activation: activation of the hidden layers.
         :param linear_layer: makes a hidden layer from its two sizes; not used with ``recurrent``.
+        :param bounded: whether means are in [-1, 1].
         :raises ValueError: if actions are not continuous.
         """
         shape = self._box().shape
 
         def head(size: Any) -> nn.Module:
             body = self._body(size, activation=activation, linear_layer=linear_layer)
-            actor = continuous.ActorProb(body, shape, unbounded=True, conditioned_sigma=conditioned_sigma)
+            actor = continuous.ActorProb(body, shape, unbounded=not bounded, conditioned_sigma=conditioned_sigma)
             if not conditioned_sigma:
                 nn.init.constant_(actor.sigma_param, log_std)
             return actor

@@ -13,6 +13,7 @@ import gymnasium as gym
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.build import RunWarning, build, placed
 from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
+from rlfast.experiment.config import DataConfig, OfflineConfig
 from rlfast.experiment.interrupt import Interrupt
 from rlfast.experiment.report.plot import learning_curve
 from rlfast.experiment.run_dir import (
@@ -85,6 +86,8 @@ class RunResult:
             "time": seconds,
             "run folder": str(self.run_dir),
         }
+        if isinstance(config, OfflineConfig):
+            del lines["environment steps"]
         title = f"{algorithm_of(config).title} on {config.env}, seed {config.seed}" + (
             ", interrupted" if self.interrupted else ""
         )
@@ -110,6 +113,8 @@ def train(config: RunConfig) -> RunResult:
     """
     algorithm = algorithm_of(config)
     try:
+        if isinstance(config, DataConfig) and config.data is None:
+            raise ValueError(f"--data is needed: {algorithm.title} learns from a buffer's file or a dataset")
         parts = build(config)
         run_dir = make_run_dir(config, algorithm.name)
         config = replace(config, run_dir=run_dir)
@@ -275,7 +280,7 @@ def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, saver: _Checkp
         logger=logger,
         verbose=False,
         show_progress=config.progress,
-        max_step=config.max_steps,
+        max_step=config.max_steps * (config.batch_size if isinstance(config, OfflineConfig) else 1),  # rows
         test_in_train=False,  # tests run at their intervals only, not after a good training episode
         prefetch=config.device != "cpu",
     )

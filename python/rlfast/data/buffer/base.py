@@ -655,6 +655,25 @@ class ReplayBuffer(TianshouView):
         buffer: Self = minari.load(cls, dataset, size, options)
         return buffer
 
+    @classmethod
+    def from_d4rl(cls, path: PathType) -> Self:
+        """Returns a buffer with the rows of an HDF5 file of D4RL.
+
+        ``timeouts`` become truncations. Without ``next_observations``, the last row of an episode that was cut off has
+        no known successor; it is left out, and the row before it counts as truncated.
+
+        :param path: the file.
+        :return: the buffer.
+        :raises ImportError: if h5py is not installed.
+        :raises OSError: if it is no HDF5 file.
+        :raises ValueError: if datasets are missing, or their lengths differ.
+        :raises TypeError: if the buffer has several rings.
+        """
+        from rlfast.data.buffer.io import d4rl
+
+        buffer: Self = d4rl.load(cls, path)
+        return buffer
+
     def to_minari(self, dataset_id: str, **metadata: Any) -> Any:
         """Writes all rows to a Minari dataset, the inverse of :meth:`from_minari`.
 

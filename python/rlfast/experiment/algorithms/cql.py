@@ -1,0 +1,69 @@
+"""Conservative Q-learning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlfast.experiment.config import OfflineControlConfig
+from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import CQLPolicy
+
+TITLE = "CQL"
+SUMMARY = "conservative Q-learning, from data with continuous actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OfflineControlConfig):
+    """Conservative Q-learning."""
+
+    cql_weight: NonNegativeFloat = 1.0
+    """Weight of the penalty on values of actions that are not in the data."""
+    with_lagrange: bool = True
+    """Whether that weight is multiplied by a learned number, which keeps the penalty at lagrange_threshold."""
+    lagrange_threshold: FiniteFloat = 10.0
+    """Threshold of the penalty, with with_lagrange."""
+    cql_alpha_learning_rate: NonNegativeFloat = 1e-4
+    """Learning rate of Adam for the learned number."""
+    num_repeat_actions: PositiveInt = 10
+    """Number of actions of each of three kinds in the penalty."""
+    calibrated: bool = True
+    """Whether values of the policy's actions count as at least the returns of the data (arXiv:2303.05479)."""
+    clip_grad: NonNegativeFloat = 1.0
+    """Largest norm of each critic's gradient; 0 for no limit."""
+
+
+PRESETS: dict[str, Config] = {}
+
+
+def build(config: Config, networks: Networks) -> CQLPolicy:
+    """The policy, with an actor of squashed normal distributions and two critics."""
+    from rlfast.policy import AutoAlpha, CQLPolicy
+    from rlfast.utils.optim import adam
+
+    log_alpha, target = 0.0, -float(networks.action_size)
+    optim = adam(config.learning_rate)
+    return CQLPolicy(
+        actor=networks.normal_actor(conditioned_sigma=True),
+        actor_optim=optim,
+        critic=networks.action_value(),
+        critic_optim=optim,
+        critic2=networks.action_value(),
+        critic2_optim=optim,
+        tau=config.tau,
+        gamma=config.gamma,
+        estimation_step=config.n_step,
+        alpha=AutoAlpha(target, log_alpha, optim),
+        cql_weight=config.cql_weight,
+        with_lagrange=config.with_lagrange,
+        lagrange_threshold=config.lagrange_threshold,
+        cql_alpha_lr=config.cql_alpha_learning_rate,
+        num_repeat_actions=config.num_repeat_actions,
+        calibrated=config.calibrated,
+        clip_grad=config.clip_grad,
+        compile=config.compile,
+        **networks.spaces,
+    )

@@ -1,0 +1,61 @@
+"""Revisited behaviour-regularized actor-critic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlfast.experiment.config import OfflineControlConfig
+from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt
+
+if TYPE_CHECKING:
+    from rlfast.experiment.networks import Networks
+    from rlfast.policy import ReBRACPolicy
+
+TITLE = "ReBRAC"
+SUMMARY = "revisited behaviour-regularized actor-critic, from data with continuous actions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OfflineControlConfig):
+    """Revisited behaviour-regularized actor-critic."""
+
+    actor_penalty: NonNegativeFloat = 0.01
+    """Weight of the distance from the actions of the data in the actor's loss."""
+    critic_penalty: NonNegativeFloat = 0.01
+    """Weight of that distance in the critics' targets."""
+    policy_noise: NonNegativeFloat = 0.2
+    """Standard deviation of the noise of the targets' actions, where these reach from -1 to 1."""
+    noise_clip: NonNegativeFloat = 0.5
+    """Largest noise of the targets' actions; 0 for no limit."""
+    update_actor_freq: PositiveInt = 2
+    """Gradient steps of the critics for one of the actor and the target networks."""
+
+
+PRESETS: dict[str, Config] = {}
+
+
+def build(config: Config, networks: Networks) -> ReBRACPolicy:
+    """The policy, with an actor and two critics."""
+    from rlfast.policy import ReBRACPolicy
+    from rlfast.utils.optim import adam
+
+    optim = adam(config.learning_rate)
+    return ReBRACPolicy(
+        actor=networks.deterministic_actor(),
+        actor_optim=optim,
+        critic=networks.action_value(),
+        critic_optim=optim,
+        critic2=networks.action_value(),
+        critic2_optim=optim,
+        tau=config.tau,
+        gamma=config.gamma,
+        estimation_step=config.n_step,
+        actor_penalty=config.actor_penalty,
+        critic_penalty=config.critic_penalty,
+        policy_noise=config.policy_noise,
+        noise_clip=config.noise_clip,
+        update_actor_freq=config.update_actor_freq,
+        compile=config.compile,
+        **networks.spaces,
+    )

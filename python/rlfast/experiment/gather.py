@@ -1,0 +1,92 @@
+"""Gathering of data by the policy of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlfast.data import VectorReplayBuffer
+from rlfast.data.collect.collector import Collector
+from rlfast.experiment.build import build, make_envs, placed, stream_seed
+from rlfast.experiment.checkpoint import load_policy
+from rlfast.experiment.evaluate import smallest
+from rlfast.experiment.run_dir import check_env, read_config
+from rlfast.policy import RandomPolicy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rlfast.data.stats import CollectStats
+    from rlfast.policy import BasePolicy
+
+
+def gather(
+    run_dir: Path,
+    steps: int,
+    out: Path,
+    *,
+    eps: float = 0.0,
+    noise: float = 0.0,
+    seed: int | None = None,
+    allow_import: bool = False,
+) -> CollectStats:
+    """Plays the policy of a run's checkpoint, as in tests, and writes its transitions to a file.
+
+    :param run_dir: folder of the run.
+    :param steps: number of transitions.
+    :param out: the file: a snapshot of a buffer, or HDF5 of Tianshou's layout if it ends with ``.hdf5`` or ``.h5``.
+    :param eps: probability of a random action. Default: 0.
+    :param noise: standard deviation of normal noise on continuous actions, where these reach from -1 to 1. Default: 0.
+    :param seed: seed of environments and of random actions; None for that of the run.
+    :param allow_import: whether the module in an id such as ``"module:Env-v0"`` may be imported, which runs it.
+    :return: the statistics of the episodes.
+    :raises FileNotFoundError: if there is no such run, or it has no checkpoint.
+    :raises ValueError: if the run cannot be used, or an argument is out of range.
+    """
+    if steps < 1 or not 0 <= eps <= 1 or not noise >= 0:
+        raise ValueError(f"steps must be positive, eps in [0, 1] and noise not negative, got {steps}, {eps}, {noise}")
+    config = placed(read_config(run_dir), None)
+    check_env(run_dir, config.env, allow_import=allow_import)
+    if config.normalize_obs:
+        raise ValueError("the policy sees scaled observations, and data need those of the environment")
+    parts = build(smallest(replace(config, progress=False)))
+    try:
+        load_policy(run_dir / "checkpoint", parts.policy)
+        root = config.seed if seed is None else seed
+        return _play(parts.policy, replace(config, seed=stream_seed(root, "gather")), steps, out, eps, noise)
+    finally:
+        parts.close()
+
+
+def _play(policy: BasePolicy, config: Any, steps: int, out: Path, eps: float, noise: float) -> CollectStats:
+    envs = make_envs(config, "test")
+    number = len(envs)
+    buffer = VectorReplayBuffer(-(-steps // number) * number, number, seed=config.seed)
+    policy.eval()
+    policy.seed(config.seed)
+    rng = np.random.default_rng(config.seed)
+    uniform = RandomPolicy(action_space=policy.action_space)
+    uniform.map_action_inverse = policy.map_action_inverse  # type: ignore[method-assign]
+    uniform.seed(config.seed)
+
+    def explore(act: Any, batch: Any) -> Any:
+        if noise:
+            act = np.clip(act + rng.normal(scale=noise, size=act.shape), -1, 1).astype(act.dtype)
+        if eps:
+            chosen = (rng.random(len(act)) < eps).reshape(-1, *[1] * (act.ndim - 1))
+            act = np.where(chosen, uniform(batch).act, act).astype(act.dtype)
+        return act
+
+    if noise and policy.action_type != "continuous":
+        raise ValueError("noise is for continuous actions: give eps")
+    policy.exploration_noise = explore  # type: ignore[method-assign]
+    with Collector(policy, envs, buffer, exploration_noise=True) as collector:
+        stats = collector.collect(n_step=steps)
+    buffer.close_episodes()
+    if out.suffix in (".hdf5", ".h5"):
+        buffer.save_hdf5(out)
+    else:
+        buffer.save(out)
+    return stats

@@ -1,0 +1,175 @@
+"""Runs that learn from data."""
+
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from experiment.test_data import rows_of
+from experiment.test_run import parameter_hash
+from rlfast.cli.data import main
+from rlfast.data import Batch, ReplayBuffer
+from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.build import build
+from rlfast.experiment.evaluate import evaluate
+from rlfast.experiment.gather import gather
+from rlfast.experiment.run import ConfigError, resume, train
+from rlfast.trainer import OfflineTrainer
+
+CONTINUOUS = ("il", "td3-bc", "rebrac", "iql", "cql", "bcq")
+DISCRETE = ("discrete-bcq", "discrete-cql", "discrete-crr")
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    def make(name, **changes):
+        env = "CartPole-v1" if name in DISCRETE else "Pendulum-v1"
+        path = tmp_path / "data"
+        if not path.exists():
+            discrete_rows().save(path) if name in DISCRETE else rows_of(60, ends=(9, 30), truncated=(45,)).save(path)
+        size = {"max_steps": 16, "eval_interval": 8, "eval_episodes": 2, "eval_envs": 2, "hidden_sizes": (8,)}
+        run = {"env": env, "data": str(path), "run_dir": tmp_path / "run", "progress": False, "batch_size": 8}
+        return replace(ALGORITHMS[name].config(), **run | size | changes)
+
+    return make
+
+
+def discrete_rows():
+    rng, buffer = np.random.default_rng(0), ReplayBuffer(60)
+    for t in range(60):
+        obs, obs_next = rng.normal(size=(2, 4)).astype(np.float32)
+        buffer.append(obs=obs, act=t % 2, rew=1.0, terminated=t % 20 == 19, truncated=False, obs_next=obs_next)
+    return buffer
+
+
+@pytest.mark.parametrize("name", [*CONTINUOUS, *DISCRETE])
+def test_a_resumed_run_equals_an_uninterrupted_one(tiny, name, tmp_path, monkeypatch):
+    config = tiny(name)
+    straight = train(replace(config, run_dir=tmp_path / "straight"))
+    assert (straight.info.gradient_step, straight.env_step) == (16, 128)
+    assert straight.info.train_step == 0  # nothing was collected
+    assert "environment steps" not in straight.summary()
+    update = OfflineTrainer.policy_update_fn
+
+    def stopping(self, *args):
+        told = update(self, *args)
+        if self.gradient_step == 11:
+            self.stop()
+        return told
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OfflineTrainer, "policy_update_fn", stopping)
+        assert train(replace(config, run_dir=tmp_path / "stopped")).info.gradient_step == 11
+    torch.manual_seed(5)
+    assert resume(tmp_path / "stopped").info.gradient_step == 16
+    assert parameter_hash(tmp_path / "stopped") == parameter_hash(straight.run_dir)
+
+
+def test_gail_learns_in_its_environment(tiny, tmp_path):
+    config = replace(tiny("gail"), max_steps=64, collect_steps=32, num_envs=2, eval_interval=64)
+    result = train(config)
+    assert result.info.train_step == 64
+    assert len(build(config).policy.expert_buffer) == 60
+    assert evaluate(config.run_dir, 2).n_collected_episodes == 2  # without the data
+
+
+def test_observations_are_scaled_in_tests_and_in_evaluation_as_the_data_were(tiny, tmp_path):
+    seen, config = [], tiny("il", normalize_obs=True, max_steps=8)
+    parts = build(config)
+    trainer = parts.trainer(policy=parts.policy, max_epoch=1, step_per_epoch=4, show_progress=False)
+    assert isinstance(trainer, OfflineTrainer)
+    assert trainer.buffer.obs.mean() == pytest.approx(0, abs=1e-6)
+    raw = ReplayBuffer.load(config.data)
+    parts.policy.actor.register_forward_pre_hook(lambda _, given: seen.append(np.asarray(given[0])))
+    parts.test_collector.reset_env({"seed": 3})
+    parts.test_collector.collect(n_step=2)
+    parts.close()
+    first = gym.make("Pendulum-v1").reset(seed=3)[0]
+    assert seen[0][0] == pytest.approx((first - raw.obs.mean(axis=0)) / raw.obs.std(axis=0), abs=1e-4)
+    result = train(config)
+    returns = evaluate(result.run_dir, 3).returns
+    assert evaluate(result.run_dir, 3).returns.tolist() == returns.tolist()
+    (tmp_path / "data").unlink()  # which only training needs
+    assert evaluate(result.run_dir, 3).returns.tolist() == returns.tolist()
+
+
+def test_what_is_missing_or_wrong_is_said_before_anything_starts(tiny, tmp_path):
+    with pytest.raises(ConfigError, match="--data is needed: IL learns from"):
+        train(tiny("il", data=None))
+    with pytest.raises(ConfigError, match="there is no file"):
+        train(tiny("il", data="gone.hdf5"))
+    with pytest.raises(ConfigError, match=r"observations in .* those of the environment"):
+        train(tiny("il", env="CartPole-v1"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_reach_their_parts(tiny):
+    def built(name, **changes):
+        parts = build(tiny(name, **changes))
+        parts.close()
+        return parts.policy
+
+    assert built("td3-bc", alpha=0.5, tau=0.25).alpha == 0.5
+    rebrac = built("rebrac", actor_penalty=0.5, critic_penalty=0.25)
+    assert (rebrac.actor_penalty, rebrac.critic_penalty) == (0.5, 0.25)
+    iql = built("iql", expectile=0.9, temperature=0.5)
+    assert (iql.expectile, iql.temperature) == (0.9, 0.5)
+    cql = built("cql", cql_weight=0.5, with_lagrange=False, num_repeat_actions=3, calibrated=False, clip_grad=0.0)
+    assert (cql.cql_weight, cql.with_lagrange, cql.num_repeat_actions, cql.calibrated) == (0.5, False, 3, False)
+    bcq = built("bcq", phi=0.25, lmbda=0.5, forward_sampled_times=7)
+    assert (bcq.actor_perturbation.phi, bcq.lmbda, bcq.forward_sampled_times) == (0.25, 0.5, 7)
+
+
+def test_gathering(tiny, tmp_path, capsys):
+    run = train(tiny("il")).run_dir
+    kinds = {"plain": {}, "noisy": {"noise": 0.5}, "random": {"eps": 1.0}}
+    actions = {}
+    for name, options in kinds.items():
+        stats = gather(run, 450, tmp_path / name, **options)
+        buffer = ReplayBuffer.load(tmp_path / name)
+        assert stats.n_collected_steps == len(buffer) == 450
+        assert (np.abs(buffer.act) <= 1).all()
+        actions[name] = np.asarray(buffer.act).flatten()
+        assert np.flatnonzero(buffer.terminated | buffer.truncated).tolist() == [199, 224, 424, 449]
+    policy = build(tiny("il")).policy
+    assert policy.action_type == "continuous"
+    assert len({tuple(one) for one in actions.values()}) == 3
+    assert actions["random"].std() == pytest.approx(1 / 3**0.5, abs=0.05)
+    again = tmp_path / "again.hdf5"
+    assert main(["gather", str(run), "--steps", "450", "--noise", "0.5", "--out", str(again)]) == 0
+    assert np.array_equal(ReplayBuffer.load(tmp_path / "noisy").act, load_hdf5(again).act)  # by the same seed
+    capsys.readouterr()
+    assert main(["info", str(again)]) == 0
+    assert capsys.readouterr().out.startswith("450 transitions, 4 whole episodes, return -")
+    with pytest.raises(ValueError, match="eps in "):
+        gather(run, 450, tmp_path / "x", eps=1.5)
+
+
+def load_hdf5(path):
+    from rlfast.data import VectorReplayBuffer
+
+    return VectorReplayBuffer.load_hdf5(path)
+
+
+def test_noise_is_for_continuous_actions(tiny, tmp_path, capsys):
+    run = train(tiny("discrete-bcq")).run_dir
+    with pytest.raises(ValueError, match="noise is for continuous actions"):
+        gather(run, 40, tmp_path / "x", noise=0.5)
+    gather(run, 40, tmp_path / "y", eps=0.5)
+    assert {*ReplayBuffer.load(tmp_path / "y").act} == {0, 1}
+    assert Batch(act=ReplayBuffer.load(tmp_path / "y").act).act.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["scatter"], ["info", "gone.hdf5"], ["gather", "gone", "--steps", "3", "--out", "x"]]
+)
+def test_bad_commands(arguments, capsys):
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith("rlfast: ")
+
+
+def test_help(capsys):
+    assert main(["--help"]) == 0
+    assert "gather" in capsys.readouterr().out
