@@ -307,6 +307,8 @@ class OfflineConfig(DataConfig):
     """Whether observations are scaled to mean 0 and variance 1 of the data."""
     normalize_reward: Literal[False] = False
     """Always False: rewards are those of the data."""
+    lr_schedule: Literal["constant"] = "constant"
+    """Always constant."""
 
 
 @dataclass(frozen=True, kw_only=True)
