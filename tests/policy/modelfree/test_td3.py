@@ -187,3 +187,11 @@ def test_as_one_graph(monkeypatch):
 @pytest.mark.parametrize("carry", ["copy", "pickle", "state"])
 def test_resume_is_exact(carry):
     assert_resumes_exactly(make_td3, carry)
+
+
+def test_only_the_first_critic_is_computed_for_the_actor():
+    policy, calls = make_td3(update_actor_freq=1), []
+    for name in ("critic", "critic2"):
+        getattr(policy, name).register_forward_hook(lambda *_, name=name: calls.append(name))
+    policy.update(8, transitions())
+    assert calls == ["critic", "critic2", "critic"]

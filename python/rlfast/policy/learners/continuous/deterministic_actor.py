@@ -77,7 +77,7 @@ class DeterministicActor(ActorCriticLearner):
         :param sample: the sample.
         """
         act = self.best_actions(sample.obs, sample.state, sample.batch)
-        return -self.critic_values(sample.obs, act)[0].mean()
+        return -self.value_of(self.critic, sample.obs, act).mean()
 
     def best_actions(
         self, obs: Any, state: Any = None, batch: Any = None, model: Literal["actor", "actor_old"] = "actor"
