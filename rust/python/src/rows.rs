@@ -348,13 +348,16 @@ fn single(value: &Bound<'_, PyAny>) -> Option<f32> {
 fn scalar(column: &Column, value: &Bound<'_, PyAny>, cell: &mut [u8; 8]) -> bool {
     let object = value.as_ptr();
     let Some(number) = column.number else { return false };
+    if let Ok(float) = value.cast_exact::<PyFloat>() {
+        return put_float(float.value(), number, cell);
+    }
+    if let Ok(flag) = value.cast_exact::<PyBool>() {
+        return put_integer(i64::from(flag.is_true()), number, cell);
+    }
     if column.dtype.scalar.as_ref().is_some_and(|scalar| value.get_type_ptr().cast() == scalar.as_ptr()) {
         // SAFETY: exactly a scalar of this column, whose dtype has eight bytes at most.
         unsafe { array::scalar_into(object, column.leaf.itemsize, cell) };
         return true;
-    }
-    if let Ok(flag) = value.cast_exact::<PyBool>() {
-        return put_integer(i64::from(flag.is_true()), number, cell);
     }
     // SAFETY: a live object.
     let (is_float, is_int) = unsafe {
