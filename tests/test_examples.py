@@ -8,7 +8,20 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.py"))
-STEPS = {"dqn_cartpole": 500, "psrl_chain": 200, "tic_tac_toe": 200}
+STEPS = {
+    "dqn_cartpole": 500,
+    "drqn_cartpole": 300,
+    "her_reach": 80,
+    "icm_mountain_car": 200,
+    "ppo_cartpole": 304,
+    "psrl_chain": 200,
+    "qrdqn_cartpole": 300,
+    "redq_pendulum": 30,
+    "sac_pendulum": 60,
+    "td3_pendulum": 60,
+    "tic_tac_toe": 200,
+    "trpo_cartpole": 304,
+}
 
 
 def test_each_has_a_small_setting():
