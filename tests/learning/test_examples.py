@@ -24,6 +24,6 @@ def test_the_example_learns(name, seed):
 @pytest.mark.learning
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_goal_of_the_mountain_car_is_not_reached_without_curiosity(seed):
+def test_the_sparse_mountain_car_is_not_solved_without_curiosity(seed):
     train = runpy.run_path(str(FOLDER / "icm_mountain_car.py"))["train"]
-    assert train(seed=seed, curiosity=0.0) == 0
+    assert train(seed=seed, curiosity=0.0) < 0.5
