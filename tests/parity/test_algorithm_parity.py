@@ -229,10 +229,10 @@ def test_discrete_cql(tmp_path, options, prioritized):
 
 @pytest.mark.parametrize(
     "options",
-    [{"policy_improvement_mode": "binary", "target_update_freq": 3}, {"policy_improvement_mode": "all"}],
-    ids=["binary", "all"],
+    [{"policy_improvement_mode": "all", "target_update_freq": 3}, {"policy_improvement_mode": "all"}],
+    ids=["targets", "no-targets"],
 )
-def test_discrete_crr(tmp_path, options):  # Tianshou takes gradients through the exponential weights
+def test_discrete_crr(tmp_path, options):  # Tianshou multiplies each row by the weights of all rows
     assert_equal_runs(tmp_path, without_truncation(discrete()), algorithm="discrete_crr", options=options)
 
 
