@@ -1,6 +1,6 @@
 """rlfast: deep reinforcement learning on Rust replay buffers, under the names of Tianshou 1.0.
 
-The packages are imported when they are first asked for, so that ``import rlfast`` costs next to nothing.
+The packages are imported on first access, so that ``import rlfast`` is quick.
 """
 
 from __future__ import annotations

@@ -436,7 +436,7 @@ class NativeEnvs:
 class Slab:
     """Shared memory in which a parent and its workers exchange requests to environments and their answers.
 
-    An environment is idle, asked or answered. Its rows are the worker's while it is asked, the parent's otherwise.
+    An environment is idle, pending or answered. Its rows are the worker's while it is pending, the parent's otherwise.
     """
 
     def __new__(cls, starts: Sequence[int], data: int, *, banks: int = 1, pipes: bool = False, spins: int = 0) -> Slab:
@@ -457,8 +457,8 @@ class Slab:
     def lend(self) -> Lease | None:
         """Lends a free bank; None if there is none."""
     def ask(self, ids: _Index | None, kind: int, bank: int) -> None:
-        """Asks environments (None: all) and wakes each of their workers once. RuntimeError, and none is asked, when one
-        is not idle."""
+        """Sends requests to environments (None: all) and wakes each of their workers once. RuntimeError, and no request
+        is sent, if one is not idle."""
     def notify(self, worker: int) -> None:
         """Makes a worker read its channel."""
     def stop(self, worker: int) -> None:

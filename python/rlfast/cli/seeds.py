@@ -61,8 +61,8 @@ class _Run:
     shown: IO[str]
     """What the process writes to stderr."""
     process: subprocess.Popen[bytes] | None = None
-    told: int = 0
-    """How often the process was told to stop."""
+    stop_requests: int = 0
+    """The number of requests to stop that were sent to the process."""
 
     @property
     def status(self) -> int | None:
@@ -83,9 +83,9 @@ class _Run:
         )
 
     def stop(self, times: int) -> None:
-        """Tells a running process to stop, until it has been told so often."""
-        while self.process is not None and self.process.poll() is None and self.told < times:
-            self.told += 1
+        """Sends requests to stop to a running process until it has got this number of them."""
+        while self.process is not None and self.process.poll() is None and self.stop_requests < times:
+            self.stop_requests += 1
             self.process.terminate()
 
     def outcome(self) -> str:
@@ -93,7 +93,7 @@ class _Run:
         if self.process is None:
             return "not begun"
         status = self.process.returncode
-        if status == 130 or (status < 0 and self.told):
+        if status == 130 or (status < 0 and self.stop_requests):
             ended = "interrupted, "
         elif status < 0:
             ended = f"killed by signal {-status}, "

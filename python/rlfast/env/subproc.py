@@ -38,7 +38,7 @@ class SubprocVectorEnv(BaseVectorEnv):
     :param autoreset_mode: see :class:`BaseVectorEnv`.
     :param num_workers: the number of processes; None for one per core. There are never more than environments.
     :param step_timeout: the number of seconds that a step or reset may take; None for no limit.
-    :param on_error: ``"raise"`` raises the error of an environment; ``"restart"`` rebuilds the environment and goes on.
+    :param on_error: ``"raise"`` raises the error of an environment; ``"restart"`` rebuilds the environment.
     :param doorbell: how processes wake one another: ``"futex"``, ``"pipe"``, or None for the one that the system
         supports.
     :param placement: ``"process"``, or ``"auto"`` to measure the environments in temporary processes and to run them in

@@ -327,7 +327,7 @@ def cross_entropy(target_BN: torch.Tensor, prob_BN: torch.Tensor) -> torch.Tenso
 
     .. math:: -\sum_i p_i \log(q_i + 10^{-8})
 
-    (Bellemare, Dabney and Munos, arXiv:1707.06887, algorithm 1; the small number stands for what rounds to 0.)
+    (Bellemare, Dabney and Munos, arXiv:1707.06887, algorithm 1; the small number replaces what rounds to 0.)
 
     :param target_BN: p, ``[B, N]``, without gradient.
     :param prob_BN: q, ``[B, N]``.

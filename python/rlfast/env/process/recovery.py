@@ -1,4 +1,4 @@
-"""How a pool handles failures of environments and workers: it raises an error, or rebuilds environments and goes on."""
+"""How a pool handles failures of environments and workers: it raises an error, or rebuilds environments."""
 
 from __future__ import annotations
 

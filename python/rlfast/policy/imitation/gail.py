@@ -156,8 +156,8 @@ class GAILPolicy(ClippedLearner):
         **kwargs: Any,  # noqa: ARG002
     ) -> Any:
         """Train the discriminator, and then pass over the roll-out; see :meth:`RolloutLearner.learn`."""
-        told = [*self._train_discriminator(batch)]
-        summaries = self.summaries_of_passes(batch, batch_size, repeat) | summaries_of(told)
+        losses = [*self._train_discriminator(batch)]
+        summaries = self.summaries_of_passes(batch, batch_size, repeat) | summaries_of(losses)
         return self.stats_class(**cast("Any", summaries))
 
     def _train_discriminator(self, batch: Any) -> Any:

@@ -44,7 +44,7 @@ class IQLPolicy(ActorCriticLearner):
         L(Q_j) &= \frac1B \sum \bigl(r + \gamma V(s') - Q_j(s, a)\bigr)^2 \\
         L(\pi) &= -\frac1B \sum \min\bigl(e^{\beta (\min_j Q^-_j(s, a) - V(s))}, w\bigr) \log \pi(a \mid s)
 
-    No network is asked about an action that is not in the data. The policy is a normal distribution; its actions are
+    No network computes values of actions that are not in the data. The policy is a normal distribution; its actions are
     bounded by ``action_bound_method``.
 
     :param actor: called as ``actor(obs, state=..., info=...)``; returns means and standard deviations, each ``[B,

@@ -50,7 +50,7 @@ class ClippedLearner(RolloutLearner):
         clip_loss = clipped_surrogate_loss(dist.log_prob(act), logp_old_B, adv_B, self.eps_clip, self.dual_clip)
         value_B = self.critic(obs).flatten()
         vf_loss = value_loss(value_B, returns_B, v_s_B if self.value_clip else None, self.eps_clip)
-        with torch.set_grad_enabled(self.ent_coef != 0):  # else nobody needs its gradient
+        with torch.set_grad_enabled(self.ent_coef != 0):  # otherwise its gradient is not needed
             ent_loss = dist.entropy().mean()
         loss = clip_loss + self.vf_coef * vf_loss
         if self.ent_coef:

@@ -33,7 +33,7 @@ class Steps:
     def __init__(self, rows: torch.Tensor, columns: torch.Tensor) -> None:
         self.rows, self.columns = rows, columns
         self.used = False
-        """Whether a network has asked for them."""
+        """Whether a network has used them."""
 
     def of(self, values: Any) -> Any:
         """Return the values of these steps.

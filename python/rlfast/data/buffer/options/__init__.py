@@ -1,1 +1,1 @@
-"""What buffers can be asked for: how rows are drawn, expanded and relabelled, and the other options."""
+"""The options of buffers: how rows are drawn, expanded and relabelled, and others."""

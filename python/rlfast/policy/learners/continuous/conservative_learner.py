@@ -19,7 +19,7 @@ _CALIBRATION = "calibration_returns"
 
 
 class ConservativeLearner(Temperature, SquashedActor):
-    """A soft learner whose critics are asked for values of uniform actions, and of actions at both ends of a step."""
+    """A soft learner whose critics also compute values of uniform actions, and of actions at both ends of a step."""
 
     learns_from_returns = False  # targets are made by the actor after its step
     critic_names = lagged_names = ("critic", "critic2")
