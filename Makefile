@@ -100,8 +100,8 @@ rust-test: env          ## cargo test; the Python module itself is tested from P
 	cargo test --workspace --exclude rlfast-python --locked $(CARGO_ARGS)
 	$(rust_example) test --target-dir $(CURDIR)/target/examples $(CARGO_ARGS)
 
-python-test: build      ## pytest with doctests
-	$(run) pytest $(PYTEST_ARGS)
+python-test: build      ## pytest with doctests, in two processes: tests wait for others, and machines have two cores
+	$(run) pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 parity: build           ## the same answers as Tianshou 1.0, which is installed beside
 	RLFAST_TIANSHOU_PYTHON=$(peers)/tianshou1/bin/python $(run) pytest tests/parity $(PYTEST_ARGS)
