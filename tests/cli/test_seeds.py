@@ -95,7 +95,7 @@ def test_folders_have_the_names_of_single_runs(tmp_path, monkeypatch, capsys):
 def test_a_seed_that_fails_stops_no_other(tmp_path, monkeypatch, capsys):
     (tmp_path / "their_failing_envs.py").write_text(FAILING)
     monkeypatch.syspath_prepend(str(tmp_path))
-    from rlfast.experiment.build import stream_seed
+    from rlfast.experiment.config import stream_seed
 
     fails = {seed: any(stream_seed(seed, f"env/train/{i}") % 2 for i in range(2)) for seed in range(12)}
     tests = {seed: any(stream_seed(seed, f"env/test/{i}") % 2 for i in range(2)) for seed in range(12)}

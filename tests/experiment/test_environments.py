@@ -12,7 +12,9 @@ from gymnasium.wrappers import TransformObservation
 
 from rlfast.cli import main
 from rlfast.experiment import ALGORITHMS
-from rlfast.experiment.build import RunWarning, build, make_envs
+from rlfast.experiment.build import build
+from rlfast.experiment.config import RunWarning
+from rlfast.experiment.environments import make_envs
 from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import ConfigError, resume, train
 from scripted import Scripted
@@ -116,8 +118,8 @@ def test_a_run_has_the_environment_that_is_registered(tiny, monkeypatch, kind):
 def test_games_of_atari_are_seen_by_convolutions(tiny):
     pytest.importorskip("ale_py")
     parts = build(tiny(env="ALE/Pong-v5", num_envs=1, eval_envs=1))
-    assert parts.train_collector.env.single_observation_space.shape == (210, 160, 3)
-    assert parts.policy.model.encoder.convolutions.net[0].in_channels == 3
+    assert parts.train_collector.env.single_observation_space.shape == (4, 84, 84)
+    assert parts.policy.model.encoder.convolutions.net[0].in_channels == 4
     parts.close()
 
 

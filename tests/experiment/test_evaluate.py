@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from rlfast.experiment.build import RunWarning
+from rlfast.experiment.config import RunWarning
 from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import train
 

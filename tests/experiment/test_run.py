@@ -17,7 +17,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_policy, save_checkpoint
-from rlfast.experiment.run import ConfigError, RunWarning, resume, train
+from rlfast.experiment.config import RunWarning
+from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.experiment.run_dir import read_config
 from rlfast.policy.modelfree.dqn import DQNTrainingStats
 from rlfast.trainer import BaseTrainer

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @contextmanager
 def warnings_as_sentences() -> Iterator[None]:
     """Shows warnings of runs and logs as sentences, without the place in the source, and other warnings as usual."""
-    from rlfast.experiment.build import RunWarning
+    from rlfast.experiment.config import RunWarning
     from rlfast.utils.logger import LogWarning
 
     with warnings.catch_warnings():

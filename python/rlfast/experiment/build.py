@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import random
 import warnings
-import zlib
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import gymnasium as gym
 import numpy as np
 import torch
 
 from rlfast.data import PrioritizedVectorReplayBuffer, Sequence, VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
 from rlfast.data.plain_data import summary
-from rlfast.env.registry import can_be_native, make_vec
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.config import (
     DataConfig,
@@ -28,21 +24,23 @@ from rlfast.experiment.config import (
     OnPolicyConfig,
     QLearningConfig,
     RunConfig,
+    RunWarning,
     SequenceConfig,
+    stream_seed,
 )
 from rlfast.experiment.data import load_data, normalize_by_data
-from rlfast.experiment.networks import Networks, is_image
-from rlfast.experiment.normalization import normalized, normalizing_obs
+from rlfast.experiment.environments import make_envs, normalized, normalizing_obs
+from rlfast.experiment.networks import Networks
 from rlfast.experiment.schedules import LearningRates
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils import RunningMeanStd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from collections.abc import Sequence as Places
+
+    import gymnasium as gym
 
     from rlfast.data import ReplayBuffer
-    from rlfast.env import BaseVectorEnv
     from rlfast.policy import BasePolicy
     from rlfast.trainer import BaseTrainer
 
@@ -171,22 +169,6 @@ def _trainer(config: RunConfig) -> Callable[..., BaseTrainer]:
     raise TypeError(f"{type(config).__qualname__} must be an OnPolicyConfig or an OffPolicyConfig")
 
 
-def stream_seed(seed: int, name: str) -> int:
-    """Returns the seed of a random stream of a run.
-
-    :param seed: the seed of the run.
-    :param name: the name of the stream.
-
-    >>> stream_seed(0, "sampler") == stream_seed(0, "sampler"), stream_seed(0, "sampler") == stream_seed(0, "policy")
-    (True, False)
-    """
-    return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])
-
-
-class RunWarning(UserWarning):
-    """A warning of something that a run could not do; the run continues."""
-
-
 def check_device(device: str) -> None:
     """Checks that a device works, by writing a number to it and reading it back.
 
@@ -235,63 +217,3 @@ def prepare_torch(config: RunConfig) -> None:
     torch.manual_seed(stream_seed(config.seed, "torch"))
     random.seed(stream_seed(config.seed, "python"))
     np.random.seed(stream_seed(config.seed, "numpy"))
-
-
-class PartialObservation(gym.ObservationWrapper[Any, Any, Any]):
-    """An environment that shows some numbers of its observations.
-
-    :param env: an environment with observations along one axis.
-    :param places: of the numbers that are seen, from 0.
-    :raises ValueError: observations are of another kind, or have no such place.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any], places: Places[int]) -> None:
-        super().__init__(env)
-        space = env.observation_space
-        if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or max(places) >= space.shape[0]:
-            raise ValueError(f"--observe {[*places]} names places of a vector, and observations are {space}")
-        self._places = [*places]
-        low, high = space.low[self._places], space.high[self._places]
-        self.observation_space = gym.spaces.Box(low, high, dtype=space.dtype.type)
-
-    def observation(self, observation: Any) -> Any:
-        """Give the numbers that are seen."""
-        return observation[self._places]
-
-
-def wrappers_of(config: RunConfig) -> list[Callable[[Any], gym.Env[Any, Any]]]:
-    """Returns the wrappers around each environment, the first one innermost.
-
-    :param config: the settings of the run.
-    """
-    places = getattr(config, "observe", ())
-    return [partial(PartialObservation, places=places)] if places else []
-
-
-def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
-    """Returns the environments for ``"train"`` or ``"test"``, each with its own seed.
-
-    :param config: the settings of the run.
-    :param name: ``"train"`` or ``"test"``.
-    :raises gymnasium.error.Error: if the environment does not exist.
-    :raises ValueError: if the backend does not support it.
-    """
-    number = config.num_envs if name == "train" else config.eval_envs
-    backend = config.backend
-    wrappers = wrappers_of(config)
-    if backend == "auto":
-        backend = "native" if can_be_native(config.env) and not wrappers else "in-process"
-    envs = make_vec(config.env, number, backend=backend, autoreset_mode=None, wrappers=wrappers)
-    envs.seed([stream_seed(config.seed, f"env/{name}/{i}") for i in range(number)])
-    for i, space in enumerate(envs.action_space):
-        space.seed(stream_seed(config.seed, f"actions/{name}/{i}"))
-    space = envs.single_observation_space
-    shape = space.shape or ()
-    if name == "train" and len(shape) > 2 and not is_image(space):
-        warnings.warn(
-            f"observations of {config.env} are of shape {shape}, too small for convolutions: a fully connected network "
-            f"takes them as {math.prod(shape):,} numbers; a script can have another",
-            RunWarning,
-            stacklevel=2,
-        )
-    return envs

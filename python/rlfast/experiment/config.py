@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias, get_type_hints
+
+import numpy as np
 
 from rlfast.data.plain_data import summary
 from rlfast.functional.schedules import Exponential, Linear
@@ -25,6 +28,22 @@ if TYPE_CHECKING:
 
 Schedule: TypeAlias = Literal["constant", "linear", "exponential"]
 """How a number changes in the course of a run, see :meth:`RunConfig.scheduled`."""
+
+
+def stream_seed(seed: int, name: str) -> int:
+    """Returns the seed of a random stream of a run.
+
+    :param seed: the seed of the run.
+    :param name: the name of the stream.
+
+    >>> stream_seed(0, "sampler") == stream_seed(0, "sampler"), stream_seed(0, "sampler") == stream_seed(0, "policy")
+    (True, False)
+    """
+    return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])
+
+
+class RunWarning(UserWarning):
+    """A warning of something that a run could not do; the run continues."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ import gymnasium as gym
 
 from rlfast.data.collect.collector import Collector
 from rlfast.env import DummyVectorEnv
-from rlfast.env.registry import find_spec
-from rlfast.experiment.build import build, placed, stream_seed, wrappers_of
+from rlfast.experiment.build import build, placed
 from rlfast.experiment.checkpoint import load_normalization, load_policy
-from rlfast.experiment.normalization import normalizing_obs
+from rlfast.experiment.config import stream_seed
+from rlfast.experiment.environments import make_env, normalizing_obs
 from rlfast.experiment.run_dir import check_env, read_config
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def smallest(config: Any) -> Any:
 
 
 def _play(policy: BasePolicy, config: RunConfig, statistics: Any, episodes: int, seeds: list[int]) -> CollectStats:
-    spec = find_spec(config.env)
-    envs = _as_trained(config, statistics, [lambda: gym.make(spec)] * len(seeds))
+    envs = _as_trained(config, statistics, [partial(make_env, config, training=False)] * len(seeds))
     with Collector(policy, envs) as collector:
         collector.reset_env({"seed": seeds})
         return collector.evaluate(episodes)
@@ -95,7 +94,7 @@ def _play(policy: BasePolicy, config: RunConfig, statistics: Any, episodes: int,
 def _film(policy: BasePolicy, config: RunConfig, statistics: Any, seed: int, folder: Path) -> None:
     try:
         filmed = gym.wrappers.RecordVideo(
-            gym.make(find_spec(config.env), render_mode="rgb_array"),
+            make_env(config, training=False, render_mode="rgb_array"),
             str(folder),
             episode_trigger=lambda _: True,
             disable_logger=True,
@@ -113,13 +112,5 @@ def _as_trained(config: RunConfig, statistics: Any, makers: list[Callable[[], An
 
     :param statistics: those of observations, if they are normalized.
     """
-    wrappers = wrappers_of(config)
-
-    def wrapped(make: Callable[[], Any]) -> Any:
-        env = make()
-        for wrapper in wrappers:
-            env = wrapper(env)
-        return env
-
-    envs = DummyVectorEnv([partial(wrapped, make) for make in makers])
+    envs = DummyVectorEnv(makers)
     return normalizing_obs(config, envs, statistics=statistics) if config.normalize_obs else envs

@@ -9,8 +9,10 @@ import numpy as np
 
 from rlfast.data import VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
-from rlfast.experiment.build import build, make_envs, placed, stream_seed
+from rlfast.experiment.build import build, placed
 from rlfast.experiment.checkpoint import load_policy
+from rlfast.experiment.config import stream_seed
+from rlfast.experiment.environments import make_envs
 from rlfast.experiment.evaluate import smallest
 from rlfast.experiment.run_dir import check_env, read_config
 from rlfast.policy import RandomPolicy

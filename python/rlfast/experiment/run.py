@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.build import RunWarning, build, placed
+from rlfast.experiment.build import build, placed
 from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
-from rlfast.experiment.config import DataConfig, OfflineConfig
+from rlfast.experiment.config import DataConfig, OfflineConfig, RunWarning
 from rlfast.experiment.interrupt import Interrupt
 from rlfast.experiment.report.plot import learning_curve
 from rlfast.experiment.run_dir import (

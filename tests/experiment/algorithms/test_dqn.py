@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from rlfast.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
-from rlfast.experiment.build import build, stream_seed
+from rlfast.experiment.build import build
+from rlfast.experiment.config import stream_seed
 
 
 @pytest.mark.pitfall("E9")

@@ -1,0 +1,165 @@
+"""Making the environments of a run."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import gymnasium as gym
+
+from rlfast.env import DummyVectorEnv, SubprocVectorEnv, VectorEnvNormObs, VectorEnvNormReward
+from rlfast.env.atari import AtariEnv
+from rlfast.env.registry import can_be_native, find_spec, make_vec
+from rlfast.experiment.config import RunWarning, stream_seed
+from rlfast.experiment.networks import is_image
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from collections.abc import Sequence as Places
+
+    from rlfast.env import BaseVectorEnv
+    from rlfast.experiment.config import RunConfig
+
+
+class PartialObservation(gym.ObservationWrapper[Any, Any, Any]):
+    """An environment that shows some numbers of its observations.
+
+    :param env: an environment with observations along one axis.
+    :param places: of the numbers that are seen, from 0.
+    :raises ValueError: observations are of another kind, or have no such place.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], places: Places[int]) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or max(places) >= space.shape[0]:
+            raise ValueError(f"--observe {[*places]} names places of a vector, and observations are {space}")
+        self._places = [*places]
+        low, high = space.low[self._places], space.high[self._places]
+        self.observation_space = gym.spaces.Box(low, high, dtype=space.dtype.type)
+
+    def observation(self, observation: Any) -> Any:
+        """Give the numbers that are seen."""
+        return observation[self._places]
+
+
+def wrappers_of(config: RunConfig) -> list[Callable[[Any], gym.Env[Any, Any]]]:
+    """Returns the wrappers around each environment, the first one innermost.
+
+    :param config: the settings of the run.
+    """
+    places = getattr(config, "observe", ())
+    return [partial(PartialObservation, places=places)] if places else []
+
+
+def make_env(config: RunConfig, *, training: bool, render_mode: str | None = None) -> gym.Env[Any, Any]:
+    """Returns one environment of a run, with its wrappers. Atari games are preprocessed as :class:`AtariEnv` does it.
+
+    :param config: the settings of the run.
+    :param training: whether it is for training: in Atari games, lives are episodes then, and rewards are clipped.
+    :param render_mode: given to the environment.
+    :raises gymnasium.error.Error: if the environment does not exist.
+    """
+    env: gym.Env[Any, Any]
+    if is_atari(config.env):
+        env = AtariEnv(config.env, episodic_life=training, clip_rewards=training, render_mode=cast("Any", render_mode))
+    else:
+        given: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
+        env = gym.make(find_spec(config.env), **given)
+    for wrapper in wrappers_of(config):
+        env = wrapper(env)
+    return env
+
+
+def is_atari(id: str) -> bool:
+    """Returns whether an environment is a game of the Arcade Learning Environment.
+
+    :param id: the id of the environment.
+
+    >>> is_atari("ALE/Pong-v5"), is_atari("CartPole-v1")
+    (True, False)
+    """
+    return id.startswith("ALE/")
+
+
+def _make_atari_envs(config: RunConfig, number: int, *, training: bool) -> BaseVectorEnv:
+    if config.backend == "native":
+        raise ValueError(f"{config.env} cannot be native: there is no {config.env} in Rust; choose another backend")
+    makers = [partial(make_env, config, training=training)] * number
+    if config.backend == "in-process":
+        return DummyVectorEnv(makers)
+    return SubprocVectorEnv(makers, placement="process" if config.backend == "process" else "auto")
+
+
+def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
+    """Returns the environments for ``"train"`` or ``"test"``, each with its own seed.
+
+    :param config: the settings of the run.
+    :param name: ``"train"`` or ``"test"``.
+    :raises gymnasium.error.Error: if the environment does not exist.
+    :raises ValueError: if the backend does not support it.
+    """
+    number = config.num_envs if name == "train" else config.eval_envs
+    envs: BaseVectorEnv
+    if is_atari(config.env):
+        envs = _make_atari_envs(config, number, training=name == "train")
+    else:
+        backend, wrappers = config.backend, wrappers_of(config)
+        if backend == "auto":
+            backend = "native" if can_be_native(config.env) and not wrappers else "in-process"
+        envs = make_vec(config.env, number, backend=backend, autoreset_mode=None, wrappers=wrappers)
+    envs.seed([stream_seed(config.seed, f"env/{name}/{i}") for i in range(number)])
+    for i, space in enumerate(envs.action_space):
+        space.seed(stream_seed(config.seed, f"actions/{name}/{i}"))
+    space = envs.single_observation_space
+    shape = space.shape or ()
+    if name == "train" and len(shape) > 2 and not is_image(space):
+        warnings.warn(
+            f"observations of {config.env} are of shape {shape}, too small for convolutions: a fully connected network "
+            f"takes them as {math.prod(shape):,} numbers; a script can have another",
+            RunWarning,
+            stacklevel=2,
+        )
+    return envs
+
+
+def normalized(
+    config: RunConfig, train_envs: BaseVectorEnv, test_envs: BaseVectorEnv
+) -> tuple[BaseVectorEnv, BaseVectorEnv]:
+    """Returns the environments of a run with the wrappers that its settings ask for.
+
+    Test environments share the statistics of observations with the training environments and do not change them. Their
+    rewards stay as they are.
+
+    :param config: the settings of the run.
+    :param train_envs: the training environments.
+    :param test_envs: the test environments.
+    :raises ValueError: if observations that are no ``Box`` should be normalized.
+    """
+    if config.normalize_obs:
+        train_envs = normalizing_obs(config, train_envs)
+        test_envs = VectorEnvNormObs(test_envs, update_obs_rms=False)
+        test_envs.set_obs_rms(train_envs.get_obs_rms())
+    if config.normalize_reward:
+        train_envs = VectorEnvNormReward(train_envs, config.gamma)
+    return train_envs, test_envs
+
+
+def normalizing_obs(config: RunConfig, envs: BaseVectorEnv, *, statistics: Any = None) -> VectorEnvNormObs:
+    """Returns environments with normalized observations.
+
+    :param config: the settings of the run, for the error.
+    :param envs: the environments.
+    :param statistics: what :meth:`VectorEnvNormObs.state_dict` returned, which stay as they are; None for statistics
+        that begin empty and change with each observation.
+    :raises ValueError: if observations are no ``Box``.
+    """
+    space: Any = envs.single_observation_space
+    if not isinstance(space, gym.spaces.Box):
+        raise ValueError(f"--normalize-obs scales observations of a Box, and those of {config.env} are {space}")
+    wrapped = VectorEnvNormObs(envs, update_obs_rms=statistics is None)
+    if statistics is not None:
+        wrapped.load_state_dict(statistics)
+    return wrapped

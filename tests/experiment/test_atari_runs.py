@@ -1,0 +1,82 @@
+"""Runs on Atari games: what training and tests see, and exact resume."""
+
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from rlfast.env.atari import AtariEnv
+from rlfast.experiment.environments import make_envs
+from rlfast.experiment.evaluate import evaluate
+from rlfast.experiment.run import ConfigError, resume, train
+from rlfast.trainer import BaseTrainer
+
+pytest.importorskip("ale_py", reason="ale-py is not installed")
+
+
+@pytest.fixture
+def breakout(tiny):
+    size = {"max_steps": 60, "eval_interval": 60, "eval_episodes": 1, "eval_envs": 1, "batch_size": 4}
+
+    def make(**changes):
+        return tiny(env="ALE/Breakout-v5", **({"backend": "in-process"} | size | changes))
+
+    return make
+
+
+@pytest.mark.parametrize(("name", "training"), [("train", True), ("test", False)])
+def test_lives_are_episodes_and_rewards_are_clipped_in_training_only(breakout, name, training):
+    with closing(make_envs(breakout(), name)) as envs:
+        assert envs.single_observation_space.shape == (4, 84, 84)
+        envs.reset()
+        lives, ends = [], 0
+        for _ in range(400):
+            _, _, terminated, truncated, infos = envs.step(np.ones(len(envs), int))
+            lives.append(infos[0]["lives"])
+            ends += terminated[0]
+            if terminated[0] or truncated[0]:
+                break
+        assert ends == 1
+        assert lives[-1] == (4 if training else 0)
+
+
+def test_a_resumed_run_is_an_uninterrupted_one_and_can_be_evaluated(breakout, tmp_path, monkeypatch):
+    def invaders(folder):  # whose games end without the right action
+        return replace(breakout(run_dir=tmp_path / folder, n_step=2), env="ALE/SpaceInvaders-v5")
+
+    train(invaders("straight"))
+    with monkeypatch.context() as patch:
+        step = BaseTrainer.train_step
+
+        def stopping(self):
+            result = step(self)
+            if self.env_step >= 36:
+                self.stop()
+            return result
+
+        patch.setattr(BaseTrainer, "train_step", stopping)
+        assert train(invaders("stopped")).env_step < 60
+    assert resume(tmp_path / "stopped").env_step == 60
+    ours, theirs = (load_file(tmp_path / run / "checkpoint" / "policy.safetensors") for run in ("stopped", "straight"))
+    assert ours.keys() == theirs.keys()
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    stats = evaluate(tmp_path / "stopped", episodes=1)
+    assert stats.lens[0] > 20
+
+
+def test_games_are_not_native(breakout):
+    with pytest.raises((ValueError, ConfigError), match="ALE/Breakout-v5 cannot be native"):
+        train(breakout(backend="native"))
+
+
+def test_an_unknown_game_is_named(breakout):
+    with pytest.raises((ValueError, ConfigError), match="ale-py has no game 'ALE/Brakeout-v5'; did you mean breakout"):
+        train(replace(breakout(), env="ALE/Brakeout-v5"))
+
+
+def test_a_film_shows_the_colours(breakout):
+    env = AtariEnv("Breakout", render_mode="rgb_array")
+    env.reset(seed=0)
+    assert env.render().shape == (210, 160, 3)
