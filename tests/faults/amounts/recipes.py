@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
+from faults.amounts import later_recipes
 from faults.engines import add, engine
 from rlfast import _core, data, env, exploration, policy, trainer
 from rlfast.data import Batch
@@ -466,6 +467,9 @@ INSTANCES |= {
 }
 
 
+INSTANCES |= later_recipes.INSTANCES
+
+
 def _cached() -> Any:
     buffer = data.CachedReplayBuffer(data.ReplayBuffer(10), 2, 5)
     for _ in range(3):
@@ -595,6 +599,11 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.policy.DiscreteSACPolicy.__init__": lambda: _discrete_sac_parts(),
     "rlfast.policy.BranchingDQNPolicy.__init__": lambda: _branching_parts(),
     "rlfast.policy.ICMPolicy.process_fn": _prepared,
+    "rlfast.policy.ConservativeLearner.process_fn": lambda: _continuous(),
+    "rlfast.policy.GAILPolicy.learn": lambda: _learning(INSTANCES["GAILPolicy"]()),
+    "rlfast.policy.GAILPolicy.process_fn": _prepared,
+    "rlfast.policy.RandomPolicy.post_process_fn": _prepared,
+    "rlfast.policy.RolloutLearner.summaries_of_passes": lambda: _learning(INSTANCES["PPOPolicy"]()),
     "rlfast.policy.ICMPolicy.post_process_fn": lambda: _prepared_by("ICMPolicy"),
     "rlfast.policy.ReplayLearner.process_fn": _prepared,
     "rlfast.trainer.BaseTrainer.__init__": _train,
@@ -619,6 +628,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast.utils.net.common.get_output_dim": lambda: {"module": Net(4, 2), "alt_value": 2},
 }
 """What functions are given in the place of that."""
+CALLS |= later_recipes.CALLS
 CALLS["rlfast._core.Replay.restore"] = lambda: {"snapshot": ENGINE}
 
 
@@ -703,7 +713,22 @@ def _prepared_by(kind: str) -> dict[str, Any]:
     return parts | {"batch": INSTANCES[kind]().process_fn(**parts)}
 
 
+def _continuous() -> dict[str, Any]:
+    """A batch with continuous actions."""
+    buffer = data.ReplayBuffer(10)
+    for step in range(7):
+        seen = np.zeros(4, np.float32)
+        buffer.append(
+            obs=seen, act=np.zeros(2, np.float32), rew=1.0, terminated=step == 4, truncated=False, obs_next=seen
+        )
+    INSTANCES["CQLPolicy"]().process_buffer(buffer)
+    batch, indices = buffer.sample(4)
+    return {"batch": batch, "buffer": buffer, "indices": indices}
+
+
 OWNERS: dict[str, Callable[[], Any]] = {
+    "rlfast.policy.Critics.add_ensemble": lambda: policy.DDPGPolicy(**_ddpg_parts()),
+    "rlfast.policy.ReplayLearner.process_fn": dqn,
     "rlfast.policy.BasePolicy.update": dqn,  # others want a batch_size and a repeat as well
     "rlfast._core.Replay.follow": _ends,
     "rlfast._core.Replay.record": _hosted,
@@ -723,6 +748,8 @@ UNENDING: set[tuple[str, str]] = {
     ("rlfast.data.Collector.evaluate", "n_episode"),
     ("rlfast.trainer.test_episode", "n_episode"),
     ("rlfast.policy.RolloutLearner.learn", "repeat"),
+    ("rlfast.policy.RolloutLearner.summaries_of_passes", "repeat"),
+    ("rlfast.policy.GAILPolicy.learn", "repeat"),
     ("rlfast.policy.PQNPolicy.learn", "repeat"),
 }
 UNENDING |= {  # a trainer is an iterator, of which the sweep takes the first epochs
@@ -760,6 +787,7 @@ EXCUSED: tuple[str, ...] = (
     # abstract classes, and parts that their owners call
     "rlfast.data.Hindsight.apply",
     "rlfast.data.Hindsight.choose",
+    "rlfast.policy.MultiAgentPolicyManager.p",  # process_fn and post_process_fn, which ask the policies of the agents
     "rlfast.policy.ReplayLearner.draw_",
     "rlfast.utils.BaseLogger.__init__",
     "rlfast.utils.CheckpointLogger",

@@ -1,0 +1,139 @@
+"""Valid calls of policies that learn from fixed data, from sequences, or for several agents."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+
+from rlfast import data, policy
+from rlfast.utils.net import continuous, discrete
+from rlfast.utils.net.common import MLP, Net, Recurrent
+from rlfast.utils.optim import adam
+
+_BOX = Box(-1, 1, (2,))
+
+
+def _parts(networks: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """Networks, an optimizer for each, and other arguments."""
+    return networks | {f"{name}_optim": adam() for name in networks} | options
+
+
+def _with_critic(actor: Any) -> dict[str, Any]:
+    return {"actor": actor, "critic": continuous.Critic(Net(4, 2, hidden_sizes=[8], concat=True))}
+
+
+def deterministic() -> dict[str, Any]:
+    """Arguments of TD3+BC and ReBRAC."""
+    return _parts(_with_critic(continuous.Actor(Net(4, hidden_sizes=[8]), 2)), action_space=_BOX)
+
+
+def _normal(**options: Any) -> Any:
+    return continuous.ActorProb(Net(4, hidden_sizes=[8]), 2, **options)
+
+
+def cql() -> dict[str, Any]:
+    """Arguments of CQL."""
+    return _parts(_with_critic(_normal(unbounded=True, conditioned_sigma=True)), action_space=_BOX)
+
+
+def iql() -> dict[str, Any]:
+    """Arguments of IQL."""
+    value = discrete.Critic(Net(4, hidden_sizes=[8]))
+    return _parts(_with_critic(_normal()) | {"value": value}, action_space=_BOX)
+
+
+def bcq() -> dict[str, Any]:
+    """Arguments of BCQ."""
+    vae = continuous.VAE(MLP(6, hidden_sizes=[8]), MLP(4 + 3, 2, [8]), hidden_dim=8, latent_dim=3, max_action=1.0)
+    perturbation = continuous.Perturbation(Net(6, 2, hidden_sizes=[8]), 1.0)
+    critic = _with_critic(None)["critic"]
+    return _parts({"actor_perturbation": perturbation, "critic": critic, "vae": vae}, action_space=_BOX)
+
+
+def discrete_bcq() -> dict[str, Any]:
+    """Arguments of discrete BCQ."""
+    networks = {name: Net(4, 2, hidden_sizes=[8]) for name in ("model", "imitator")}
+    return networks | {"optim": adam(), "action_space": Discrete(2)}
+
+
+def discrete_cql() -> dict[str, Any]:
+    """Arguments of discrete CQL."""
+    return {"model": Net(4, 2, hidden_sizes=[8], num_atoms=200), "optim": adam(), "action_space": Discrete(2)}
+
+
+def discrete_crr() -> dict[str, Any]:
+    """Arguments of discrete CRR."""
+    actor = discrete.Actor(Net(4, hidden_sizes=[8]), 2, softmax_output=False)
+    critic = discrete.Critic(Net(4, hidden_sizes=[8]), last_size=2)
+    return {"actor": actor, "critic": critic, "optim": adam(), "action_space": Discrete(2)}
+
+
+def gail() -> dict[str, Any]:
+    """Arguments of GAIL."""
+    expert = data.ReplayBuffer(6)
+    for _ in range(6):
+        seen = np.zeros(4, np.float32)
+        expert.append(obs=seen, act=0, rew=0.0, terminated=False, truncated=False, obs_next=seen)
+    networks = {
+        "actor": discrete.Actor(Net(4, hidden_sizes=[8]), 2),
+        "critic": discrete.Critic(Net(4, hidden_sizes=[8])),
+    }
+    learning = {"disc_net": MLP(6, 1, [8]), "disc_optim": adam(), "optim": adam(), "expert_buffer": expert}
+    kind = {"dist_fn": torch.distributions.Categorical, "action_space": Discrete(2), "action_scaling": False}
+    return networks | learning | kind
+
+
+def r2d2() -> dict[str, Any]:
+    """Arguments of R2D2."""
+    return {"model": Recurrent(1, 4, 2), "optim": adam(), "action_space": Discrete(2)}
+
+
+def _agents() -> policy.MultiAgentPolicyManager:
+    game = SimpleNamespace(
+        agents=["a", "b"], agent_idx={"a": 0, "b": 1}, action_space=Discrete(2), observation_space=_BOX
+    )
+    players = [policy.RandomPolicy(action_space=Discrete(2)) for _ in range(2)]
+    return policy.MultiAgentPolicyManager(policies=players, env=game)
+
+
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "BCQPolicy": bcq,
+    "CQLPolicy": cql,
+    "DiscreteBCQPolicy": discrete_bcq,
+    "DiscreteCQLPolicy": discrete_cql,
+    "DiscreteCRRPolicy": discrete_crr,
+    "GAILPolicy": gail,
+    "IQLPolicy": iql,
+    "R2D2Policy": r2d2,
+    "ReBRACPolicy": deterministic,
+    "TD3BCPolicy": deterministic,
+}
+"""The arguments of constructors, by the names of classes."""
+
+
+def _maker(name: str) -> Callable[[], Any]:
+    return lambda: getattr(policy, name)(**PARTS[name]())
+
+
+INSTANCES: dict[str, Callable[[], Any]] = {name: _maker(name) for name in PARTS} | {
+    "MultiAgentPolicyManager": _agents,
+    "RandomPolicy": lambda: policy.RandomPolicy(action_space=Discrete(2)),
+}
+CALLS: dict[str, Callable[[], dict[str, Any]]] = {
+    f"rlfast.policy.{name}.__init__": parts for name, parts in PARTS.items()
+} | {
+    "rlfast.experiment.RunConfig.scheduled": lambda: {"schedule": "linear", "start": 1.0},
+    "rlfast.functional.nstep_sums_within": lambda: {
+        "rew_BT": np.zeros((2, 3)),
+        "terminated_BT": np.zeros((2, 3), bool),
+        "mask_BT": np.ones((2, 3), bool),
+    },
+    "rlfast.policy.TwinDelayedLearner.set_delay": lambda: {
+        "policy_noise": 0.1,
+        "noise_clip": 0.2,
+        "update_actor_freq": 2,
+    },
+}
