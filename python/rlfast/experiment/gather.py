@@ -53,7 +53,7 @@ def gather(
     check_env(run_dir, config.env, allow_import=allow_import)
     if config.normalize_obs:
         raise ValueError("the policy sees scaled observations, and data need those of the environment")
-    parts = build(smallest(replace(config, progress=False)))
+    parts = build(smallest(replace(config, progress=False, num_envs=1)))
     try:
         load_policy(run_dir / "checkpoint", parts.policy)
         root = config.seed if seed is None else seed

@@ -162,6 +162,15 @@ def test_noise_is_for_continuous_actions(tiny, tmp_path, capsys):
     assert Batch(act=ReplayBuffer.load(tmp_path / "y").act).act.dtype == np.int64
 
 
+@pytest.mark.parametrize("options", [{}, {"prioritized": True}])
+def test_gathering_with_a_policy_that_learned_from_a_buffer_of_several_environments(tmp_path, options):
+    size = {"num_envs": 4, "max_steps": 40, "start_steps": 16, "eval_interval": 40, "eval_episodes": 1, "eval_envs": 1}
+    run = {"env": "CartPole-v1", "run_dir": tmp_path / "run", "progress": False, "hidden_sizes": (8,), "batch_size": 4}
+    train(ALGORITHMS["dqn"].config(**run | size | options, buffer_size=40, collect_steps=8))
+    gather(tmp_path / "run", 30, tmp_path / "rows")
+    assert len(ReplayBuffer.load(tmp_path / "rows")) == 30
+
+
 @pytest.mark.parametrize(
     "arguments", [[], ["scatter"], ["info", "gone.hdf5"], ["gather", "gone", "--steps", "3", "--out", "x"]]
 )
