@@ -57,8 +57,7 @@ class QRDQNPolicy(FixedQuantileLearner):
 
     >>> from rlfast.data import Batch
     >>> from rlfast.utils.net.common import Net
-    >>> from rlfast.utils.arguments.validation import NonNegativeInt, PositiveInt, UnitFloat, validate_arguments
-    from rlfast.utils.optim import adam
+    >>> from rlfast.utils.optim import adam
     >>> model, space = Net(4, 2, [64], num_atoms=200), gym.spaces.Discrete(2)
     >>> policy = QRDQNPolicy(model=model, optim=adam(1e-3), action_space=space, target_update_freq=100)
     >>> policy(Batch(obs=torch.zeros(3, 4), info={})).logits.shape
