@@ -72,6 +72,7 @@ class DiscreteCRRPolicy(CategoricalActor):
     stats_class = DiscreteCRRTrainingStats
     lagged_names = ("actor", "critic")
     tau = 1.0
+    due_first = False
 
     @validate_arguments
     def __init__(
@@ -133,9 +134,7 @@ class DiscreteCRRPolicy(CategoricalActor):
         return value_B
 
     def gradient_step(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Update the target networks if it is due, and do one gradient step on the loss."""
-        if sample.is_due:
-            self.sync_weight()
+        """Do one gradient step on the loss, and then update the target networks if it is due."""
         q_BA: torch.Tensor = self.critic(self.network_obs(sample.obs))
         q_B, dist = output_of_actions(q_BA, sample.act), self.choices(sample.obs, sample.state, sample.batch)
         error_B = sample.returns - q_B
@@ -149,5 +148,7 @@ class DiscreteCRRPolicy(CategoricalActor):
         cql_loss = conservative_gap(q_BA, q_B)
         loss = actor_loss + critic_loss + self._min_q_weight * cql_loss
         descend(loss, self.optim)
+        if sample.is_due:
+            self.sync_weight()
         losses = {"loss": loss, "actor_loss": actor_loss, "critic_loss": critic_loss, "cql_loss": cql_loss}
         return {name: value.detach() for name, value in losses.items()}, error_B.detach()
