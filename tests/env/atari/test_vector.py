@@ -99,6 +99,8 @@ def test_own_backends_agree_from_equal_seeds() -> None:
         ({"backend": "envpool", "scale": True}, "does not support scale"),
         ({"backend": "envpool", "full_action_space": True}, "does not support full_action_space"),
         ({"backend": "ale-vector", "scale": True}, "does not support scale"),
+        ({"backend": "envpool", "autoreset_mode": "same-step"}, "does not support autoreset_mode"),
+        ({"backend": "ale-vector", "autoreset_mode": "disabled"}, "does not support autoreset_mode"),
         ({"backend": "gymnasium", "noop_max": 5}, "has noop_max=30"),
         ({"game": "Pung"}, "ale-py has no game 'Pung'; did you mean pong"),
     ],

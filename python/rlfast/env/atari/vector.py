@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from rlfast.env.atari.emulator import AtariEnv
 from rlfast.env.atari.games import rom_of, sticky_probability
 from rlfast.env.atari.wrappers import wrap_deepmind
 from rlfast.env.subproc import SubprocVectorEnv
+from rlfast.env.vector.arguments import as_autoreset_mode
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.utils.runtime.extras import needed_by
 
@@ -68,83 +70,140 @@ def make_atari_vec(
         raise ValueError(f"backend must be one of {list(BACKENDS)}, got {backend!r}")
     if num_envs < 1:
         raise ValueError(f"num_envs must be at least 1, got {num_envs}")
-    sticky = sticky_probability(game) if repeat_action_probability is None else repeat_action_probability
-    rom = rom_of(game)
-    if backend in {"envpool", "ale-vector"}:
-        refused = {"scale": scale, "full_action_space": full_action_space and backend == "envpool"}
-        wrong = [name for name, value in refused.items() if value]
+    settings = _Settings(
+        rom=rom_of(game),
+        num_envs=num_envs,
+        seed=seed,
+        frame_stack=frame_stack,
+        episodic_life=episodic_life,
+        clip_rewards=clip_rewards,
+        scale=scale,
+        noop_max=noop_max,
+        fire_on_reset=fire_on_reset,
+        sticky=sticky_probability(game) if repeat_action_probability is None else repeat_action_probability,
+        max_frames=max_frames,
+        full_action_space=full_action_space,
+        autoreset_mode=autoreset_mode,
+        vector_kwargs=vector_kwargs or {},
+    )
+    makers = {"envpool": _envpool, "ale-vector": _ale_vector, "gymnasium": _gymnasium}
+    return makers.get(backend, _ale)(settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Settings:
+    """The arguments of :func:`make_atari_vec`."""
+
+    rom: str
+    num_envs: int
+    seed: int | None
+    frame_stack: int
+    episodic_life: bool
+    clip_rewards: bool
+    scale: bool
+    noop_max: int
+    fire_on_reset: bool
+    sticky: float
+    max_frames: int
+    full_action_space: bool
+    autoreset_mode: AutoresetMode | str | None
+    vector_kwargs: dict[str, Any]
+
+    def threaded(self, backend: str, **unsupported: bool) -> dict[str, Any]:
+        """Returns the arguments that EnvPool and ``ale-py`` have in common.
+
+        :param backend: the name of the backend, for the error.
+        :param unsupported: whether arguments are set that the backend does not support.
+        :raises ValueError: one is.
+        """
+        other_resets = as_autoreset_mode(self.autoreset_mode) not in (None, AutoresetMode.NEXT_STEP)
+        given = {"scale": self.scale, "autoreset_mode": other_resets, **unsupported}
+        wrong = [name for name, is_set in given.items() if is_set]
         if wrong:
             raise ValueError(f"the backend {backend!r} does not support {', '.join(wrong)}: choose another backend")
-        common: dict[str, Any] = {
-            "num_envs": num_envs,
-            "stack_num": frame_stack,
-            "episodic_life": episodic_life,
-            "noop_max": noop_max,
+        return {
+            "num_envs": self.num_envs,
+            "stack_num": self.frame_stack,
+            "episodic_life": self.episodic_life,
+            "noop_max": self.noop_max,
+            "use_fire_reset": self.fire_on_reset,
+            "repeat_action_probability": self.sticky,
+            **self.vector_kwargs,
         }
-        common |= {"use_fire_reset": fire_on_reset, "repeat_action_probability": sticky, **(vector_kwargs or {})}
-        if backend == "envpool":
-            return _envpool(rom, seed, reward_clip=clip_rewards, max_episode_steps=max_frames // 4, **common)
-        common |= {"reward_clipping": clip_rewards, "max_num_frames_per_episode": max_frames}
-        return _ale_vector(rom, seed, full_action_space=full_action_space, **common)
-    make: Callable[[], gym.Env[Any, Any]]
-    if backend == "gymnasium":
-        emulator: dict[str, Any] = {"repeat_action_probability": sticky, "max_num_frames_per_episode": max_frames}
-        emulator |= {"frameskip": 1, "full_action_space": full_action_space}
-        wraps = {"episode_life": episodic_life, "clip_rewards": clip_rewards, "frame_stack": frame_stack}
-        if noop_max != 30 or not fire_on_reset:
-            raise ValueError("the backend 'gymnasium' has noop_max=30 and fire_on_reset=True: choose another backend")
-        make = partial(_wrapped, rom, emulator, wraps | {"scale": scale})
-    else:
-        make = partial(
-            AtariEnv,
-            rom,
-            frame_stack=frame_stack,
-            episodic_life=episodic_life,
-            clip_rewards=clip_rewards,
-            scale=scale,
-            noop_max=noop_max,
-            fire_on_reset=fire_on_reset,
-            repeat_action_probability=sticky,
-            max_frames=max_frames,
-            full_action_space=full_action_space,
-        )
-    options = {"placement": "auto", "autoreset_mode": autoreset_mode, **(vector_kwargs or {})}
-    envs = SubprocVectorEnv([make] * num_envs, **options)
+
+    def in_workers(self, make: Callable[[], gym.Env[Any, Any]]) -> BaseVectorEnv:
+        """Returns environments in worker processes, or in this process if that is faster."""
+        options = {"placement": "auto", "autoreset_mode": self.autoreset_mode, **self.vector_kwargs}
+        return _seeded(SubprocVectorEnv([make] * self.num_envs, **options), self.seed)
+
+
+def _seeded(envs: BaseVectorEnv, seed: int | None) -> BaseVectorEnv:
     if seed is not None:
         envs.seed(seed)
     return envs
 
 
-def _wrapped(rom: str, emulator: dict[str, Any], wraps: dict[str, Any]) -> gym.Env[Any, Any]:
+def _ale(settings: _Settings) -> BaseVectorEnv:
+    make = partial(
+        AtariEnv,
+        settings.rom,
+        frame_stack=settings.frame_stack,
+        episodic_life=settings.episodic_life,
+        clip_rewards=settings.clip_rewards,
+        scale=settings.scale,
+        noop_max=settings.noop_max,
+        fire_on_reset=settings.fire_on_reset,
+        repeat_action_probability=settings.sticky,
+        max_frames=settings.max_frames,
+        full_action_space=settings.full_action_space,
+    )
+    return settings.in_workers(make)
+
+
+def _gymnasium(settings: _Settings) -> BaseVectorEnv:
+    if settings.noop_max != 30 or not settings.fire_on_reset:
+        raise ValueError("the backend 'gymnasium' has noop_max=30 and fire_on_reset=True: choose another backend")
+    return settings.in_workers(partial(_wrapped, settings))
+
+
+def _wrapped(settings: _Settings) -> gym.Env[Any, Any]:
     """Makes one environment of the backend ``"gymnasium"``."""
     import ale_py
 
     gym.register_envs(ale_py)
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    return wrap_deepmind(gym.make(f"ALE/{_title(rom)}-v5", **emulator), **wraps)
+    env = gym.make(
+        f"ALE/{_title(settings.rom)}-v5",
+        frameskip=1,
+        repeat_action_probability=settings.sticky,
+        max_num_frames_per_episode=settings.max_frames,
+        full_action_space=settings.full_action_space,
+    )
+    return wrap_deepmind(env, settings.episodic_life, settings.clip_rewards, settings.frame_stack, scale=settings.scale)
 
 
 def _title(rom: str) -> str:
     return rom.title().replace("_", "")
 
 
-def _envpool(rom: str, seed: int | None, **options: Any) -> BaseVectorEnv:
+def _envpool(settings: _Settings) -> BaseVectorEnv:
+    options = settings.threaded("envpool", full_action_space=settings.full_action_space)
+    options |= {} if settings.seed is None else {"seed": settings.seed}
+    options |= {"reward_clip": settings.clip_rewards, "max_episode_steps": -(-settings.max_frames // 4)}
     with needed_by("rlfast.env.atari"):
         import envpool
-    if seed is not None:
-        options["seed"] = seed
-    return as_vector_env(envpool.make(f"{_title(rom)}-v5", env_type="gymnasium", **options))
+    return as_vector_env(envpool.make(f"{_title(settings.rom)}-v5", env_type="gymnasium", **options))
 
 
-def _ale_vector(rom: str, seed: int | None, **options: Any) -> BaseVectorEnv:
+def _ale_vector(settings: _Settings) -> BaseVectorEnv:
+    options = settings.threaded("ale-vector")
+    options |= {"reward_clipping": settings.clip_rewards, "max_num_frames_per_episode": settings.max_frames}
+    options |= {"full_action_space": settings.full_action_space, "autoreset_mode": AutoresetMode.NEXT_STEP}
     with needed_by("rlfast.env.atari"):
         from ale_py import ALEInterface, LoggerMode
         from ale_py.vector_env import AtariVectorEnv
     ALEInterface.setLoggerMode(LoggerMode.Error)
-    envs = as_vector_env(AtariVectorEnv(rom, autoreset_mode=AutoresetMode.NEXT_STEP, **options))
-    if seed is not None:
-        envs.seed(seed)
-    return envs
+    return _seeded(as_vector_env(AtariVectorEnv(settings.rom, **options)), settings.seed)
 
 
 def make_atari_env(
