@@ -87,7 +87,35 @@ class NatureCNN(NetBase):
 DQN = NatureCNN
 
 
-class C51(NatureCNN):
+class _OfEachAction(NatureCNN):
+    """A network with several outputs for each action."""
+
+    def __init__(
+        self,
+        c: int,
+        h: int,
+        w: int,
+        action_shape: Sequence[int] | int,
+        number: int,
+        device: str | int | torch.device,
+        scale: float,
+    ) -> None:
+        self.action_num, self._number = size_of(action_shape), number
+        super().__init__(c, h, w, self.action_num * number, device, scale=scale)
+
+    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+        """Compute the outputs.
+
+        :param obs: ``[batch, c, h, w]``.
+        :param state: returned unchanged.
+        :param kwargs: not used.
+        :return: outputs ``[batch, actions, number]``, and ``state``.
+        """
+        outputs, state = super().forward(obs, state, **kwargs)
+        return outputs.view(-1, self.action_num, self._number), state
+
+
+class C51(_OfEachAction):
     """The network of C51: probabilities of returns for each action (Bellemare et al., arXiv:1707.06887).
 
     :param c: the number of channels, as for the other parameters of :class:`NatureCNN`.
@@ -113,8 +141,8 @@ class C51(NatureCNN):
         *,
         scale: float = 1.0,
     ) -> None:
-        self.action_num, self.num_atoms = size_of(action_shape), num_atoms
-        super().__init__(c, h, w, self.action_num * num_atoms, device, scale=scale)
+        super().__init__(c, h, w, action_shape, num_atoms, device, scale)
+        self.num_atoms = num_atoms
 
     def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
         """Compute the probabilities.
@@ -125,7 +153,7 @@ class C51(NatureCNN):
         :return: probabilities ``[batch, actions, num_atoms]``, and ``state``.
         """
         logits, state = super().forward(obs, state, **kwargs)
-        return logits.view(-1, self.action_num, self.num_atoms).softmax(dim=-1), state
+        return logits.softmax(dim=-1), state
 
 
 class Rainbow(NatureCNN):
@@ -189,7 +217,7 @@ class Rainbow(NatureCNN):
         return logits.softmax(dim=-1), state
 
 
-class QRDQN(NatureCNN):
+class QRDQN(_OfEachAction):
     """The network of QR-DQN: quantiles of returns for each action (Dabney et al., arXiv:1710.10044).
 
     :param c: the number of channels, as for the other parameters of :class:`NatureCNN`.
@@ -215,19 +243,8 @@ class QRDQN(NatureCNN):
         *,
         scale: float = 1.0,
     ) -> None:
-        self.action_num, self.num_quantiles = size_of(action_shape), num_quantiles
-        super().__init__(c, h, w, self.action_num * num_quantiles, device, scale=scale)
-
-    def forward(self, obs: NDArray[Any] | torch.Tensor, state: Any = None, **kwargs: Any) -> tuple[torch.Tensor, Any]:
-        """Compute the quantiles.
-
-        :param obs: ``[batch, c, h, w]``.
-        :param state: returned unchanged.
-        :param kwargs: not used.
-        :return: quantiles ``[batch, actions, num_quantiles]``, and ``state``.
-        """
-        quantiles, state = super().forward(obs, state, **kwargs)
-        return quantiles.view(-1, self.action_num, self.num_quantiles), state
+        super().__init__(c, h, w, action_shape, num_quantiles, device, scale)
+        self.num_quantiles = num_quantiles
 
 
 class ScaledObsInputActionReprNet(NetBase[Any]):
