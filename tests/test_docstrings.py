@@ -1,16 +1,18 @@
-"""The docstrings of public functions, classes and methods describe all of their parameters."""
+"""The docstrings of public functions, classes and methods describe their parameters, results and errors."""
 
 import dataclasses
 import importlib
 import inspect
 import pkgutil
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import pytest
+import torch
 
 from rlfast.policy import learners
 
@@ -24,6 +26,8 @@ TEMPLATES = [
 ]
 REFERENCE = re.compile(r":meth:`~?(?:[\w.]*?(\w+)\.)?(\w+)`")
 SAME_METHODS = re.compile(r"methods of :class:`(\w+)`")
+RESULT = re.compile(r":return:|\b[Rr]eturns?\b")
+RAISE = re.compile(r"^\s+raise (?!NotImplementedError\b)[A-Z]", re.MULTILINE)
 
 
 def public() -> dict[str, Any]:
@@ -93,6 +97,46 @@ def missing(value: Any) -> dict[str, set[str]]:
     return found
 
 
+def functions(value: Any) -> Iterator[tuple[str, FunctionType, list[str]]]:
+    """The function, or the public methods of a class that are its own, each with its docstrings."""
+    if isinstance(value, FunctionType):
+        yield "", value, [value.__doc__ or ""]
+        return
+    for name, member in vars(value).items():
+        function = getattr(member, "__func__", member)
+        if isinstance(function, FunctionType) and not name.startswith("_"):
+            yield name, function, docs_with_references(value, name)
+
+
+def without_result(value: Any) -> set[str]:
+    """The names of functions that return something which no docstring describes."""
+    found = set()
+    for name, function, docs in functions(value):
+        returns = function.__annotations__.get("return")
+        if returns not in (None, "None", "NoReturn", "Never") and not any(RESULT.search(doc) for doc in docs):
+            found.add(name)
+    return found
+
+
+def without_errors(value: Any) -> set[str]:
+    """The names of functions that raise errors, none of which a docstring describes."""
+    found = set()
+    for name, function, docs in functions(value):
+        source = textwrap.dedent(inspect.getsource(function))
+        if RAISE.search(source) and not any(":raises" in doc for doc in docs):
+            found.add(name)
+    return found
+
+
+def is_protocol(value: Any) -> bool:
+    return getattr(value, "_is_protocol", False)
+
+
+def is_distribution(value: Any) -> bool:
+    """Whether torch documents the methods."""
+    return isinstance(value, type) and issubclass(value, torch.distributions.Distribution)
+
+
 def test_public_names_are_found() -> None:
     assert len(PUBLIC) > 250
     assert {"Collector", "DQNPolicy", "ReplayLearner", "MLP"} <= set(CLASSES)
@@ -101,6 +145,35 @@ def test_public_names_are_found() -> None:
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_parameters_are_described(name: str) -> None:
     assert {method: names for method, names in missing(PUBLIC[name]).items() if names} == {}
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_results_are_described(name: str) -> None:
+    if not (is_protocol(PUBLIC[name]) or is_distribution(PUBLIC[name])):
+        assert without_result(PUBLIC[name]) == set()
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_errors_are_described(name: str) -> None:
+    assert without_errors(PUBLIC[name]) == set()
+
+
+def test_an_undescribed_result_or_error_would_be_seen() -> None:
+    class Class:
+        def one(self) -> int:
+            """Counts."""
+            return 1
+
+        def two(self) -> int:
+            """Returns the count."""
+            return 2
+
+        def three(self) -> None:
+            """Fails."""
+            raise ValueError
+
+    assert without_result(Class) == {"one"}
+    assert without_errors(Class) == {"three"}
 
 
 def test_an_undescribed_parameter_would_be_seen() -> None:

@@ -46,6 +46,7 @@ class EnvFailure(RuntimeError):
         :param cause: the exception; None if it is not known.
         :param text: the whole message.
         :param where: the other parameters of the constructor.
+        :return: the failure, whose cause is ``cause``.
         """
         failure: EnvFailure | None = None
         if isinstance(cause, Exception) and not isinstance(cause, StopIteration | StopAsyncIteration):

@@ -59,9 +59,8 @@ class TrainingStatsWrapper(TrainingStats):
     """The statistics of a policy that wraps another policy.
 
     Attributes that this object lacks are those of the wrapped statistics, as are the fields of :class:`TrainingStats`.
-    A
-    subclass sets its own attributes first and calls this constructor last; after that, an attribute that neither object
-    has cannot be set.
+    A subclass sets its own attributes first and calls this constructor last; after that, an attribute that neither
+    object has cannot be set.
 
     :param wrapped_stats: the statistics of the wrapped policy.
 

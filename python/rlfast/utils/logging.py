@@ -57,7 +57,7 @@ def remove_log_handler(handler: _logging.Handler) -> None:
 
 
 def is_log_handler_active(handler: _logging.Handler) -> bool:
-    """Whether the root logger has the handler.
+    """Returns whether the root logger has the handler.
 
     :param handler: the handler.
     """

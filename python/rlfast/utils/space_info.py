@@ -39,6 +39,7 @@ class ActionSpaceInfo(ToStringMixin):
         """Makes an instance from an action space.
 
         :param space: the space.
+        :return: the instance.
         :raises ValueError: ``space`` is neither a ``Box`` nor ``Discrete``.
         """
         if isinstance(space, spaces.Box):
@@ -71,6 +72,7 @@ class ObservationSpaceInfo(ToStringMixin):
         """Makes an instance from an observation space.
 
         :param space: the space.
+        :return: the instance.
         :raises ValueError: ``space`` is neither a ``Box`` nor ``Discrete``.
         """
         return cls(obs_shape=space.shape if isinstance(space, spaces.Box) else int(_discrete(space).n))
@@ -97,6 +99,7 @@ class SpaceInfo(ToStringMixin):
         """Makes an instance from the spaces of an environment; see :meth:`from_spaces`.
 
         :param env: the environment.
+        :return: the instance.
         """
         return cls.from_spaces(env.action_space, env.observation_space)
 
@@ -106,6 +109,7 @@ class SpaceInfo(ToStringMixin):
 
         :param action_space: the action space.
         :param observation_space: the observation space.
+        :return: the instance.
         :raises ValueError: a space is neither a ``Box`` nor ``Discrete``.
         """
         return cls(

@@ -16,6 +16,7 @@ def torch_train_mode(module: nn.Module, enabled: bool = True) -> Iterator[None]:
 
     :param module: the module.
     :param enabled: True for training mode, False for evaluation mode.
+    :return: the context.
 
     >>> net = nn.Dropout()
     >>> with torch_train_mode(net, False):
@@ -38,6 +39,7 @@ def policy_within_training_step(policy: Any, enabled: bool = True) -> Iterator[N
 
     :param policy: the policy, which may for example act deterministically outside training steps.
     :param enabled: the value.
+    :return: the context.
     """
     before = getattr(policy, "is_within_training_step", False)
     policy.is_within_training_step = enabled

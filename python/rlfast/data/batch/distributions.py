@@ -43,6 +43,7 @@ def dist_to_atleast_2d(dist: TDistribution) -> TDistribution:
     """Adds a batch axis of length 1 to a distribution that has no batch shape; returns others unchanged.
 
     :param dist: a distribution that :func:`get_sliced_dist` takes.
+    :return: a distribution with a batch shape.
     :raises NotImplementedError: ``dist`` has no batch shape and is of a class that :func:`get_sliced_dist` refuses.
     """
     return dist if dist.batch_shape else get_sliced_dist(dist, None)

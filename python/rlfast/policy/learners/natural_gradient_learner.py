@@ -121,6 +121,7 @@ class NaturalStep:
         """Compute the product of the damped F and a vector.
 
         :param vector: one number for each parameter of the actor.
+        :return: the product, of the same shape.
         """
         product = _flat_gradient(self._kl_gradient.dot(vector), self._parameters, retain_graph=True)
         return product + self._damping * vector

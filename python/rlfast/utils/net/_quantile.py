@@ -107,10 +107,11 @@ class ImplicitQuantileNetwork(Placed):
         return (self.quantiles(features, taus), taus), hidden
 
     def quantiles(self, features: torch.Tensor, taus: torch.Tensor) -> torch.Tensor:
-        """Compute quantiles ``[batch, actions, N]`` of features at levels ``[batch, N]``.
+        """Compute quantiles of returns at some levels.
 
         :param features: features of observations, ``[batch, size]``.
-        :param taus: levels, each in [0, 1].
+        :param taus: levels, each in [0, 1], ``[batch, N]``.
+        :return: quantiles, ``[batch, actions, N]``.
         """
         embedded = features[:, None] * self.embed_model(taus)
         out: torch.Tensor = self.last(embedded.flatten(0, 1))

@@ -132,6 +132,7 @@ def scaled_noise(normal: torch.Tensor) -> torch.Tensor:
     (Fortunato et al., arXiv:1706.10295, section 3.)
 
     :param normal: numbers of a standard normal distribution.
+    :return: the scaled numbers, of the same shape.
 
     >>> scaled_noise(torch.tensor([-4.0, 0.25])).tolist()
     [-2.0, 0.5]
@@ -186,7 +187,8 @@ class NoisyLinear(nn.Module):
     def f(self, x: torch.Tensor) -> torch.Tensor:
         """Draw noise, as many numbers as ``x`` has, on its device.
 
-        :param x: a vector, of which only the length and the device count.
+        :param x: a vector, of which only the length, the dtype and the device count.
+        :return: noise of the same shape.
         """
         return scaled_noise(torch.randn(x.size(0), device=x.device, dtype=x.dtype))
 

@@ -59,9 +59,10 @@ class CategoricalLearner(QLearner):
         return self.output_of_best_action(obs_next, state, double=self.is_double)
 
     def descend_cross_entropy(self, sample: Sample) -> tuple[Losses, torch.Tensor]:
-        """Do one gradient step on the cross-entropy of the targets, which is also the error of each row.
+        """Do one gradient step on the cross-entropy of the targets.
 
         :param sample: the sample, with target probabilities as returns.
+        :return: the mean loss, and the cross-entropy of each row as its error, ``[B]``.
         """
         with torch.no_grad():
             prob_BN = self.next_value(sample.obs_next, sample.state_next)
