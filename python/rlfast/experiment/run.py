@@ -137,8 +137,7 @@ def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunR
     :param changes: settings to change, such as ``max_steps`` or ``device``.
     :return: the result.
     :raises ConfigError: if there is no such run, its checkpoint cannot be used, or a change is not possible; nothing
-        was
-        started then.
+        was started then.
     """
     try:
         config = replace(read_config(run_dir), run_dir=run_dir, **changes)

@@ -75,8 +75,7 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute. A number that replaces a number bypasses ``nn.Module``'s search among parameters and
-        modules,
-        which takes as long as a step of the environments.
+        modules, which takes as long as a step of the environments.
         """
         if type(value) in _NUMBERS and name in self.__dict__:
             object.__setattr__(self, name, value)

@@ -39,8 +39,7 @@ class TrainingStats(DataclassPPrintMixin):
         """Return the losses for logging.
 
         :return: the attributes of the subclass that are not None and whose names do not begin with an underscore. A
-            summary
-            of several values is replaced by its mean.
+            summary of several values is replaced by its mean.
         """
         return {
             name: value.mean if isinstance(value, SequenceSummaryStats) else value

@@ -222,8 +222,7 @@ class ReplayBuffer(TianshouView):
         """Appends a row.
 
         :param batch: a row with ``obs``, ``act``, ``rew``, ``terminated``, ``truncated`` and any other fields, which
-            may
-            be nested.
+            may be nested.
         :param buffer_ids: if it is given, every field has a leading axis of length 1.
         :return: ``(index, episode_return, episode_length, episode_start)``, arrays of length 1; return and length are 0
             unless the row ends its episode.
@@ -332,10 +331,8 @@ class ReplayBuffer(TianshouView):
             of the batch's dtype and shape. They become fields of the batch; the other fields are new arrays.
         :return: the batch (with ``weight`` if the buffer is prioritized) and its indices.
         :raises ValueError: if there is no row to draw; if ``out`` has a name that is not an array of numbers at the top
-            of
-            a batch, or an array that does not fit; or if ``out`` is given to a buffer whose batches are made by a unit
-        or
-            by a ``__getitem__`` of a subclass.
+            of a batch, or an array that does not fit; or if ``out`` is given to a buffer whose batches are made by a
+            unit or by a ``__getitem__`` of a subclass.
         """
         if out is not None:
             self._check_out()
@@ -446,8 +443,7 @@ class ReplayBuffer(TianshouView):
         :param before: number of rows before each row, at least 0.
         :param length: number of rows from each row on, itself included.
         :return: rows and a mask, ``[B, before + length]``. Where the mask is False, the episode has no such row, and
-            its
-            nearest row is repeated.
+            its nearest row is repeated.
         """
         return episodes.window(self._rows, indices, before, length)
 

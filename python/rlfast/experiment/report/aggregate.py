@@ -41,8 +41,7 @@ def aggregate(
 
     Each curve is interpolated linearly between its points, and extended by its last value if it ends early, as runs
     stop at their target return. The band is the percentile bootstrap over runs of :func:`scipy.stats.bootstrap`; that
-    of
-    a single run has no width.
+    of a single run has no width.
 
     :param curves: steps and returns of each run, in increasing order of steps.
     :param points: number of points, evenly spaced from the first step of all runs to the last.

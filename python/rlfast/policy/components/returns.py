@@ -112,17 +112,15 @@ class ReturnEstimation:
         .. math:: G_t = \sum_{i=0}^{k-1} \gamma^i r_{t+i} + \gamma^k (1 - d)\, Q(s_{t+k})
 
         (Sutton and Barto, 2nd edition, section 7.1). The sum has the :math:`k \le n` steps that are left in the
-        episode,
-        and :math:`d` is 1 if :math:`s_{t+k}` is terminal, else 0. The buffer sums the rewards; the rest is computed on
-        the device of Q. A sample of a buffer with ``unit=NStep`` contains the sums, for the unit's number of steps and
-        discount.
+        episode, and :math:`d` is 1 if :math:`s_{t+k}` is terminal, else 0. The buffer sums the rewards; the rest is
+        computed on the device of Q. A sample of a buffer with ``unit=NStep`` contains the sums, for the unit's number
+        of steps and discount.
 
         :param batch: a sample of B rows. Its ``weight``, if any, becomes a tensor.
         :param buffer: the buffer that it was drawn from.
         :param indices: indices of the rows in the buffer, ``[B]``.
         :param target_q_fn: called, without gradients, with the buffer and the last row of each sum; returns the value
-            of
-            the observation after that row, ``[B]`` or ``[B, m]``.
+            of the observation after that row, ``[B]`` or ``[B, m]``.
         :param gamma: discount. Default: 0.99.
         :param n_step: the largest number of steps to sum over, at least 1. Default: 1.
         :param rew_norm: must be False.

@@ -114,8 +114,7 @@ class ReplayLearner(BasePolicy):
         self._last_losses: dict[str, Any] = {}
         self._compiled: Any = None
 
-    # -- methods that an algorithm defines
-    # ------------------------------------------------------------------------------
+    # -- methods that an algorithm defines -----------------------------------------------------------------------------
 
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:
         """Return the value of the observation after the last reward. It is called without gradients, and only where
@@ -219,8 +218,8 @@ class ReplayLearner(BasePolicy):
         self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index
     ) -> "BatchWithReturnsProtocol":
         """Add n-step returns, ``[B, 1]``; see :meth:`BasePolicy.compute_nstep_return`. A compiled algorithm, or one
-        with
-        ``learns_from_returns = False``, gets ``reward_sum``, ``discount`` and the ``obs_next`` after the last reward.
+        with ``learns_from_returns = False``, gets ``reward_sum``, ``discount`` and the ``obs_next`` after the last
+        reward.
 
         For samples of sequences, all of these are ``[N]``, for the N steps that are learned from.
 

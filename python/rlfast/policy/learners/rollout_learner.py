@@ -46,9 +46,7 @@ class RolloutLearner(BasePolicy):
     ``has_critic = False`` and defines ``_compute_returns``.
 
     :param actor: called as ``actor(obs, state=..., info=...)``; returns the arguments of ``dist_fn`` and the next
-        hidden
-        state.
-        state.
+        hidden state.
     :param critic: called as ``critic(obs)``; returns values ``[B, 1]``. None where ``has_critic`` is False.
     :param optim: an optimizer of both, a factory, or None for a policy that only acts.
     :param dist_fn: a function that makes the distribution over actions.
@@ -106,8 +104,7 @@ class RolloutLearner(BasePolicy):
         self._buffer: ReplayBuffer | None = None  # of a roll-out whose advantages are recomputed
         self._indices: Index | None = None
 
-    # -- methods that an algorithm defines
-    # ------------------------------------------------------------------------------
+    # -- methods that an algorithm defines -----------------------------------------------------------------------------
 
     @abstractmethod
     def gradient_step(

@@ -84,8 +84,7 @@ class ICMPolicy(BasePolicy):
     :param lr_scale: factor of the model's loss.
     :param reward_scale: factor of the errors that are added to rewards.
     :param forward_loss_weight: weight of the prediction of features in the model's loss, between 0 and 1; the
-        prediction
-        of actions has the rest.
+        prediction of actions has the rest.
     :param action_space: see :class:`BasePolicy`, also for the other parameters.
     """
 

@@ -107,9 +107,7 @@ class DQNPolicy(QLearner):
     def next_value(self, obs_next: Any, state: Any = None, *draws: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the value of the observation after the last reward, ``[B]``."""
         double = self.model_old is not None and self.is_double
-        is_replaced = self.must_call_forward(
-            "compute_q_value"
-        )  # for the action, which a subclass may choose in its own way
+        is_replaced = self.must_call_forward("compute_q_value")  # a subclass may choose actions in its own way
         if double or is_replaced:
             act_B, q_BA = self.greedy_actions(obs_next, state)
         if self.model_old is not None or not is_replaced:
