@@ -1,4 +1,6 @@
-from rlfast.utils.progress_bar import DummyTqdm, ProgressBar
+import pytest
+
+from rlfast.utils.progress_bar import DummyTqdm, ProgressBar, progress_note
 
 
 def test_figures_stand_beside_the_bar(capsys):
@@ -39,3 +41,18 @@ def test_figures_are_written_at_most_ten_times_a_second(monkeypatch):
         for _ in range(500):
             bar.update(1, {"loss": 1.0})
     assert len(written) < 50
+
+
+def test_a_note_stands_beside_the_newest_bar_while_something_is_computed(capsys):
+    with ProgressBar(10, "Epoch #1") as bar, ProgressBar(10, "hidden", shown=False):
+        bar.update(1, {"loss": 1.0})
+        with progress_note("compiling the update"):
+            assert capsys.readouterr().err.split("\r")[-1].rstrip(" ]").endswith("compiling the update")
+        with pytest.raises(KeyError), progress_note("reading"):
+            raise KeyError
+        assert "reading" not in capsys.readouterr().err.split("\r")[-1]
+        bar.update(1, {"loss": 2.0})
+    assert "loss=2" in capsys.readouterr().err.split("\r")[-1]
+    with progress_note("nothing is shown"):
+        pass
+    assert capsys.readouterr().err == ""

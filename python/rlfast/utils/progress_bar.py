@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tqdm import tqdm
 
@@ -66,6 +67,7 @@ class ProgressBar:
 
             start = min(initial, total)
             self._bar = tqdm(total=total, desc=description, initial=start, unit="step", file=sys.stderr, **tqdm_config)
+            _shown.append(self)
 
     def update(self, n: int, figures: Mapping[str, int | float | str]) -> None:
         """Adds steps, and shows numbers.
@@ -88,10 +90,39 @@ class ProgressBar:
             text = {name: f"{v:.4g}" if isinstance(v, float) else str(v) for name, v in self._figures.items()}
             self._bar.set_postfix(text, refresh=False)
 
+    def write_note(self, text: str) -> None:
+        """Shows a text in the place of the numbers, until the next ones.
+
+        :param text: the text.
+        """
+        if self._bar is not None:
+            self._bar.set_postfix_str(text)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._bar is not None:
+            _shown.remove(self)
             self._write()  # the final numbers
             self._bar.close()
+
+
+_shown: list[ProgressBar] = []
+"""The bars on the terminal, the newest last."""
+
+
+@contextmanager
+def progress_note(text: str) -> Iterator[None]:
+    """Shows a text beside the newest progress bar during a long computation. Without a bar, nothing is shown.
+
+    :param text: what is computed.
+    :return: the context.
+    """
+    if _shown:
+        _shown[-1].write_note(text)
+    try:
+        yield
+    finally:
+        if _shown:
+            _shown[-1].write_note("")

@@ -18,6 +18,7 @@ from rlfast.utils.net.continuous import ActorProb
 from rlfast.utils.net.continuous import Critic as ActionCritic
 from rlfast.utils.net.discrete import Actor, Critic
 from rlfast.utils.optim import adam
+from rlfast.utils.progress_bar import ProgressBar
 
 
 def make_dqn(*, seed=0, **options):
@@ -179,3 +180,14 @@ def test_a_pytorch_that_cannot(monkeypatch):
     monkeypatch.setattr("rlfast.policy.components.compiled_update.signature", lambda _: inspect.signature(lambda: None))
     with pytest.raises(RuntimeError, match="needs a PyTorch that takes gradients within a graph"):
         make_dqn(compile=True)
+
+
+def test_the_progress_bar_says_once_that_the_update_is_compiled(capsys, monkeypatch):
+    monkeypatch.setattr(CompiledUpdate, "backend", "eager")
+    update = CompiledUpdate(lambda x: x + 1, list)
+    with ProgressBar(10, "Epoch #1"):
+        assert "compiling" not in capsys.readouterr().err
+        assert update(torch.tensor(1.0)) == 2.0
+        assert "compiling the update" in capsys.readouterr().err
+        assert update(torch.tensor(2.0)) == 3.0
+        assert "compiling" not in capsys.readouterr().err

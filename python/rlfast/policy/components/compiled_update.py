@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from rlfast.policy.components.captured_optimizer import capture, check_capturable
+from rlfast.utils.progress_bar import progress_note
 
 
 class CompiledUpdate:
@@ -13,7 +14,7 @@ class CompiledUpdate:
 
     Parameters and the states of optimizers are updated in place, so the policy acts with the new weights at once, and
     checkpoints are the same as without compilation. The first update after construction is not compiled, as it creates
-    the states of the optimizers; the second one takes the time to compile.
+    the states of the optimizers; the second one takes the time to compile, which the progress bar shows.
 
     Modules that draw random numbers, such as dropout, draw other numbers than without compilation.
 
@@ -33,10 +34,18 @@ class CompiledUpdate:
         # isolate_recompiles gives each policy its own limit of recompilations; the overloads do not know it yet
         compiler: Any = torch.compile
         self._graph = compiler(update, fullgraph=True, backend=self.backend, isolate_recompiles=True)
+        self._is_compiled = False
 
     def __call__(self, *args: Any) -> Any:
         ready = [capture(optim) for optim in self._optimizers()]
-        return self._graph(*args) if all(ready) else self._update(*args)
+        if not all(ready):
+            return self._update(*args)
+        if self._is_compiled:
+            return self._graph(*args)
+        with progress_note("compiling the update"):
+            result = self._graph(*args)
+        self._is_compiled = True
+        return result
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy without the graph, which holds the networks that it was made of; a copy compiles its own."""
