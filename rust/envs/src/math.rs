@@ -13,6 +13,17 @@ use crate::lanes::flagged;
 /// Returns `x ** 2` of a `numpy.float64`.
 #[inline]
 pub fn squared(x: f64) -> f64 {
+    match square(x) {
+        (square, true) => square,
+        // With a constant exponent, the compiler would replace the call by a product.
+        _ => x.powf(black_box(2.0)),
+    }
+}
+
+/// Returns the square of a number, computed without branches so that loops vectorise, and whether it certainly equals
+/// [`squared`].
+#[inline(always)]
+pub fn square(x: f64) -> (f64, bool) {
     let square = x * x;
     // The rounding error of the square (Dekker, 1971), from exact products of the halves.
     let scaled = x * SPLIT;
@@ -21,11 +32,7 @@ pub fn squared(x: f64) -> f64 {
     let lost = ((high * high - square) + 2.0 * high * low) + low * low;
     // The unit in the last place of a number between 2^k and 2^(k+1) is 2^(k-52).
     let power = f64::from_bits(square.to_bits() & f64::INFINITY.to_bits());
-    if (1e-280..1e280).contains(&square) && lost.abs() < 0.48 * f64::EPSILON * power {
-        return square;
-    }
-    // With a constant exponent, the compiler would replace the call by a product.
-    x.powf(black_box(2.0))
+    (square, (1e-280..1e280).contains(&square) & (lost.abs() < 0.48 * f64::EPSILON * power))
 }
 
 /// Splits a double in two halves of 26 bits each.
@@ -34,14 +41,20 @@ const SPLIT: f64 = ((1_u64 << 27) + 1) as f64;
 /// Returns `x ** 2` of a `numpy.float32`.
 #[inline]
 pub fn squared_single(x: f32) -> f32 {
+    match square_single(x) {
+        (square, true) => square,
+        _ => x.powf(black_box(2.0)),
+    }
+}
+
+/// Returns the square of a number, as [`square`] does.
+#[inline(always)]
+pub fn square_single(x: f32) -> (f32, bool) {
     let exact = f64::from(x) * f64::from(x);
     let square = exact as f32;
     let lost = exact - f64::from(square);
     let power = f32::from_bits(square.to_bits() & f32::INFINITY.to_bits());
-    if (1e-30..1e30).contains(&square) && lost.abs() < 0.49 * f64::from(f32::EPSILON * power) {
-        return square;
-    }
-    x.powf(black_box(2.0))
+    (square, (1e-30..1e30).contains(&square) & (lost.abs() < 0.49 * f64::from(f32::EPSILON * power)))
 }
 
 /// Returns `numpy.sin(x)` and `numpy.cos(x)` of a `numpy.float32` from -100 to 100, as NumPy computes them on

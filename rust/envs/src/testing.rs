@@ -1,6 +1,7 @@
 //! Assertions for the tests of all environments.
 
-use crate::{Element, Env, StepError};
+use crate::vector::{Autoreset, Output, Vector};
+use crate::{Element, Env, Generator, LANES, StepError};
 
 /// Numbers that are compared with Gymnasium's, from which they may differ in the last bit of a sine.
 pub trait Close: Element {
@@ -95,5 +96,47 @@ pub fn assert_refuses<E: Env>(mut env: E, legal: E::Action, illegal: &[&[E::Acti
     for action in illegal {
         let error = env.check(action).expect_err("an illegal action");
         assert_eq!(error.to_string(), format!("action {action:?} is not among the {wanted}"));
+    }
+}
+
+/// The results of a step: observations, rewards, `terminated`, `truncated`, and the rows that were reset or ended.
+type Stepped<O> = (Vec<O>, Vec<f64>, Vec<u8>, Vec<u8>, [Vec<usize>; 2]);
+
+fn stepped<E: Env>(vector: &mut Vector<E>, elements: usize, actions: &[E::Action]) -> Stepped<E::Observation> {
+    let rows = actions.len();
+    let (mut rew, mut ends, mut cuts) = (vec![0.0; rows], vec![0; rows], vec![0; rows]);
+    let mut obs = vec![E::Observation::default(); elements * rows];
+    let output = Output { obs: &mut obs[..], rew: &mut rew, terminated: &mut ends, truncated: &mut cuts };
+    vector.step(None, actions, output).expect("all may step");
+    let events = vector.events();
+    (obs, rew, ends, cuts, [events.resets.clone(), events.ended.clone()])
+}
+
+/// Asserts that [`Env::step_lanes`] gives the same bits as [`Env::step`], for five hundred steps and over resets.
+pub fn assert_lanes<E: Env + Clone>(make: impl Fn() -> E, action: impl Fn(&mut Generator) -> E::Action) {
+    let (mut generator, elements) = (Generator::new(3), make().observation_space().len());
+    assert!(E::has_lanes(), "the environments have lanes");
+    // Numbers of environments that are no multiple of LANES, so that some lanes are left over.
+    for (autoreset, envs) in [(Autoreset::NextStep, LANES + 21), (Autoreset::SameStep, LANES + 3)] {
+        let vector = |count| Vector::new(vec![make(); count], autoreset);
+        let (mut together, mut alone) = (vector(envs), (0..envs).map(|_| vector(1)).collect::<Vec<_>>());
+        let seeds: Vec<_> = (0..envs as u64).map(Some).collect();
+        let mut first = vec![E::Observation::default(); elements * envs];
+        together.reset(None, &seeds, None, &mut first).expect("there are so many");
+        for (one, &seed) in alone.iter_mut().zip(&seeds) {
+            one.reset(None, &[seed], None, &mut first[..elements]).expect("there is one");
+        }
+        for _ in 0..500 {
+            let actions: Vec<_> = (0..envs).map(|_| action(&mut generator)).collect();
+            let (obs, rew, ends, cuts, events) = stepped(&mut together, elements, &actions);
+            for (k, one) in alone.iter_mut().enumerate() {
+                let (own_obs, own_rew, own_ends, own_cuts, own) = stepped(one, elements, &actions[k..=k]);
+                assert_eq!(obs[elements * k..][..elements], own_obs);
+                assert_eq!((rew[k], ends[k], cuts[k]), (own_rew[0], own_ends[0], own_cuts[0]));
+                assert_eq!([0, 1].map(|kind| events[kind].contains(&k)), own.map(|rows| rows == [0]));
+                assert_eq!(together.save(k), one.save(0));
+            }
+            assert!(events.iter().all(|rows| rows.is_sorted()), "rows rise: {events:?}");
+        }
     }
 }

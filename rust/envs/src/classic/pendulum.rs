@@ -2,9 +2,11 @@
 
 use std::f64::consts::PI;
 
-use crate::math::{squared, squared_single};
+use crate::lanes::flagged;
+use crate::math::{square, square_single, squared, squared_single};
 use crate::options::{bounds, values};
-use crate::{Env, Episode, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
+use crate::vector::Output;
+use crate::{Env, Episode, LANES, LoadError, OptionsError, Outcome, ResetOption, Space, State, StepError};
 
 const SPEED_LIMIT: f64 = 8.0;
 const TORQUE_LIMIT: f32 = 2.0;
@@ -39,19 +41,6 @@ impl Pendulum {
         Self { gravity, angle: 0.0, velocity: 0.0, sine: 0.0, episode: Episode::new() }
     }
 
-    /// Returns the cost of the present state and `torque`.
-    fn cost(&self, torque: f32) -> f64 {
-        squared(normalized(self.angle)) + 0.1 * squared(self.velocity) + f64::from(0.001 * squared_single(torque))
-    }
-
-    fn turn(&mut self, torque: f32) {
-        // The term of the torque has single precision, as the action has.
-        let torque = f64::from((3.0 / (MASS * LENGTH * LENGTH)) as f32 * torque);
-        let acceleration = 3.0 * self.gravity / (2.0 * LENGTH) * self.sine + torque;
-        self.velocity = (self.velocity + acceleration * STEP).clamp(-SPEED_LIMIT, SPEED_LIMIT);
-        self.angle += self.velocity * STEP;
-    }
-
     fn write(&mut self, observation: &mut [f32]) {
         // Asserted first, so that the compiler computes sine and cosine by one call.
         assert_eq!(observation.len(), 3, "an observation has 3 elements");
@@ -61,17 +50,52 @@ impl Pendulum {
     }
 }
 
+/// Returns the cost of a state and a torque.
+fn cost([angle, velocity]: [f64; 2], torque: f32) -> f64 {
+    squared(normalized(angle)) + 0.1 * squared(velocity) + f64::from(0.001 * squared_single(torque))
+}
+
+/// Returns the cost of a state and a torque, computed without branches, and whether it certainly equals [`cost`].
+#[inline(always)]
+fn quick_cost([angle, velocity]: [f64; 2], torque: f32) -> (f64, bool) {
+    let (angle, is_near) = near_normalized(angle);
+    let ((angle, first), (velocity, second), (torque, third)) =
+        (square(angle), square(velocity), square_single(torque));
+    (angle + 0.1 * velocity + f64::from(0.001 * torque), is_near & first & second & third)
+}
+
+/// Returns angle and velocity after a step, from the sine of the angle before it.
+#[inline(always)]
+fn turned([angle, velocity]: [f64; 2], sine: f64, gravity: f64, torque: f32) -> [f64; 2] {
+    // The term of the torque has single precision, as the action has.
+    let torque = f64::from((3.0 / (MASS * LENGTH * LENGTH)) as f32 * torque);
+    let acceleration = 3.0 * gravity / (2.0 * LENGTH) * sine + torque;
+    let velocity = (velocity + acceleration * STEP).clamp(-SPEED_LIMIT, SPEED_LIMIT);
+    [angle + velocity * STEP, velocity]
+}
+
+const TURN: f64 = 2.0 * PI;
+
 /// Returns the equivalent angle between -pi and pi, as Python's `%` computes it.
 fn normalized(angle: f64) -> f64 {
-    const TURN: f64 = 2.0 * PI;
+    match near_normalized(angle) {
+        (near, true) => near,
+        _ => upward((angle + PI) % TURN) - PI,
+    }
+}
+
+/// Returns the equivalent angle, computed without the remainder, which is slow, and whether that was possible.
+#[inline(always)]
+fn near_normalized(angle: f64) -> (f64, bool) {
     let shifted = angle + PI;
-    // The remainder is slow and rarely needed. A difference of two numbers within a factor of two is exact.
-    let turned = match shifted.abs() {
-        less if less < TURN => shifted,
-        less if less < 2.0 * TURN => shifted - TURN.copysign(shifted),
-        _ => shifted % TURN,
-    };
-    (if turned < 0.0 { turned + TURN } else { turned }) - PI
+    // A difference of two numbers within a factor of two is exact.
+    let turned = if shifted.abs() < TURN { shifted } else { shifted - TURN.copysign(shifted) };
+    (upward(turned) - PI, shifted.abs() < 2.0 * TURN)
+}
+
+#[inline(always)]
+fn upward(turned: f64) -> f64 {
+    if turned < 0.0 { turned + TURN } else { turned }
 }
 
 impl Default for Pendulum {
@@ -113,11 +137,56 @@ impl Env for Pendulum {
     }
 
     fn step(&mut self, action: &[f32], observation: &mut [f32]) -> Outcome {
-        let torque = action[0].clamp(-TORQUE_LIMIT, TORQUE_LIMIT);
-        let cost = self.cost(torque);
-        self.turn(torque);
+        let (torque, state) = (action[0].clamp(-TORQUE_LIMIT, TORQUE_LIMIT), [self.angle, self.velocity]);
+        [self.angle, self.velocity] = turned(state, self.sine, self.gravity, torque);
         self.write(observation);
-        Outcome { reward: -cost, terminated: false, truncated: false }
+        Outcome { reward: -cost(state, torque), terminated: false, truncated: false }
+    }
+
+    fn has_lanes() -> bool {
+        true
+    }
+
+    /// The states are transposed, so that plain loops over one component compile to vector instructions.
+    #[inline(always)]
+    fn step_lanes<T>(
+        holders: &mut [T],
+        env: impl Fn(&mut T) -> &mut Self,
+        actions: &[f32],
+        output: Output<'_, &mut [f32]>,
+    ) {
+        let count = holders.len();
+        assert!(count <= LANES && actions.len() == count, "an action for each, and not too many");
+        let [mut angles, mut velocities, mut sines, mut gravities, mut costs] = [[0.0; LANES]; 5];
+        let (mut torques, mut doubts) = ([0.0; LANES], [0; LANES]);
+        for (k, holder) in holders.iter_mut().enumerate() {
+            let env = env(holder);
+            (angles[k], velocities[k], sines[k], gravities[k]) = (env.angle, env.velocity, env.sine, env.gravity);
+            torques[k] = actions[k].clamp(-TORQUE_LIMIT, TORQUE_LIMIT);
+        }
+        let mut k = 0;
+        while k < count {
+            let (cost, is_certain) = quick_cost([angles[k], velocities[k]], torques[k]);
+            (costs[k], doubts[k]) = (cost, !is_certain as u8);
+            k += 1;
+        }
+        for k in flagged(doubts) {
+            costs[k] = cost([angles[k], velocities[k]], torques[k]);
+        }
+        let mut k = 0;
+        while k < count {
+            [angles[k], velocities[k]] = turned([angles[k], velocities[k]], sines[k], gravities[k], torques[k]);
+            k += 1;
+        }
+        output.terminated.fill(0);
+        output.truncated.fill(0);
+        let rows = output.obs.chunks_exact_mut(3).zip(output.rew);
+        for (k, (holder, (observation, reward))) in holders.iter_mut().zip(rows).enumerate() {
+            let env = env(holder);
+            (env.angle, env.velocity) = (angles[k], velocities[k]);
+            env.write(observation);
+            *reward = -costs[k];
+        }
     }
 
     fn save(&self, to: &mut Vec<u8>) {

@@ -1,8 +1,7 @@
 //! Compares CartPole with episodes recorded from Gymnasium 1.4.0's `gymnasium.make("CartPole-v1")`.
 
 use super::*;
-use crate::testing::{Close as _, assert_refuses, assert_resumes};
-use crate::vector::{Autoreset, Output, Vector};
+use crate::testing::{Close as _, assert_lanes, assert_refuses, assert_resumes};
 use crate::wrapper::TimeLimit;
 
 type CartPoleV1 = TimeLimit<CartPole>;
@@ -124,41 +123,7 @@ fn a_loaded_episode_goes_on() {
     assert_resumes(cart_pole_v1(), cart_pole_v1(), |t| (t * 5 % 7 % 2) as i64);
 }
 
-/// The results of a step: observations, rewards, `terminated`, `truncated`, and the rows that were reset or ended.
-type Stepped = (Vec<f32>, Vec<f64>, Vec<u8>, Vec<u8>, [Vec<usize>; 2]);
-
-fn stepped(vector: &mut Vector<CartPoleV1>, actions: &[i64]) -> Stepped {
-    let rows = actions.len();
-    let (mut obs, mut rew, mut ends, mut cuts) = (vec![0.0; 4 * rows], vec![0.0; rows], vec![0; rows], vec![0; rows]);
-    let output = Output { obs: &mut obs[..], rew: &mut rew, terminated: &mut ends, truncated: &mut cuts };
-    vector.step(None, actions, output).expect("all may step");
-    let events = vector.events();
-    (obs, rew, ends, cuts, [events.resets.clone(), events.ended.clone()])
-}
-
 #[test]
 fn side_by_side_they_move_as_alone() {
-    let mut generator = crate::Generator::new(3);
-    // Numbers of environments that are no multiple of LANES, so that some lanes are left over.
-    for (autoreset, envs) in [(Autoreset::NextStep, LANES + 21), (Autoreset::SameStep, LANES + 3)] {
-        let vector = |count| Vector::new(vec![TimeLimit::new(CartPole::default(), 40); count], autoreset);
-        let (mut together, mut alone) = (vector(envs), (0..envs).map(|_| vector(1)).collect::<Vec<_>>());
-        let seeds: Vec<_> = (0..envs as u64).map(Some).collect();
-        together.reset(None, &seeds, None, &mut vec![0.0; 4 * envs]).expect("there are so many");
-        for (one, &seed) in alone.iter_mut().zip(&seeds) {
-            one.reset(None, &[seed], None, &mut [0.0; 4]).expect("there is one");
-        }
-        for _ in 0..500 {
-            let actions: Vec<_> = (0..envs).map(|_| generator.below(2) as i64).collect();
-            let (obs, rew, ends, cuts, events) = stepped(&mut together, &actions);
-            for (k, one) in alone.iter_mut().enumerate() {
-                let (own_obs, own_rew, own_ends, own_cuts, own) = stepped(one, &actions[k..=k]);
-                assert_eq!(obs[4 * k..4 * k + 4], own_obs);
-                assert_eq!((rew[k], ends[k], cuts[k]), (own_rew[0], own_ends[0], own_cuts[0]));
-                assert_eq!([0, 1].map(|kind| events[kind].contains(&k)), own.map(|rows| rows == [0]));
-                assert_eq!(together.save(k), one.save(0));
-            }
-            assert!(events.iter().all(|rows| rows.is_sorted()), "rows rise: {events:?}");
-        }
-    }
+    assert_lanes(|| TimeLimit::new(CartPole::default(), 40), |generator| generator.below(2) as i64);
 }

@@ -1,7 +1,7 @@
 //! Compares Pendulum with episodes recorded from Gymnasium 1.4.0's `gymnasium.make("Pendulum-v1")`.
 
 use super::*;
-use crate::testing::{Step, assert_episode, assert_refuses, assert_resumes};
+use crate::testing::{Step, assert_episode, assert_lanes, assert_refuses, assert_resumes};
 use crate::wrapper::TimeLimit;
 
 const START_42: [f32; 3] = [-0.14995256, 0.9886932, -0.12224312];
@@ -70,4 +70,11 @@ fn steps_need_an_episode_and_a_finite_torque() {
 fn a_loaded_episode_goes_on() {
     let env = || TimeLimit::new(Pendulum::default(), 77);
     assert_resumes(env(), env(), |t| (t % 9) as f32 / 2.0 - 2.0);
+}
+
+#[test]
+fn side_by_side_they_move_as_alone() {
+    assert_lanes(|| TimeLimit::new(Pendulum::default(), 90), |generator| generator.uniform(-2.5, 2.5) as f32);
+    // Angles of many turns.
+    assert_lanes(|| Pendulum::new(0.5), |_| 2.0);
 }
