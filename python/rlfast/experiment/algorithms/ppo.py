@@ -55,6 +55,27 @@ PRESETS = {
     "Acrobot-v1": Config(stop_return=-100.0, max_steps=200_000, num_envs=16, learning_rate=1e-3, batch_size=256),
     "Pendulum-v1": Config(stop_return=-200.0, max_steps=300_000, learning_rate=1e-3, gamma=0.9, eval_interval=16_384),
     "InvertedPendulum-v5": Config(stop_return=950.0, learning_rate=1e-3, log_std=-0.5),
+    "HalfCheetah-v5": Config(  # the numbers that RL Baselines3 Zoo tuned, with tanh in place of ReLU
+        max_steps=1_000_000,
+        eval_interval=50_000,
+        eval_episodes=10,
+        eval_envs=10,
+        num_envs=1,
+        normalize_obs=True,
+        normalize_reward=True,
+        hidden_sizes=(256, 256),
+        learning_rate=2.0633e-5,
+        log_std=-2.0,
+        gamma=0.98,
+        gae_lambda=0.92,
+        collect_steps=512,
+        repeat=20,
+        eps_clip=0.1,
+        vf_coef=0.58,
+        ent_coef=0.0004,
+        max_grad_norm=0.8,
+        compile=True,
+    ),
 }
 
 
