@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from rlfast.data import Batch, ReplayBuffer, VectorReplayBuffer
+from rlfast.data.datasets.buffers import BufferSource
+from rlfast.data.datasets.opening import open_source
 from rlfast.env import DummyVectorEnv, VectorEnvNormObs
-from rlfast.experiment.data import load_data, normalize_by_data, read_data, returns_of
+from rlfast.experiment.data import load_data, normalize_by_data, returns_of
 
 PENDULUM = gym.make("Pendulum-v1")
 SPACES = PENDULUM.observation_space, PENDULUM.action_space
@@ -63,15 +65,16 @@ def write_d4rl(path, length=10, terminals=(), timeouts=(), following=False, **ch
 class TestD4RL:
     def test_timeouts_are_no_terminals(self, tmp_path):
         path = write_d4rl(tmp_path / "a.hdf5", terminals=(3,), timeouts=(3, 6), following=True)
-        buffer, is_of_environment = read_data(path)
-        assert is_of_environment
+        with open_source(path) as source:
+            assert source.in_environment_form
+        buffer = ReplayBuffer.from_d4rl(path)
         assert buffer.rew.tolist() == list(range(1, 11))
         assert np.flatnonzero(buffer.terminated).tolist() == [3]
         assert np.flatnonzero(buffer.truncated).tolist() == [6, 9]
         assert buffer.obs_next[6].tolist() == [21.0, 22.0, 23.0]
 
     def test_without_next_observations_the_last_row_of_a_cut_off_episode_is_left_out(self, tmp_path):
-        buffer, _ = read_data(write_d4rl(tmp_path / "a.hdf5", terminals=(3,), timeouts=(6,)))
+        buffer = ReplayBuffer.from_d4rl(write_d4rl(tmp_path / "a.hdf5", terminals=(3,), timeouts=(6,)))
         assert buffer.rew.tolist() == [1, 2, 3, 4, 5, 6, 8, 9]  # neither the timeout nor the last row
         assert np.flatnonzero(buffer.terminated).tolist() == [3]
         assert np.flatnonzero(buffer.truncated).tolist() == [5, 7]
@@ -83,7 +86,7 @@ class TestD4RL:
         following = np.concatenate([obs[1:], obs[:1]])
         following[4] = -1
         path = write_d4rl(tmp_path / "a.hdf5", timeouts=None, observations=obs, next_observations=following)
-        assert np.flatnonzero(read_data(path)[0].truncated).tolist() == [4, 9]
+        assert np.flatnonzero(ReplayBuffer.from_d4rl(path).truncated).tolist() == [4, 9]
 
     def test_actions_are_turned_into_the_policys(self, tmp_path):
         buffer = load_data(write_d4rl(tmp_path / "a.hdf5", following=True), *SPACES, seed=0)
@@ -100,7 +103,7 @@ class TestD4RL:
     )
     def test_files_that_cannot_be_used(self, tmp_path, changes, match):
         with pytest.raises(ValueError, match=match):
-            read_data(write_d4rl(tmp_path / "a.hdf5", **changes))
+            open_source(write_d4rl(tmp_path / "a.hdf5", **changes))
 
     def test_a_buffer_of_several_rings(self, tmp_path):
         with pytest.raises(TypeError, match="a buffer of one ring, not into a VectorReplayBuffer"):
@@ -131,7 +134,7 @@ def test_minari_datasets_by_id_and_by_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("source", ["./gone.hdf5", "gone.snapshot"])
 def test_a_file_that_is_not_there(source):
     with pytest.raises(FileNotFoundError, match="there is no file"):
-        read_data(source)
+        open_source(source)
 
 
 def test_data_of_another_environment(tmp_path):
@@ -157,7 +160,21 @@ def test_observations_are_scaled_by_the_data():
     envs.close()
 
 
-def test_returns_of_episodes_that_have_ended():
-    assert returns_of(rows_of(10, ends=(3,), truncated=(5,))).tolist() == [6.0, 9.0]
-    assert returns_of(rows_of(20, rings=2, ends=(3,), truncated=(5,))).tolist() == [6.0, 9.0, 306.0, 209.0]
-    assert returns_of(rows_of(4)).tolist() == []
+def test_returns_and_lengths_of_episodes():
+    def figures(buffer):
+        return [figure.tolist() for figure in returns_of(BufferSource(buffer))]
+
+    assert figures(rows_of(10, ends=(3,), truncated=(5,))) == [[6.0, 9.0, 40.0], [3, 2, 5]]
+    returns, lengths = figures(
+        rows_of(20, rings=2, ends=(3,), truncated=(5,))
+    )  # no episode is joined to another ring's
+    assert returns == [6.0, 9.0, 40.0, 306.0, 209.0, 540.0]
+    assert lengths == [3, 2, 5, 3, 2, 5]
+    assert figures(ReplayBuffer(4)) == [[], []]
+
+
+def test_episodes_that_are_longer_than_the_parts_that_are_read(monkeypatch):
+    monkeypatch.setattr("rlfast.data.datasets.parts._PART_ROWS", 2)
+    returns, lengths = returns_of(BufferSource(rows_of(10, ends=(3, 8))))
+    assert returns.tolist() == [6.0, 30.0, 19.0]
+    assert lengths.tolist() == [3, 5, 2]

@@ -1,8 +1,11 @@
-"""``rlfast data``, which gathers and describes data for offline learning."""
+"""``rlfast data``, which gathers, describes, converts, merges and splits data for offline learning."""
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +13,24 @@ from rlfast.cli.main import complain
 from rlfast.cli.parsing import ALLOW_IMPORT, Parser, warnings_as_sentences
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
-_HELP = """usage: rlfast data COMMAND ...
+_COMMANDS = {
+    "gather": "play the policy of a run, and write what it did to a file",
+    "info": "describe data: transitions, episodes, returns",
+    "convert": "write data in another format",
+    "merge": "write several datasets as one",
+    "split": "write a dataset as several of a given size",
+}
+_HELP = f"""usage: rlfast data COMMAND ...
 
 commands:
-  gather    play the policy of a run, and write what it did to a file
-  info      describe data: transitions, episodes, returns
+{chr(10).join(f"  {name:<10}{what}" for name, what in _COMMANDS.items())}
 
 'rlfast data COMMAND --help' says more.
 """
+_SOURCE = "a buffer's file, a D4RL file, or a Minari dataset"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -32,17 +43,23 @@ def main(arguments: Sequence[str]) -> int:
     if name in ("-h", "--help"):
         sys.stdout.write(_HELP)
         return 0
-    commands: dict[str | None, Callable[[Sequence[str]], int]] = {"gather": _gather, "info": _info}
+    commands: dict[str | None, Callable[[Sequence[str]], int]] = {
+        "gather": _gather,
+        "info": _info,
+        "convert": _convert,
+        "merge": _merge,
+        "split": _split,
+    }
     if name not in commands:
         what = "no command was given" if name is None else f"there is no command {name!r}"
-        return complain(f"{what}: choose from gather, info (rlfast data --help)", 2)
+        return complain(f"{what}: choose from {', '.join(_COMMANDS)} (rlfast data --help)", 2)
     import gymnasium as gym
 
     try:
         with warnings_as_sentences():
             return commands[name](arguments[1:])
-    except (ValueError, OSError, ImportError, gym.error.Error) as error:
-        return complain(str(error), 2)
+    except (ValueError, TypeError, OSError, ImportError, MemoryError, gym.error.Error) as error:
+        return complain(" ".join(str(error).split()), 2)
 
 
 def _gather(arguments: Sequence[str]) -> int:
@@ -65,17 +82,109 @@ def _gather(arguments: Sequence[str]) -> int:
 
 def _info(arguments: Sequence[str]) -> int:
     parser = Parser("rlfast data info", "Describes data: transitions, episodes and their returns.")
-    parser.add_argument("source", help="a buffer's file, a D4RL file, or a Minari dataset")
-    from rlfast.experiment.data import read_data, returns_of
+    parser.add_argument("source", help=_SOURCE)
+    parser.add_argument("--png", type=Path, metavar="FILE", help="draw the histogram of returns into this file")
+    given = parser.parse_args(arguments)
+    from rlfast.data.datasets.opening import open_source
+    from rlfast.experiment.data import returns_of
+    from rlfast.experiment.report.histogram import drawn, picture
 
-    buffer, _ = read_data(parser.parse_args(arguments).source)
-    returns = returns_of(buffer)
-    sys.stdout.write(f"{len(buffer):,} transitions, {_described(returns)}\n")
+    with open_source(given.source, scratch=tempfile.gettempdir()) as source:
+        returns, lengths = returns_of(source)
+        text = f"{source.length:,} transitions, {_described(returns)}"
+        sys.stdout.write(text + (f", length {lengths.mean():.1f}\n" if len(lengths) else "\n"))
+        if source.length:
+            part = next(source.parts())
+            sys.stdout.write("".join(f"  {name:<5}{_columns(part[name])}\n" for name in ("obs", "act")))
+    if len(returns):
+        width = min(shutil.get_terminal_size().columns, 100)
+        sys.stdout.write("".join(f"{line}\n" for line in drawn(returns, width)))
+    if given.png is not None and len(returns):
+        picture(returns, given.png, f"{Path(given.source).name}: {len(returns):,} episodes")
+        sys.stdout.write(f"{given.png}\n")
     return 0
+
+
+def _columns(column: Any) -> str:
+    if isinstance(column, dict):
+        return ", ".join(f"{key}: {_columns(inner)}" for key, inner in column.items())
+    return f"{column.dtype} {[*column.shape[1:]]}"
 
 
 def _described(returns: Any) -> str:
     if not len(returns):
-        return "no whole episode"
+        return "no episode"
     spread = f"{returns.mean():.2f} ± {returns.std():.2f} (from {returns.min():g} to {returns.max():g})"
-    return f"{len(returns):,} whole episodes, return {spread}"
+    return f"{len(returns):,} episodes, return {spread}"
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+def _convert(arguments: Sequence[str]) -> int:
+    parser = _writing_parser("convert", "Writes data in another format.")
+    parser.add_argument("source", help=_SOURCE)
+    given = parser.parse_args(arguments)
+    return _write([given.source], given)
+
+
+def _merge(arguments: Sequence[str]) -> int:
+    parser = _writing_parser("merge", "Writes several datasets, one after the other, as one.")
+    parser.add_argument("sources", nargs="+", metavar="source", help=_SOURCE)
+    given = parser.parse_args(arguments)
+    return _write(given.sources, given)
+
+
+def _split(arguments: Sequence[str]) -> int:
+    parser = _writing_parser("split", "Writes a dataset as several, named NAME-00000-of-00003 and so on.")
+    parser.add_argument("source", help=_SOURCE)
+    parser.add_argument(
+        "--size", type=int, required=True, help="transitions of each dataset; the last one has the rest"
+    )
+    given = parser.parse_args(arguments)
+    if given.size < 1:
+        return complain(f"--size must be at least 1, got {given.size}", 2)
+    return _write([given.source], given, given.size)
+
+
+def _writing_parser(name: str, what: str) -> Parser:
+    from rlfast.data.datasets.opening import KINDS
+
+    parser = Parser(f"rlfast data {name}", what)
+    parser.add_argument("--out", type=Path, required=True, help="the file, or the folder of a Minari dataset")
+    parser.add_argument("--from", dest="kind", choices=KINDS, help="what the source is [found out]")
+    parser.add_argument("--to", choices=KINDS, help="what to write [hdf5 for .hdf5 and .h5, else snapshot]")
+    parser.add_argument("--env", help="id of the environment, whose actions D4RL and Minari have")
+    parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
+    return parser
+
+
+def _write(names: Sequence[str], given: argparse.Namespace, size: int | None = None) -> int:
+    from rlfast.data.datasets.converting import write
+    from rlfast.data.datasets.opening import open_source
+    from rlfast.utils.progress_bar import ProgressBar
+
+    out: Path = given.out
+    kind = given.to or ("hdf5" if out.suffix in (".hdf5", ".h5") else "snapshot")
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {out.parent}")
+    with ExitStack() as opened:
+        sources = [opened.enter_context(open_source(name, given.kind, str(out.parent))) for name in names]
+        total = sum(source.length for source in sources)
+        bar = opened.enter_context(ProgressBar(total, "writing", shown=not given.no_progress))
+        paths = write(sources, out, _target(kind, given.env), size=size, advance=lambda n: bar.update(n, {}))
+    sys.stdout.write("".join(f"{path}\n" for path in paths))
+    return 0
+
+
+def _target(kind: str, env_id: str | None) -> Any:
+    import gymnasium as gym
+
+    from rlfast.data.datasets.converting import Target
+
+    if env_id is None:
+        return Target(kind=kind)
+    env = gym.make(env_id)
+    try:
+        spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
+        return Target(kind=kind, spec=env.spec, **spaces)
+    finally:
+        env.close()

@@ -19,7 +19,7 @@ _COMMANDS = {
     "train": "train an agent, or go on with a run",
     "eval": "play the policy of a run",
     "plot": "draw learning curves over seeds",
-    "data": "gather and describe data for offline learning",
+    "data": "gather, describe and convert data for offline learning",
     "bench": "measure this machine beside other libraries",
 }
 

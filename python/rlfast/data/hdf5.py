@@ -149,7 +149,7 @@ class _Reader:
         kind = x.attrs.get("__data_type__")
         if kind is None:
             raise ValueError(f"dataset {x.name} lacks the attribute __data_type__: not written by rlfast or Tianshou")
-        self._check_size(x)
+        check_size(x)
         data = np.array(x)
         if kind == "ndarray":
             return data
@@ -157,15 +157,18 @@ class _Reader:
             return to_tensor(data, None, self._device or "cpu")
         return loads(data.tobytes(), self._classes, allow_pickle=self._allow_pickle)
 
-    @staticmethod
-    def _check_size(x: Any) -> None:
-        if x.is_virtual or x.external:
-            raise ValueError(f"dataset {x.name} keeps its data in another file")
-        stored = x.id.get_storage_size() * (_MAX_COMPRESSION if x.id.get_create_plist().get_nfilters() else 1)
-        if x.nbytes > stored:
-            raise ValueError(
-                f"dataset {x.name} claims {x.nbytes} bytes, and the file has {x.id.get_storage_size()} for it"
-            )
+
+def check_size(x: h5py.Dataset) -> None:
+    """Checks that a file can have as many bytes as a dataset claims.
+
+    :param x: the dataset.
+    :raises ValueError: if it has fewer, or they are in another file.
+    """
+    if x.is_virtual or x.external:
+        raise ValueError(f"dataset {x.name} keeps its data in another file")
+    stored = x.id.get_storage_size() * (_MAX_COMPRESSION if x.id.get_create_plist().get_nfilters() else 1)
+    if x.nbytes > stored:
+        raise ValueError(f"dataset {x.name} claims {x.nbytes} bytes, and the file has {x.id.get_storage_size()} for it")
 
 
 def _as_batch(values: dict[str, Any]) -> Batch:

@@ -142,7 +142,7 @@ def test_gathering(tiny, tmp_path, capsys):
     assert np.array_equal(ReplayBuffer.load(tmp_path / "noisy").act, load_hdf5(again).act)  # by the same seed
     capsys.readouterr()
     assert main(["info", str(again)]) == 0
-    assert capsys.readouterr().out.startswith("450 transitions, 4 whole episodes, return -")
+    assert capsys.readouterr().out.startswith("450 transitions, 4 episodes, return -")
     with pytest.raises(ValueError, match="eps in "):
         gather(run, 450, tmp_path / "x", eps=1.5)
 

@@ -66,7 +66,7 @@ _NAMES: dict[type, tuple[str, str]] = {
     _Fields: ("tianshou.data.batch", "Batch"),
 }
 _CLASSES = {name: kind for kind, name in _NAMES.items()}
-_LAST = "_last_obs_next"
+LAST = "_last_obs_next"
 _EPSILON = float(np.finfo(np.float32).eps)
 
 
@@ -87,15 +87,17 @@ def save(buffer: TianshouView, path: PathType, compression: str | None) -> None:
 
 def _attributes(buffer: TianshouView) -> dict[str, Any]:
     meta = Batch(Meta(buffer).__dict__)
-    state = _common(buffer) | {"_meta": meta} | _last(buffer)
+    state = common_attributes(buffer) | {"_meta": meta} | _last(buffer)
     children = vars(buffer).get("buffers")
     if children is None:
-        return state | _ring(buffer) | _kind(buffer)[1]
+        return state | ring_attributes(buffer) | _kind(buffer)[1]
     records = np.empty(len(children), object)
     for place, child in enumerate(children):
         kind, extras = _kind(child)
         extras.pop("weight", None)  # the buffers of Tianshou's managers have no tree
-        records[place] = kind(**_common(child), _meta=_nested(Meta(child).__dict__), **_ring(child), **extras)
+        records[place] = kind(
+            **common_attributes(child), _meta=_nested(Meta(child).__dict__), **ring_attributes(child), **extras
+        )
     state |= {"buffers": records, "buffer_num": len(records), "last_index": buffer.last_index}
     edges = np.append(buffer._core.offsets, buffer._core.total)
     state |= {"_offset": edges[:-1], "_extend_offset": edges, "_lengths": buffer._core.sizes()}
@@ -111,10 +113,11 @@ def _last(buffer: TianshouView) -> dict[str, Any]:
         return {}
     objects = [list(kept) for kept in store.last.values()]
     ends = rows[store.core.has_obs_next(rows) | np.isin(rows, [row for kept in objects for row in kept])]
-    return {_LAST: Batch(rows=ends, **store.take(ends, ["obs_next"], 1))} if len(ends) else {}
+    return {LAST: Batch(rows=ends, **store.take(ends, ["obs_next"], 1))} if len(ends) else {}
 
 
-def _common(buffer: TianshouView) -> dict[str, Any]:
+def common_attributes(buffer: TianshouView) -> dict[str, Any]:
+    """Returns the attributes that buffers of all kinds have."""
     config = buffer._config
     options: dict[str, Any] = {"stack_num": buffer._rows.stack_num, "ignore_obs_next": config.ignore_obs_next}
     options |= {"save_only_last_obs": config.save_only_last_obs, "sample_avail": config.sample_avail}
@@ -131,7 +134,8 @@ def _common(buffer: TianshouView) -> dict[str, Any]:
     }
 
 
-def _ring(buffer: TianshouView) -> dict[str, Any]:
+def ring_attributes(buffer: TianshouView) -> dict[str, Any]:
+    """Returns the attributes of a buffer of one ring."""
     return {
         "last_index": buffer.last_index,
         "_index": buffer._index,
@@ -176,11 +180,17 @@ def _nested(fields: dict[str, Any]) -> _Fields:
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
+def is_of_several_rings(path: PathType) -> bool:
+    """Returns whether a file holds a manager."""
+    with require_h5py().File(path, "r") as file:
+        return "buffers" in file
+
+
 def load(cls: type[Any], path: PathType, *, allow_pickle: bool, seed: int, storage: str) -> Any:
     """Reads a buffer; see :meth:`ReplayBuffer.load_hdf5`."""
-    with require_h5py().File(path, "r") as file, nullcontext() if allow_pickle else _naming_file(path):
+    with require_h5py().File(path, "r") as file, nullcontext() if allow_pickle else naming_file(path):
         state = from_hdf5(file, allow_pickle=allow_pickle, classes=_CLASSES)
-    with _naming_file(path):
+    with naming_file(path):
         rings = [vars(record) for record in state["buffers"]] if "buffers" in state else [state]
         config = _config(state, rings[0])
         meta = state["_meta"]
@@ -190,7 +200,7 @@ def load(cls: type[Any], path: PathType, *, allow_pickle: bool, seed: int, stora
         raise ValueError(f"{path} does not hold a {cls.__name__}: it has {len(rings)} rings and {config}")
     buffer: Any = object.__new__(cls)
     children = [object.__new__(cls._child_class(config)) for _ in rings] if "buffers" in state else []
-    with _naming_file(path):
+    with naming_file(path):
         buffer._setup(capacities, config, seed, storage, children)
         if not meta.is_empty():
             _fill(buffer, meta, rings, state)
@@ -198,7 +208,7 @@ def load(cls: type[Any], path: PathType, *, allow_pickle: bool, seed: int, stora
 
 
 @contextmanager
-def _naming_file(path: PathType) -> Iterator[None]:
+def naming_file(path: PathType) -> Iterator[None]:
     """Turns errors about the contents of a file into a ValueError that names the file."""
     try:
         yield
@@ -230,9 +240,9 @@ def _fill(buffer: TianshouView, meta: Batch, rings: list[dict[str, Any]], state:
     core = buffer._core
     sizes, cursors = ([int(ring[key]) for ring in rings] for key in ("_size", "_index"))
     columns, known = dict(meta.items()), np.zeros(core.total, np.bool_)
-    if _LAST in state:
-        columns["obs_next"], ends = deepcopy(meta.obs), np.asarray(state[_LAST].rows)
-        columns["obs_next"][ends] = state[_LAST].obs_next
+    if LAST in state:
+        columns["obs_next"], ends = deepcopy(meta.obs), np.asarray(state[LAST].rows)
+        columns["obs_next"][ends] = state[LAST].obs_next
         known[ends] = True
     buffer._store.replace(columns, sizes, cursors, known)
     for ring, attributes in enumerate(rings):

@@ -48,7 +48,7 @@ def load(cls: type[Any], dataset: Any, size: int | None, options: dict[str, Any]
 def _fill(buffer: Any, dataset: Any) -> None:
     """Appends all episodes of a dataset to a buffer with one ring; an episode without an end counts as truncated."""
     for episode in dataset.iterate_episodes():
-        fields = _fields(episode)
+        fields = fields_of(episode)
         length = len(episode.rewards)
         for start in range(0, length, _AT_ONCE):
             part = tree.take(fields, slice(start, start + _AT_ONCE))
@@ -57,7 +57,8 @@ def _fill(buffer: Any, dataset: Any) -> None:
             buffer.close_episodes()
 
 
-def _fields(episode: Any) -> dict[str, Any]:
+def fields_of(episode: Any) -> dict[str, Any]:
+    """Returns the rows of an ``EpisodeData``."""
     length = len(episode.rewards)
     obs = _arrays(episode.observations)
     infos = _arrays(episode.infos or {})
@@ -114,25 +115,22 @@ def _episodes(buffer: TianshouView, ring: int | None) -> list[dict[str, Any]]:
         return []
     ends = np.flatnonzero(buffer._store.take(rows, ["done"], 1)["done"]) + 1
     parts = [part for part in np.split(rows, ends) if len(part)]
-    episodes = [_episode(buffer._store.take(part, stack_num=1)) for part in parts]
-    if not buffer._store.has("info"):
-        for episode in episodes:
-            episode["infos"] = None
-    return episodes
+    with_infos = buffer._store.has("info")
+    return [episode_of(buffer._store.take(part, stack_num=1), with_infos=with_infos) for part in parts]
 
 
-def _episode(fields: dict[str, Any]) -> dict[str, Any]:
+def episode_of(fields: dict[str, Any], *, with_infos: bool) -> dict[str, Any]:
+    """Returns the arguments of an ``EpisodeBuffer`` for the rows of one episode."""
     obs, obs_next = (tree.storable(fields[key]) for key in ("obs", "obs_next"))
     truncated = fields["truncated"].copy()
     truncated[-1] |= not fields["terminated"][-1]
-    infos = _infos(fields)
     return {
         "observations": _as_given(_joined(obs, obs_next, "obs")),
         "actions": _as_given(tree.storable(fields["act"])),
         "rewards": fields["rew"],
         "terminations": fields["terminated"],
         "truncations": truncated,
-        "infos": _as_given(infos),
+        "infos": _as_given(_infos(fields)) if with_infos else None,
     }
 
 

@@ -1,0 +1,36 @@
+"""The two forms of actions: those that an environment takes, and those that policies give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+
+def to_policy_form(act: Any, space: gym.Space[Any]) -> Any:
+    """Returns actions as policies give them: from -1 to 1, or counted from 0.
+
+    :param act: actions as the environment takes them.
+    :param space: space of these actions.
+    """
+    if isinstance(space, gym.spaces.Discrete):
+        return np.asarray(act) - space.start
+    if isinstance(space, gym.spaces.Box):
+        width = np.maximum(space.high - space.low, np.finfo(np.float32).eps)
+        return ((np.asarray(act) - space.low) * 2.0 / width - 1.0).astype(act.dtype)
+    return act
+
+
+def to_environment_form(act: Any, space: gym.Space[Any]) -> Any:
+    """Returns actions as the environment takes them, the inverse of :func:`to_policy_form`.
+
+    :param act: actions as policies give them; those beyond -1 or 1 are cut off there, as policies do when they act.
+    :param space: space of the environment's actions.
+    """
+    if isinstance(space, gym.spaces.Discrete):
+        return np.asarray(act) + space.start
+    if isinstance(space, gym.spaces.Box):
+        share = (np.clip(act, -1.0, 1.0) + 1.0) / 2.0
+        return (space.low + share * (space.high - space.low)).astype(act.dtype)
+    return act

@@ -1,0 +1,171 @@
+"""HDF5 files of D4RL (Fu et al., arXiv:2004.07219).
+
+``timeouts`` are truncations. Files without ``next_observations`` do not say what followed the last row of an episode
+that was cut off: that row is left out, and the row before it counts as truncated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast.data.datasets.parts import Part, Source, Writer, ranges, rows_at_once
+from rlfast.data.hdf5 import check_size, require_h5py
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from os import PathLike
+    from pathlib import Path
+
+_NEEDED = ("observations", "actions", "rewards", "terminals")
+_COLUMNS = {"observations": "obs", "actions": "act", "next_observations": "obs_next"}
+
+
+def is_d4rl(path: str | PathLike[str]) -> bool:
+    """Returns whether an HDF5 file has the datasets of D4RL.
+
+    :param path: the file.
+    """
+    with require_h5py().File(path, "r") as file:
+        return all(name in file for name in _NEEDED)
+
+
+class D4rlSource(Source):
+    """The rows of a file.
+
+    :param path: the file.
+    :raises OSError: if it is no HDF5 file.
+    :raises ValueError: if datasets are missing, or their lengths differ, or it is damaged.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._file = require_h5py().File(path, "r")
+        try:
+            self._open(path)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _open(self, path: str | PathLike[str]) -> None:
+        names = (*_NEEDED, "timeouts", "next_observations")
+        self._sets = {name: self._file[name] for name in names if name in self._file}
+        if missing := [name for name in _NEEDED if name not in self._sets]:
+            raise ValueError(f"{path} is no file of D4RL: it has no {', '.join(missing)}")
+        for name, column in self._sets.items():
+            if not isinstance(column, require_h5py().Dataset):
+                raise ValueError(f"{path} is damaged: {name} is no dataset")
+            check_size(column)
+        lengths = {name: column.shape[0] if column.shape else None for name, column in self._sets.items()}
+        if len({*lengths.values()}) > 1 or None in lengths.values():
+            raise ValueError(f"{path} is damaged: the lengths of its datasets differ: {lengths}")
+        if "timeouts" not in self._sets and "next_observations" not in self._sets:
+            raise ValueError(f"{path} has neither timeouts nor next_observations: ends of episodes cannot be known")
+        self._terminated = self._column("terminals").astype(bool)
+        self._truncated, self._kept = self._ends()
+        super().__init__(int(self._kept.sum()), in_environment_form=True)
+
+    def _column(self, name: str) -> NDArray[Any]:
+        """Returns a dataset of one number a row."""
+        column = self._sets[name]
+        if column.size != len(column):
+            raise ValueError(
+                f"{self._file.filename} is damaged: {name} is of shape {column.shape}, not one number a row"
+            )
+        return np.asarray(column[:]).reshape(-1)
+
+    def _ends(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Returns which rows end an episode that was cut off, and which rows have an ``obs_next``."""
+        terminated = self._terminated
+        if "timeouts" in self._sets:
+            truncated = self._column("timeouts").astype(bool) & ~terminated
+        else:  # an episode was cut off where the next row begins elsewhere
+            truncated = self._jumps() & ~terminated
+        kept = np.ones(len(terminated), np.bool_)
+        if "next_observations" in self._sets:
+            truncated[-1:] |= ~terminated[-1:]
+            return truncated, kept
+        unknown = truncated.copy()
+        unknown[-1:] |= ~terminated[-1:]
+        truncated[:-1] |= unknown[1:] & ~terminated[:-1]
+        return truncated, ~unknown
+
+    def _step(self) -> int:
+        """Returns the number of rows that are read at once."""
+        return rows_at_once({name: np.empty((1, *one.shape[1:]), one.dtype) for name, one in self._sets.items()})
+
+    def _jumps(self) -> NDArray[np.bool_]:
+        obs, following = self._sets["observations"], self._sets["next_observations"]
+        found = np.ones(len(obs), np.bool_)
+        for place in ranges(len(obs) - 1, self._step()):
+            other = obs[place.start + 1 : place.stop + 1] != following[place]
+            found[place] = other.reshape(len(other), -1).any(axis=1)
+        return found
+
+    def parts(self) -> Iterator[Part]:
+        """Returns all rows, in order."""
+        for place in ranges(len(self._terminated), self._step()):
+            columns = {key: self._sets[name][place] for name, key in _COLUMNS.items() if name in self._sets}
+            if "obs_next" not in columns:
+                after = self._sets["observations"][place.stop : place.stop + 1]
+                columns["obs_next"] = np.concatenate([columns["obs"][1:], after if len(after) else columns["obs"][-1:]])
+            part = columns | self._flags(place)
+            kept = self._kept[place]
+            if kept.any():
+                yield part if kept.all() else {name: column[kept] for name, column in part.items()}
+
+    def flags(self) -> Iterator[Part]:
+        """Returns ``rew``, ``terminated`` and ``truncated`` of all rows, in order."""
+        part = self._flags(slice(None))
+        yield {name: column[self._kept] for name, column in part.items()}
+
+    def _flags(self, place: slice) -> Part:
+        rew = np.asarray(self._sets["rewards"][place], np.float64).reshape(-1)
+        return {"rew": rew, "terminated": self._terminated[place], "truncated": self._truncated[place]}
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._file.close()
+
+
+class D4rlWriter(Writer):
+    """A file with ``next_observations``. Columns that D4RL does not have, such as ``info``, are left out.
+
+    :param path: the file.
+    :param length: number of rows that will come.
+    :param stack_num: see :class:`Source`.
+    """
+
+    stacks_rows = False
+
+    def __init__(self, path: Path, length: int, stack_num: int = 1) -> None:
+        super().__init__(path, length, stack_num)
+        self._file = require_h5py().File(path, "w")
+        self._rows = 0
+
+    def write(self, part: Part) -> None:
+        """Appends rows.
+
+        :param part: the rows.
+        :raises ValueError: if observations or actions are nested.
+        """
+        columns = {name: part[key] for name, key in _COLUMNS.items()}
+        for name, column in columns.items():
+            if isinstance(column, dict):
+                raise ValueError(f"{name} of D4RL are arrays, and these are dicts with {', '.join(column)}")
+        columns |= {"rewards": np.asarray(part["rew"], np.float32)}
+        columns |= {"terminals": part["terminated"], "timeouts": part["truncated"] & ~part["terminated"]}
+        for name, column in columns.items():
+            if name not in self._file:
+                self._file.create_dataset(name, (self.length, *column.shape[1:]), column.dtype)
+            self._file[name][self._rows : self._rows + len(column)] = column
+        self._rows += len(part["rew"])
+
+    def finish(self) -> None:
+        """Completes the dataset, and closes its files."""
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Closes the files of a dataset that will not be completed."""
+        self._file.close()

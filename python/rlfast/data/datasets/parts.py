@@ -1,0 +1,169 @@
+"""Sources of transitions and writers of them, which handle a part of the rows at a time.
+
+A part is a dict of columns: ``obs``, ``act``, ``rew``, ``terminated``, ``truncated``, ``obs_next``, and whatever else a
+buffer holds, such as ``info``. Parts follow each other as the rows of one buffer do: ``obs_next`` of a row that ends no
+episode belongs to the episode of the next row, and the last row of a source always ends its episode.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlfast.utils import tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    import gymnasium as gym
+
+Part: TypeAlias = dict[str, Any]
+
+BASIC = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
+"""The columns of each part."""
+
+_PART_BYTES = 8 << 20
+_PART_ROWS = 1 << 14
+
+
+class Source(ABC):
+    """A dataset that is read. It is a context manager, which closes the files.
+
+    :param length: number of rows.
+    :param stack_num: number of rows whose observations make one observation, as in a buffer.
+    :param in_environment_form: whether actions are those of the environment; if not, they are those of policies.
+    :param action_space: the space of the actions, where the dataset names it.
+    """
+
+    def __init__(
+        self,
+        length: int,
+        *,
+        stack_num: int = 1,
+        in_environment_form: bool = False,
+        action_space: gym.Space[Any] | None = None,
+    ) -> None:
+        self.length = length
+        self.stack_num = stack_num
+        self.in_environment_form = in_environment_form
+        self.action_space = action_space
+
+    @abstractmethod
+    def parts(self) -> Iterator[Part]:
+        """Returns all rows, in order."""
+
+    def flags(self) -> Iterator[Part]:
+        """Returns ``rew``, ``terminated`` and ``truncated`` of all rows, in order."""
+        yield from self.parts()
+
+    def close(self) -> None:  # noqa: B027 (rows in memory need nothing)
+        """Closes the files."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class Writer(ABC):
+    """A dataset that is written, to a path where nothing is yet.
+
+    :param path: the file or folder.
+    :param length: number of rows that will come.
+    :param stack_num: see :class:`Source`.
+    """
+
+    stacks_rows = True
+    """Whether the format has a place for ``stack_num``. If not, observations come as whole stacks."""
+
+    def __init__(self, path: Path, length: int, stack_num: int = 1) -> None:
+        self.path = path
+        self.length = length
+        self.stack_num = stack_num
+
+    @abstractmethod
+    def write(self, part: Part) -> None:
+        """Appends rows.
+
+        :param part: the rows.
+        """
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Completes the dataset, and closes its files."""
+
+    def abandon(self) -> None:  # noqa: B027 (likewise)
+        """Closes the files of a dataset that will not be completed."""
+
+
+def rows_at_once(row: Part) -> int:
+    """Returns the number of rows of a part, such that it has a few megabytes.
+
+    :param row: columns of one row.
+    """
+    size = sum(np.asarray(leaf).nbytes for leaf in tree.leaves(row))
+    return int(np.clip(_PART_BYTES // max(size, 1), 1, _PART_ROWS))
+
+
+def ranges(length: int, step: int) -> Iterator[slice]:
+    """Returns the slices of ``step`` rows that make up ``length`` rows.
+
+    :param length: number of all rows.
+    :param step: number of rows of a slice; the last one may have fewer.
+    """
+    for start in range(0, length, step):
+        yield slice(start, min(start + step, length))
+
+
+def cut_off(part: Part) -> None:
+    """Ends the episode of the last row of a part: it is truncated, unless it ends already.
+
+    :param part: the rows, whose flags are replaced.
+    """
+    part["truncated"] = np.array(part["truncated"], np.bool_)
+    part["truncated"][-1] |= not part["terminated"][-1]
+
+
+def stacked(parts: Iterable[Part], stack_num: int) -> Iterator[Part]:
+    """Returns rows whose observations are stacks, oldest first, which begin at the first row of an episode.
+
+    Before that row, its observation is repeated.
+
+    :param parts: rows with single observations.
+    :param stack_num: number of observations of a stack.
+    """
+    before: Any = None
+    age = 0  # rows of the running episode, in front of the part
+    for part in parts:
+        done = np.asarray(part["terminated"]) | np.asarray(part["truncated"])
+        ages = _ages(done, age)
+        kept = min(age, stack_num - 1)
+        obs = part["obs"] if before is None else tree.map_leaves(_joined, before, part["obs"])
+        offset = len(next(tree.leaves(obs))) - len(done)
+        back = np.minimum(np.arange(stack_num)[::-1], ages[:, None])
+        places = offset + np.arange(len(done))[:, None] - back
+        stacks = tree.map_leaves(lambda leaf, at=places: leaf[at], obs)
+        yield part | {"obs": stacks, "obs_next": tree.map_leaves(_shifted, stacks, part["obs_next"])}
+        age = 0 if done[-1] else int(ages[-1]) + 1
+        kept = min(age, stack_num - 1)
+        before = tree.map_leaves(lambda leaf, n=kept: leaf[len(leaf) - n :].copy(), obs)
+
+
+def _ages(done: NDArray[np.bool_], age: int) -> NDArray[np.int64]:
+    """Returns how many rows of its episode precede each row; ``age`` precede the first one."""
+    places = np.arange(len(done))
+    starts = np.where(np.append(False, done[:-1]), places, -age)
+    return places - np.maximum.accumulate(np.append(-age, starts[1:]))
+
+
+def _joined(before: Any, now: Any) -> Any:
+    return np.concatenate([before, now])
+
+
+def _shifted(stacks: Any, following: Any) -> Any:
+    return np.concatenate([stacks[:, 1:], np.asarray(following)[:, None]], axis=1)
