@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 from rlfast.cli.main import complain, guarded
 from rlfast.cli.reporting import report
 from rlfast.experiment.algorithms import algorithm_of, find
-from rlfast.experiment.interrupt import Interrupt
+from rlfast.utils.runtime.interrupt import Interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -29,8 +29,8 @@ from rlfast.experiment.config import (
     stream_seed,
 )
 from rlfast.experiment.data import load_data, normalize_by_data
-from rlfast.experiment.environments import make_envs, normalized, normalizing_obs
-from rlfast.experiment.networks import Networks
+from rlfast.experiment.declaration import Declaration
+from rlfast.experiment.environments import make_envs, normalizing_obs
 from rlfast.experiment.schedules import LearningRates
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils import RunningMeanStd
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
     from rlfast.data import ReplayBuffer
+    from rlfast.env import BaseVectorEnv
     from rlfast.policy import BasePolicy
     from rlfast.trainer import BaseTrainer
 
@@ -59,6 +60,8 @@ class Parts:
     """A function that makes the trainer from the arguments that all trainers share, with all other arguments bound."""
     before_collect: Callable[[int, int], None]
     """A function for schedules, called with the epoch and the environment step before each collect."""
+    declaration: Declaration
+    """What made them."""
 
     def close(self) -> None:
         """Closes the environments."""
@@ -67,10 +70,11 @@ class Parts:
         self.test_collector.close()
 
 
-def build(config: RunConfig) -> Parts:
+def build(config: RunConfig, declaration: Declaration | None = None) -> Parts:
     """Makes environments, networks, policy, buffer and collectors, each with its own random stream.
 
     :param config: the settings of the run.
+    :param declaration: makes what the settings do not say. Default: they say all.
     :return: the parts.
     :raises ValueError: if the settings cannot be run: the algorithm has no network for the observations or actions, the
         device does not exist, or there is not enough memory.
@@ -78,15 +82,14 @@ def build(config: RunConfig) -> Parts:
     """
     try:
         with ExitStack() as made:
-            parts = _build(config, made)
+            parts = _build(config, made, declaration or Declaration())
             made.pop_all()
     except (RuntimeError, MemoryError, OverflowError) as error:  # such as torch's for layers that are too large
         raise ValueError(f"what these settings ask for cannot be made: {summary(error)}") from error
     return parts
 
 
-def _build_offline(config: OfflineConfig, made: ExitStack) -> Parts:
-    algorithm = algorithm_of(config)
+def _build_offline(config: OfflineConfig, made: ExitStack, declaration: Declaration) -> Parts:
     prepare_torch(config)
     test_envs = made.enter_context(closing(make_envs(config, "test")))
     obs_space, act_space = test_envs.single_observation_space, test_envs.action_space[0]
@@ -95,7 +98,7 @@ def _build_offline(config: OfflineConfig, made: ExitStack) -> Parts:
         test_envs = normalizing_obs(config, test_envs, statistics=RunningMeanStd().state_dict())
         if data is not None:
             normalize_by_data(data, test_envs)
-    policy = algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space))
+    policy = declaration.policy(config, obs_space, act_space)
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
     return Parts(
@@ -104,6 +107,7 @@ def _build_offline(config: OfflineConfig, made: ExitStack) -> Parts:
         test_collector=Collector(policy, test_envs),
         trainer=partial(OfflineTrainer, batch_size=config.batch_size, buffer=data),
         before_collect=lambda *_: None,
+        declaration=declaration,
     )
 
 
@@ -113,20 +117,19 @@ def _data(config: RunConfig, obs_space: gym.Space[Any], act_space: gym.Space[Any
     return None if source is None else load_data(source, obs_space, act_space, stream_seed(config.seed, "sampler"))
 
 
-def _build(config: RunConfig, made: ExitStack) -> Parts:
+def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Parts:
     if isinstance(config, OfflineConfig):
-        return _build_offline(config, made)
+        return _build_offline(config, made, declaration)
     algorithm = algorithm_of(config)
     prepare_torch(config)
-    train_envs, test_envs = normalized(
-        config, *(made.enter_context(closing(make_envs(config, name))) for name in ("train", "test"))
-    )
+    train_envs, test_envs = (made.enter_context(closing(envs)) for envs in declaration.environments(config))
     obs_space, act_space = train_envs.single_observation_space, train_envs.action_space[0]
     data = _data(config, obs_space, act_space)
-    policy = algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space, data))
+    policy = declaration.policy(config, obs_space, act_space, data)
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
-    buffer, learning_rates = _buffer(config), LearningRates(config, policy)
+    train_collector, test_collector = collectors_of(config, policy, train_envs, test_envs, declaration.buffer_options())
+    buffer, learning_rates = train_collector.buffer, LearningRates(config, policy)
 
     def before_collect(_: int, env_step: int) -> None:
         learning_rates(env_step)
@@ -135,36 +138,62 @@ def _build(config: RunConfig, made: ExitStack) -> Parts:
         if isinstance(buffer, PrioritizedVectorReplayBuffer) and isinstance(config, QLearningConfig):
             buffer.set_beta(config.beta_at(env_step))
 
-    noise = isinstance(config, OffPolicyConfig | ExplorationConfig)  # others draw their actions from a distribution
     return Parts(
         policy=policy,
-        train_collector=Collector(policy, train_envs, buffer, exploration_noise=noise),
-        test_collector=Collector(policy, test_envs),
-        trainer=_trainer(config),
+        train_collector=train_collector,
+        test_collector=test_collector,
+        trainer=trainer_of(config),
         before_collect=before_collect,
+        declaration=declaration,
     )
 
 
-def _buffer(config: RunConfig) -> ReplayBuffer:
+def collectors_of(
+    config: RunConfig,
+    policy: BasePolicy,
+    train_envs: BaseVectorEnv,
+    test_envs: BaseVectorEnv,
+    buffer_options: dict[str, Any],
+) -> tuple[Collector, Collector]:
+    """Returns the collectors of training and of tests.
+
+    :param config: the settings of the run.
+    :param policy: the policy.
+    :param train_envs: the training environments.
+    :param test_envs: the test environments.
+    :param buffer_options: arguments of the replay buffer beside those of the settings.
+    """
+    noise = isinstance(config, OffPolicyConfig | ExplorationConfig)  # others draw their actions from a distribution
+    buffer = _buffer(config, buffer_options)
+    return Collector(policy, train_envs, buffer, exploration_noise=noise), Collector(policy, test_envs)
+
+
+def _buffer(config: RunConfig, options: dict[str, Any]) -> ReplayBuffer:
     if not isinstance(config, OffPolicyConfig):
-        return VectorReplayBuffer(config.collect_steps, config.num_envs)
+        return VectorReplayBuffer(config.collect_steps, config.num_envs, **options)
     given: dict[str, Any] = {"seed": stream_seed(config.seed, "sampler")}
     if isinstance(config, SequenceConfig):
         given["unit"] = Sequence(config.sequence_length, config.burn_in)
     else:
         given["stack_num"] = getattr(config, "burn_in", 0) + 1
+    given |= options
     if getattr(config, "prioritized", False):
         exponents = {name: getattr(config, name) for name in ("alpha", "beta")}
         return PrioritizedVectorReplayBuffer(config.buffer_size, config.num_envs, **exponents, **given)
     return VectorReplayBuffer(config.buffer_size, config.num_envs, **given)
 
 
-def _trainer(config: RunConfig) -> Callable[..., BaseTrainer]:
+def trainer_of(config: RunConfig) -> Callable[..., BaseTrainer]:
+    """Returns a function that makes the trainer from the arguments that all trainers share.
+
+    :param config: the settings of the run, on- or off-policy.
+    """
     given: dict[str, Any] = {"batch_size": config.batch_size, "step_per_collect": config.collect_steps}
     if isinstance(config, OnPolicyConfig):
         return partial(OnpolicyTrainer, repeat_per_collect=config.repeat, **given)
     if isinstance(config, OffPolicyConfig):
         given |= {"update_per_step": config.updates_per_step, "start_timesteps": config.start_steps}
+        given["start_random"] = config.start_random
         return partial(OffpolicyTrainer, **given)
     raise TypeError(f"{type(config).__qualname__} must be an OnPolicyConfig or an OffPolicyConfig")
 

@@ -151,18 +151,18 @@ def load_policy(folder: Path, policy: BasePolicy) -> dict[str, Any]:
     return {name: head[name] for name in _COUNTERS}
 
 
-def load_normalization(folder: Path) -> dict[str, Any]:
-    """Returns the statistics with which the observations of tests were normalized.
+def load_normalization(folder: Path) -> list[dict[str, Any]]:
+    """Returns the states of the wrappers of test environments, such as statistics that normalize observations.
 
-    :param folder: the folder of the checkpoint of a run with ``normalize_obs``.
-    :return: the argument of :meth:`rlfast.env.VectorEnvNormObs.load_state_dict`.
+    :param folder: the folder of the checkpoint.
+    :return: the argument of ``load_state_dict`` of each wrapper, such as :class:`rlfast.env.VectorEnvNormObs`.
     :raises FileNotFoundError: if there is no checkpoint.
-    :raises ValueError: if it is damaged, or observations were not normalized.
+    :raises ValueError: if it is damaged.
     """
     folder, head = _open(folder)
     state = _state(folder, head)
     with _naming_file(folder / _STATE, "it has no statistics of observations"):
-        statistics: dict[str, Any] = state["trainer"]["collectors"][1]["wrappers"][0]
+        statistics: list[dict[str, Any]] = state["trainer"]["collectors"][1]["wrappers"]
     return statistics
 
 

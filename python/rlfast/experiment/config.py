@@ -26,6 +26,9 @@ from rlfast.utils.arguments.validation import (
 if TYPE_CHECKING:
     from rlfast.policy import Alpha
 
+Activation: TypeAlias = Literal["relu", "tanh", "elu", "gelu", "silu"]
+"""The activation of hidden layers."""
+
 Schedule: TypeAlias = Literal["constant", "linear", "exponential"]
 """How a number changes in the course of a run, see :meth:`RunConfig.scheduled`."""
 
@@ -55,6 +58,8 @@ class RunConfig:
     seed: NonNegativeInt = 0
     """Seed of all random numbers: the same seed on the same machine gives the same parameters. --seeds 0-4 in its place
     trains several."""
+    env_seeds: tuple[NonNegativeInt, NonNegativeInt] | None = None
+    """Seeds of the training and of the test environments. Default: that of all random numbers, for both."""
     max_steps: PositiveInt = 100_000
     """Exact number of environment steps of all training environments together, with random steps, without tests."""
     stop_return: float | None = None
@@ -165,12 +170,16 @@ class RunConfig:
 class OffPolicyConfig(RunConfig):
     """The settings of runs that fill a replay buffer and learn from it."""
 
+    activation: Activation = "relu"
+    """Activation of the hidden layers."""
     n_step: PositiveInt = 1
     """Number of rewards summed before bootstrapping."""
     buffer_size: PositiveInt = 1_000_000
     """Number of transitions in the buffer."""
     start_steps: NonNegativeInt = 1_000
-    """Number of random environment steps before the first update."""
+    """Number of environment steps before the first update, with random actions."""
+    start_random: bool = True
+    """Whether the actions of these steps are random, and not those of the untrained policy."""
     updates_per_step: PositiveFloat = 1.0
     """Number of gradient steps for each environment step; fractions add up."""
 
@@ -286,6 +295,8 @@ class SequenceConfig(QLearningConfig):
     """Always False: a recurrent update is no single graph."""
     recurrent: ClassVar[bool] = True  # type: ignore[misc]
     """Always True: a sequence needs a recurrent network."""
+    activation: ClassVar[Activation] = "relu"  # type: ignore[misc]
+    """Always relu: recurrent networks have no other hidden layers."""
     sequence_length: PositiveInt = 20
     """Number of steps of a sequence that are learned from."""
     burn_in: NonNegativeInt = 10
@@ -357,6 +368,10 @@ class OnPolicyConfig(RunConfig):
     """The settings of runs that learn from roll-outs of the newest policy, each of which is used once."""
 
     hidden_sizes: tuple[PositiveInt, ...] = (64, 64)
+    activation: Activation = "tanh"
+    """Activation of the hidden layers."""
+    adam_eps: PositiveFloat = 1e-5
+    """What Adam adds to denominators."""
     eval_interval: PositiveInt = 8_192
     """Environment steps between two tests; each is followed by a checkpoint."""
     collect_steps: PositiveInt = 2_048
@@ -373,6 +388,12 @@ class PolicyGradientConfig(OnPolicyConfig):
     """Whether returns are divided by their running standard deviation."""
     log_std: FiniteFloat = 0.0
     """First logarithm of the standard deviation of continuous actions."""
+    conditioned_sigma: bool = False
+    """Whether that deviation depends on the observation."""
+    bounded: bool = False
+    """Whether means of continuous actions are bounded, by a hyperbolic tangent."""
+    deterministic_eval: bool = True
+    """Whether actions of tests are the modes of their distributions, and not drawn."""
 
 
 @dataclass(frozen=True, kw_only=True)

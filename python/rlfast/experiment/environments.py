@@ -93,6 +93,27 @@ def _make_atari_envs(config: RunConfig, number: int, *, training: bool) -> BaseV
     return SubprocVectorEnv(makers, placement="process" if config.backend == "process" else "auto")
 
 
+def env_seed(config: RunConfig, name: str) -> int:
+    """Returns the seed of the environments of a run.
+
+    :param config: the settings of the run.
+    :param name: ``"train"`` or ``"test"``.
+    """
+    return config.seed if config.env_seeds is None else config.env_seeds[name == "test"]
+
+
+def seed_envs(envs: BaseVectorEnv, seed: int, name: str) -> None:
+    """Gives each environment, and its action space, a seed of its own.
+
+    :param envs: the environments.
+    :param seed: what the seeds are drawn from.
+    :param name: what the environments are for, such as ``"train"``; others get other seeds.
+    """
+    envs.seed([stream_seed(seed, f"env/{name}/{i}") for i in range(len(envs))])
+    for i, space in enumerate(envs.action_space):
+        space.seed(stream_seed(seed, f"actions/{name}/{i}"))
+
+
 def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
     """Returns the environments for ``"train"`` or ``"test"``, each with its own seed.
 
@@ -110,9 +131,7 @@ def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
         if backend == "auto":
             backend = "native" if can_be_native(config.env) and not wrappers else "in-process"
         envs = make_vec(config.env, number, backend=backend, autoreset_mode=None, wrappers=wrappers)
-    envs.seed([stream_seed(config.seed, f"env/{name}/{i}") for i in range(number)])
-    for i, space in enumerate(envs.action_space):
-        space.seed(stream_seed(config.seed, f"actions/{name}/{i}"))
+    seed_envs(envs, env_seed(config, name), name)
     space = envs.single_observation_space
     shape = space.shape or ()
     if name == "train" and len(shape) > 2 and not is_image(space):

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from rlfast.data.collect.collector import Collector
-from rlfast.env import DummyVectorEnv
 from rlfast.experiment.build import build, placed
 from rlfast.experiment.checkpoint import load_normalization, load_policy
 from rlfast.experiment.config import stream_seed
-from rlfast.experiment.environments import make_env, normalizing_obs
-from rlfast.experiment.run_dir import check_env, read_config
+from rlfast.experiment.declaration import read_declaration
+from rlfast.experiment.run_dir import check_env, read_beyond, read_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from rlfast.data.stats import CollectStats
-    from rlfast.env import BaseVectorEnv
     from rlfast.experiment.config import RunConfig
+    from rlfast.experiment.declaration import Declaration
     from rlfast.policy import BasePolicy
 
 
@@ -62,16 +59,21 @@ def evaluate(
     check_env(run_dir, given.env, allow_import=allow_import)
     config = replace(given, num_envs=1, eval_envs=1, progress=False)
     number = min(episodes, given.eval_envs)
-    parts = build(smallest(config))
+    declaration = read_declaration(run_dir, read_beyond(run_dir), allow_import=allow_import)
+    parts = build(smallest(config), declaration)
     try:
         load_policy(run_dir / "checkpoint", parts.policy)
         parts.policy.eval()
         root = config.seed if seed is None else seed
         seeds = [stream_seed(root, f"env/eval/{i}") for i in range(number)]
-        statistics = load_normalization(run_dir / "checkpoint") if config.normalize_obs else None
-        stats = _play(parts.policy, config, statistics, episodes, seeds)
+        statistics = None
+        if config.normalize_obs or declaration.beyond:
+            statistics = load_normalization(run_dir / "checkpoint")
+        with Collector(parts.policy, declaration.evaluation(config, number, statistics)) as collector:
+            collector.reset_env({"seed": seeds})
+            stats = collector.evaluate(episodes)
         if video is not None:
-            _film(parts.policy, config, statistics, stream_seed(root, "env/video"), video)
+            _film(parts.policy, declaration, config, statistics, stream_seed(root, "env/video"), video)
     finally:
         parts.close()
     return stats
@@ -84,33 +86,17 @@ def smallest(config: Any) -> Any:
     return replace(config, buffer_size=1) if hasattr(config, "buffer_size") else config
 
 
-def _play(policy: BasePolicy, config: RunConfig, statistics: Any, episodes: int, seeds: list[int]) -> CollectStats:
-    envs = _as_trained(config, statistics, [partial(make_env, config, training=False)] * len(seeds))
-    with Collector(policy, envs) as collector:
-        collector.reset_env({"seed": seeds})
-        return collector.evaluate(episodes)
+def _film(
+    policy: BasePolicy, declaration: Declaration, config: RunConfig, statistics: Any, seed: int, folder: Path
+) -> None:
+    def film() -> gym.Env[Any, Any]:
+        env = declaration.environment(config, "rgb_array")
+        return gym.wrappers.RecordVideo(env, str(folder), episode_trigger=lambda _: True, disable_logger=True)
 
-
-def _film(policy: BasePolicy, config: RunConfig, statistics: Any, seed: int, folder: Path) -> None:
     try:
-        filmed = gym.wrappers.RecordVideo(
-            make_env(config, training=False, render_mode="rgb_array"),
-            str(folder),
-            episode_trigger=lambda _: True,
-            disable_logger=True,
-        )
-        with Collector(policy, _as_trained(config, statistics, [lambda: filmed])) as collector:
+        with Collector(policy, declaration.evaluation(config, 1, statistics, film)) as collector:
             collector.evaluate(1, gym_reset_kwargs={"seed": seed})
     except gym.error.DependencyNotInstalled as error:  # its message names an extra of Gymnasium
         raise ImportError(
             'a film needs libraries that are missing; install them: pip install "rlfast[video]"'
         ) from error
-
-
-def _as_trained(config: RunConfig, statistics: Any, makers: list[Callable[[], Any]]) -> BaseVectorEnv:
-    """Returns environments that show what those of the run's tests do.
-
-    :param statistics: those of observations, if they are normalized.
-    """
-    envs = DummyVectorEnv(makers)
-    return normalizing_obs(config, envs, statistics=statistics) if config.normalize_obs else envs

@@ -14,7 +14,7 @@ from rlfast.experiment.checkpoint import load_policy
 from rlfast.experiment.config import stream_seed
 from rlfast.experiment.environments import make_envs
 from rlfast.experiment.evaluate import smallest
-from rlfast.experiment.run_dir import check_env, read_config
+from rlfast.experiment.run_dir import check_env, read_beyond, read_config
 from rlfast.policy import RandomPolicy
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def gather(
         raise ValueError(f"steps must be positive, eps in [0, 1] and noise not negative, got {steps}, {eps}, {noise}")
     config = placed(read_config(run_dir), None)
     check_env(run_dir, config.env, allow_import=allow_import)
+    if beyond := read_beyond(run_dir):
+        raise ValueError(f"{run_dir} was declared by Python objects ({'; '.join(beyond)}): gather in a script")
     if config.normalize_obs:
         raise ValueError("the policy sees scaled observations, and data need those of the environment")
     parts = build(smallest(replace(config, progress=False, num_envs=1)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from gymnasium import spaces
@@ -18,7 +18,7 @@ from rlfast.utils.net.atari import NatureCNN
 from rlfast.utils.net.common import MLP, BranchingNet, EnsembleLinear, Net, Recurrent, size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import gymnasium as gym
     from gymnasium.spaces import Box
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     from rlfast.utils.net.common import TLinearLayer
 
     LayerOf = Callable[[int, int, int], nn.Module]
+
+P = TypeVar("P")
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "elu": nn.ELU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+}
+"""The activations of hidden layers, by the names that settings give them."""
 
 _SMALLEST_IMAGE = 36
 """The least height and width that three convolutions need."""
@@ -58,6 +69,7 @@ class Networks:
     ) -> None:
         self.data = data
         self._config, self._title = config, title
+        self._activation = ACTIVATIONS[getattr(config, "activation", "relu")]
         self._obs_space, self._act_space = _without_mask(obs_space, act_space), act_space
 
     @property
@@ -77,6 +89,22 @@ class Networks:
         :raises ValueError: if actions are not continuous.
         """
         return size_of(self._box().shape)
+
+    def policy(self, kind: Callable[..., P], **arguments: Any) -> P:
+        """Returns a policy.
+
+        :param kind: its class.
+        :param arguments: those of its constructor, without the spaces.
+        """
+        return kind(**arguments, **self.spaces)
+
+    def initialize(self, actor: nn.Module, *critics: nn.Module) -> None:
+        """Initializes networks by :func:`initialize_orthogonally`.
+
+        :param actor: the actor.
+        :param critics: other networks.
+        """
+        initialize_orthogonally(actor, *critics)
 
     def action_values(
         self,
@@ -138,6 +166,36 @@ class Networks:
         self._refuse("dueling")
         return self._over_encoder(self._body), self._config.hidden_sizes[-1]
 
+    def choice_actor(self) -> nn.Module:
+        """Returns an actor of logits of discrete actions, ``(obs, state) -> ([B, actions], state)``.
+
+        :raises ValueError: see :meth:`actions` and :meth:`features`.
+        """
+        return self._choices(discrete.Actor, softmax_output=False, action_shape=self.actions)
+
+    def choice_values(self) -> nn.Module:
+        """Returns a critic of all discrete actions, ``obs -> [B, actions]``.
+
+        :raises ValueError: see :meth:`actions` and :meth:`features`.
+        """
+        return self._choices(discrete.Critic, last_size=self.actions)
+
+    def quantiles(self, head_sizes: Sequence[int], *, cosines: int) -> nn.Module:
+        """Returns a network of quantiles of the returns of discrete actions, at levels that it draws.
+
+        :param head_sizes: sizes of the hidden layers above the embedding of levels.
+        :param cosines: number of cosines of that embedding.
+        :raises ValueError: see :meth:`actions` and :meth:`features`.
+        """
+        return self._choices(
+            discrete.ImplicitQuantileNetwork, action_shape=self.actions, hidden_sizes=head_sizes, num_cosines=cosines
+        )
+
+    def _choices(self, head: Callable[..., nn.Module], **options: Any) -> nn.Module:
+        """Returns a head on features."""
+        features, size = self.features()
+        return head(features, preprocess_net_output_dim=size, device=self._config.device, **options)
+
     def action_value(self) -> nn.Module:
         """Returns a network for the value of a continuous action, ``(obs, act) -> [B, 1]``, never recurrent.
 
@@ -188,14 +246,13 @@ class Networks:
         self._refuse("dueling")
         self._refuse("recurrent")
         dimensions, sizes = self.action_size, [*self._config.hidden_sizes]
-        return self._over_encoder(lambda size: BranchingNet(size, dimensions, choices, sizes))
+        return self._over_encoder(
+            lambda size: BranchingNet(size, dimensions, choices, sizes, activation=self._activation)
+        )
 
-    def state_value(self, *, activation: type[nn.Module] = nn.ReLU) -> nn.Module:
-        """Returns a network for the value of a state, ``obs -> [B, 1]``, never recurrent.
-
-        :param activation: activation of the hidden layers.
-        """
-        return self._over_encoder(lambda size: discrete.Critic(self._net(size, activation=activation)))
+    def state_value(self) -> nn.Module:
+        """Returns a network for the value of a state, ``obs -> [B, 1]``, never recurrent."""
+        return self._over_encoder(lambda size: discrete.Critic(self._net(size)))
 
     def autoencoder(self, latent_dim: int) -> VAE:
         """Returns an autoencoder of continuous actions.
@@ -244,7 +301,6 @@ class Networks:
         *,
         conditioned_sigma: bool,
         log_std: float = 0.0,
-        activation: type[nn.Module] = nn.ReLU,
         linear_layer: TLinearLayer = nn.Linear,
         bounded: bool = False,
     ) -> nn.Module:
@@ -252,7 +308,6 @@ class Networks:
 
         :param conditioned_sigma: whether standard deviations depend on the observation.
         :param log_std: first logarithm of standard deviations that do not.
-        :param activation: activation of the hidden layers.
         :param linear_layer: makes a hidden layer from its two sizes; not used with ``recurrent``.
         :param bounded: whether means are in [-1, 1].
         :raises ValueError: if actions are not continuous.
@@ -260,7 +315,7 @@ class Networks:
         shape = self._box().shape
 
         def head(size: Any) -> nn.Module:
-            body = self._body(size, activation=activation, linear_layer=linear_layer)
+            body = self._body(size, linear_layer=linear_layer)
             actor = continuous.ActorProb(body, shape, unbounded=not bounded, conditioned_sigma=conditioned_sigma)
             if not conditioned_sigma:
                 nn.init.constant_(actor.sigma_param, log_std)
@@ -268,16 +323,16 @@ class Networks:
 
         return self._over_encoder(head)
 
-    def actor(self, *, log_std: float, activation: type[nn.Module] = nn.ReLU) -> tuple[nn.Module, TDistFn]:
+    def actor(self, *, log_std: float) -> tuple[nn.Module, TDistFn]:
         """Returns an actor of parameters of a distribution over actions, and the class of the distribution.
 
         :param log_std: see :meth:`normal_actor`.
-        :param activation: activation of the hidden layers.
         :raises ValueError: if there is no distribution for the action space.
         """
         space = self._act_space
         if isinstance(space, spaces.Box) and len(space.shape) == 1:
-            return self.normal_actor(conditioned_sigma=False, log_std=log_std, activation=activation), DiagonalNormal
+            options = {name: getattr(self._config, name, False) for name in ("conditioned_sigma", "bounded")}
+            return self.normal_actor(log_std=log_std, **options), DiagonalNormal
         choices: list[int] = []
         if isinstance(space, spaces.Discrete):
             choices = [int(space.n)]
@@ -285,9 +340,7 @@ class Networks:
             choices = space.nvec.tolist()
         else:
             raise self._refused("discrete, multi-discrete or continuous actions along one axis", space)
-        actor = self._over_encoder(
-            lambda size: discrete.Actor(self._body(size, activation=activation), sum(choices), softmax_output=False)
-        )
+        actor = self._over_encoder(lambda size: discrete.Actor(self._body(size), sum(choices), softmax_output=False))
         return actor, Categorical if isinstance(space, spaces.Discrete) else partial(MultiCategorical, nvec=choices)
 
     def _box(self) -> Box[Any]:
@@ -303,7 +356,8 @@ class Networks:
         return ValueError(f"{self._title} needs {what}, and those of {self._config.env} are {space}")
 
     def _net(self, size: Any, **more: Any) -> Net:
-        return Net(size, **{"hidden_sizes": self._config.hidden_sizes} | more)
+        usual = {"hidden_sizes": self._config.hidden_sizes, "activation": self._activation}
+        return Net(size, **usual | more)
 
     def _remembering(self, size: Any, outputs: int, **options: Any) -> Recurrent:
         units = self._config.hidden_sizes[-1]

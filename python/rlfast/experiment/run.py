@@ -14,18 +14,20 @@ from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.build import build, placed
 from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
 from rlfast.experiment.config import DataConfig, OfflineConfig, RunWarning
-from rlfast.experiment.interrupt import Interrupt
+from rlfast.experiment.declaration import Declaration, read_declaration
 from rlfast.experiment.report.plot import learning_curve
 from rlfast.experiment.run_dir import (
     check_env,
     check_files,
     make_run_dir,
     only_process,
+    read_beyond,
     read_config,
     replace_file,
     write_config,
 )
 from rlfast.utils.logger import BaseLogger, CSVLogger, JSONLLogger, LoggerGroup
+from rlfast.utils.runtime.interrupt import Interrupt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,24 +103,27 @@ class RunResult:
         return f"{returns.mean:.1f} ± {returns.std:.1f} over {len(self.test.returns)} test episodes{verdict}"
 
 
-def train(config: RunConfig) -> RunResult:
+def train(config: RunConfig, declaration: Declaration | None = None) -> RunResult:
     """Trains a policy, and writes logs, checkpoints and the learning curve to the folder of the run.
 
     SIGINT and SIGTERM end it after the current step. Checkpoint and learning curve are written then, too, and
     :func:`resume` continues the run. The traceback of an error is written to ``error.log``.
 
     :param config: the settings of the run.
+    :param declaration: makes what the settings do not say. Default: they say all.
     :return: the result.
     :raises ConfigError: if the settings cannot be run; nothing was started then.
     """
     algorithm = algorithm_of(config)
+    declaration = declaration or Declaration()
     try:
         if isinstance(config, DataConfig) and config.data is None:
             raise ValueError(f"--data is needed: {algorithm.title} learns from a buffer's file or a dataset")
-        parts = build(config)
+        parts = build(config, declaration)
         run_dir = make_run_dir(config, algorithm.name)
         config = replace(config, run_dir=run_dir)
-        write_config(run_dir, config, algorithm.name)
+        write_config(run_dir, config, algorithm.name, declaration.beyond)
+        declaration.save(run_dir)
     except _CANNOT_RUN as error:
         raise ConfigError(str(error)) from error
     return _run_and_close(config, run_dir, parts, checkpoint=None)
@@ -132,8 +137,8 @@ def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunR
     and a run from a device that this machine does not have continues on the CPU.
 
     :param run_dir: the folder of the run.
-    :param allow_import: whether the module in an environment's id such as ``"module:Env-v0"`` may be imported, which
-        runs code that the folder names.
+    :param allow_import: whether the module in an environment's id such as ``"module:Env-v0"`` may be imported, and the
+        objects of a declaration unpickled, which runs code that the folder names.
     :param changes: settings to change, such as ``max_steps`` or ``device``.
     :return: the result.
     :raises ConfigError: if there is no such run, its checkpoint cannot be used, or a change is not possible; nothing
@@ -148,7 +153,8 @@ def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunR
         saved = any((run_dir / name).exists() for name in (CHECKPOINT, CHECKPOINT + ".old"))
         if not saved and any(CSVLogger(run_dir / "metrics.csv").restore_data()):
             raise FileNotFoundError(f"the checkpoint of {run_dir} is gone: put it back, or start another run")
-        parts = build(here)
+        declaration = read_declaration(run_dir, read_beyond(run_dir), allow_import=allow_import)
+        parts = build(here, declaration)
     except (*_CANNOT_RUN, TypeError) as error:
         raise ConfigError(str(error)) from error
     if not saved:
@@ -185,17 +191,19 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
     if checkpoint is None:  # removes the logs of a run that was stopped before its first checkpoint
         for path in (run_dir / "metrics.csv", run_dir / "metrics.jsonl", *run_dir.glob("events.out.tfevents.*")):
             path.unlink(missing_ok=True)
-    logger = _loggers(run_dir)
+    declaration = parts.declaration
+    logger = _loggers(run_dir, declaration)
     try:
         saver = _CheckpointSaver(config, run_dir)
         trainer = _trainer(config, parts, logger, saver)
         if checkpoint is not None:
             _load(checkpoint, trainer)
-            write_config(run_dir, written, algorithm_of(config).name)  # with the changes
+            write_config(run_dir, written, algorithm_of(config).name, declaration.beyond)  # with the changes
             if trainer.is_over:
                 warnings.warn(
                     f"the run had ended at step {trainer.env_step}: nothing was left to do", RunWarning, stacklevel=2
                 )
+        declaration.begin(trainer)
         interrupt = _loop(trainer, saver)
     finally:
         logger.close()
@@ -266,27 +274,31 @@ def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, saver: _Checkp
     def is_reached(mean_return: float) -> bool:
         return config.stop_return is not None and mean_return >= config.stop_return
 
-    trainer: BaseTrainer = parts.trainer(
-        policy=parts.policy,
-        max_epoch=config.max_steps,  # never reached, as an epoch has at least one step
-        train_collector=parts.train_collector,
-        test_collector=parts.test_collector,
-        step_per_epoch=config.eval_interval,
-        episode_per_test=config.eval_episodes,
-        train_fn=parts.before_collect,
-        stop_fn=is_reached,
-        save_checkpoint_fn=lambda *_: saver.save(trainer),
-        logger=logger,
-        verbose=False,
-        show_progress=config.progress,
-        max_step=config.max_steps * (config.batch_size if isinstance(config, OfflineConfig) else 1),  # rows
-        test_in_train=False,  # tests run at their intervals only, not after a good training episode
-        prefetch=config.device != "cpu",
-    )
+    def save(*_: int) -> str:
+        return saver.save(trainer)
+
+    given: dict[str, Any] = {
+        "policy": parts.policy,
+        "max_epoch": config.max_steps,  # never reached, as an epoch has at least one step
+        "train_collector": parts.train_collector,
+        "test_collector": parts.test_collector,
+        "step_per_epoch": config.eval_interval,
+        "episode_per_test": config.eval_episodes,
+        "train_fn": parts.before_collect,
+        "stop_fn": is_reached,
+        "save_checkpoint_fn": save,
+        "logger": logger,
+        "verbose": False,
+        "show_progress": config.progress,
+        "max_step": config.max_steps * (config.batch_size if isinstance(config, OfflineConfig) else 1),  # rows
+        "test_in_train": False,  # tests run at their intervals only, not after a good training episode
+        "prefetch": config.device != "cpu",
+    }
+    trainer: BaseTrainer = parts.trainer(**given | parts.declaration.trainer_options(parts, logger))
     return trainer
 
 
-def _loggers(run_dir: Path) -> BaseLogger:
+def _loggers(run_dir: Path, declaration: Declaration) -> BaseLogger:
     from torch.utils.tensorboard import SummaryWriter
 
     from rlfast.utils.logger.tensorboard import TensorboardLogger
@@ -296,5 +308,6 @@ def _loggers(run_dir: Path) -> BaseLogger:
             CSVLogger(run_dir / "metrics.csv", **_INTERVALS),
             JSONLLogger(run_dir / "metrics.jsonl", **_INTERVALS),
             TensorboardLogger(SummaryWriter(run_dir), **_INTERVALS, write_flush=False),
+            *declaration.loggers(run_dir),
         ]
     )

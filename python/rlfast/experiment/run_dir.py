@@ -27,7 +27,7 @@ except ImportError:
     fcntl = None
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rlfast.experiment.config import RunConfig
 
@@ -80,17 +80,19 @@ def only_process(run_dir: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def write_config(run_dir: Path, config: RunConfig, algorithm: str) -> None:
+def write_config(run_dir: Path, config: RunConfig, algorithm: str, beyond: Sequence[str] = ()) -> None:
     """Writes ``config.json``, with all settings and the versions of libraries.
 
     :param run_dir: the folder of the run.
     :param config: the settings.
     :param algorithm: the name of the algorithm.
+    :param beyond: what the settings do not say, see :class:`~rlfast.experiment.declaration.Declaration`.
     """
     libraries = {module.__name__: module.__version__ for module in (torch, np, gym)}
     content = {
         "algorithm": algorithm,
         "config": json.loads(config.to_json()),
+        **({"beyond": list(beyond)} if beyond else {}),
         "versions": {"python": sys.version.split()[0], "rlfast": __version__, **libraries},
         "platform": platform.platform(),
     }
@@ -149,12 +151,29 @@ def read_config(run_dir: Path) -> RunConfig:
     :raises FileNotFoundError: if there is no ``config.json``.
     :raises ValueError: if it is damaged, or names an unknown algorithm.
     """
+    return _read(run_dir)[0]
+
+
+def read_beyond(run_dir: Path) -> list[str]:
+    """Returns what ``config.json`` does not say of a run, in words.
+
+    :param run_dir: the folder of the run.
+    :raises FileNotFoundError: if there is no ``config.json``.
+    :raises ValueError: if it is damaged.
+    """
+    return _read(run_dir)[1]
+
+
+def _read(run_dir: Path) -> tuple[RunConfig, list[str]]:
     path = run_dir / "config.json"
     if not path.exists():
         raise FileNotFoundError(f"{run_dir} is no run folder: it has no config.json")
     try:
         content = json.loads(path.read_text())
-        algorithm = find(content["algorithm"])
-        return algorithm.config.from_json(json.dumps(content["config"]))
+        config = find(content["algorithm"]).config.from_json(json.dumps(content["config"]))
+        beyond = content.get("beyond", [])
+        if not isinstance(beyond, list) or not all(isinstance(one, str) for one in beyond):
+            raise ValueError(f"beyond must be a list of texts, got {beyond!r:.100}")
     except WRONG_DATA as error:
         raise ValueError(f"{path} cannot be used: {summary(error)}") from error
+    return config, beyond

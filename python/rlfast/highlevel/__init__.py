@@ -1,1 +1,1 @@
-"""The parts of Tianshou's high-level interface that scripts use on their own: loggers by name."""
+"""Experiments that are declared by builders: Tianshou's high-level interface, over :mod:`rlfast.experiment`."""

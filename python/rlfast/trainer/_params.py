@@ -41,6 +41,7 @@ class Schedule:
     step_per_collect: int | None
     episode_per_collect: int | None
     start_timesteps: int
+    start_random: bool
     max_step: int | None
 
     def check_schedule(self) -> None:

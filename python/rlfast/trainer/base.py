@@ -73,6 +73,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         save_fn: Callable[[BasePolicy], None] | None = None,
         *,
         start_timesteps: int = 0,
+        start_random: bool = True,
         max_step: int | None = None,
         prefetch: bool = False,
     ) -> None:
@@ -109,6 +110,7 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
         :param save_fn: the deprecated name of ``save_best_fn``.
         :param start_timesteps: environment steps with random actions before the first update; they count in
             ``env_step``.
+        :param start_random: whether these actions are random; False for those of the policy.
         :param max_step: training stops after exactly this many environment steps; the last collect is shortened.
         :param prefetch: whether a thread draws the next sample during an update. The samples are tensors on the
             policy's device, moved in one transfer, for CUDA from page-locked memory. The results are the same; see
@@ -159,7 +161,9 @@ class BaseTrainer(Schedule, Hooks, Reporting, Progress, ABC):
             self.save_best_fn(self.policy)
         if self.train_collector is not None and self.start_timesteps and not self.env_step:
             n_step = min(self.start_timesteps, self.max_step or self.start_timesteps)
-            self.env_step += collect_exact_steps(self.train_collector, n_step, random=True).n_collected_steps
+            self.env_step += collect_exact_steps(
+                self.train_collector, n_step, random=self.start_random
+            ).n_collected_steps
 
     @property
     def is_over(self) -> bool:

@@ -39,19 +39,17 @@ PRESETS = {
 
 def build(config: Config, networks: Networks) -> A2CPolicy:
     """The policy, with an actor and a critic whose first weights are orthogonal."""
-    from torch.nn import Tanh
-
-    from rlfast.experiment.networks import initialize_orthogonally
     from rlfast.policy import A2CPolicy
     from rlfast.utils.optim import adam
 
-    critic = networks.state_value(activation=Tanh)
-    actor, dist_fn = networks.actor(activation=Tanh, log_std=config.log_std)
-    initialize_orthogonally(actor, critic)
-    return A2CPolicy(
+    critic = networks.state_value()
+    actor, dist_fn = networks.actor(log_std=config.log_std)
+    networks.initialize(actor, critic)
+    return networks.policy(
+        A2CPolicy,
         actor=actor,
         critic=critic,
-        optim=adam(config.learning_rate, eps=1e-5),
+        optim=adam(config.learning_rate, eps=config.adam_eps),
         dist_fn=dist_fn,
         action_scaling=networks.continuous,
         reward_normalization=config.scale_returns,
@@ -60,7 +58,6 @@ def build(config: Config, networks: Networks) -> A2CPolicy:
         max_grad_norm=config.max_grad_norm,
         gae_lambda=config.gae_lambda,
         discount_factor=config.gamma,
-        deterministic_eval=True,
+        deterministic_eval=config.deterministic_eval,
         compile=config.compile,
-        **networks.spaces,
     )

@@ -56,7 +56,8 @@ def build(config: Config, networks: Networks) -> DDPGPolicy:
     from rlfast.policy import DDPGPolicy
     from rlfast.utils.optim import adam
 
-    return DDPGPolicy(
+    return networks.policy(
+        DDPGPolicy,
         actor=networks.deterministic_actor(),
         actor_optim=adam(config.actor_learning_rate),
         critic=networks.action_value(),
@@ -66,5 +67,4 @@ def build(config: Config, networks: Networks) -> DDPGPolicy:
         exploration_noise=GaussianNoise(sigma=config.noise),
         estimation_step=config.n_step,
         compile=config.compile,
-        **networks.spaces,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlfast.experiment.config import SoftConfig
 from rlfast.utils.arguments.validation import FiniteFloat
@@ -47,16 +47,15 @@ PRESETS = {
 def build(config: Config, networks: Networks) -> DiscreteSACPolicy:
     """The policy, with two critics of all actions and an actor that gives their logits."""
     from rlfast.policy import DiscreteSACPolicy
-    from rlfast.utils.net.discrete import Actor, Critic
     from rlfast.utils.optim import adam
 
-    actions, (features, size) = networks.actions, networks.features()
-    given: dict[str, Any] = {"preprocess_net_output_dim": size, "device": config.device}
-    actor = Actor(features, actions, softmax_output=False, **given)
-    critic, critic2 = (Critic(networks.features()[0], last_size=actions, **given) for _ in range(2))
+    actions = networks.actions
+    actor = networks.choice_actor()
+    critic, critic2 = networks.choice_values(), networks.choice_values()
     target = 0.98 * math.log(actions) if config.target_entropy is None else config.target_entropy
     optim = adam(config.learning_rate)
-    return DiscreteSACPolicy(
+    return networks.policy(
+        DiscreteSACPolicy,
         actor=actor,
         actor_optim=optim,
         critic=critic,
@@ -68,5 +67,4 @@ def build(config: Config, networks: Networks) -> DiscreteSACPolicy:
         alpha=replace(config, target_entropy=target).temperature(actions),
         estimation_step=config.n_step,
         compile=config.compile,
-        **networks.spaces,
     )

@@ -35,7 +35,8 @@ def build(config: Config, networks: Networks) -> DQNPolicy:
     from rlfast.policy import DQNPolicy
     from rlfast.utils.optim import adam
 
-    return DQNPolicy(
+    return networks.policy(
+        DQNPolicy,
         model=networks.action_values(dueling=config.dueling),
         optim=adam(config.learning_rate),
         discount_factor=config.gamma,
@@ -44,7 +45,6 @@ def build(config: Config, networks: Networks) -> DQNPolicy:
         is_double=config.double,
         clip_loss_grad=config.huber,
         compile=config.compile,
-        **networks.spaces,
     )
 
 

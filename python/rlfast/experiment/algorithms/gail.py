@@ -44,20 +44,17 @@ PRESETS: dict[str, Config] = {}
 
 def build(config: Config, networks: Networks) -> GAILPolicy:
     """The policy, with an actor, a critic and a discriminator."""
-    from torch.nn import Tanh
-
     from rlfast.data import ReplayBuffer
-    from rlfast.experiment.networks import initialize_orthogonally
     from rlfast.policy import GAILPolicy
     from rlfast.utils.optim import adam
 
-    critic = networks.state_value(activation=Tanh)
-    actor, dist_fn = networks.actor(activation=Tanh, log_std=config.log_std)
-    initialize_orthogonally(actor, critic)
+    critic = networks.state_value()
+    actor, dist_fn = networks.actor(log_std=config.log_std)
+    networks.initialize(actor, critic)
     return GAILPolicy(
         actor=actor,
         critic=critic,
-        optim=adam(config.learning_rate, eps=1e-5),
+        optim=adam(config.learning_rate, eps=config.adam_eps),
         dist_fn=dist_fn,
         expert_buffer=ReplayBuffer(1) if networks.data is None else networks.data,
         disc_net=networks.discriminator(),
@@ -72,7 +69,7 @@ def build(config: Config, networks: Networks) -> GAILPolicy:
         max_grad_norm=config.max_grad_norm,
         gae_lambda=config.gae_lambda,
         discount_factor=config.gamma,
-        deterministic_eval=True,
+        deterministic_eval=config.deterministic_eval,
         compile=config.compile,
         **networks.spaces,
     )

@@ -28,6 +28,8 @@ class Config(QLearningConfig):
     """Levels of the target network, 2 or more."""
     cosines: PositiveInt = 64
     """Cosines that a level is embedded by."""
+    head_sizes: tuple[PositiveInt, ...] | None = None
+    """Number of units of each hidden layer above these. Default: one layer, as large as the last of hidden_sizes."""
 
 
 PRESETS = {
@@ -47,18 +49,12 @@ PRESETS = {
 def build(config: Config, networks: Networks) -> IQNPolicy:
     """The policy, with a network of quantiles at levels that are drawn."""
     from rlfast.policy import IQNPolicy
-    from rlfast.utils.net.discrete import ImplicitQuantileNetwork
     from rlfast.utils.optim import adam
 
-    actions, (features, size) = networks.actions, networks.features()
-    return IQNPolicy(
-        model=ImplicitQuantileNetwork(
-            features,
-            actions,
-            config.hidden_sizes[-1:],
-            num_cosines=config.cosines,
-            preprocess_net_output_dim=size,
-            device=config.device,
+    return networks.policy(
+        IQNPolicy,
+        model=networks.quantiles(
+            config.hidden_sizes[-1:] if config.head_sizes is None else config.head_sizes, cosines=config.cosines
         ),
         optim=adam(config.learning_rate),
         discount_factor=config.gamma,
@@ -69,7 +65,6 @@ def build(config: Config, networks: Networks) -> IQNPolicy:
         target_update_freq=config.target_update_freq,
         is_double=config.double,
         compile=config.compile,
-        **networks.spaces,
     )
 
 

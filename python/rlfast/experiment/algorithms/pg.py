@@ -31,22 +31,19 @@ PRESETS = {"CartPole-v1": Config(stop_return=475.0, eval_interval=8_192, learnin
 
 def build(config: Config, networks: Networks) -> PGPolicy:
     """The policy, with an actor whose first weights are orthogonal."""
-    from torch.nn import Tanh
-
-    from rlfast.experiment.networks import initialize_orthogonally
     from rlfast.policy import PGPolicy
     from rlfast.utils.optim import adam
 
-    actor, dist_fn = networks.actor(activation=Tanh, log_std=config.log_std)
-    initialize_orthogonally(actor)
-    return PGPolicy(
+    actor, dist_fn = networks.actor(log_std=config.log_std)
+    networks.initialize(actor)
+    return networks.policy(
+        PGPolicy,
         actor=actor,
-        optim=adam(config.learning_rate, eps=1e-5),
+        optim=adam(config.learning_rate, eps=config.adam_eps),
         dist_fn=dist_fn,
         action_scaling=networks.continuous,
         reward_normalization=config.scale_returns,
         discount_factor=config.gamma,
-        deterministic_eval=True,
+        deterministic_eval=config.deterministic_eval,
         compile=config.compile,
-        **networks.spaces,
     )

@@ -81,19 +81,17 @@ PRESETS = {
 
 def build(config: Config, networks: Networks) -> PPOPolicy:
     """The policy, with an actor and a critic whose first weights are orthogonal."""
-    from torch.nn import Tanh
-
-    from rlfast.experiment.networks import initialize_orthogonally
     from rlfast.policy import PPOPolicy
     from rlfast.utils.optim import adam
 
-    critic = networks.state_value(activation=Tanh)
-    actor, dist_fn = networks.actor(activation=Tanh, log_std=config.log_std)
-    initialize_orthogonally(actor, critic)
-    return PPOPolicy(
+    critic = networks.state_value()
+    actor, dist_fn = networks.actor(log_std=config.log_std)
+    networks.initialize(actor, critic)
+    return networks.policy(
+        PPOPolicy,
         actor=actor,
         critic=critic,
-        optim=adam(config.learning_rate, eps=1e-5),
+        optim=adam(config.learning_rate, eps=config.adam_eps),
         dist_fn=dist_fn,
         action_scaling=networks.continuous,
         eps_clip=config.eps_clip,
@@ -107,9 +105,8 @@ def build(config: Config, networks: Networks) -> PPOPolicy:
         max_grad_norm=config.max_grad_norm,
         gae_lambda=config.gae_lambda,
         discount_factor=config.gamma,
-        deterministic_eval=True,
+        deterministic_eval=config.deterministic_eval,
         compile=config.compile,
-        **networks.spaces,
     )
 
 

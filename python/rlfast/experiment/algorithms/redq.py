@@ -63,7 +63,8 @@ def build(config: Config, networks: Networks) -> REDQPolicy:
     from rlfast.policy import REDQPolicy
     from rlfast.utils.optim import adam
 
-    return REDQPolicy(
+    return networks.policy(
+        REDQPolicy,
         actor=networks.normal_actor(conditioned_sigma=True),
         actor_optim=adam(config.learning_rate),
         critic=networks.action_values_by(config.ensemble_size),
@@ -77,5 +78,4 @@ def build(config: Config, networks: Networks) -> REDQPolicy:
         actor_delay=config.actor_delay,
         target_mode=config.target_mode,
         compile=config.compile,
-        **networks.spaces,
     )

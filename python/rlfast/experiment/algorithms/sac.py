@@ -50,7 +50,8 @@ def build(config: Config, networks: Networks) -> SACPolicy:
     critic, critic2 = networks.action_value(), networks.action_value()
     actor = networks.normal_actor(conditioned_sigma=True)
     optim = adam(config.learning_rate)
-    return SACPolicy(
+    return networks.policy(
+        SACPolicy,
         actor=actor,
         actor_optim=optim,
         critic=critic,
@@ -62,5 +63,4 @@ def build(config: Config, networks: Networks) -> SACPolicy:
         alpha=config.temperature(networks.action_size),
         estimation_step=config.n_step,
         compile=config.compile,
-        **networks.spaces,
     )

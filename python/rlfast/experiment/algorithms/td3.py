@@ -62,7 +62,8 @@ def build(config: Config, networks: Networks) -> TD3Policy:
     from rlfast.policy import TD3Policy
     from rlfast.utils.optim import adam
 
-    return TD3Policy(
+    return networks.policy(
+        TD3Policy,
         actor=networks.deterministic_actor(),
         actor_optim=adam(config.actor_learning_rate),
         critic=networks.action_value(),
@@ -75,5 +76,4 @@ def build(config: Config, networks: Networks) -> TD3Policy:
         update_actor_freq=config.update_actor_freq,
         estimation_step=config.n_step,
         compile=config.compile,
-        **networks.spaces,
     )

@@ -56,19 +56,17 @@ PRESETS = {
 
 def build(config: Config, networks: Networks) -> TRPOPolicy:
     """The policy, with an actor and a critic whose first weights are orthogonal."""
-    from torch.nn import Tanh
-
-    from rlfast.experiment.networks import initialize_orthogonally
     from rlfast.policy import TRPOPolicy
     from rlfast.utils.optim import adam
 
-    critic = networks.state_value(activation=Tanh)
-    actor, dist_fn = networks.actor(activation=Tanh, log_std=config.log_std)
-    initialize_orthogonally(actor, critic)
-    return TRPOPolicy(
+    critic = networks.state_value()
+    actor, dist_fn = networks.actor(log_std=config.log_std)
+    networks.initialize(actor, critic)
+    return networks.policy(
+        TRPOPolicy,
         actor=actor,
         critic=critic,
-        optim=adam(config.learning_rate, eps=1e-5),
+        optim=adam(config.learning_rate, eps=config.adam_eps),
         dist_fn=dist_fn,
         action_scaling=networks.continuous,
         reward_normalization=config.scale_returns,
@@ -79,6 +77,5 @@ def build(config: Config, networks: Networks) -> TRPOPolicy:
         advantage_normalization=config.normalize_advantage,
         gae_lambda=config.gae_lambda,
         discount_factor=config.gamma,
-        deterministic_eval=True,
-        **networks.spaces,
+        deterministic_eval=config.deterministic_eval,
     )

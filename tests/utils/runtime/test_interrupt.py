@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from rlfast.experiment.interrupt import Interrupt
+from rlfast.utils.runtime.interrupt import Interrupt
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,0 +1,156 @@
+"""How the parts of a run are made. Settings say it; a declaration with Python objects says more."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rlfast.env import DummyVectorEnv
+from rlfast.experiment.algorithms import algorithm_of
+from rlfast.experiment.environments import make_env, make_envs, normalized, normalizing_obs
+from rlfast.experiment.networks import Networks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import gymnasium as gym
+
+    from rlfast.data import ReplayBuffer
+    from rlfast.env import BaseVectorEnv
+    from rlfast.experiment.config import RunConfig
+    from rlfast.policy import BasePolicy
+    from rlfast.trainer import BaseTrainer
+    from rlfast.utils.logger import BaseLogger
+
+PICKLE = "experiment.pkl"
+"""The file of a declaration, in the run's folder."""
+
+
+class Declaration:
+    """Makes the parts of a run as its settings say. :mod:`rlfast.highlevel` overrides what other objects make."""
+
+    @property
+    def beyond(self) -> Sequence[str]:
+        """What the settings do not say, in words. A run folder cannot be opened without it."""
+        return ()
+
+    def save(self, run_dir: Path) -> None:
+        """Writes to the run's folder what :meth:`beyond` names.
+
+        :param run_dir: the folder.
+        """
+
+    def environments(self, config: RunConfig) -> tuple[BaseVectorEnv, BaseVectorEnv]:
+        """Returns the environments of training and of tests.
+
+        :param config: the settings of the run.
+        """
+        train_envs = make_envs(config, "train")
+        try:
+            return normalized(config, train_envs, make_envs(config, "test"))
+        except BaseException:
+            train_envs.close()
+            raise
+
+    def policy(
+        self,
+        config: RunConfig,
+        obs_space: gym.Space[Any],
+        act_space: gym.Space[Any],
+        data: ReplayBuffer | None = None,
+    ) -> BasePolicy:
+        """Returns the policy.
+
+        :param config: the settings of the run.
+        :param obs_space: observation space of one environment.
+        :param act_space: action space of one environment.
+        :param data: what an algorithm imitates that also acts; None for others.
+        """
+        algorithm = algorithm_of(config)
+        return algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space, data))
+
+    def buffer_options(self) -> dict[str, Any]:
+        """Returns arguments of the replay buffer."""
+        return {}
+
+    def trainer_options(self, parts: Any, logger: BaseLogger) -> dict[str, Any]:  # noqa: ARG002
+        """Returns arguments of the trainer, which replace those of the settings.
+
+        :param parts: the parts of the run, see :class:`~rlfast.experiment.build.Parts`.
+        :param logger: the logger of the run.
+        """
+        return {}
+
+    def loggers(self, run_dir: Path) -> list[BaseLogger]:  # noqa: ARG002
+        """Returns loggers beside those of every run.
+
+        :param run_dir: the folder of the run.
+        """
+        return []
+
+    def begin(self, trainer: BaseTrainer) -> None:
+        """Is called once, before training begins.
+
+        :param trainer: the trainer.
+        """
+
+    def environment(self, config: RunConfig, render_mode: str | None = None) -> gym.Env[Any, Any]:
+        """Returns one environment, as those of tests.
+
+        :param config: the settings of the run.
+        :param render_mode: given to the environment.
+        """
+        return make_env(config, training=False, render_mode=render_mode)
+
+    def evaluation(
+        self,
+        config: RunConfig,
+        number: int,
+        statistics: Sequence[dict[str, Any]] | None,
+        make: Callable[[], gym.Env[Any, Any]] | None = None,
+    ) -> BaseVectorEnv:
+        """Returns environments that show what those of the run's tests do.
+
+        :param config: the settings of the run.
+        :param number: how many.
+        :param statistics: the states of wrappers of test environments; None without such wrappers.
+        :param make: makes each of them. Default: :meth:`environment`.
+        """
+        envs = DummyVectorEnv([make or partial(self.environment, config)] * number)
+        if not config.normalize_obs:
+            return envs
+        return normalizing_obs(config, envs, statistics=statistics[0] if statistics else None)
+
+
+def read_declaration(run_dir: Path, beyond: Sequence[str], *, allow_import: bool) -> Declaration:
+    """Returns the declaration of a run.
+
+    :param run_dir: the folder of the run.
+    :param beyond: what ``config.json`` says that it does not say.
+    :param allow_import: whether the declaration may be unpickled, which runs code that the folder names.
+    :raises ValueError: if it may not, or cannot.
+    """
+    if not beyond:
+        return Declaration()
+    what = "; ".join(beyond)
+    path = run_dir / PICKLE
+    if not allow_import:
+        raise ValueError(
+            f"{run_dir} was declared by Python objects that its config.json does not hold ({what}), and to open it "
+            f"{path} would be unpickled, which runs code: who trusts the folder says --allow-import, or allow_import="
+            "True"
+        )
+    try:
+        with path.open("rb") as file:
+            experiment: Any = pickle.load(file)  # noqa: S301 (allowed by the caller)
+        made: Declaration = experiment.declaration()
+    except FileNotFoundError:
+        raise ValueError(f"{run_dir} cannot be opened: {what} are in {path}, which is missing") from None
+    except (AttributeError, ImportError, pickle.UnpicklingError) as error:
+        raise ValueError(
+            f"{run_dir} cannot be opened here: {path} needs what is not importable ({error}); open it in the script "
+            f"that defines it, by Experiment.from_directory({str(run_dir)!r})"
+        ) from error
+    return made

@@ -1,0 +1,524 @@
+"""Factories of policies, collectors and trainers."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, TypeVar
+
+from torch import nn
+
+from rlfast.data.collect.collector import Collector
+from rlfast.experiment.algorithms import find
+from rlfast.experiment.build import collectors_of, trainer_of
+from rlfast.experiment.config import RunConfig
+from rlfast.experiment.networks import Networks
+from rlfast.highlevel.config import SamplingConfig
+from rlfast.highlevel.env import Environments
+from rlfast.highlevel.module.actor import ActorFactory
+from rlfast.highlevel.module.core import ModuleFactory, TDevice, init_linear_orthogonal
+from rlfast.highlevel.module.critic import CriticEnsembleFactory, CriticFactory
+from rlfast.highlevel.module.module_opt import ActorCriticOpt, ModuleOpt
+from rlfast.highlevel.optim import OptimizerFactory
+from rlfast.highlevel.params.policy_params import (
+    Params,
+    ParamsMixinActorAndDualCritics,
+    ParamsMixinLearningRateWithScheduler,
+    ParamTransformerData,
+    PGParams,
+)
+from rlfast.highlevel.params.policy_wrapper import PolicyWrapperFactory
+from rlfast.highlevel.persistence import PolicyPersistence
+from rlfast.highlevel.settings import Settings, buffer_options
+from rlfast.highlevel.trainer import TrainerCallbacks, TrainingContext
+from rlfast.highlevel.world import World
+from rlfast.policy import BasePolicy
+from rlfast.trainer import BaseTrainer
+from rlfast.utils.net.common import ActorCritic
+from rlfast.utils.string import ToStringMixin
+
+CHECKPOINT_DICT_KEY_MODEL = "model"
+CHECKPOINT_DICT_KEY_OBS_RMS = "obs_rms"
+TParams = TypeVar("TParams", bound=Params)
+TActorCriticParams = TypeVar("TActorCriticParams", bound=Params | ParamsMixinLearningRateWithScheduler)
+TActorDualCriticsParams = TypeVar("TActorDualCriticsParams", bound=Params | ParamsMixinActorAndDualCritics)
+TDiscreteCriticOnlyParams = TypeVar("TDiscreteCriticOnlyParams", bound=Params | ParamsMixinLearningRateWithScheduler)
+TPolicy = TypeVar("TPolicy", bound=BasePolicy)
+log = logging.getLogger(__name__)
+
+
+class DeclaredNetworks(Networks):
+    """The networks and optimizers of a policy, by factories where settings do not say them.
+
+    :param agent: has the factories.
+    :param settings: the settings, and what is beyond.
+    :param config: the settings of the run.
+    :param envs: the environments.
+    """
+
+    def __init__(self, agent: AgentFactory, settings: Settings, config: RunConfig, envs: Environments) -> None:
+        title = find(agent.algorithm).title
+        super().__init__(config, title, envs.get_observation_space(), envs.get_action_space())
+        self._agent, self._envs, self._beyond = agent, envs, settings.beyond
+        self._made: dict[str, nn.Module] = {}
+        self._critics = iter(name for name in agent.factories if name.startswith("critic"))
+
+    def _create(self, name: str, usual: Callable[[], Any], *arguments: Any) -> Any:
+        """Returns a network by the factory of a name, or the usual one."""
+        if name not in self._beyond:
+            return usual()
+        if name not in self._made:
+            factory = self._agent.factories[name]
+            self._made[name] = factory.create_module(self._envs, self._config.device, *arguments)
+        return self._made[name]
+
+    def _critic(self, usual: Callable[[], Any], *arguments: Any) -> Any:
+        name = next(self._critics)
+        if hasattr(self._agent.factories[name], "actor_future"):  # the actor, whose features the critic shares
+            self._create("actor_factory", Networks)
+        return self._create(name, usual, *arguments)
+
+    def actor(self, *, log_std: float) -> tuple[nn.Module, Any]:
+        if "actor_factory" not in self._beyond:
+            return super().actor(log_std=log_std)
+        actor = self._create("actor_factory", Networks)
+        dist_fn = self._agent.factories["actor_factory"].create_dist_fn(self._envs)
+        return actor, dist_fn or self._dist_fn_of(actor)
+
+    def _dist_fn_of(self, actor: Any) -> Any:
+        from rlfast.highlevel.params import dist_fn
+
+        if self.continuous:
+            return dist_fn.DistributionFunctionFactoryIndependentGaussians().create_dist_fn(self._envs)
+        probabilities = getattr(actor, "softmax_output", False)
+        return dist_fn.DistributionFunctionFactoryCategorical(probabilities).create_dist_fn(self._envs)
+
+    def deterministic_actor(self) -> nn.Module:
+        return self._create("actor_factory", super().deterministic_actor)
+
+    def normal_actor(self, **options: Any) -> nn.Module:
+        if "actor_factory" in self._beyond:
+            return self._create("actor_factory", Networks)
+        return super().normal_actor(**options)
+
+    def choice_actor(self) -> nn.Module:
+        return self._create("actor_factory", super().choice_actor)
+
+    def state_value(self) -> nn.Module:
+        return self._critic(super().state_value, False)
+
+    def action_value(self) -> nn.Module:
+        return self._critic(super().action_value, True)
+
+    def choice_values(self) -> nn.Module:
+        return self._critic(super().choice_values, False, True)
+
+    def action_values_by(self, number: int, **options: Any) -> nn.Module:
+        usual = super().action_values_by
+        return self._critic(lambda: usual(number, **options), number, True)
+
+    def action_values(self, **options: Any) -> nn.Module:
+        usual = super().action_values
+        return self._create("model_factory", lambda: usual(**options))
+
+    def quantiles(self, head_sizes: Any, *, cosines: int) -> nn.Module:
+        usual = super().quantiles
+        return self._create("model_factory", lambda: usual(head_sizes, cosines=cosines))
+
+    def initialize(self, actor: nn.Module, *critics: nn.Module) -> None:
+        made = [one for one in (actor, *critics) if not any(one is other for other in self._made.values())]
+        if len(made) == 1 + len(critics):
+            super().initialize(actor, *critics)
+        elif actor in made:
+            super().initialize(*made)
+        else:
+            for critic in made:
+                init_linear_orthogonal(critic)
+
+    def policy(self, kind: Callable[..., Any], **arguments: Any) -> Any:
+        if "params" in self._beyond:
+            arguments |= self._declared(arguments)
+        return super().policy(kind, **arguments)
+
+    def _declared(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Returns optimizers and other arguments of the policy that settings do not say."""
+        agent, device = self._agent, self._config.device
+        params: Any = agent.params
+        parts: dict[str, Any] = {}
+        made: dict[str, Any] = {}
+        for name in ("actor", "critic", "critic2"):
+            rate = next((one for one in (f"{name}_lr", "critic1_lr") if hasattr(params, one)), "")
+            if f"{name}_optim" in arguments:
+                optim = agent.optim_factory.create_optimizer(arguments[name], getattr(params, rate))
+                made[f"{name}_optim"] = optim
+                parts["critic1" if name == "critic" else name] = ModuleOpt(arguments[name], optim)
+        if "optim" in arguments:
+            actor, critic = arguments.get("actor"), arguments.get("critic")
+            whole = arguments.get("model", actor) if critic is None else ActorCritic(actor, critic)
+            made["optim"] = parts["optim"] = agent.optim_factory.create_optimizer(whole, params.lr)
+        data = ParamTransformerData(envs=self._envs, device=device, optim_factory=agent.optim_factory, **parts)
+        kwargs = params.create_kwargs(data)
+        if getattr(params, "dist_fn", None) == "default":
+            del kwargs["dist_fn"]  # the actor's own
+        return kwargs | made
+
+
+class AgentFactory(ToStringMixin, ABC):
+    """Makes the policy, the collectors and the trainer of an experiment.
+
+    :param sampling_config: the numbers of steps.
+    :param optim_factory: makes optimizers.
+    """
+
+    algorithm: ClassVar[str]
+    """The name of the algorithm on the command line."""
+    params: Any
+
+    def __init__(self, sampling_config: SamplingConfig, optim_factory: OptimizerFactory) -> None:
+        self.sampling_config = sampling_config
+        self.optim_factory = optim_factory
+        self.policy_wrapper_factory: PolicyWrapperFactory[Any] | None = None
+        self.trainer_callbacks = TrainerCallbacks()
+        self.settings: dict[str, Any] = {}
+
+    @property
+    def factories(self) -> dict[str, Any]:
+        """The factories of networks, by name."""
+        return {name: value for name, value in vars(self).items() if name.startswith(("actor", "critic", "model"))}
+
+    def plan(self, envs: Environments) -> Settings:
+        """Returns what settings say of the policy and of its training, and what they do not.
+
+        :param envs: the environments.
+        :raises ValueError: if networks or settings do not fit the actions.
+        """
+        if not hasattr(self, "algorithm"):
+            raise ValueError(
+                f"{type(self).__name__} needs an attribute algorithm, such as 'ppo', whose settings it has"
+            )
+        plan = Settings(self.algorithm, {}, [])
+        plan.add_sampling(self.sampling_config)
+        plan.add_params(self.params, envs, self.optim_factory)
+        plan.add_networks(envs, {name: one for name, one in self.factories.items() if one is not None})
+        if self.policy_wrapper_factory is not None:
+            plan.beyond.append("policy_wrapper_factory")
+        plan.values |= self.settings
+        return plan
+
+    def set_policy_wrapper_factory(self, policy_wrapper_factory: PolicyWrapperFactory[Any] | None) -> None:
+        """Sets what wraps the policy.
+
+        :param policy_wrapper_factory: wraps it; None for nothing.
+        """
+        self.policy_wrapper_factory = policy_wrapper_factory
+
+    def set_trainer_callbacks(self, callbacks: TrainerCallbacks) -> None:
+        """Sets what is called in the course of training.
+
+        :param callbacks: are called.
+        """
+        self.trainer_callbacks = callbacks
+
+    def _create_policy(self, envs: Environments, device: TDevice) -> BasePolicy:
+        plan = self.plan(envs)
+        config = plan.config(device=str(device))
+        return find(self.algorithm).build(config, DeclaredNetworks(self, plan, config, envs))
+
+    def create_policy(self, envs: Environments, device: TDevice) -> BasePolicy:
+        """Returns the policy.
+
+        :param envs: the environments.
+        :param device: where it is.
+        """
+        policy = self._create_policy(envs, device)
+        if self.policy_wrapper_factory is None:
+            return policy
+        made: BasePolicy = self.policy_wrapper_factory.create_wrapped_policy(policy, envs, self.optim_factory, device)
+        return made
+
+    def create_train_test_collector(
+        self, policy: BasePolicy, envs: Environments, reset_collectors: bool = True
+    ) -> tuple[Collector, Collector]:
+        """Returns the collectors of training and of tests. The first steps are collected when training begins.
+
+        :param policy: the policy.
+        :param envs: the environments.
+        :param reset_collectors: whether the environments are reset.
+        """
+        config, options = self.plan(envs).config(), buffer_options(self.sampling_config)
+        collectors = collectors_of(config, policy, envs.train_envs, envs.test_envs, options)
+        for collector in collectors if reset_collectors else ():
+            collector.reset_env()
+        return collectors
+
+    def trainer_options(self, context: TrainingContext, before_collect: Callable[[int, int], None]) -> dict[str, Any]:
+        """Returns the arguments of a trainer for callbacks and episodes.
+
+        :param context: what callbacks may use.
+        :param before_collect: is called before each collect, too.
+        """
+        callbacks, options = self.trainer_callbacks, {}
+        if self.sampling_config.episode_per_collect is not None:
+            options |= {"episode_per_collect": self.sampling_config.episode_per_collect, "step_per_collect": None}
+        if callbacks.epoch_train_callback is not None:
+            callback = callbacks.epoch_train_callback.get_trainer_fn(context)
+
+            def train_fn(epoch: int, env_step: int) -> None:
+                before_collect(epoch, env_step)
+                callback(epoch, env_step)
+
+            options["train_fn"] = train_fn
+        if callbacks.epoch_test_callback is not None:
+            options["test_fn"] = callbacks.epoch_test_callback.get_trainer_fn(context)
+        if callbacks.epoch_stop_callback is not None:
+            options["stop_fn"] = callbacks.epoch_stop_callback.get_trainer_fn(context)
+        return options
+
+    def create_trainer(self, world: World, policy_persistence: PolicyPersistence) -> BaseTrainer:
+        """Returns the trainer.
+
+        :param world: the parts of the experiment.
+        :param policy_persistence: saves the best policy.
+        """
+        context = TrainingContext(world.policy, world.envs, world.logger)
+        config = self.plan(world.envs).config()
+        return trainer_of(config)(
+            policy=world.policy,
+            max_epoch=self.sampling_config.num_epochs,
+            train_collector=world.train_collector,
+            test_collector=world.test_collector,
+            step_per_epoch=config.eval_interval,
+            episode_per_test=config.eval_episodes,
+            save_best_fn=policy_persistence.get_save_best_fn(world),
+            logger=world.logger,
+            verbose=False,
+            test_in_train=False,
+            **self.trainer_options(context, lambda *_: None),
+        )
+
+
+class OnPolicyAgentFactory(AgentFactory):
+    """Makes parts of an algorithm that learns from its newest steps alone; see :class:`AgentFactory`."""
+
+
+class OffPolicyAgentFactory(AgentFactory):
+    """Makes parts of an algorithm that learns from a replay buffer; see :class:`AgentFactory`."""
+
+
+class PGAgentFactory(OnPolicyAgentFactory):
+    """Makes parts of REINFORCE; see :class:`AgentFactory`.
+
+    :param params: the settings of the algorithm.
+    :param sampling_config: the numbers of steps.
+    :param actor_factory: makes the actor.
+    :param optim_factory: makes optimizers.
+    """
+
+    algorithm = "pg"
+
+    def __init__(
+        self,
+        params: PGParams,
+        sampling_config: SamplingConfig,
+        actor_factory: ActorFactory,
+        optim_factory: OptimizerFactory,
+    ) -> None:
+        super().__init__(sampling_config, optim_factory)
+        self.params = params
+        self.actor_factory = actor_factory
+
+
+class ActorCriticAgentFactory(OnPolicyAgentFactory, Generic[TActorCriticParams, TPolicy]):
+    """Makes parts of an algorithm with an actor and a critic; see :class:`AgentFactory`.
+
+    :param params: the settings of the algorithm.
+    :param sampling_config: the numbers of steps.
+    :param actor_factory: makes the actor.
+    :param critic_factory: makes the critic.
+    :param optimizer_factory: makes optimizers.
+    """
+
+    def __init__(
+        self,
+        params: TActorCriticParams,
+        sampling_config: SamplingConfig,
+        actor_factory: ActorFactory,
+        critic_factory: CriticFactory,
+        optimizer_factory: OptimizerFactory,
+    ) -> None:
+        super().__init__(sampling_config, optimizer_factory)
+        self.params = params
+        self.actor_factory = actor_factory
+        self.critic_factory = critic_factory
+        self.critic_use_action = False
+
+    @property
+    def factories(self) -> dict[str, Any]:
+        return {"actor_factory": self.actor_factory, "critic_factory": self.critic_factory}
+
+    def create_actor_critic_module_opt(self, envs: Environments, device: TDevice, lr: float) -> ActorCriticOpt:
+        """Returns an actor, a critic and their optimizer.
+
+        :param envs: the environments.
+        :param device: where they are.
+        :param lr: the learning rate.
+        """
+        actor = self.actor_factory.create_module(envs, device)
+        critic = self.critic_factory.create_module(envs, device, use_action=self.critic_use_action)
+        both = ActorCritic(actor, critic)
+        return ActorCriticOpt(both, self.optim_factory.create_optimizer(both, lr))
+
+
+class A2CAgentFactory(ActorCriticAgentFactory[Any, Any]):
+    """Makes parts of A2C; see :class:`ActorCriticAgentFactory`."""
+
+    algorithm = "a2c"
+
+
+class PPOAgentFactory(ActorCriticAgentFactory[Any, Any]):
+    """Makes parts of PPO; see :class:`ActorCriticAgentFactory`."""
+
+    algorithm = "ppo"
+
+
+class NPGAgentFactory(ActorCriticAgentFactory[Any, Any]):
+    """Makes parts of NPG; see :class:`ActorCriticAgentFactory`."""
+
+    algorithm = "npg"
+
+
+class TRPOAgentFactory(ActorCriticAgentFactory[Any, Any]):
+    """Makes parts of TRPO; see :class:`ActorCriticAgentFactory`."""
+
+    algorithm = "trpo"
+
+
+class DiscreteCriticOnlyAgentFactory(OffPolicyAgentFactory, Generic[TDiscreteCriticOnlyParams, TPolicy]):
+    """Makes parts of an algorithm with values of discrete actions; see :class:`AgentFactory`.
+
+    :param params: the settings of the algorithm.
+    :param sampling_config: the numbers of steps.
+    :param model_factory: makes the network of values.
+    :param optim_factory: makes optimizers.
+    """
+
+    def __init__(
+        self,
+        params: TDiscreteCriticOnlyParams,
+        sampling_config: SamplingConfig,
+        model_factory: ModuleFactory,
+        optim_factory: OptimizerFactory,
+    ) -> None:
+        super().__init__(sampling_config, optim_factory)
+        self.params = params
+        self.model_factory = model_factory
+
+
+class DQNAgentFactory(DiscreteCriticOnlyAgentFactory[Any, Any]):
+    """Makes parts of DQN; see :class:`DiscreteCriticOnlyAgentFactory`."""
+
+    algorithm = "dqn"
+
+
+class IQNAgentFactory(DiscreteCriticOnlyAgentFactory[Any, Any]):
+    """Makes parts of IQN; see :class:`DiscreteCriticOnlyAgentFactory`."""
+
+    algorithm = "iqn"
+
+
+class DDPGAgentFactory(OffPolicyAgentFactory):
+    """Makes parts of DDPG; see :class:`AgentFactory`.
+
+    :param params: the settings of the algorithm.
+    :param sampling_config: the numbers of steps.
+    :param actor_factory: makes the actor.
+    :param critic_factory: makes the critic.
+    :param optim_factory: makes optimizers.
+    """
+
+    algorithm = "ddpg"
+
+    def __init__(
+        self,
+        params: Any,
+        sampling_config: SamplingConfig,
+        actor_factory: ActorFactory,
+        critic_factory: CriticFactory,
+        optim_factory: OptimizerFactory,
+    ) -> None:
+        super().__init__(sampling_config, optim_factory)
+        self.params = params
+        self.actor_factory = actor_factory
+        self.critic_factory = critic_factory
+
+
+class REDQAgentFactory(OffPolicyAgentFactory):
+    """Makes parts of REDQ; see :class:`AgentFactory`.
+
+    :param params: the settings of the algorithm.
+    :param sampling_config: the numbers of steps.
+    :param actor_factory: makes the actor.
+    :param critic_ensemble_factory: makes the critics.
+    :param optim_factory: makes optimizers.
+    """
+
+    algorithm = "redq"
+
+    def __init__(
+        self,
+        params: Any,
+        sampling_config: SamplingConfig,
+        actor_factory: ActorFactory,
+        critic_ensemble_factory: CriticEnsembleFactory,
+        optim_factory: OptimizerFactory,
+    ) -> None:
+        super().__init__(sampling_config, optim_factory)
+        self.params = params
+        self.actor_factory = actor_factory
+        self.critic_ensemble_factory = critic_ensemble_factory
+
+
+class ActorDualCriticsAgentFactory(OffPolicyAgentFactory, Generic[TActorDualCriticsParams, TPolicy]):
+    """Makes parts of an algorithm with an actor and two critics; see :class:`AgentFactory`.
+
+    :param params: the settings of the algorithm.
+    :param sampling_config: the numbers of steps.
+    :param actor_factory: makes the actor.
+    :param critic1_factory: makes the first critic.
+    :param critic2_factory: makes the second critic.
+    :param optim_factory: makes optimizers.
+    """
+
+    def __init__(
+        self,
+        params: TActorDualCriticsParams,
+        sampling_config: SamplingConfig,
+        actor_factory: ActorFactory,
+        critic1_factory: CriticFactory,
+        critic2_factory: CriticFactory,
+        optim_factory: OptimizerFactory,
+    ) -> None:
+        super().__init__(sampling_config, optim_factory)
+        self.params = params
+        self.actor_factory = actor_factory
+        self.critic1_factory = critic1_factory
+        self.critic2_factory = critic2_factory
+
+
+class SACAgentFactory(ActorDualCriticsAgentFactory[Any, Any]):
+    """Makes parts of SAC; see :class:`ActorDualCriticsAgentFactory`."""
+
+    algorithm = "sac"
+
+
+class DiscreteSACAgentFactory(ActorDualCriticsAgentFactory[Any, Any]):
+    """Makes parts of discrete SAC; see :class:`ActorDualCriticsAgentFactory`."""
+
+    algorithm = "discrete-sac"
+
+
+class TD3AgentFactory(ActorDualCriticsAgentFactory[Any, Any]):
+    """Makes parts of TD3; see :class:`ActorDualCriticsAgentFactory`."""
+
+    algorithm = "td3"

@@ -1,0 +1,36 @@
+"""Factories of networks of single algorithms."""
+
+from collections.abc import Sequence
+
+from rlfast.highlevel.env import Environments
+from rlfast.highlevel.module.core import ModuleFactory, TDevice
+from rlfast.highlevel.module.intermediate import IntermediateModuleFactory
+from rlfast.utils.net.discrete import ImplicitQuantileNetwork
+from rlfast.utils.string import ToStringMixin
+
+
+class ImplicitQuantileNetworkFactory(ModuleFactory, ToStringMixin):
+    """Makes :class:`rlfast.utils.net.discrete.ImplicitQuantileNetwork`, which describes the parameters.
+
+    :param preprocess_net_factory: makes the network of features.
+    :param hidden_sizes: the sizes of hidden layers.
+    :param num_cosines: the number of cosines.
+    """
+
+    def __init__(
+        self, preprocess_net_factory: IntermediateModuleFactory, hidden_sizes: Sequence[int] = (), num_cosines: int = 64
+    ) -> None:
+        self.preprocess_net_factory = preprocess_net_factory
+        self.hidden_sizes = hidden_sizes
+        self.num_cosines = num_cosines
+
+    def create_module(self, envs: Environments, device: TDevice) -> ImplicitQuantileNetwork:
+        features = self.preprocess_net_factory.create_intermediate_module(envs, device)
+        return ImplicitQuantileNetwork(
+            preprocess_net=features.module,
+            action_shape=envs.get_action_shape(),
+            hidden_sizes=self.hidden_sizes,
+            num_cosines=self.num_cosines,
+            preprocess_net_output_dim=features.output_dim,
+            device=device,
+        ).to(device)

@@ -1,0 +1,1 @@
+"""The settings of algorithms, and factories of what depends on an environment."""

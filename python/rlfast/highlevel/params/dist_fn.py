@@ -1,0 +1,59 @@
+"""Factories of functions that make distributions over actions."""
+
+from abc import ABC, abstractmethod
+
+import torch
+
+from rlfast.functional.distributions import DiagonalNormal
+from rlfast.highlevel.env import Environments
+from rlfast.policy.modelfree.pg import TDistributionFunction
+from rlfast.utils.string import ToStringMixin
+
+
+class DistributionFunctionFactory(ToStringMixin, ABC):
+    """The interface of these factories."""
+
+    @abstractmethod
+    def create_dist_fn(self, envs: Environments) -> TDistributionFunction:
+        """Returns the function, which takes what an actor gives.
+
+        :param envs: the environments.
+        """
+
+
+class DistributionFunctionFactoryCategorical(DistributionFunctionFactory):
+    """For discrete actions.
+
+    :param is_probs_input: whether actors give probabilities, and not logits.
+    """
+
+    def __init__(self, is_probs_input: bool = True) -> None:
+        self.is_probs_input = is_probs_input
+
+    def create_dist_fn(self, envs: Environments) -> TDistributionFunction:
+        envs.get_type().assert_discrete(self)
+        return _of_probabilities if self.is_probs_input else _of_logits
+
+
+def _of_probabilities(probs: torch.Tensor) -> torch.distributions.Distribution:
+    return torch.distributions.Categorical(probs=probs)
+
+
+def _of_logits(logits: torch.Tensor) -> torch.distributions.Distribution:
+    return torch.distributions.Categorical(logits=logits)
+
+
+class DistributionFunctionFactoryIndependentGaussians(DistributionFunctionFactory):
+    """For continuous actions, by actors that give means and standard deviations."""
+
+    def create_dist_fn(self, envs: Environments) -> TDistributionFunction:
+        envs.get_type().assert_continuous(self)
+        return DiagonalNormal
+
+
+class DistributionFunctionFactoryDefault(DistributionFunctionFactory):
+    """For either, by actors that give probabilities, or means and standard deviations."""
+
+    def create_dist_fn(self, envs: Environments) -> TDistributionFunction:
+        factories = (DistributionFunctionFactoryCategorical, DistributionFunctionFactoryIndependentGaussians)
+        return factories[envs.get_type().is_continuous()]().create_dist_fn(envs)

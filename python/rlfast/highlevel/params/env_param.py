@@ -1,0 +1,43 @@
+"""Factories of numbers that depend on an environment."""
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+from rlfast.highlevel.env import ContinuousEnvironments, Environments
+from rlfast.utils.string import ToStringMixin
+
+TValue = TypeVar("TValue")
+TEnvs = TypeVar("TEnvs", bound=Environments)
+
+
+class EnvValueFactory(ToStringMixin, ABC, Generic[TValue, TEnvs]):
+    """The interface of these factories."""
+
+    @abstractmethod
+    def create_value(self, envs: TEnvs) -> TValue:
+        """Returns the value.
+
+        :param envs: the environments.
+        """
+
+
+class FloatEnvValueFactory(EnvValueFactory[float, TEnvs], ABC, Generic[TEnvs]):
+    """The interface of factories of floats."""
+
+
+class FloatEnvValueFactoryMaxActionScaled(FloatEnvValueFactory[ContinuousEnvironments]):
+    """Gives a multiple of the largest action.
+
+    :param value: the factor.
+    """
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def create_value(self, envs: ContinuousEnvironments) -> float:
+        envs.get_type().assert_continuous(self)
+        return float(envs.max_action * self.value)
+
+
+class MaxActionScaled(FloatEnvValueFactoryMaxActionScaled):
+    """A shorter name."""

@@ -1,0 +1,35 @@
+"""Factories of schedules of learning rates."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
+
+from rlfast.highlevel.config import SamplingConfig
+from rlfast.utils.string import ToStringMixin
+
+
+class LRSchedulerFactory(ToStringMixin, ABC):
+    """The interface of these factories."""
+
+    @abstractmethod
+    def create_scheduler(self, optim: torch.optim.Optimizer) -> LRScheduler:
+        """Returns a scheduler.
+
+        :param optim: what it sets the learning rate of.
+        """
+
+
+class LRSchedulerFactoryLinear(LRSchedulerFactory):
+    """Lowers learning rates to 0, linearly in the number of updates.
+
+    :param sampling_config: has the numbers of epochs and steps.
+    """
+
+    def __init__(self, sampling_config: SamplingConfig) -> None:
+        self.sampling_config = sampling_config
+
+    def create_scheduler(self, optim: torch.optim.Optimizer) -> LRScheduler:
+        sampling = self.sampling_config
+        updates = -(-sampling.step_per_epoch // sampling.step_per_collect) * sampling.num_epochs
+        return LambdaLR(optim, lambda update: max(0.0, 1.0 - update / updates))

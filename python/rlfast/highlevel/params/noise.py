@@ -1,0 +1,37 @@
+"""Factories of noise that explores."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from rlfast.exploration import BaseNoise, GaussianNoise
+from rlfast.highlevel.env import Environments
+from rlfast.utils.string import ToStringMixin
+
+
+class NoiseFactory(ToStringMixin, ABC):
+    """The interface of these factories."""
+
+    @abstractmethod
+    def create_noise(self, envs: Environments) -> BaseNoise:
+        """Returns the noise.
+
+        :param envs: the environments.
+        """
+
+
+class NoiseFactoryMaxActionScaledGaussian(NoiseFactory):
+    """Makes normal noise.
+
+    :param std_fraction: its standard deviation, in multiples of the largest action.
+    """
+
+    def __init__(self, std_fraction: float) -> None:
+        self.std_fraction = std_fraction
+
+    def create_noise(self, envs: Any) -> GaussianNoise:
+        envs.get_type().assert_continuous(self)
+        return GaussianNoise(sigma=envs.max_action * self.std_fraction)
+
+
+class MaxActionScaledGaussian(NoiseFactoryMaxActionScaledGaussian):
+    """A shorter name."""

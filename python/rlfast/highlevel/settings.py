@@ -1,0 +1,259 @@
+"""What a declaration says, as settings of a run; the rest is beyond them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from rlfast.experiment.algorithms import find
+from rlfast.experiment.config import RunConfig
+from rlfast.experiment.environments import is_atari
+from rlfast.experiment.networks import ACTIVATIONS
+from rlfast.exploration import GaussianNoise
+from rlfast.highlevel.config import SamplingConfig
+from rlfast.highlevel.env import EnvFactory, EnvFactoryRegistered, Environments, EnvMode
+from rlfast.highlevel.module.actor import (
+    ActorFactoryDefault,
+    ActorFactoryTransientStorageDecorator,
+    IntermediateModuleFactoryFromActorFactory,
+)
+from rlfast.highlevel.module.critic import CriticEnsembleFactoryDefault, CriticFactoryDefault
+from rlfast.highlevel.optim import OptimizerFactoryAdam
+from rlfast.highlevel.params.alpha import AutoAlphaFactoryDefault
+from rlfast.highlevel.params.env_param import EnvValueFactory
+from rlfast.highlevel.params.lr_scheduler import LRSchedulerFactoryLinear
+from rlfast.highlevel.params.noise import NoiseFactoryMaxActionScaledGaussian
+from rlfast.highlevel.trainer import (
+    EpochStopCallbackRewardThreshold,
+    EpochTestCallbackDQNSetEps,
+    EpochTrainCallbackDQNEpsLinearDecay,
+    EpochTrainCallbackDQNSetEps,
+    TrainerCallbacks,
+)
+
+_NAMES = {
+    "lr": "learning_rate",
+    "critic_lr": "learning_rate",
+    "critic1_lr": "learning_rate",
+    "critic2_lr": "learning_rate",
+    "discount_factor": "gamma",
+    "estimation_step": "n_step",
+    "is_double": "double",
+    "clip_loss_grad": "huber",
+    "reward_normalization": "scale_returns",
+    "advantage_normalization": "normalize_advantage",
+    "optim_critic_iters": "critic_iters",
+    "sample_size": "samples",
+    "online_sample_size": "online_samples",
+    "target_sample_size": "target_samples",
+    "num_cosines": "cosines",
+    "hidden_sizes": "head_sizes",
+}
+"""Settings of runs that have other names than those of algorithms."""
+
+
+@dataclass
+class Settings:
+    """The settings of a run, and the names of the parts of its declaration that they do not say."""
+
+    algorithm: str
+    values: dict[str, Any]
+    beyond: list[str]
+
+    def __post_init__(self) -> None:
+        self._names = {field.name for field in fields(find(self.algorithm).config)}
+
+    def config(self, **more: Any) -> RunConfig:
+        """Returns the settings.
+
+        :param more: further settings.
+        :raises ValueError: if one cannot be.
+        """
+        given = self.values | more
+        if unknown := given.keys() - self._names:
+            raise ValueError(f"{self.algorithm} has no settings {sorted(unknown)}: see rlfast train {self.algorithm}")
+        return find(self.algorithm).config(**given)
+
+    def say(self, **given: Any) -> bool:
+        """Adds settings, if there are such and none has another value.
+
+        :param given: the settings.
+        :return: whether they were added.
+        """
+        if any(name not in self._names or self.values.get(name, value) != value for name, value in given.items()):
+            return False
+        self.values |= given
+        return True
+
+    # -- algorithm ---------------------------------------------------------------------------------------------------
+
+    def add_params(self, params: Any, envs: Environments, optim_factory: Any) -> None:
+        """Adds the settings of the algorithm; ``"params"`` are beyond if one of them is.
+
+        :param params: the settings of the algorithm.
+        :param envs: the environments.
+        :param optim_factory: makes the optimizers.
+        """
+        said = self._add_optimizer(optim_factory)
+        schedulers = []
+        for field in fields(params):
+            name, value = field.name, getattr(params, field.name)
+            if name.endswith("lr_scheduler_factory"):
+                schedulers.append(value)
+            elif not self._add_param(name, value, envs) and (value != field.default or name.endswith("lr")):
+                said = False
+        if any(schedulers):
+            linear = all(type(one) is LRSchedulerFactoryLinear for one in schedulers)
+            said &= linear and self.say(lr_schedule="linear")
+        if not said:
+            self.beyond.append("params")
+
+    def _add_optimizer(self, factory: Any) -> bool:
+        if type(factory) is not OptimizerFactoryAdam or factory.weight_decay or factory.betas != (0.9, 0.999):
+            return False
+        return self.say(adam_eps=factory.eps) or factory.eps == 1e-8
+
+    def _add_param(self, name: str, value: Any, envs: Environments) -> bool:
+        if isinstance(value, EnvValueFactory):
+            value = value.create_value(envs)
+        if name == "alpha":
+            if type(value) is AutoAlphaFactoryDefault:
+                target = value.target_entropy(envs)
+                return self.say(auto_alpha=True, alpha=1.0, alpha_learning_rate=value.lr, target_entropy=target)
+            return not hasattr(value, "create_auto_alpha") and value > 0 and self.say(alpha=value, auto_alpha=False)
+        if name == "exploration_noise":
+            if (
+                type(value) is NoiseFactoryMaxActionScaledGaussian
+                or value.__class__.__name__ == "MaxActionScaledGaussian"
+            ):
+                value = value.create_noise(envs)
+            sigma = {None: 0.0, "default": 0.1}.get(value) if isinstance(value, str | None) else None
+            if type(value) is GaussianNoise and not value._mu:  # noqa: SLF001
+                sigma = value._sigma  # noqa: SLF001
+            return sigma is not None and self.say(noise=float(sigma))
+        if name == "actor_lr" and self.say(actor_learning_rate=value):
+            return True
+        if name == "max_grad_norm":
+            value = value or 0.0
+        if isinstance(value, list):
+            value = tuple(value)
+        return isinstance(value, int | float | str | tuple | None) and self.say(
+            **{"learning_rate" if name == "actor_lr" else _NAMES.get(name, name): value}
+        )
+
+    def add_networks(self, envs: Environments, factories: dict[str, Any]) -> None:
+        """Adds sizes and activations; the names of factories that make other networks are beyond.
+
+        :param envs: the environments.
+        :param factories: the factories of networks, by name.
+        """
+        shared = not any(hasattr(factory, "actor_future") for factory in factories.values())
+        for name, factory in factories.items():
+            if not shared or not self._add_network(factory, envs):
+                self.beyond.append(name)
+
+    def _add_network(self, factory: Any, envs: Environments) -> bool:
+        factory = getattr(factory, "preprocess_net_factory", factory)
+        if isinstance(factory, ActorFactoryTransientStorageDecorator | IntermediateModuleFactoryFromActorFactory):
+            factory = factory.actor_factory
+        if type(factory) is CriticEnsembleFactoryDefault:
+            return self.say(hidden_sizes=tuple(factory.hidden_sizes), activation="relu")
+        if type(factory) not in (ActorFactoryDefault, CriticFactoryDefault):
+            return False
+        name = next((name for name, kind in ACTIVATIONS.items() if kind is factory.hidden_activation), None)
+        if not self.say(hidden_sizes=tuple(factory.hidden_sizes), activation=name):
+            return False
+        if type(factory) is CriticFactoryDefault or envs.get_type().is_discrete():
+            return True
+        bounded, conditioned = not factory.continuous_unbounded, factory.continuous_conditioned_sigma
+        if factory.continuous_actor_type.value != "gaussian":
+            return factory.continuous_actor_type.value == "deterministic"
+        if self.say(bounded=bounded, conditioned_sigma=conditioned, log_std=-0.5):
+            return True
+        return conditioned and not bounded  # what actors of SAC are
+
+    # -- the run -----------------------------------------------------------------------------------------------------
+
+    def add_sampling(self, sampling: SamplingConfig) -> None:
+        """Adds the numbers of steps.
+
+        :param sampling: has them.
+        :raises ValueError: if the algorithm cannot have one of them.
+        """
+        self.values |= {
+            "max_steps": sampling.max_steps,
+            "num_envs": sampling.num_train_envs,
+            "eval_envs": sampling.num_test_envs,
+            "eval_episodes": sampling.num_test_episodes,
+            "eval_interval": sampling.step_per_epoch,
+            "batch_size": sampling.batch_size,
+            "collect_steps": sampling.collect_steps,
+        }
+        if "repeat" in self._names:
+            if sampling.start_timesteps:
+                raise ValueError(f"{self.algorithm} learns from its newest steps alone: leave out start_timesteps")
+            self.values["repeat"] = sampling.repeat_per_collect
+        else:
+            self.values |= {
+                "updates_per_step": sampling.update_per_step,
+                "buffer_size": sampling.buffer_size,
+                "start_steps": sampling.start_timesteps,
+                "start_random": sampling.start_timesteps_random,
+            }
+        if any(buffer_options(sampling).values()) or sampling.episode_per_collect is not None:
+            self.beyond.append("sampling_config")
+
+    def add_environments(self, factory: EnvFactory, env: Any) -> None:
+        """Adds the id of the environment.
+
+        :param factory: makes environments.
+        :param env: one of them.
+        """
+        self.values["env"] = getattr(factory, "task", None) or getattr(env.spec, "id", None) or type(env).__name__
+        seeds = getattr(factory, "train_seed", None), getattr(factory, "test_seed", None)
+        if None not in seeds:
+            self.values["env_seeds"] = seeds
+        backend = getattr(factory.venv_type, "backend", None)
+        if (
+            type(factory) is not EnvFactoryRegistered
+            or factory.envpool_factory is not None
+            or factory.make_kwargs
+            or backend is None
+            or is_atari(factory.task)
+            or factory.render_modes[EnvMode.TRAIN] is not factory.render_modes[EnvMode.TEST]
+        ):
+            self.beyond.append("env_factory")
+        else:
+            self.values["backend"] = backend
+
+    def add_callbacks(self, callbacks: TrainerCallbacks, env: Any) -> None:
+        """Adds exploration and the return at which training ends.
+
+        :param callbacks: say these.
+        :param env: one of the environments.
+        """
+        train, test, stop = (getattr(callbacks, f"epoch_{name}_callback") for name in ("train", "test", "stop"))
+        eps = (0.0, 0.0, 0)
+        if type(train) is EpochTrainCallbackDQNSetEps:
+            eps = (train.eps_test, train.eps_test, 0)
+        elif type(train) is EpochTrainCallbackDQNEpsLinearDecay:
+            eps = (train.eps_train, train.eps_train_final, train.decay_steps)
+        elif train is not None:
+            self.beyond.append("epoch_train_callback")
+        self.say(**dict(zip(("eps_start", "eps_end", "eps_steps"), eps, strict=True)))
+        if test is not None and type(test) is not EpochTestCallbackDQNSetEps:  # tests do not explore
+            self.beyond.append("epoch_test_callback")
+        if type(stop) is EpochStopCallbackRewardThreshold:
+            self.values["stop_return"] = stop.of(env)
+        elif stop is not None:
+            self.beyond.append("epoch_stop_callback")
+
+
+def buffer_options(sampling: SamplingConfig) -> dict[str, Any]:
+    """Returns arguments of the replay buffer that are not its defaults.
+
+    :param sampling: has them.
+    """
+    names = {"stack_num": 1, "save_only_last_obs": False, "ignore_obs_next": False}
+    given = {name: getattr(sampling, f"replay_buffer_{name}") for name in names}
+    return {name: value for name, value in given.items() if value != names[name]}

@@ -1,0 +1,171 @@
+"""Functions that are called in the course of training."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from rlfast.functional.schedules import Linear
+from rlfast.highlevel.env import Environments
+from rlfast.highlevel.logger import TLogger
+from rlfast.policy import BasePolicy, DQNPolicy
+from rlfast.utils.string import ToStringMixin
+
+TPolicy = TypeVar("TPolicy", bound=BasePolicy)
+log = logging.getLogger(__name__)
+
+
+class TrainingContext:
+    """What callbacks may use.
+
+    :param policy: the policy that is trained.
+    :param envs: the environments.
+    :param logger: the logger.
+    """
+
+    def __init__(self, policy: BasePolicy, envs: Environments, logger: TLogger) -> None:
+        self.policy = policy
+        self.envs = envs
+        self.logger = logger
+
+
+class EpochTrainCallback(ToStringMixin, ABC):
+    """The interface of what is called before each collect."""
+
+    @abstractmethod
+    def callback(self, epoch: int, env_step: int, context: TrainingContext) -> None:
+        """Is called.
+
+        :param epoch: the epoch.
+        :param env_step: environment steps so far.
+        :param context: what it may use.
+        """
+
+    def get_trainer_fn(self, context: TrainingContext) -> Callable[[int, int], None]:
+        """Returns a trainer's ``train_fn``.
+
+        :param context: what the callback may use.
+        """
+        return lambda epoch, env_step: self.callback(epoch, env_step, context)
+
+
+class EpochTestCallback(ToStringMixin, ABC):
+    """The interface of what is called before each test."""
+
+    @abstractmethod
+    def callback(self, epoch: int, env_step: int | None, context: TrainingContext) -> None:
+        """Is called.
+
+        :param epoch: the epoch.
+        :param env_step: environment steps so far.
+        :param context: what it may use.
+        """
+
+    def get_trainer_fn(self, context: TrainingContext) -> Callable[[int, int | None], None]:
+        """Returns a trainer's ``test_fn``.
+
+        :param context: what the callback may use.
+        """
+        return lambda epoch, env_step: self.callback(epoch, env_step, context)
+
+
+class EpochStopCallback(ToStringMixin, ABC):
+    """The interface of what decides after a test whether training ends."""
+
+    @abstractmethod
+    def should_stop(self, mean_rewards: float, context: TrainingContext) -> bool:
+        """Returns whether training ends.
+
+        :param mean_rewards: the best mean return of a test so far.
+        :param context: what it may use.
+        """
+
+    def get_trainer_fn(self, context: TrainingContext) -> Callable[[float], bool]:
+        """Returns a trainer's ``stop_fn``.
+
+        :param context: what the callback may use.
+        """
+        return lambda mean_rewards: self.should_stop(mean_rewards, context)
+
+
+@dataclass
+class TrainerCallbacks:
+    """The callbacks of an experiment."""
+
+    epoch_train_callback: EpochTrainCallback | None = None
+    epoch_test_callback: EpochTestCallback | None = None
+    epoch_stop_callback: EpochStopCallback | None = None
+
+
+def _set_eps(policy: BasePolicy, eps: float) -> None:
+    cast("DQNPolicy", policy).set_eps(eps)
+
+
+class EpochTrainCallbackDQNSetEps(EpochTrainCallback):
+    """Sets the probability of random actions.
+
+    :param eps_test: the probability.
+    """
+
+    def __init__(self, eps_test: float) -> None:
+        self.eps_test = eps_test
+
+    def callback(self, epoch: int, env_step: int, context: TrainingContext) -> None:  # noqa: ARG002
+        _set_eps(context.policy, self.eps_test)
+
+
+class EpochTrainCallbackDQNEpsLinearDecay(EpochTrainCallback):
+    """Lowers the probability of random actions linearly.
+
+    :param eps_train: the probability at the start.
+    :param eps_train_final: the probability after ``decay_steps`` steps.
+    :param decay_steps: the number of environment steps.
+    """
+
+    def __init__(self, eps_train: float, eps_train_final: float, decay_steps: int = 1000000) -> None:
+        self.eps_train = eps_train
+        self.eps_train_final = eps_train_final
+        self.decay_steps = decay_steps
+
+    def callback(self, epoch: int, env_step: int, context: TrainingContext) -> None:  # noqa: ARG002
+        eps = Linear(self.eps_train, self.eps_train_final, self.decay_steps)(env_step)
+        _set_eps(context.policy, eps)
+        context.logger.write("train/env_step", env_step, {"train/eps": eps})
+
+
+class EpochTestCallbackDQNSetEps(EpochTestCallback):
+    """Sets the probability of random actions before a test. It does not change tests, which are without exploration.
+
+    :param eps_test: the probability.
+    """
+
+    def __init__(self, eps_test: float) -> None:
+        self.eps_test = eps_test
+
+    def callback(self, epoch: int, env_step: int | None, context: TrainingContext) -> None:  # noqa: ARG002
+        _set_eps(context.policy, self.eps_test)
+
+
+class EpochStopCallbackRewardThreshold(EpochStopCallback):
+    """Ends training at a mean return.
+
+    :param threshold: the mean return; None for the environment's own.
+    """
+
+    def __init__(self, threshold: float | None = None) -> None:
+        self.threshold = threshold
+
+    def of(self, env: Any) -> float:
+        """Returns the mean return at which training ends.
+
+        :param env: one of the environments.
+        :raises ValueError: if neither this callback nor the environment has one.
+        """
+        threshold = getattr(env.spec, "reward_threshold", None) if self.threshold is None else self.threshold
+        if threshold is None:
+            raise ValueError(f"{env} has no reward_threshold: give EpochStopCallbackRewardThreshold a threshold")
+        return float(threshold)
+
+    def should_stop(self, mean_rewards: float, context: TrainingContext) -> bool:
+        return mean_rewards >= self.of(context.envs.env)
