@@ -331,7 +331,9 @@ class Networks:
         """
         space = self._act_space
         if isinstance(space, spaces.Box) and len(space.shape) == 1:
-            options = {name: getattr(self._config, name, False) for name in ("conditioned_sigma", "bounded")}
+            options: dict[str, Any] = {
+                name: getattr(self._config, name, False) for name in ("conditioned_sigma", "bounded")
+            }
             return self.normal_actor(log_std=log_std, **options), DiagonalNormal
         choices: list[int] = []
         if isinstance(space, spaces.Discrete):
@@ -356,7 +358,7 @@ class Networks:
         return ValueError(f"{self._title} needs {what}, and those of {self._config.env} are {space}")
 
     def _net(self, size: Any, **more: Any) -> Net:
-        usual = {"hidden_sizes": self._config.hidden_sizes, "activation": self._activation}
+        usual: dict[str, Any] = {"hidden_sizes": self._config.hidden_sizes, "activation": self._activation}
         return Net(size, **usual | more)
 
     def _remembering(self, size: Any, outputs: int, **options: Any) -> Recurrent:

@@ -73,16 +73,19 @@ class DeclaredNetworks(Networks):
             self._made[name] = factory.create_module(self._envs, self._config.device, *arguments)
         return self._made[name]
 
+    def _unused(self) -> None:
+        """Stands for the usual network where a factory makes it."""
+
     def _critic(self, usual: Callable[[], Any], *arguments: Any) -> Any:
         name = next(self._critics)
         if hasattr(self._agent.factories[name], "actor_future"):  # the actor, whose features the critic shares
-            self._create("actor_factory", Networks)
+            self._create("actor_factory", self._unused)
         return self._create(name, usual, *arguments)
 
     def actor(self, *, log_std: float) -> tuple[nn.Module, Any]:
         if "actor_factory" not in self._beyond:
             return super().actor(log_std=log_std)
-        actor = self._create("actor_factory", Networks)
+        actor = self._create("actor_factory", self._unused)
         dist_fn = self._agent.factories["actor_factory"].create_dist_fn(self._envs)
         return actor, dist_fn or self._dist_fn_of(actor)
 
@@ -94,35 +97,35 @@ class DeclaredNetworks(Networks):
         probabilities = getattr(actor, "softmax_output", False)
         return dist_fn.DistributionFunctionFactoryCategorical(probabilities).create_dist_fn(self._envs)
 
-    def deterministic_actor(self) -> nn.Module:
+    def deterministic_actor(self) -> Any:
         return self._create("actor_factory", super().deterministic_actor)
 
-    def normal_actor(self, **options: Any) -> nn.Module:
+    def normal_actor(self, **options: Any) -> Any:
         if "actor_factory" in self._beyond:
-            return self._create("actor_factory", Networks)
+            return self._create("actor_factory", self._unused)
         return super().normal_actor(**options)
 
-    def choice_actor(self) -> nn.Module:
+    def choice_actor(self) -> Any:
         return self._create("actor_factory", super().choice_actor)
 
-    def state_value(self) -> nn.Module:
+    def state_value(self) -> Any:
         return self._critic(super().state_value, False)
 
-    def action_value(self) -> nn.Module:
+    def action_value(self) -> Any:
         return self._critic(super().action_value, True)
 
-    def choice_values(self) -> nn.Module:
+    def choice_values(self) -> Any:
         return self._critic(super().choice_values, False, True)
 
-    def action_values_by(self, number: int, **options: Any) -> nn.Module:
+    def action_values_by(self, number: int, **options: Any) -> Any:
         usual = super().action_values_by
         return self._critic(lambda: usual(number, **options), number, True)
 
-    def action_values(self, **options: Any) -> nn.Module:
+    def action_values(self, **options: Any) -> Any:
         usual = super().action_values
         return self._create("model_factory", lambda: usual(**options))
 
-    def quantiles(self, head_sizes: Any, *, cosines: int) -> nn.Module:
+    def quantiles(self, head_sizes: Any, *, cosines: int) -> Any:
         usual = super().quantiles
         return self._create("model_factory", lambda: usual(head_sizes, cosines=cosines))
 
@@ -154,11 +157,12 @@ class DeclaredNetworks(Networks):
                 made[f"{name}_optim"] = optim
                 parts["critic1" if name == "critic" else name] = ModuleOpt(arguments[name], optim)
         if "optim" in arguments:
-            actor, critic = arguments.get("actor"), arguments.get("critic")
+            actor: Any = arguments.get("actor")
+            critic: Any = arguments.get("critic")
             whole = arguments.get("model", actor) if critic is None else ActorCritic(actor, critic)
             made["optim"] = parts["optim"] = agent.optim_factory.create_optimizer(whole, params.lr)
         data = ParamTransformerData(envs=self._envs, device=device, optim_factory=agent.optim_factory, **parts)
-        kwargs = params.create_kwargs(data)
+        kwargs: dict[str, Any] = params.create_kwargs(data)
         if getattr(params, "dist_fn", None) == "default":
             del kwargs["dist_fn"]  # the actor's own
         return kwargs | made
@@ -258,7 +262,8 @@ class AgentFactory(ToStringMixin, ABC):
         :param context: what callbacks may use.
         :param before_collect: is called before each collect, too.
         """
-        callbacks, options = self.trainer_callbacks, {}
+        callbacks = self.trainer_callbacks
+        options: dict[str, Any] = {}
         if self.sampling_config.episode_per_collect is not None:
             options |= {"episode_per_collect": self.sampling_config.episode_per_collect, "step_per_collect": None}
         if callbacks.epoch_train_callback is not None:

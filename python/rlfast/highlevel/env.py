@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import gymnasium as gym
 from gymnasium import Env
@@ -163,12 +163,15 @@ class Environments(ToStringMixin, ABC):
         :param create_watch_env: whether there is one to watch.
         """
         kind = ContinuousEnvironments if env_type.is_continuous() else DiscreteEnvironments
-        return kind._of(factory_fn, venv_type, num_training_envs, num_test_envs, create_watch_env)  # noqa: SLF001
+        made: Environments = kind._of(  # noqa: SLF001 (of this module)
+            factory_fn, venv_type, num_training_envs, num_test_envs, create_watch_env
+        )
+        return made
 
     @classmethod
     def _of(
         cls, make: Callable[[EnvMode], Env[Any, Any]], venv_type: VectorEnvType, training: int, test: int, watch: bool
-    ) -> Any:
+    ) -> Self:
         def several(mode: EnvMode, number: int, kind: VectorEnvType = venv_type) -> BaseVectorEnv:
             return kind.create_venv([lambda: make(mode)] * number)
 
@@ -199,7 +202,8 @@ class Environments(ToStringMixin, ABC):
     def get_observation_shape(self) -> TObservationShape:
         """Returns the shape of an observation, or the number of discrete ones."""
         space: Any = self.env.observation_space
-        return getattr(space, "n", None) or space.shape
+        shape: TObservationShape = int(space.n) if isinstance(space, gym.spaces.Discrete) else space.shape
+        return shape
 
     def get_action_space(self) -> gym.Space[Any]:
         """Returns the action space of one environment."""
@@ -257,8 +261,7 @@ class DiscreteEnvironments(Environments):
         super().__init__(env, train_envs, test_envs, watch_env)
         space: Any = env.action_space
         self.observation_shape = self.get_observation_shape()
-        self.action_shape = space.n if isinstance(space, gym.spaces.Discrete) else space.shape
-        self.action_shape = self.action_shape if isinstance(self.action_shape, tuple) else int(self.action_shape)
+        self.action_shape: TActionShape = int(space.n) if isinstance(space, gym.spaces.Discrete) else space.shape
 
     @staticmethod
     def from_factory(
@@ -350,7 +353,8 @@ class EnvFactory(ToStringMixin, ABC):
         train_envs = self.create_venv(num_training_envs, EnvMode.TRAIN, **more)
         test_envs = self.create_venv(num_test_envs, EnvMode.TEST, **more)
         watch_env = self.create_venv(1, EnvMode.WATCH, **more) if create_watch_env else None
-        return environments_of(env, train_envs, test_envs, watch_env)
+        made: Environments = environments_of(env, train_envs, test_envs, watch_env)
+        return made
 
 
 def environments_of(env: Env[Any, Any], train_envs: Any = None, test_envs: Any = None, watch_env: Any = None) -> Any:

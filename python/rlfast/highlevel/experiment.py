@@ -158,7 +158,7 @@ class _Declared(Declaration):
         experiment, run_dir = self._experiment, str(self._config.run_dir or "")
         restore = experiment.config.policy_restore_directory
         collectors: Any = (parts.train_collector, parts.test_collector)
-        self.world = World(self.envs, parts.policy, *collectors, logger, run_dir, restore)
+        self.world = World(self.envs, parts.policy, collectors[0], collectors[1], logger, run_dir, restore)
         persistence = self.persistence(enabled=experiment.config.persistence_enabled)
         context = TrainingContext(parts.policy, self.envs, logger)
         options = experiment.agent_factory.trainer_options(context, parts.before_collect)
@@ -183,7 +183,8 @@ class _Declared(Declaration):
         if "env_factory" not in self._plan.beyond:
             return super().evaluation(config, number, statistics, make)
         envs = as_vector_env(self._experiment.env_factory.create_venv(number, EnvMode.TEST))
-        wrapped, states = envs, list(statistics or ())
+        wrapped: Any = envs
+        states = list(statistics or ())
         while states and hasattr(wrapped, "load_state_dict"):
             wrapped.load_state_dict(states.pop(0))
             wrapped = getattr(wrapped, "venv", None)

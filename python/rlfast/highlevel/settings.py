@@ -120,7 +120,7 @@ class Settings:
             if type(value) is AutoAlphaFactoryDefault:
                 target = value.target_entropy(envs)
                 return self.say(auto_alpha=True, alpha=1.0, alpha_learning_rate=value.lr, target_entropy=target)
-            return not hasattr(value, "create_auto_alpha") and value > 0 and self.say(alpha=value, auto_alpha=False)
+            return isinstance(value, int | float) and value > 0 and self.say(alpha=value, auto_alpha=False)
         if name == "exploration_noise":
             if (
                 type(value) is NoiseFactoryMaxActionScaledGaussian
@@ -167,10 +167,10 @@ class Settings:
             return True
         bounded, conditioned = not factory.continuous_unbounded, factory.continuous_conditioned_sigma
         if factory.continuous_actor_type.value != "gaussian":
-            return factory.continuous_actor_type.value == "deterministic"
+            return bool(factory.continuous_actor_type.value == "deterministic")
         if self.say(bounded=bounded, conditioned_sigma=conditioned, log_std=-0.5):
             return True
-        return conditioned and not bounded  # what actors of SAC are
+        return bool(conditioned) and not bounded  # what actors of SAC are
 
     # -- the run -----------------------------------------------------------------------------------------------------
 

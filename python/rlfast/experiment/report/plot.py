@@ -99,7 +99,7 @@ def _draw_curve(axes: Axes, curve: Curve, name: str, colour: str) -> None:
 
 def _curves(path: Path, scope: str, *wanted: str) -> dict[str, list[float]]:
     """Returns steps, and the ``wanted`` statistics of returns, of the log entries with this ``scope``."""
-    rows = [row for row in CSVLogger(path).rows() if row["scope"] == scope]
+    rows = [row for row in CSVLogger(path).rows() if row["scope"] == scope and not _is_foreign(row, scope)]
     names = {"step": "step"} | {short: f"{scope}/returns_stat/{short}" for short in wanted}
     try:
         curves = {short: [float(row[name]) for row in rows] for short, name in names.items()}
@@ -108,6 +108,12 @@ def _curves(path: Path, scope: str, *wanted: str) -> dict[str, list[float]]:
     if not np.isfinite(curves["step"]).all():
         raise ValueError(f"{path} is damaged: a step is no number")
     return curves
+
+
+def _is_foreign(row: dict[str, str], scope: str) -> bool:
+    """Returns whether an entry has statistics, and none of returns, such as one that a callback of the user wrote."""
+    present = [name for name, value in row.items() if value and name.startswith(f"{scope}/")]
+    return bool(present) and not any(name.startswith(f"{scope}/returns_stat/") for name in present)
 
 
 def _draw_tests(axes: Axes, tests: dict[str, list[float]]) -> None:

@@ -74,7 +74,8 @@ class ActorFactory(ModuleFactory, ToStringMixin, ABC):
     def _init_linear(actor: nn.Module) -> None:
         """Initializes an actor, its means near zero (arXiv:2006.05990, section 3.2)."""
         init_linear_orthogonal(actor)
-        for layer in actor.mu.modules() if isinstance(getattr(actor, "mu", None), nn.Module) else ():
+        head = getattr(actor, "mu", None)
+        for layer in head.modules() if isinstance(head, nn.Module) else ():
             if isinstance(layer, nn.Linear):
                 layer.weight.data.mul_(0.01)
 

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
+from rlfast.functional.schedules import Linear
 from rlfast.highlevel.config import SamplingConfig
 from rlfast.utils.string import ToStringMixin
 
@@ -32,4 +33,4 @@ class LRSchedulerFactoryLinear(LRSchedulerFactory):
     def create_scheduler(self, optim: torch.optim.Optimizer) -> LRScheduler:
         sampling = self.sampling_config
         updates = -(-sampling.step_per_epoch // sampling.step_per_collect) * sampling.num_epochs
-        return LambdaLR(optim, lambda update: max(0.0, 1.0 - update / updates))
+        return LambdaLR(optim, Linear(1.0, 0.0, updates))

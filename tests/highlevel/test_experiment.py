@@ -1,0 +1,336 @@
+"""Experiments by builders are runs: they equal those of the command line, and their folders open likewise."""
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from rlfast.experiment.evaluate import evaluate
+from rlfast.experiment.run import ConfigError, resume, train
+from rlfast.experiment.run_dir import read_beyond, read_config
+from rlfast.highlevel import experiment as builders
+from rlfast.highlevel.env import EnvFactory, EnvFactoryRegistered, VectorEnvType
+from rlfast.highlevel.experiment import Experiment
+from rlfast.highlevel.module.actor import ActorFactory, ActorFactoryDiscreteNet
+from rlfast.highlevel.module.intermediate import IntermediateModule, IntermediateModuleFactory
+from rlfast.highlevel.optim import OptimizerFactoryAdam, OptimizerFactoryRMSprop
+from rlfast.highlevel.params.alpha import AutoAlphaFactoryDefault
+from rlfast.highlevel.params.env_param import MaxActionScaled
+from rlfast.highlevel.params.lr_scheduler import LRSchedulerFactoryLinear
+from rlfast.highlevel.params.noise import MaxActionScaledGaussian
+from rlfast.highlevel.params.policy_params import (
+    A2CParams,
+    DDPGParams,
+    DQNParams,
+    PPOParams,
+    SACParams,
+    TD3Params,
+)
+from rlfast.highlevel.params.policy_wrapper import PolicyWrapperFactoryIntrinsicCuriosity
+from rlfast.highlevel.persistence import PolicyPersistence
+from rlfast.highlevel.trainer import (
+    EpochStopCallback,
+    EpochStopCallbackRewardThreshold,
+    EpochTestCallback,
+    EpochTestCallbackDQNSetEps,
+    EpochTrainCallback,
+    EpochTrainCallbackDQNEpsLinearDecay,
+)
+from rlfast.policy import ICMPolicy
+from rlfast.utils.net import discrete
+from rlfast.utils.net.common import MLP, Net
+
+HERE = Path(__file__).parent
+
+
+def weights(run_dir):
+    return load_file(Path(run_dir) / "checkpoint" / "policy.safetensors")
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def ppo(env, config, sampling):
+    params = PPOParams(lr=1e-3, lr_scheduler_factory=LRSchedulerFactoryLinear(sampling), reward_normalization=True)
+    builder = builders.PPOExperimentBuilder(env, config, sampling).with_ppo_params(params)
+    options = {"hidden_sizes": (16,), "hidden_activation": nn.Tanh}
+    return (
+        builder.with_actor_factory_default(**options)
+        .with_critic_factory_default(**options)
+        .with_epoch_stop_callback(EpochStopCallbackRewardThreshold(1e6))
+        .with_settings(progress=False)
+    )
+
+
+def dqn(env, config, sampling):
+    sampling = replace(sampling, start_timesteps=10, start_timesteps_random=True)
+    return (
+        builders.DQNExperimentBuilder(env, config, sampling)
+        .with_dqn_params(DQNParams(target_update_freq=5, clip_loss_grad=True, estimation_step=3))
+        .with_model_factory_default((16,))
+        .with_epoch_train_callback(EpochTrainCallbackDQNEpsLinearDecay(1.0, 0.1, 50))
+        .with_epoch_test_callback(EpochTestCallbackDQNSetEps(0.0))
+        .with_settings(progress=False, prioritized=True)
+    )
+
+
+def sac(env, config, sampling):
+    options = {"continuous_unbounded": True, "continuous_conditioned_sigma": True}
+    return (
+        builders.SACExperimentBuilder(env, config, sampling)
+        .with_sac_params(SACParams(alpha=AutoAlphaFactoryDefault(1e-3)))
+        .with_actor_factory_default((16,), **options)
+        .with_common_critic_factory_default((16,))
+        .with_settings(progress=False, normalize_obs=True)
+    )
+
+
+def command_line_arguments(config):
+    """The options of ``rlfast train`` that say these settings."""
+    arguments = []
+    for name, value in vars(config).items():
+        option = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            arguments.append(option if value else f"--no-{option[2:]}")
+        elif isinstance(value, tuple):
+            arguments += [option, *map(str, value)]
+        elif value is not None:
+            arguments += [option, str(value)]
+        else:
+            arguments += [option, "None"]
+    return arguments
+
+
+@pytest.mark.parametrize("declare", [ppo, dqn, sac])
+def test_it_equals_the_command_line_to_the_bit(declare, config, sampling, cart_pole, pendulum, tmp_path):
+    from rlfast.cli import main
+
+    experiment = declare(pendulum if declare is sac else cart_pole, config, sampling).build()
+    experiment.run("built")
+    settings = experiment.run_config(tmp_path / "typed")
+    name = declare.__name__
+    assert main(["train", name, *command_line_arguments(settings)]) == 0
+    assert read_beyond(tmp_path / "log" / "built") == []
+    assert replace(read_config(tmp_path / "log" / "built"), run_dir=None) == replace(settings, run_dir=None)
+    assert same(weights(tmp_path / "log" / "built"), weights(tmp_path / "typed"))
+    other = experiment.run_config(tmp_path / "other")
+    train(replace(other, seed=4))
+    assert not same(weights(tmp_path / "typed"), weights(tmp_path / "other"))
+
+
+class SmallActor(ActorFactory):
+    def create_module(self, envs, device):
+        net = Net(envs.get_observation_shape(), hidden_sizes=[8])
+        return discrete.Actor(net, envs.get_action_shape()).to(device)
+
+
+class Features(IntermediateModuleFactory):
+    def create_intermediate_module(self, envs, device):
+        return IntermediateModule(MLP(4, 8, [8]).to(device), 8)
+
+
+class Short(EnvFactory):
+    def create_env(self, mode):
+        return gym.make("CartPole-v1", max_episode_steps=20)
+
+
+CALLS = []
+
+
+class Counts(EpochTrainCallback):
+    def callback(self, epoch, env_step, context):
+        context.logger.write("train/env_step", env_step, {"train/calls": len(CALLS)})
+        CALLS.append(("train", epoch, env_step, type(context.policy).__name__))
+
+
+class CountsTests(EpochTestCallback):
+    def callback(self, epoch, env_step, context):
+        CALLS.append(("test", epoch, env_step, context.envs.get_action_shape()))
+
+
+class StopsAtOnce(EpochStopCallback):
+    def should_stop(self, mean_rewards, context):
+        return mean_rewards > 0
+
+
+def custom(config, sampling):
+    return (
+        builders.PPOExperimentBuilder(Short(VectorEnvType.DUMMY), config, sampling)
+        .with_actor_factory(SmallActor())
+        .with_critic_factory_use_actor()
+        .with_optim_factory(OptimizerFactoryRMSprop())
+        .with_settings(progress=False)
+    )
+
+
+def test_objects_that_settings_do_not_say_are_kept_beside_them(config, sampling, tmp_path):
+    result = custom(config, sampling).build().run("custom")
+    folder = tmp_path / "log" / "custom"
+    assert result.world.policy.critic.preprocess is result.world.policy.actor.preprocess
+    assert [name.partition(":")[0] for name in read_beyond(folder)] == [
+        "params",
+        "actor_factory",
+        "critic_factory",
+        "env_factory",
+    ]
+    with pytest.raises(ValueError, match=r"declared by Python objects .*SmallActor.*--allow-import"):
+        evaluate(folder, 2)
+    stats = evaluate(folder, 4, allow_import=True)
+    assert max(stats.lens) <= 20
+    (folder / "experiment.pkl").write_bytes(pickle.dumps(result.world.policy.actor.preprocess)[:-9])
+    with pytest.raises(ValueError, match="cannot be opened"):
+        evaluate(folder, 2, allow_import=True)
+
+
+def test_it_resumes_to_the_bit(config, sampling, tmp_path):
+    custom(config, sampling).build().run("whole")
+    half = replace(sampling, num_epochs=1)
+    custom(config, half).build().run("half")
+    resume(tmp_path / "log" / "half", allow_import=True, max_steps=64)
+    assert same(weights(tmp_path / "log" / "whole"), weights(tmp_path / "log" / "half"))
+
+
+def test_callbacks_are_called(config, sampling, cart_pole):
+    CALLS.clear()
+    builder = builders.PPOExperimentBuilder(cart_pole, config, sampling).with_settings(progress=False)
+    builder.with_epoch_train_callback(Counts()).with_epoch_test_callback(CountsTests())
+    result = builder.with_epoch_stop_callback(StopsAtOnce()).build().run("called")
+    assert result.world.trainer.epoch == 1
+    assert CALLS == [
+        ("test", 0, 0, 2),
+        ("train", 1, 0, "PPOPolicy"),
+        ("train", 1, 16, "PPOPolicy"),
+        ("test", 1, 32, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("PG", None),
+        ("A2C", A2CParams(max_grad_norm=0.5)),
+        ("NPG", None),
+        ("TRPO", None),
+        ("IQN", None),
+        ("DDPG", DDPGParams(exploration_noise=MaxActionScaledGaussian(0.1))),
+        ("TD3", TD3Params(policy_noise=MaxActionScaled(0.2))),
+        ("REDQ", None),
+        ("DiscreteSAC", None),
+    ],
+)
+def test_every_builder_runs(name, params, config, sampling, cart_pole, pendulum):
+    env = pendulum if name in ("DDPG", "TD3", "REDQ") else cart_pole
+    builder = getattr(builders, f"{name}ExperimentBuilder")(env, config, sampling).with_settings(progress=False)
+    if params is not None:
+        getattr(builder, f"with_{name.lower()}_params")(params)
+    assert builder.build().run(name).trainer_result.gradient_step > 0
+
+
+def test_params_that_settings_do_not_say_reach_the_policy(config, sampling, pendulum):
+    params = SACParams(alpha=AutoAlphaFactoryDefault(), critic1_lr=1e-2, actor_lr=1e-4, deterministic_eval=False)
+    builder = builders.SACExperimentBuilder(pendulum, config, sampling).with_sac_params(params)
+    policy = builder.with_optim_factory(OptimizerFactoryAdam(weight_decay=0.1)).build().create_experiment_world().policy
+    rates = [optim.param_groups[0]["lr"] for optim in (policy.actor_optim, policy.critic_optim, policy.critic2_optim)]
+    assert rates == [1e-4, 1e-2, 1e-3]
+    assert policy.actor_optim.defaults["weight_decay"] == 0.1
+    assert not policy.deterministic_eval
+    assert policy.alpha == 1.0
+
+
+def test_a_wrapper_wraps(config, sampling, cart_pole):
+    wrapper = PolicyWrapperFactoryIntrinsicCuriosity(
+        feature_net_factory=Features(),
+        hidden_sizes=[8],
+        lr=1e-3,
+        lr_scale=1.0,
+        reward_scale=0.01,
+        forward_loss_weight=0.2,
+    )
+    builder = builders.PPOExperimentBuilder(cart_pole, config, sampling).with_policy_wrapper_factory(wrapper)
+    world = builder.with_settings(progress=False).build().run("icm").world
+    assert isinstance(world.policy, ICMPolicy)
+
+
+@pytest.mark.parametrize("mode", PolicyPersistence.Mode)
+def test_a_policy_is_restored(mode, config, sampling, cart_pole, tmp_path):
+    config = replace(config, policy_persistence_mode=mode)
+    ppo(cart_pole, config, sampling).build().run("first")
+    assert (tmp_path / "log" / "first" / mode.get_filename()).exists()
+    again = Experiment.from_directory(str(tmp_path / "log" / "first"))
+    again.config = replace(again.config, train=False)
+    best = torch.load(tmp_path / "log" / "first" / mode.get_filename(), weights_only=False)
+    state = best if isinstance(best, dict) else best.state_dict()
+    result = again.run("second")
+    assert result.trainer_result is None
+    restored = result.world.policy.state_dict()
+    assert all(torch.equal(value, restored[name]) for name, value in state.items() if isinstance(value, torch.Tensor))
+
+
+def test_nothing_is_kept_without_persistence(config, sampling, cart_pole, tmp_path):
+    ppo(cart_pole, replace(config, persistence_enabled=False), sampling).build().run("never")
+    assert not (tmp_path / "log").exists()
+
+
+def test_it_is_watched(config, sampling, tmp_path):
+    env = EnvFactoryRegistered(task="CartPole-v1", venv_type=VectorEnvType.DUMMY, render_mode_watch="ansi")
+    env.render_modes = dict.fromkeys(env.render_modes)
+    config = replace(config, watch=True, watch_num_episodes=1)
+    assert ppo(env, config, sampling).build().run("watched").world.envs.watch_env.closed
+
+
+@pytest.mark.parametrize(
+    ("declare", "error", "match"),
+    [
+        (lambda c, s, d, p: builders.PPOExperimentBuilder(None, c, s), TypeError, "needs an EnvFactory"),
+        (lambda c, s, d, p: builders.DQNExperimentBuilder(p, c, s).build().run("x"), ConfigError, "discrete actions"),
+        (lambda c, s, d, p: builders.SACExperimentBuilder(d, c, s).build().run("x"), ConfigError, "continuous actions"),
+        (
+            lambda c, s, d, p: builders.PPOExperimentBuilder(d, c, s).with_ppo_params(DQNParams()),
+            TypeError,
+            "takes PPOParams",
+        ),
+        (
+            lambda c, s, d, p: builders.PPOExperimentBuilder(d, c, s).with_settings(prioritised=True).build().run("x"),
+            ConfigError,
+            r"no settings \['prioritised'\]",
+        ),
+        (
+            lambda c, s, d, p: (
+                builders.PPOExperimentBuilder(p, c, s)
+                .with_epoch_stop_callback(EpochStopCallbackRewardThreshold())
+                .build()
+                .run("x")
+            ),
+            ConfigError,
+            "no reward_threshold",
+        ),
+        (
+            lambda c, s, d, p: builders.PPOExperimentBuilder(d, c, replace(s, start_timesteps=5)).build().run("x"),
+            ConfigError,
+            "leave out start_timesteps",
+        ),
+        (
+            lambda c, s, d, p: (
+                builders.PPOExperimentBuilder(p, c, s)
+                .with_actor_factory(ActorFactoryDiscreteNet((8,)))
+                .build()
+                .run("x")
+            ),
+            ConfigError,
+            "needs discrete actions",
+        ),
+    ],
+)
+def test_bad_declarations_are_refused_before_anything_starts(
+    declare, error, match, config, sampling, cart_pole, pendulum, tmp_path
+):
+    with pytest.raises(error, match=match) as raised:
+        declare(config, sampling, cart_pole, pendulum)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "log").exists()
