@@ -15,7 +15,6 @@ from rlfast.env import BaseVectorEnv, DummyVectorEnv, RayVectorEnv, ShmemVectorE
 from rlfast.env.adapters import as_vector_env
 from rlfast.env.registry import make_vec
 from rlfast.experiment.environments import seed_envs
-from rlfast.highlevel.persistence import Persistence
 from rlfast.utils.net.common import TActionShape
 from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.string import ToStringMixin
@@ -142,7 +141,7 @@ class Environments(ToStringMixin, ABC):
         self.train_envs = train_envs
         self.test_envs = test_envs
         self.watch_env = watch_env
-        self.persistence: Sequence[Persistence] = []
+        self.persistence: Sequence[Any] = []
 
     @staticmethod
     def from_factory_and_type(
@@ -153,7 +152,7 @@ class Environments(ToStringMixin, ABC):
         num_test_envs: int,
         create_watch_env: bool = False,
     ) -> Environments:
-        """Makes environments by a function.
+        """Returns environments that a function makes.
 
         :param factory_fn: makes one environment.
         :param env_type: the kind of its actions.
@@ -188,10 +187,10 @@ class Environments(ToStringMixin, ABC):
         """Returns what is logged of them."""
         return {"action_shape": self.get_action_shape(), "state_shape": self.get_observation_shape()}
 
-    def set_persistence(self, *p: Persistence) -> None:
+    def set_persistence(self, *p: Any) -> None:
         """Sets what saves and restores the environments' own state with a policy.
 
-        :param p: what saves and restores.
+        :param p: objects of :class:`~rlfast.highlevel.persistence.Persistence`.
         """
         self.persistence = p
 
@@ -241,7 +240,7 @@ class ContinuousEnvironments(Environments):
         num_test_envs: int,
         create_watch_env: bool = False,
     ) -> ContinuousEnvironments:
-        """Makes environments by a function; see :meth:`Environments.from_factory_and_type`."""
+        """Returns environments that a function makes; see :meth:`Environments.from_factory_and_type`."""
         return ContinuousEnvironments._of(factory_fn, venv_type, num_training_envs, num_test_envs, create_watch_env)
 
     def info(self) -> dict[str, Any]:
@@ -271,7 +270,7 @@ class DiscreteEnvironments(Environments):
         num_test_envs: int,
         create_watch_env: bool = False,
     ) -> DiscreteEnvironments:
-        """Makes environments by a function; see :meth:`Environments.from_factory_and_type`."""
+        """Returns environments that a function makes; see :meth:`Environments.from_factory_and_type`."""
         return DiscreteEnvironments._of(factory_fn, venv_type, num_training_envs, num_test_envs, create_watch_env)
 
     def get_action_shape(self) -> TActionShape:

@@ -310,6 +310,7 @@ class Experiment(ToStringMixin):
         :param logger_run_id: the id of a run that a logger continues.
         :param raise_error_on_dirname_collision: whether that folder must be new.
         :param reset_collectors: whether the environments are reset.
+        :raises FileExistsError: if that folder exists.
         """
         folder = self._folder(override_experiment_name, must_be_new=True)
         if folder is not None and raise_error_on_dirname_collision and folder.exists():
@@ -344,6 +345,7 @@ class Experiment(ToStringMixin):
         :param run_name: another name of ``experiment_name``.
         :param raise_error_on_dirname_collision: whether the folder must be new; False deletes an old one.
         :param kwargs: not used.
+        :return: the result.
         :raises ConfigError: if the declaration cannot be run; nothing was started then.
         """
         del kwargs
@@ -396,7 +398,7 @@ class ExperimentCollection:
         self.experiments = experiments
 
     def run(self, launcher: Any = None) -> list[ExperimentResult]:
-        """Runs them.
+        """Runs them, and returns their results.
 
         :param launcher: an object whose ``launch`` runs them instead.
         """
@@ -461,7 +463,7 @@ class ExperimentBuilder:
         self._sampling_config = config
 
     def with_settings(self, **settings: Any) -> Self:
-        """Sets settings of ``rlfast train``, such as ``compile``, ``normalize_obs`` or ``prioritized``.
+        """Returns the builder, with settings of ``rlfast train``, such as ``compile`` or ``prioritized``.
 
         :param settings: the settings, which count more than what else is declared.
         """
@@ -469,7 +471,7 @@ class ExperimentBuilder:
         return self
 
     def with_logger_factory(self, logger_factory: LoggerFactory) -> Self:
-        """Sets what makes a logger.
+        """Returns the builder, with what makes a logger.
 
         :param logger_factory: makes it.
         """
@@ -477,7 +479,7 @@ class ExperimentBuilder:
         return self
 
     def with_policy_wrapper_factory(self, policy_wrapper_factory: PolicyWrapperFactory[Any]) -> Self:
-        """Sets what wraps the policy.
+        """Returns the builder, with what wraps the policy.
 
         :param policy_wrapper_factory: wraps it.
         """
@@ -485,7 +487,7 @@ class ExperimentBuilder:
         return self
 
     def with_optim_factory(self, optim_factory: OptimizerFactory) -> Self:
-        """Sets what makes optimizers.
+        """Returns the builder, with what makes optimizers.
 
         :param optim_factory: makes them.
         """
@@ -495,7 +497,7 @@ class ExperimentBuilder:
     def with_optim_factory_default(
         self, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-08, weight_decay: float = 0
     ) -> Self:
-        """Sets the options of Adam.
+        """Returns the builder, with these options of Adam.
 
         :param betas: see :class:`OptimizerFactoryAdam`, also for the others.
         :param eps: likewise.
@@ -504,7 +506,7 @@ class ExperimentBuilder:
         return self.with_optim_factory(OptimizerFactoryAdam(betas, eps, weight_decay))
 
     def with_epoch_train_callback(self, callback: EpochTrainCallback) -> Self:
-        """Sets what is called before each collect.
+        """Returns the builder, with what is called before each collect.
 
         :param callback: is called.
         """
@@ -512,7 +514,7 @@ class ExperimentBuilder:
         return self
 
     def with_epoch_test_callback(self, callback: EpochTestCallback) -> Self:
-        """Sets what is called before each test.
+        """Returns the builder, with what is called before each test.
 
         :param callback: is called.
         """
@@ -520,7 +522,7 @@ class ExperimentBuilder:
         return self
 
     def with_epoch_stop_callback(self, callback: EpochStopCallback) -> Self:
-        """Sets what decides whether training ends early.
+        """Returns the builder, with what decides whether training ends early.
 
         :param callback: decides.
         """
@@ -528,7 +530,7 @@ class ExperimentBuilder:
         return self
 
     def with_name(self, name: str) -> Self:
-        """Sets the name of the experiment's folder.
+        """Returns the builder, with the name of the experiment's folder.
 
         :param name: the name.
         """
@@ -586,7 +588,7 @@ class _WithActor(ExperimentBuilder):
         return self._actor_future
 
     def with_actor_factory(self, actor_factory: ActorFactory) -> Self:
-        """Sets what makes the actor.
+        """Returns the builder, with what makes the actor.
 
         :param actor_factory: makes it.
         """
@@ -605,7 +607,7 @@ class _WithGaussianActor(_WithActor):
         continuous_unbounded: bool = False,
         continuous_conditioned_sigma: bool = False,
     ) -> Self:
-        """Sets the options of the usual actor.
+        """Returns the builder, with these options of the usual actor.
 
         :param hidden_sizes: see :class:`ActorFactoryDefault`, also for the others.
         :param hidden_activation: likewise.
@@ -620,7 +622,7 @@ class _WithDeterministicActor(_WithActor):
     _actor_type = ContinuousActorType.DETERMINISTIC
 
     def with_actor_factory_default(self, hidden_sizes: Sequence[int], hidden_activation: ModuleType = nn.ReLU) -> Self:
-        """Sets the options of the usual actor.
+        """Returns the builder, with these options of the usual actor.
 
         :param hidden_sizes: see :class:`ActorFactoryDefault`, also for the others.
         :param hidden_activation: likewise.
@@ -652,7 +654,7 @@ class _WithCritics(_WithActor):
 
 class _WithCritic(_WithCritics):
     def with_critic_factory(self, critic_factory: CriticFactory) -> Self:
-        """Sets what makes the critic.
+        """Returns the builder, with what makes the critic.
 
         :param critic_factory: makes it.
         """
@@ -661,7 +663,7 @@ class _WithCritic(_WithCritics):
     def with_critic_factory_default(
         self, hidden_sizes: Sequence[int] = _SIZES, hidden_activation: ModuleType = nn.ReLU
     ) -> Self:
-        """Sets the options of the usual critic.
+        """Returns the builder, with these options of the usual critic.
 
         :param hidden_sizes: see :class:`CriticFactoryDefault`, also for the other.
         :param hidden_activation: likewise.
@@ -669,7 +671,7 @@ class _WithCritic(_WithCritics):
         return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 0)
 
     def with_critic_factory_use_actor(self) -> Self:
-        """Lets the critic share the actor's features."""
+        """Returns the builder, where the critic shares the actor's features."""
         return self._with_actors(0)
 
 
@@ -677,7 +679,7 @@ class _WithTwoCritics(_WithCritics):
     _number = 2
 
     def with_common_critic_factory(self, critic_factory: CriticFactory) -> Self:
-        """Sets what makes both critics.
+        """Returns the builder, with what makes both critics.
 
         :param critic_factory: makes them.
         """
@@ -686,7 +688,7 @@ class _WithTwoCritics(_WithCritics):
     def with_common_critic_factory_default(
         self, hidden_sizes: Sequence[int] = _SIZES, hidden_activation: ModuleType = nn.ReLU
     ) -> Self:
-        """Sets the options of the usual critics.
+        """Returns the builder, with these options of the usual critics.
 
         :param hidden_sizes: see :class:`CriticFactoryDefault`, also for the other.
         :param hidden_activation: likewise.
@@ -694,11 +696,11 @@ class _WithTwoCritics(_WithCritics):
         return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 0, 1)
 
     def with_common_critic_factory_use_actor(self) -> Self:
-        """Lets both critics share the actor's features."""
+        """Returns the builder, where both critics share the actor's features."""
         return self._with_actors(0, 1)
 
     def with_critic1_factory(self, critic_factory: CriticFactory) -> Self:
-        """Sets what makes the first critic.
+        """Returns the builder, with what makes the first critic.
 
         :param critic_factory: makes it.
         """
@@ -707,15 +709,15 @@ class _WithTwoCritics(_WithCritics):
     def with_critic1_factory_default(
         self, hidden_sizes: Sequence[int] = _SIZES, hidden_activation: ModuleType = nn.ReLU
     ) -> Self:
-        """Sets the options of the first critic; see :meth:`with_common_critic_factory_default`."""
+        """Returns the builder, with options of the first critic; see :meth:`with_common_critic_factory_default`."""
         return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 0)
 
     def with_critic1_factory_use_actor(self) -> Self:
-        """Lets the first critic share the actor's features."""
+        """Returns the builder, where the first critic shares the actor's features."""
         return self._with_actors(0)
 
     def with_critic2_factory(self, critic_factory: CriticFactory) -> Self:
-        """Sets what makes the second critic.
+        """Returns the builder, with what makes the second critic.
 
         :param critic_factory: makes it.
         """
@@ -724,11 +726,11 @@ class _WithTwoCritics(_WithCritics):
     def with_critic2_factory_default(
         self, hidden_sizes: Sequence[int] = _SIZES, hidden_activation: ModuleType = nn.ReLU
     ) -> Self:
-        """Sets the options of the second critic; see :meth:`with_common_critic_factory_default`."""
+        """Returns the builder, with options of the second critic; see :meth:`with_common_critic_factory_default`."""
         return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 1)
 
     def with_critic2_factory_use_actor(self) -> Self:
-        """Lets the second critic share the actor's features."""
+        """Returns the builder, where the second critic shares the actor's features."""
         return self._with_actors(1)
 
 
@@ -738,7 +740,7 @@ class _WithEnsemble(_WithActor):
         self.critic_ensemble_factory: CriticEnsembleFactory = CriticEnsembleFactoryDefault()
 
     def with_critic_ensemble_factory(self, factory: CriticEnsembleFactory) -> Self:
-        """Sets what makes the critics.
+        """Returns the builder, with what makes the critics.
 
         :param factory: makes them.
         """
@@ -746,7 +748,7 @@ class _WithEnsemble(_WithActor):
         return self
 
     def with_critic_ensemble_factory_default(self, hidden_sizes: Sequence[int] = _SIZES) -> Self:
-        """Sets the options of the usual critics.
+        """Returns the builder, with these options of the usual critics.
 
         :param hidden_sizes: the sizes of hidden layers.
         """
@@ -766,7 +768,7 @@ class PGExperimentBuilder(_WithGaussianActor):
         self._params = policy_params.PGParams()
 
     def with_pg_params(self, params: policy_params.PGParams) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
@@ -783,7 +785,7 @@ class A2CExperimentBuilder(_WithGaussianActor, _WithCritic):
         self._params = policy_params.A2CParams()
 
     def with_a2c_params(self, params: policy_params.A2CParams) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
@@ -800,7 +802,7 @@ class PPOExperimentBuilder(_WithGaussianActor, _WithCritic):
         self._params = policy_params.PPOParams()
 
     def with_ppo_params(self, params: policy_params.PPOParams) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
@@ -817,7 +819,7 @@ class NPGExperimentBuilder(_WithGaussianActor, _WithCritic):
         self._params = policy_params.NPGParams()
 
     def with_npg_params(self, params: policy_params.NPGParams) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
@@ -834,7 +836,7 @@ class TRPOExperimentBuilder(_WithGaussianActor, _WithCritic):
         self._params = policy_params.TRPOParams()
 
     def with_trpo_params(self, params: policy_params.TRPOParams) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
@@ -851,7 +853,7 @@ class DDPGExperimentBuilder(_WithDeterministicActor, _WithCritic):
         self._params = policy_params.DDPGParams()
 
     def with_ddpg_params(self, params: policy_params.DDPGParams) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
@@ -868,7 +870,7 @@ class REDQExperimentBuilder(_WithGaussianActor, _WithEnsemble):
         self._params = policy_params.REDQParams()
 
     def with_redq_params(self, params: policy_params.REDQParams) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
@@ -885,7 +887,7 @@ class SACExperimentBuilder(_WithGaussianActor, _WithTwoCritics):
         self._params = policy_params.SACParams()
 
     def with_sac_params(self, params: policy_params.SACParams) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
@@ -903,7 +905,7 @@ class DiscreteSACExperimentBuilder(_WithTwoCritics):
         self._params = policy_params.DiscreteSACParams()
 
     def with_sac_params(self, params: policy_params.DiscreteSACParams) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
@@ -920,7 +922,7 @@ class TD3ExperimentBuilder(_WithDeterministicActor, _WithTwoCritics):
         self._params = policy_params.TD3Params()
 
     def with_td3_params(self, params: policy_params.TD3Params) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
@@ -944,14 +946,14 @@ class DQNExperimentBuilder(ExperimentBuilder):
         self._model_factory: ModuleFactory = _discrete(_SIZES)
 
     def with_dqn_params(self, params: policy_params.DQNParams) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
         return self._with_params(params)
 
     def with_model_factory(self, module_factory: ModuleFactory) -> Self:
-        """Sets what makes the network of values.
+        """Returns the builder, with what makes the network of values.
 
         :param module_factory: makes it.
         """
@@ -959,7 +961,7 @@ class DQNExperimentBuilder(ExperimentBuilder):
         return self
 
     def with_model_factory_default(self, hidden_sizes: Sequence[int], hidden_activation: ModuleType = nn.ReLU) -> Self:
-        """Sets the options of the usual network.
+        """Returns the builder, with these options of the usual network.
 
         :param hidden_sizes: the sizes of hidden layers.
         :param hidden_activation: their activation.
@@ -980,14 +982,14 @@ class IQNExperimentBuilder(ExperimentBuilder):
         self._preprocess_network_factory: IntermediateModuleFactory = _discrete(_SIZES)
 
     def with_iqn_params(self, params: policy_params.IQNParams) -> Self:
-        """Sets the settings of the algorithm.
+        """Returns the builder, with these settings of the algorithm.
 
         :param params: the settings.
         """
         return self._with_params(params)
 
     def with_preprocess_network_factory(self, module_factory: IntermediateModuleFactory) -> Self:
-        """Sets what makes the network of features.
+        """Returns the builder, with what makes the network of features.
 
         :param module_factory: makes it.
         """

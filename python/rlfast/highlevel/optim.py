@@ -18,14 +18,14 @@ class OptimizerWithLearningRateProtocol(Protocol):
     """The constructor of an optimizer."""
 
     def __call__(self, parameters: Any, lr: float, **kwargs: Any) -> torch.optim.Optimizer:
-        """Makes an optimizer."""
+        """Returns an optimizer."""
 
 
 class OptimizerFactory(ToStringMixin, ABC):
     """The interface of factories of optimizers."""
 
     def create_optimizer(self, module: nn.Module, lr: float) -> torch.optim.Optimizer:
-        """Makes an optimizer of all parameters of a module.
+        """Returns an optimizer of all parameters of a module.
 
         :param module: the module.
         :param lr: the learning rate.
@@ -34,7 +34,7 @@ class OptimizerFactory(ToStringMixin, ABC):
 
     @abstractmethod
     def create_optimizer_for_params(self, params: TParams, lr: float) -> torch.optim.Optimizer:
-        """Makes an optimizer.
+        """Returns an optimizer.
 
         :param params: the parameters.
         :param lr: the learning rate.

@@ -118,6 +118,10 @@ class CriticFactoryReuseActor(CriticFactory):
     def create_module(
         self, envs: Environments, device: TDevice, use_action: bool, discrete_last_size_use_action_shape: bool = False
     ) -> nn.Module:
+        """Returns a critic; see :meth:`CriticFactory.create_module`.
+
+        :raises ValueError: if the actor has no features to share, or the critic takes actions.
+        """
         actor: Any = self.actor_future.actor
         if not isinstance(actor, BaseActor) or use_action:
             raise ValueError(

@@ -62,6 +62,10 @@ class PolicyWrapperFactoryIntrinsicCuriosity(PolicyWrapperFactory[ICMPolicy]):
     def create_wrapped_policy(
         self, policy: BasePolicy, envs: Environments, optim_factory: OptimizerFactory, device: TDevice
     ) -> ICMPolicy:
+        """Returns the policy; see :meth:`PolicyWrapperFactory.create_wrapped_policy`.
+
+        :raises ValueError: if actions are not discrete.
+        """
         actions = envs.get_action_shape()
         if not isinstance(actions, int):
             raise ValueError(f"curiosity needs discrete actions, got actions of shape {actions}")
