@@ -7,6 +7,7 @@ it, the scripts run there as well, and the file is compared with its answers (``
 import json
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,18 @@ def test_there_is_an_answer_for_each_script():
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_the_same_answer(name):
+def test_the_same_answer(name, monkeypatch, tmp_path):
+    made = []
+
+    class Folder(tempfile.TemporaryDirectory):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(Path(self.name))
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", Folder)
     assert run(SCRIPTS[name], "rlfast") == nearly(ANSWERS[name])
+    assert not [folder for folder in made if folder.exists()], "it would go, with a warning, while another test runs"
 
 
 @pytest.fixture(scope="module")

@@ -31,3 +31,4 @@ loaded = VectorReplayBuffer.load_hdf5("vector.hdf5")
 answers["vector"] = [int(len(loaded)), int(loaded.buffer_num), loaded.obs.tolist(), [int(len(b)) for b in loaded.buffers], loaded.sample_indices(0).tolist()]
 print(json.dumps(answers))
 os.chdir(here)
+folder.cleanup()

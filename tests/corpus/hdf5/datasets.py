@@ -38,3 +38,4 @@ print(
     )
 )
 os.chdir(here)
+folder.cleanup()

@@ -48,3 +48,4 @@ print(
     )
 )
 os.chdir(here)
+folder.cleanup()

@@ -53,3 +53,4 @@ print(
     )
 )
 os.chdir(here)
+folder.cleanup()

