@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from machine import wait_until
 from scripted import Scripted
 
 
@@ -88,6 +89,21 @@ class Slow(Scripted):
     def step(self, action):
         if self.seconds:
             time.sleep(self.seconds)
+        return super().step(action)
+
+
+class Waiting(Scripted):
+    """Steps that end once there is a file.
+
+    :param gate: its path.
+    """
+
+    def __init__(self, gate, **scripted) -> None:
+        super().__init__(**scripted)
+        self.gate = gate
+
+    def step(self, action):
+        wait_until(self.gate.exists)
         return super().step(action)
 
 

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE = 300.0
-"""Seconds after which something hangs: for what takes no time to speak of, anywhere."""
+PATIENCE = 1200.0
+"""Seconds after which something hangs: where thirty processes share two cores, a run takes minutes to save at first."""
 HANG = 1.5
 """Seconds after which pools shall take a step for one that hangs: a step of a scripted environment never takes that."""
 

@@ -2,7 +2,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -152,11 +151,11 @@ def test_a_folder_in_use_is_refused_before_anything_begins(tmp_path, capsys):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_all_and_leaves_what_can_go_on(tmp_path, number):
+def test_a_signal_stops_all_and_leaves_what_can_go_on(tmp_path, number, start):
     folders = [tmp_path / f"run-seed{seed}" for seed in range(3)]
     command = [sys.executable, "-m", "rlfast", "train", "dqn", "--env", "CartPole-v1", *SMALL, "--seeds", "0-2"]
     command += ["--jobs", "2", "--stop-return", "None", "--run-dir", str(tmp_path / "run")]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = start(command)
     saved = [folder / "checkpoint" / "checkpoint.json" for folder in folders[:2]]
     wait_until(lambda: all(path.exists() for path in saved) or process.poll() is not None, "saving")
     assert process.poll() is None, process.stderr.read()

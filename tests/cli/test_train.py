@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -119,10 +118,10 @@ def test_a_required_return_that_is_missed_fails_the_run(run_dir, capsys):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_a_checkpoint_and_a_readable_line(run_dir, number):
+def test_ctrl_c_leaves_a_checkpoint_and_a_readable_line(run_dir, number, start):
     command = [sys.executable, "-m", "rlfast", "train", "dqn", "--env", "CartPole-v1", "--run-dir", str(run_dir)]
     command += [*SMALL, "--stop-return", "None", "--no-progress"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = start(command)
     saved = run_dir / "checkpoint" / "checkpoint.json"
     wait_until(lambda: saved.exists() or process.poll() is not None, "saving")
     assert process.poll() is None, process.stderr.read()
@@ -141,17 +140,38 @@ def weights(run_dir):
     return (run_dir / "checkpoint" / "policy.safetensors").read_bytes()
 
 
+KILLED = """
+import os, signal, sys
+from rlfast.cli import main
+from rlfast.experiment import run
+from rlfast.policy import DQNPolicy
+
+saved, updated = [], []
+save, update = run.save_checkpoint, DQNPolicy.update
+
+def count_saves(*args, **kwargs):
+    save(*args, **kwargs)
+    saved.append(True)
+
+def count_updates(*args, **kwargs):
+    updated.extend(saved[1:2])
+    if len(updated) == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return update(*args, **kwargs)
+
+run.save_checkpoint, DQNPolicy.update = count_saves, count_updates
+sys.exit(main(sys.argv[1:]))
+"""  # it is killed at the fifth update after its second checkpoint
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 @pytest.mark.pitfall("F10")
 def test_a_run_that_was_killed_goes_on_as_if_it_had_not(run_dir, tmp_path, capsys):
     assert train(tmp_path / "straight", "--max-steps", "1200", "--stop-return", "None", "--no-progress") == 0
-    command = [sys.executable, "-m", "rlfast", "train", "dqn", "--env", "CartPole-v1", "--run-dir", str(run_dir)]
+    command = [sys.executable, "-c", KILLED, "train", "dqn", "--env", "CartPole-v1", "--run-dir", str(run_dir)]
     command += [*SMALL, "--max-steps", "1200", "--stop-return", "None", "--no-progress"]
-    process = subprocess.Popen(command)
-    wait_until((run_dir / "checkpoint").exists, "saving")
-    time.sleep(0.3)
-    process.kill()
-    process.wait()
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert (run_dir / "checkpoint").exists()
     assert main(["train", "--resume", str(run_dir), "--no-progress"]) == 0
     assert "environment steps   1,200" in capsys.readouterr().out
     assert weights(run_dir) == weights(tmp_path / "straight")

@@ -57,7 +57,6 @@ def theirs():
     return json.loads(output.splitlines()[-1])
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(TIANSHOU is None, reason="RLFAST_TIANSHOU_PYTHON names no interpreter with Tianshou 1.0")
 def test_the_recorded_answers_are_those_of_tianshou(theirs):
     for name, path in SCRIPTS.items():

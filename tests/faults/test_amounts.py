@@ -8,6 +8,7 @@ pytest.importorskip("resource", reason="limits of POSIX")
 from faults.amounts import recipes, sweep
 from faults.amounts.found import found
 from faults.amounts.values import MORE, VALUES
+from machine import PATIENCE
 
 VALID = "a valid call"
 FOUND = {one.name: one for one in found() if not recipes.excused(one)}
@@ -30,7 +31,7 @@ def cases(one, values):
 
 @pytest.mark.parametrize("name", FOUND)
 def test_no_value_of_an_amount_ends_or_stops_the_process(name):
-    bad = sweep.run(list(cases(FOUND[name], VALUES)), 60)
+    bad = sweep.run(list(cases(FOUND[name], VALUES)), PATIENCE)
     assert VALID not in bad, f"{name} has no valid call in recipes.py: {bad[VALID]}"
     assert not bad, f"{name}: {bad}"
 

@@ -10,6 +10,7 @@ pytest.importorskip("resource", reason="limits of POSIX")
 from faults.amounts.sweep import run
 from faults.amounts.values import VALUES
 from faults.engines import add, engine
+from machine import PATIENCE
 from rlfast import _core
 from rlfast.data import (
     Batch,
@@ -98,12 +99,12 @@ def ring(kind=ReplayBuffer, **options):
 @pytest.mark.parametrize("call", CALLS)
 def test_no_amount_ends_or_stops_the_process(call):
     cases = [(name, lambda value=value: CALLS[call](value())) for name, value in VALUES.items()]
-    assert run(cases, seconds=60) == {}
+    assert run(cases, seconds=PATIENCE) == {}
 
 
 @pytest.mark.parametrize("pid", [0, -1, 2**31, 2**63, 0.5])
 def test_only_numbers_of_processes_are_watched(pid):
-    assert run([("end_with", lambda: _core.end_with(pid))], seconds=60) == {}
+    assert run([("end_with", lambda: _core.end_with(pid))], seconds=PATIENCE) == {}
     with pytest.raises((ValueError, OverflowError, TypeError)):
         _core.end_with(pid)
 

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from faults.engines import add, engine
+from machine import PATIENCE
 
 PROGRAM = Path(__file__).with_name("threads.py")
 KINDS = ["ring", "frames", "stacked", "files", "prioritized", "vector", "cached", "prioritized vector", "tree", "envs"]
 
 
-def ended(arguments, seconds=100.0):
+def ended(arguments):
     """What a program printed, which must end by itself."""
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=seconds, check=False)
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -32,14 +33,15 @@ def test_threads_at_one_object_never_stop_each_other(kind, seconds):
 
 WATCHED = """
 import faulthandler, sys
-faulthandler.dump_traceback_later(15, exit=True)  # a deadlock of one thread with itself cannot be broken from inside
+# A deadlock of one thread with itself cannot be broken from inside.
+faulthandler.dump_traceback_later({patience}, exit=True)
 sys.path[:0] = {path!r}
 {script}
 """
 
 
 def watched(script):
-    ended(["-c", WATCHED.format(path=sys.path, script=script)])
+    ended(["-c", WATCHED.format(path=sys.path, script=script, patience=PATIENCE / 4)])
 
 
 def test_arguments_are_read_before_a_tree_is_locked():
@@ -120,7 +122,7 @@ def in_the_background(work):
 
     def end():
         over.set()
-        thread.join(20)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
         assert not failed
 
@@ -191,7 +193,7 @@ for _ in range(15):
     time.sleep(0.01)
     child = os.fork()
     if child == 0:
-        signal.alarm(60)
+        signal.alarm(300)
         work()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0

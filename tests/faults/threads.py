@@ -37,7 +37,7 @@ from rlfast.data import (
 )
 
 THREADS = 4
-PATIENCE = 20.0
+PATIENCE = 300.0
 """Seconds after the end at which nobody can still be at work."""
 Operation = Callable[[random.Random], Any]
 

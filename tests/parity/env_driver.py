@@ -5,9 +5,11 @@ Prints JSON. Environments say their number and their step, so that it shows whos
 
 import json
 import sys
+import tempfile
 import time
 import warnings
 from importlib import import_module
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -23,8 +25,8 @@ class Counting(gym.Env):
     metadata = {"render_modes": ["ansi"], "name": "counting"}
     reward_range = (-1.0, 9.0)
 
-    def __init__(self, number, shape="box", seconds=0.0):
-        self.number, self.shape, self.seconds, self.level = number, shape, seconds, 0
+    def __init__(self, number, shape="box", gate=None):
+        self.number, self.shape, self.gate, self.level = number, shape, gate, 0
         box = gym.spaces.Box(-np.inf, np.inf, (3,), np.float64)
         self.observation_space = gym.spaces.Dict({"at": box, "n": gym.spaces.Discrete(99)}) if shape == "dict" else box
         self.action_space = gym.spaces.Discrete(5)
@@ -43,7 +45,8 @@ class Counting(gym.Env):
         return self._obs(), {"reset": self.episode}
 
     def step(self, action):
-        time.sleep(self.seconds)
+        while self.gate is not None and not self.gate.exists():
+            time.sleep(0.001)
         self.count += 1
         over = self.count >= 2 + self.number
         return (
@@ -91,7 +94,7 @@ def synchronous(shape):
     said += [reset(envs, [3, 0]), plain(envs.render())]
     said += [envs.get_env_attr("number"), envs.get_env_attr("count", [2, 0]), envs.get_env_attr("count", 1)]
     envs.set_env_attr("level", 7, id=[1, 3])
-    envs.set_env_attr("seconds", 0.0)
+    envs.set_env_attr("gate", None)
     said += [envs.get_env_attr("level"), [str(s) for s in envs.action_space], len(envs.observation_space)]
     said += [[m["name"] for m in envs.metadata], plain(envs.reward_range), envs.spec]
     said += [envs.seed(5), envs.seed([4, 3, 2, 1]), len(envs.seed(None))]
@@ -102,19 +105,23 @@ def synchronous(shape):
 
 
 def asynchronous():
-    """The order in which answers come, where the environments' sleeps decide it."""
-    seconds = [0.3, 0.0, 0.6, 0.15]
-    fns = [lambda i=i: Counting(i, seconds=seconds[i]) for i in range(4)]
+    """The order in which answers come: a step of an environment ends once there is a file, its gate."""
+    folder = tempfile.TemporaryDirectory()
+    order = [Path(folder.name, str(i)) for i in (1, 3, 0, 2)]
+    fns = [lambda i=i: Counting(i, gate=Path(folder.name, str(i))) for i in range(4)]
     envs = env.SubprocVectorEnv(fns, wait_num=1, **({"num_workers": 4} if LIBRARY == "rlfast" else {}))
     said = [envs.is_async, envs.wait_num, reset(envs)]
+    order.pop(0).touch()
     *answer, infos = envs.step([1, 2, 3, 4])
     while True:
         said.append([[info["env_id"] for info in infos], plain(answer), sorted(envs.waiting_id), sorted(envs.ready_id)])
         if not envs.waiting_id:
             break
+        order.pop(0).touch()
         *answer, infos = envs.step(None)
     said.append(reset(envs, [1, 2]))
     envs.close()
+    folder.cleanup()
     return said
 
 

@@ -23,7 +23,6 @@ ENDS = ["", "terminated", "", "", "truncated", "", ""]
 
 pytestmark = [
     pytest.mark.skipif(TIANSHOU is None, reason="RLFAST_TIANSHOU_PYTHON names no interpreter with tianshou==1.0.0"),
-    pytest.mark.timeout(600),
 ]
 
 

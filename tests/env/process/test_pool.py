@@ -1,14 +1,15 @@
 """The pool of worker processes gives the same results as environments in this process."""
 
 import gc
-import time
+import threading
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from faulty import SPACES, Sampled, Slow
+from faulty import SPACES, Sampled, Waiting
+from machine import wait_until
 from rlfast.env.backends.in_process import InProcess
 from rlfast.env.process import ProcessBackend
 from scripted import Scripted
@@ -243,17 +244,21 @@ def test_some_answers_are_taken_while_others_are_awaited(make, workers):
     if workers == 1:  # it has turns; which of several processes the machine lets run is its own affair
         assert counts.min() > 400 / 6 / 2
     pool.send(np.zeros(len(idle), int), idle)
-    while len(pool._slab.answered()) < 6:
-        time.sleep(0.001)
+    wait_until(lambda: len(pool._slab.answered()) == 6)
     assert pool.recv(2).env_id.tolist() == [0, 1, 2, 3, 4, 5]  # whoever has answered is taken, so nobody starves
 
 
-def test_a_timeout_gives_what_is_there(make):
-    pool = make([Slow, lambda: Slow(0.4), Slow], num_workers=3)
+def test_a_timeout_gives_what_is_there(make, tmp_path):
+    gate = tmp_path / "gate"
+    pool = make([Scripted, lambda: Waiting(gate), Scripted], num_workers=3)
     pool.reset(np.arange(3), [None] * 3, None)
     pool.send(np.zeros(3, int), np.arange(3))
-    assert pool.recv(3, 0.1).env_id.tolist() == [0, 2]
+    wait_until(lambda: len(pool._slab.answered()) == 2)
+    assert pool.recv(3, 0.01).env_id.tolist() == [0, 2]
+    opener = threading.Timer(0.2, gate.touch)
+    opener.start()
     assert pool.recv(1, 0.01).env_id.tolist() == [1]  # at least one, however long it takes
+    opener.join()
 
 
 def test_infos_of_any_size_and_kind_arrive(make):
