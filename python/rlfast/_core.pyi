@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 __all__ = [
     "AreaResize",
     "BatchBase",
+    "FrameRing",
+    "FrameStacks",
     "Lease",
     "NativeEnvs",
     "OutOfRange",
@@ -26,6 +28,7 @@ __all__ = [
     "episodic_returns",
     "estimate",
     "explore",
+    "frame_numbers",
     "get_num_threads",
     "grey",
     "integers_of_each",
@@ -35,6 +38,7 @@ __all__ = [
     "shift",
     "step_rows",
     "uniform_below",
+    "with_stacks",
 ]
 
 __version__: str
@@ -265,6 +269,43 @@ class AreaResize:
         self, frame: NDArray[np.uint8], out: NDArray[np.uint8], other: NDArray[np.uint8] | None = None
     ) -> None:
         """Resize ``frame``, or the greater of ``frame`` and ``other`` at each pixel, into ``out``."""
+
+@final
+class FrameStacks:
+    """The owner of the memory of an array that :class:`FrameRing` made, by which a buffer recognises the array."""
+
+@final
+class FrameRing:
+    """The newest frames of some environments, each stored once.
+
+    Arrays of stacks are read-only views. What they show never changes, and :meth:`Replay.add` recognises their frames
+    by number: of a stack that it has seen, it does not read the bytes.
+
+    :param num_envs: number of environments, 1 or more.
+    :param stack: number of frames of a stack, 1 to 16. At first they are zeros.
+    :param shape: shape of a frame.
+    :param dtype: dtype of a frame.
+    """
+
+    def __new__(cls, num_envs: int, stack: int, shape: Sequence[int], dtype: np.dtype[Any]) -> FrameRing: ...
+    def push(
+        self, frames: NDArray[Any], ids: _Index | None = None, fresh: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """Adds a frame for each of the environments ``ids`` (None for all), ``[K, *shape]``, and returns their stacks,
+        ``[K, stack, *shape]``. Where ``fresh`` is True, an episode begins: the frame fills the stack."""
+
+    def stacks(self, ids: _Index | None = None) -> NDArray[Any]:
+        """Returns the stacks of the environments ``ids`` (None for all)."""
+
+    def restore(self, stacks: NDArray[Any], ids: _Index | None = None) -> None:
+        """Replaces the stacks of the environments ``ids`` (None for all)."""
+
+def with_stacks(whole: NDArray[Any], ids: _Index, part: NDArray[Any]) -> NDArray[Any] | None:
+    """Returns ``whole`` with the stacks of ``part`` in the rows ``ids``, as a new array; None unless both are arrays of
+    a :class:`FrameRing`, of equal stacks."""
+
+def frame_numbers(stacks: NDArray[Any]) -> NDArray[np.uint64] | None:
+    """Returns the numbers of the frames, ``[K, stack]``; None unless it is an array that a :class:`FrameRing` made."""
 
 def get_num_threads() -> int:
     """Returns the largest number of threads that share work."""

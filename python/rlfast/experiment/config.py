@@ -78,6 +78,9 @@ class RunConfig:
     """Environment steps between two tests; each is followed by a checkpoint."""
     backend: Literal["auto", "native", "in-process", "process"] = "auto"
     """Backend that steps the environments. auto: native (Rust) if it has the environment, else in-process."""
+    env_backend: Literal["auto", "ale", "gymnasium", "envpool", "ale-vector"] = "auto"
+    """What steps Atari games: rlfast's environment (ale), Gymnasium's with wrappers, EnvPool, or ale-py's vector
+    environment; see the documentation. auto: ale."""
     normalize_obs: bool = False
     """Whether observations are scaled to mean 0 and variance 1 by the statistics of training so far. Tests use the same
     statistics and do not change them. A replay buffer keeps rows as they were scaled when they were collected."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
 
-from rlfast.env import DummyVectorEnv, SubprocVectorEnv, VectorEnvNormObs, VectorEnvNormReward
-from rlfast.env.atari import AtariEnv
+from rlfast.env import VectorEnvNormObs, VectorEnvNormReward
+from rlfast.env.atari import AtariEnv, make_atari_vec
 from rlfast.env.registry import can_be_native, find_spec, make_vec
 from rlfast.experiment.config import RunWarning, stream_seed
 from rlfast.experiment.networks import is_image
@@ -87,10 +87,15 @@ def is_atari(id: str) -> bool:
 def _make_atari_envs(config: RunConfig, number: int, *, training: bool) -> BaseVectorEnv:
     if config.backend == "native":
         raise ValueError(f"{config.env} cannot be native: there is no {config.env} in Rust; choose another backend")
-    makers = [partial(make_env, config, training=training)] * number
-    if config.backend == "in-process":
-        return DummyVectorEnv(makers)
-    return SubprocVectorEnv(makers, placement="process" if config.backend == "process" else "auto")
+    return make_atari_vec(
+        config.env,
+        number,
+        backend=config.env_backend,
+        seed=stream_seed(config.seed, f"env/{'train' if training else 'test'}"),
+        episodic_life=training,
+        clip_rewards=training,
+        vector_kwargs=None if config.backend == "auto" else {"placement": config.backend},
+    )
 
 
 def env_seed(config: RunConfig, name: str) -> int:

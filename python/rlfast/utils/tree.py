@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from rlfast._core import BatchBase
+from rlfast._core import BatchBase, with_stacks
 
 if TYPE_CHECKING:
     import torch
@@ -176,6 +176,8 @@ def put(tree: Any, ids: Ids | None, rows: Any, length: int = 0) -> Any:
             leaf = np.zeros(shape, row.dtype) if isinstance(row, np.ndarray) else row.new_zeros(shape)
         elif not isinstance(leaf, np.ndarray):
             leaf = leaf.clone()
+        elif not leaf.flags.writeable and (stacks := with_stacks(leaf, ids, row)) is not None:
+            return stacks
         elif leaf.shape[1:] == row.shape[1:]:
             leaf = leaf.astype(np.result_type(leaf, row))  # a copy
         else:  # ragged: entries of different shapes
@@ -184,6 +186,22 @@ def put(tree: Any, ids: Ids | None, rows: Any, length: int = 0) -> Any:
         return leaf
 
     return map_leaves(replaced, rows, *(() if tree is None else (tree,)))
+
+
+def writable(tree: Any) -> Any:
+    """Returns ``tree`` with copies of the arrays that cannot be written to.
+
+    :param tree: nested values.
+
+    >>> array = np.arange(2)
+    >>> writable(array) is array, writable(np.broadcast_to(array, (2, 2))).flags.writeable
+    (True, True)
+    """
+
+    def own(leaf: Any) -> Any:
+        return leaf.copy() if isinstance(leaf, np.ndarray) and not leaf.flags.writeable else leaf
+
+    return own(tree) if isinstance(tree, np.ndarray) else map_leaves(own, tree)
 
 
 def clear(tree: Any, ids: Ids) -> Any:

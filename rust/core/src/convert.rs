@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     fn source<T>(numbers: &[T], width: usize) -> Source {
-        Source { ptr: numbers.as_ptr().cast(), stride: (size_of::<T>() * width) as isize }
+        Source::rows(numbers.as_ptr().cast(), (size_of::<T>() * width) as isize)
     }
 
     fn bytes<T: Copy, const N: usize>(numbers: &[T], to_bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
@@ -353,14 +353,14 @@ mod tests {
     #[test]
     fn rows_may_stand_apart() {
         let numbers = [1_f32, 2.0, -1.0, 3.0, 4.0, -1.0];
-        let rows = Source { ptr: numbers.as_ptr().cast(), stride: 12 };
+        let rows = Source::rows(numbers.as_ptr().cast(), 12);
         let mut flags = [false; 2];
         // SAFETY: two rows of two numbers, twelve bytes apart; a byte of each.
         unsafe {
             assert_eq!(as_doubles(NumberType::F32, rows, 2, 2), Some(vec![1.0, 2.0, 3.0, 4.0]));
             assert_eq!(as_singles(NumberType::F32, rows, 2), Some(vec![1.0, 3.0]));
             assert_eq!(as_doubles(NumberType::U8, rows, 2, 2), None);
-            read_flags(Source { ptr: [0_u8, 9, 2].as_ptr(), stride: 2 }, &mut flags);
+            read_flags(Source::rows([0_u8, 9, 2].as_ptr(), 2), &mut flags);
         }
         assert_eq!(flags, [false, true]);
     }

@@ -19,6 +19,7 @@ mod pixels;
 pub mod plan;
 pub mod priorities;
 pub mod provenance;
+mod recognition;
 pub mod ring;
 pub mod rings;
 mod sampler;

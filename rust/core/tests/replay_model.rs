@@ -75,7 +75,7 @@ fn config(capacities: &[usize], stack_num: usize) -> Config {
 }
 
 fn source<T>(values: &[T]) -> Source {
-    Source { ptr: values.as_ptr().cast(), stride: 0 }
+    Source::rows(values.as_ptr().cast(), 0)
 }
 
 fn add(replay: &mut Replay, ring: usize, row: &Row) -> usize {

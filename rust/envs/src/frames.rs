@@ -17,6 +17,8 @@
 
 mod grey;
 mod resize;
+mod stacks;
 
 pub use grey::{grey, keep_greater};
 pub use resize::{AreaResize, ResizeError};
+pub use stacks::{StackRing, Stacks};

@@ -16,6 +16,7 @@ mod returns;
 mod rows;
 mod segment_tree;
 mod shared;
+mod stacks;
 mod threads;
 mod vector_env;
 
@@ -50,6 +51,8 @@ mod _core {
     use super::returns::{bootstrapped, episodic_returns, estimate};
     #[pymodule_export]
     use super::segment_tree::SegmentTree;
+    #[pymodule_export]
+    use super::stacks::{FrameRing, FrameStacks, frame_numbers, with_stacks};
     #[pymodule_export]
     use super::threads::{get_num_threads, set_num_threads};
     #[pymodule_export]

@@ -12,6 +12,7 @@ use rlfast_core::replay::schema::{Kind, Node, Role};
 use crate::array;
 use crate::columns::{Column, Columns, KEYWORDS};
 use crate::error::{IntoPython as _, mismatch};
+use crate::stacks;
 
 /// The columns of a step as hosts have it, in their order.
 pub const STEP: [&str; 6] = ["obs", "actions", "obs_next", "rewards", "dones", "timeouts"];
@@ -204,7 +205,11 @@ impl Columns {
             return Ok(());
         }
         // SAFETY: an array, which the caller keeps alive.
-        unsafe { out.found.place(at, column, given(value, column), rows) }.python()
+        unsafe { out.found.place(at, column, given(value, column), rows) }.python()?;
+        if let Some(rows) = rows {
+            recognise(value, at, column, rows, out);
+        }
+        Ok(())
     }
 
     /// Finds values that are given in a fixed order: what `names` call them, of the outermost nodes at `places`, each read by `read`; a
@@ -285,6 +290,19 @@ impl Columns {
             _ => self.find_at(py, node, value, Some(rows), out),
         };
         self.find_listed(&STEP, &[0, 1, 2, 3, 4, 5].map(Some), &values.map(Some), read)
+    }
+}
+
+/// Finds the numbers of the frames of an array of stacks, which was placed as it is.
+#[inline]
+fn recognise(array: &Bound<'_, PyAny>, at: usize, column: &Column, rows: usize, out: &mut RowSources) {
+    // SAFETY: an array, as the caller checked, which lives as long as the reference.
+    let fields = unsafe { array::fields(array.as_ptr()) };
+    // SAFETY: as above.
+    let Some(shown) = (unsafe { stacks::shown_by(array.py(), fields) }) else { return };
+    if let Some(numbers) = shown.numbers(rows, column.leaf.nbytes()).filter(|_| has_dtype(array.py(), fields, column)) {
+        // SAFETY: a number for each frame, which live as long as the array; `FrameRing` never changes frames that it showed.
+        unsafe { out.found.place_numbers(at, numbers.as_ptr()) };
     }
 }
 

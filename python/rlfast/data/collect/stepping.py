@@ -94,7 +94,8 @@ class Stepping(BaseCollector):
 
         :return: the fields ``obs`` and ``act``, and ``policy`` if the policy gave something to store.
         """
-        known = {"obs": wrap_nested(obs), "info": wrap_nested(self._infos.columns(ids))}  # arrays need no parsing
+        seen = tree.writable(obs)  # networks and users may write to it
+        known = {"obs": wrap_nested(seen), "info": wrap_nested(self._infos.columns(ids))}  # arrays need no parsing
         policy: Any = self.policy
         batch, before = policy_input(known, ids, self._before), tree.take(self._state, where)
         with torch.set_grad_enabled(not no_grad and torch.is_grad_enabled()):
@@ -134,6 +135,7 @@ class Stepping(BaseCollector):
         if self._preprocessing is None:
             obs, info = as_arrays(rows.obs), rows.info
         else:
+            transition["obs_next"] = wrap_nested(tree.writable(as_arrays(rows.obs_next)))
             obs, info = self._preprocessing.of_rows(transition, rows)
         self._before = ids, transition
         if rows.valid is None:
@@ -260,7 +262,7 @@ class Stepping(BaseCollector):
         obs, info = self._envs.reset_rows(where, **self._seeded_once(ids, reset_kwargs))
         obs = as_arrays(obs)
         if self._preprocessing is not None:
-            obs, info = self._preprocessing.of_reset(obs, info, ids)
+            obs, info = self._preprocessing.of_reset(tree.writable(obs), info, ids)
         self._close_episodes(ids)
         self._obs = tree.put(self._obs, where, obs, self.env_num)
         if self._state is not None:

@@ -207,7 +207,7 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
         self._ale.getScreenGrayscale(self._screens[place])
 
     def _append_frame(self) -> None:
-        """Adds the newest frame behind the others; observations are views of memory that is never written again."""
+        """Adds the newest frame behind the others; frames are never written again."""
         if self._newest + 1 == len(self._frames):
             older = self._frames[len(self._frames) - self._stack + 1 :]
             self._frames = np.empty_like(self._frames)
@@ -222,7 +222,9 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
 
     def _observation(self) -> NDArray[Any]:
         stack = self._frames[self._newest - self._stack + 1 : self._newest + 1]
-        return stack.astype(np.float32) / 255 if self._scale else stack
+        if self._scale:
+            return stack.astype(np.float32) / 255
+        return stack if self._stack == 1 else stack.copy()  # stacks share frames, and callers may write to theirs
 
     def _info(self, *, game_over: bool) -> dict[str, Any]:
         return {

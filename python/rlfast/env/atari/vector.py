@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode
 from rlfast.env.adapters import as_vector_env
 from rlfast.env.atari.emulator import AtariEnv
 from rlfast.env.atari.games import rom_of, sticky_probability
+from rlfast.env.atari.stacking import StackingDummyEnv, StackingSubprocEnv
 from rlfast.env.atari.wrappers import wrap_deepmind
-from rlfast.env.subproc import SubprocVectorEnv
 from rlfast.env.vector.arguments import as_autoreset_mode
 from rlfast.env.vector.base import BaseVectorEnv
 from rlfast.utils.runtime.extras import needed_by
@@ -61,7 +61,9 @@ def make_atari_vec(
     :param full_action_space: Default: False.
     :param autoreset_mode: as for :class:`BaseVectorEnv`, with the backends ``"ale"`` and ``"gymnasium"``; the others
         have NEXT_STEP. Default: None.
-    :param vector_kwargs: further arguments of the backend's vector environment. Default: None.
+    :param vector_kwargs: further arguments of the backend's vector environment. With the backends ``"ale"`` and
+        ``"gymnasium"`` these are arguments of :class:`~rlfast.env.SubprocVectorEnv`, whose ``placement`` is ``"auto"``
+        here, and may be ``"in-process"``. Default: None.
     :return: the vector environment.
     :raises ImportError: the library of the backend is not installed.
     :raises ValueError: there is no such game or backend, or the backend does not support an argument.
@@ -133,8 +135,11 @@ class _Settings:
 
     def in_workers(self, make: Callable[[], gym.Env[Any, Any]]) -> BaseVectorEnv:
         """Returns environments in worker processes, or in this process if that is faster."""
-        options = {"placement": "auto", "autoreset_mode": self.autoreset_mode, **self.vector_kwargs}
-        return _seeded(SubprocVectorEnv([make] * self.num_envs, **options), self.seed)
+        options = {"autoreset_mode": self.autoreset_mode, "frame_stack": self.frame_stack, **self.vector_kwargs}
+        if options.get("placement") == "in-process":
+            del options["placement"]
+            return _seeded(StackingDummyEnv([make] * self.num_envs, **options), self.seed)
+        return _seeded(StackingSubprocEnv([make] * self.num_envs, **{"placement": "auto", **options}), self.seed)
 
 
 def _seeded(envs: BaseVectorEnv, seed: int | None) -> BaseVectorEnv:
@@ -147,7 +152,7 @@ def _ale(settings: _Settings) -> BaseVectorEnv:
     make = partial(
         AtariEnv,
         settings.rom,
-        frame_stack=settings.frame_stack,
+        frame_stack=1,  # the vector environment stacks them
         episodic_life=settings.episodic_life,
         clip_rewards=settings.clip_rewards,
         scale=settings.scale,
@@ -179,7 +184,7 @@ def _wrapped(settings: _Settings) -> gym.Env[Any, Any]:
         max_num_frames_per_episode=settings.max_frames,
         full_action_space=settings.full_action_space,
     )
-    return wrap_deepmind(env, settings.episodic_life, settings.clip_rewards, settings.frame_stack, scale=settings.scale)
+    return wrap_deepmind(env, settings.episodic_life, settings.clip_rewards, 1, scale=settings.scale)
 
 
 def _title(rom: str) -> str:

@@ -113,7 +113,7 @@ impl Incoming {
         match column.role() {
             Role::Terminated => self.terminated[0] = cell[0] != 0,
             Role::Truncated => self.truncated[0] = cell[0] != 0,
-            _ => self.sources[at] = Source { ptr: cell.as_ptr(), stride: 0 },
+            _ => self.sources[at] = Source::rows(cell.as_ptr(), 0),
         }
     }
 
@@ -140,7 +140,7 @@ impl Incoming {
         if !array.is_contiguous && !is_packed(inner, &array.strides[outer.len()..], leaf.itemsize) {
             return mismatch!("{} is not contiguous", leaf.path.join("."));
         }
-        let source = Source { ptr: array.data, stride: if outer.is_empty() { 0 } else { array.strides[0] } };
+        let source = Source::rows(array.data, if outer.is_empty() { 0 } else { array.strides[0] });
         if !array.same_dtype {
             // SAFETY: as the caller promises; the shape was checked.
             return unsafe { self.place_converted(at, column, array.number, source, rows.unwrap_or(1)) };
@@ -168,7 +168,7 @@ impl Incoming {
             // SAFETY: as the caller promises.
             let doubles = from.and_then(|from| unsafe { as_doubles(from, source, rows, width) });
             let Some(doubles) = doubles else { return mismatch!("rew is not of a dtype that is read directly") };
-            self.sources[at] = Source { ptr: doubles.as_ptr().cast(), stride: 8 * width as isize };
+            self.sources[at] = Source::rows(doubles.as_ptr().cast(), 8 * width as isize);
             self.doubles.push(doubles);
             return Ok(());
         }
@@ -177,11 +177,20 @@ impl Incoming {
         let Some(cast) = from.zip(column.number).and_then(cast) else {
             return mismatch!("{} is of another dtype", column.leaf.path.join("."));
         };
-        let source = Source { ptr: cast.as_ptr(), stride: (width * column.leaf.itemsize) as isize };
+        let source = Source::rows(cast.as_ptr(), (width * column.leaf.itemsize) as isize);
         // SAFETY: numbers of the column's type for each row.
         unsafe { self.place_source(at, column, source) };
         self.cast.push(cast);
         Ok(())
+    }
+
+    /// Takes the numbers of the frames of all rows of the column `at`, in order; see `recognition`.
+    ///
+    /// # Safety
+    /// There is one for each frame of each row, until the rows are read; frames of one number are equal.
+    #[inline]
+    pub unsafe fn place_numbers(&mut self, at: usize, numbers: *const u64) {
+        self.sources[at].numbers = numbers;
     }
 
     /// # Safety
@@ -219,7 +228,7 @@ impl Incoming {
         if !fits || !array.is_contiguous || !array.same_dtype {
             return mismatch!("{} has another shape or dtype, or is not contiguous", leaf.path.join("."));
         }
-        self.sources[at] = Source { ptr: array.data, stride: leaf.nbytes() as isize };
+        self.sources[at] = Source::rows(array.data, leaf.nbytes() as isize);
         Ok(())
     }
 
@@ -232,7 +241,7 @@ impl Incoming {
         let Some(singles) = singles.filter(|singles| is_single && singles.len() == self.terminated.len()) else {
             return mismatch!("{} is not read directly", column.leaf.path.join("."));
         };
-        self.sources[at] = Source { ptr: singles.as_ptr().cast(), stride: 4 };
+        self.sources[at] = Source::rows(singles.as_ptr().cast(), 4);
         self.singles.push(singles);
         Ok(())
     }
@@ -251,7 +260,7 @@ impl GivenArray<'_> {
             _ => return None,
         };
         // SAFETY: the array has an item for each row, `stride` bytes apart, or one for all.
-        unsafe { as_singles(self.number?, Source { ptr: self.data, stride }, rows) }
+        unsafe { as_singles(self.number?, Source::rows(self.data, stride), rows) }
     }
 }
 

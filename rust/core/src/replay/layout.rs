@@ -43,7 +43,7 @@ const DOUBLE: &str = if cfg!(target_endian = "little") { "<f8" } else { ">f8" };
 /// NumPy's name of f32 in this machine's byte order.
 pub const SINGLE: &str = if cfg!(target_endian = "little") { "<f4" } else { ">f4" };
 /// The most frames of a stack.
-const MAX_STACK: usize = 16;
+pub(super) const MAX_STACK: usize = 16;
 /// The most keys in the path of a leaf.
 pub const MAX_DEPTH: usize = 256;
 /// The most bytes of one row, all leaves together; larger rows are refused before any sum can overflow.

@@ -20,7 +20,7 @@ pub(super) unsafe fn split_row(
     let stacks = |leaf: &usize| layout.pixels(*leaf).is_some() && wanted(*leaf) && !sources[*leaf].ptr.is_null();
     let leaves = || (0..sources.len()).filter(stacks);
     bytes.resize(leaves().map(|leaf| layout.nbytes[leaf]).sum(), 0);
-    let mut row: Vec<_> = sources.iter().map(|source| Source { ptr: source.row(k), stride: 0 }).collect();
+    let mut row: Vec<_> = sources.iter().map(|source| Source::rows(source.row(k), 0)).collect();
     let mut free = bytes.as_mut_ptr();
     for leaf in leaves() {
         let (stack, pixel) = layout.pixels(leaf).expect("invariant: just filtered");

@@ -15,6 +15,7 @@ use crate::prefetch::prefetch_at;
 use crate::replay::frames::FrameStore;
 use crate::replay::layout::{Copied, DONE, EPISODE, LINK, Layout, Leaf, Place, SINGLE, TERMINATED, TRUNCATED, link};
 use crate::replay::pixels;
+use crate::replay::recognition::{Numbers, Seen, is_same, numbers};
 use crate::replay::ring::Ring;
 use crate::replay::rings::Rings;
 use crate::replay::side::SideStore;
@@ -30,11 +31,20 @@ pub struct Source {
     pub ptr: *const u8,
     /// Bytes from one row to the next.
     pub stride: isize,
+    /// The numbers of the frames of all rows, in order: see `recognition`. Null if they have none.
+    pub numbers: *const u64,
 }
 
 impl Source {
     /// A source of zeros.
-    pub const ZEROS: Self = Self { ptr: std::ptr::null(), stride: 0 };
+    pub const ZEROS: Self = Self::rows(std::ptr::null(), 0);
+
+    /// Returns a source of rows that begin `stride` bytes apart, without numbers.
+    #[must_use]
+    #[inline]
+    pub const fn rows(ptr: *const u8, stride: isize) -> Self {
+        Self { ptr, stride, numbers: std::ptr::null() }
+    }
 
     /// Returns the address of row `k`.
     #[inline]
@@ -80,6 +90,8 @@ pub struct Table {
     side: SideStore,
     /// The frame stores, `frames[ring][store]`.
     pub(super) frames: Vec<Vec<FrameStore>>,
+    /// The numbers of the frames of the newest row of each ring, for each of `layout.obs`; none if no leaf has frames.
+    seen: Vec<Seen>,
     /// For each ring the number of rows to reserve; 0 outside of `reserve`.
     rows_wanted: Vec<u32>,
     /// Working memory for the row being written, for stacks along the last axis.
@@ -115,6 +127,11 @@ impl Table {
         let frames = capacities.iter().map(stores).collect();
         let side = SideStore::new(layout.side_stride, storage.clone());
         let rows_wanted = vec![0; capacities.len()];
+        let seen = if layout.frames.is_empty() {
+            Vec::new()
+        } else {
+            vec![Seen::NOTHING; capacities.len() * layout.obs.len()]
+        };
         let split_frames = Vec::new();
         let mut table = Self {
             layout,
@@ -123,6 +140,7 @@ impl Table {
             side_rows,
             side,
             frames,
+            seen,
             rows_wanted,
             split_frames,
             hull: 0..0,
@@ -446,7 +464,28 @@ impl Table {
             if sided {
                 self.write_side(r, index, sources, k);
             }
+            if framed {
+                self.note_seen(r, sources, k, sided);
+            }
         }
+    }
+
+    /// Notes the numbers of the frames of the row that was just written.
+    unsafe fn note_seen(&mut self, r: usize, sources: &[Source], k: usize, sided: bool) {
+        let twins = self.layout.obs.len();
+        for (twin, seen) in self.seen[r * twins..][..twins].iter_mut().enumerate() {
+            let leaf = self.layout.obs[twin];
+            let Place::Frames { stack, .. } = self.layout.places[leaf] else { continue };
+            // SAFETY: the caller promises the sources.
+            unsafe {
+                seen.obs = numbers(sources[leaf], k, stack);
+                seen.next = if sided { numbers(sources[self.layout.next[twin]], k, stack) } else { Seen::NOTHING.next };
+            }
+        }
+    }
+
+    fn seen(&self, r: usize, twin: usize) -> &Seen {
+        &self.seen[r * self.layout.obs.len() + twin]
     }
 
     /// Returns whether the `obs_next` of a row is not stored because the next row's `obs` will serve.
@@ -550,7 +589,7 @@ impl Table {
                 // SAFETY: the caller promises the source; `row` has room for a row of it.
                 unsafe { memory::copy(sources[leaf].row(k), row.as_mut_ptr(), bytes) };
             }
-            copied.sources[leaf] = Source { ptr: kept.as_ptr(), stride: bytes as isize };
+            copied.sources[leaf] = Source::rows(kept.as_ptr(), bytes as isize);
             copied.kept.push(kept);
         }
         Some(copied)
@@ -619,10 +658,12 @@ impl Table {
             let same = unsafe {
                 match place {
                     Place::Frames { store, stack, .. } => {
-                        let store = &self.frames[r][store];
+                        let (store, given) = (&self.frames[r][store], numbers(sources[leaf], k, stack));
+                        let seen = &self.seen(r, twin).next;
                         (0..stack).all(|j| {
-                            !new.is_null()
-                                && memory::equal(new.add(j * store.frame()), store.at(Self::id(kept, j)), store.frame())
+                            let at = || store.at(Self::id(kept, j));
+                            is_same(&given, j, seen, j)
+                                || (!new.is_null() && memory::equal(new.add(j * store.frame()), at(), store.frame()))
                         })
                     }
                     _ => !new.is_null() && memory::equal(new, kept, self.layout.nbytes[leaf]),
@@ -682,6 +723,7 @@ impl Table {
                     Known::Shifted(self.record(previous).wrapping_add(offset))
                 }
             });
+            let seen = self.seen(r, twin).obs;
             let restart = ring.capacity == 1;
             let target = self.record(index).wrapping_add(offset);
             let store = &mut self.frames[r][store];
@@ -689,7 +731,10 @@ impl Table {
                 store.release(store.tail().wrapping_add(store.count()));
             }
             // SAFETY: the caller promises the source; `target` is the room for the numbers inside the record.
-            unsafe { intern(store, sources[leaf].row(k), stack, known, target) };
+            unsafe {
+                let given = numbers(sources[leaf], k, stack);
+                intern(store, sources[leaf].row(k), stack, known, target, [&given, &seen]);
+            }
         }
     }
 
@@ -705,7 +750,8 @@ impl Table {
             unsafe {
                 if let Place::Frames { store, stack, .. } = place {
                     let own = Known::Input(sources[obs].row(k), self.own(index, place));
-                    intern(&mut self.frames[r][store], new, stack, Some(own), target);
+                    let given = [numbers(sources[next], k, stack), numbers(sources[obs], k, stack)];
+                    intern(&mut self.frames[r][store], new, stack, Some(own), target, given.each_ref());
                 } else {
                     put(new, target, self.layout.nbytes[obs]);
                 }
@@ -772,11 +818,18 @@ enum Known {
 
 /// Writes the frame numbers of a stack to `target`, and stores each frame that is new. A frame is compared with the one
 /// at the next place of the stack before, and with its predecessor in the same stack, as the first stack of an episode
-/// often repeats its first frame.
+/// often repeats its first frame. The numbers, of the new frames and of those of the stack before, save comparisons.
 ///
 /// # Safety
 /// `new` is null (zeros) or readable for `stack` frames, `known` likewise, and `target` has room for `stack` numbers.
-unsafe fn intern(store: &mut FrameStore, new: *const u8, stack: usize, known: Option<Known>, target: *mut u8) {
+unsafe fn intern(
+    store: &mut FrameStore,
+    new: *const u8,
+    stack: usize,
+    known: Option<Known>,
+    target: *mut u8,
+    [given, seen]: [&Numbers; 2],
+) {
     let frame = store.frame();
     let zeros;
     let at = |j: usize| new.wrapping_add(j * frame);
@@ -792,20 +845,23 @@ unsafe fn intern(store: &mut FrameStore, new: *const u8, stack: usize, known: Op
             return;
         }
         for j in 0..stack {
+            let recognised = j + 1 < stack && is_same(given, j, seen, j + 1);
             let shifted = (j + 1 < stack).then(|| match known? {
                 Known::Same(_) => None,
                 Known::Shifted(ids) => {
                     let id = Table::id(ids, j + 1);
-                    memory::equal(at(j), store.at(id), frame).then_some(id)
+                    (recognised || memory::equal(at(j), store.at(id), frame)).then_some(id)
                 }
                 Known::Input(bytes, ids) => {
-                    let same = !bytes.is_null() && memory::equal(at(j), bytes.add((j + 1) * frame), frame);
-                    same.then(|| Table::id(ids, j + 1))
+                    let equal = || !bytes.is_null() && memory::equal(at(j), bytes.add((j + 1) * frame), frame);
+                    (recognised || equal()).then(|| Table::id(ids, j + 1))
                 }
             });
             let id = match shifted.flatten() {
                 Some(id) => id,
-                None if j > 0 && memory::equal(at(j), at(j - 1), frame) => Table::id(target, j - 1),
+                None if j > 0 && (is_same(given, j, given, j - 1) || memory::equal(at(j), at(j - 1), frame)) => {
+                    Table::id(target, j - 1)
+                }
                 None => store.push(at(j)),
             };
             target.cast::<u32>().add(j).write_unaligned(id);

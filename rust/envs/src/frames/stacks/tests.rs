@@ -1,0 +1,97 @@
+use super::*;
+use rlfast_core::rng::Stream;
+
+const FRAME: usize = 3;
+const STACK: usize = 4;
+
+fn shown(stacks: &Stacks) -> Vec<Vec<u8>> {
+    // SAFETY: a row of stacks is `STACK` frames.
+    let row = |k| unsafe { std::slice::from_raw_parts(stacks.data().add(k * stacks.stride), STACK * FRAME) };
+    (0..stacks.rows).map(|k| row(k).to_vec()).collect()
+}
+
+/// Stacks as plain vectors: a frame is one value, repeated.
+fn expanded(model: &[u8]) -> Vec<u8> {
+    model.iter().flat_map(|&value| [value; FRAME]).collect()
+}
+
+#[test]
+fn stacks_equal_those_of_a_plain_model_and_never_change() {
+    let mut random = Stream::named(3, "stacks");
+    for envs in [1, 3] {
+        let mut ring = StackRing::new(envs, STACK, FRAME).unwrap();
+        let mut model = vec![vec![0_u8; STACK]; envs];
+        let mut held: Vec<(Stacks, Vec<Vec<u8>>)> = Vec::new();
+        for step in 0..400_usize {
+            let value = |env: usize| (step * 7 + env) as u8;
+            let kind = random.next_u64() % 8;
+            let subset: Vec<usize> = (0..envs).filter(|_| random.next_u64().is_multiple_of(2)).collect();
+            let some = (kind < 2 && !subset.is_empty()).then_some(&subset[..]);
+            let named: Vec<usize> = some.map_or_else(|| (0..envs).collect(), <[_]>::to_vec);
+            let fresh: Vec<bool> = named.iter().map(|_| kind % 3 == 1 && random.next_u64().is_multiple_of(2)).collect();
+            let frames: Vec<u8> = named.iter().flat_map(|&env| [value(env); FRAME]).collect();
+            // SAFETY: a frame for each environment.
+            let stacks = unsafe { ring.push(some, frames.as_ptr(), FRAME as isize, Some(&fresh)) }.unwrap();
+            for (k, &env) in named.iter().enumerate() {
+                let line = &mut model[env];
+                line.remove(0);
+                line.push(value(env));
+                if fresh[k] {
+                    line.fill(value(env));
+                }
+            }
+            let wanted: Vec<_> = named.iter().map(|&env| expanded(&model[env])).collect();
+            assert_eq!(shown(&stacks), wanted);
+            assert_eq!(shown(&ring.stacks(None).unwrap()), model.iter().map(|m| expanded(m)).collect::<Vec<_>>());
+            held.push((stacks, wanted));
+            for (stacks, wanted) in &held {
+                assert_eq!(&shown(stacks), wanted, "what was shown has changed");
+            }
+            if held.len() > 50 {
+                held.drain(..40);
+            }
+        }
+    }
+}
+
+#[test]
+fn frames_of_one_number_are_equal_and_shift_by_one() {
+    let mut ring = StackRing::new(2, STACK, FRAME).unwrap();
+    let push = |ring: &mut StackRing, value: u8, envs: Option<&[usize]>, fresh: Option<&[bool]>| {
+        let frames = [value; 2 * FRAME];
+        // SAFETY: a frame for each of two environments.
+        unsafe { ring.push(envs, frames.as_ptr(), FRAME as isize, fresh) }.unwrap()
+    };
+    let first = push(&mut ring, 1, None, Some(&[true, true]));
+    assert!((1..STACK).all(|j| first.numbers[j] == first.numbers[0]));
+    assert_ne!(first.numbers[0], first.numbers[STACK]);
+    let mut before = first;
+    for step in 0..100_u8 {
+        let after = push(&mut ring, step, None, None);
+        for row in 0..2 {
+            let (old, new) = (&before.numbers[row * STACK..][..STACK], &after.numbers[row * STACK..][..STACK]);
+            assert_eq!(old[1..], new[..STACK - 1]);
+            assert!(!old.contains(&new[STACK - 1]));
+        }
+        before = after;
+    }
+    let one = push(&mut ring, 9, Some(&[1]), None);
+    assert_eq!(one.numbers[..STACK - 1], before.numbers[STACK + 1..]);
+    let all = ring.stacks(None).unwrap();
+    assert_eq!((&all.numbers[..STACK], &all.numbers[STACK..]), (&before.numbers[..STACK], &one.numbers[..]));
+}
+
+#[test]
+fn stacks_can_be_set_and_put_among_others() {
+    let mut ring = StackRing::new(3, STACK, FRAME).unwrap();
+    let given: Vec<u8> = (0..(2 * STACK * FRAME) as u8).collect();
+    // SAFETY: two stacks.
+    unsafe { ring.set(Some(&[2, 0]), given.as_ptr(), (STACK * FRAME) as isize) }.unwrap();
+    let all = ring.stacks(None).unwrap();
+    assert_eq!(shown(&all), [given[STACK * FRAME..].to_vec(), vec![0; STACK * FRAME], given[..STACK * FRAME].to_vec()]);
+    let part = ring.stacks(Some(&[2])).unwrap();
+    let mixed = all.with(&[1], &part, STACK, FRAME).unwrap().unwrap();
+    assert_eq!(shown(&mixed), [shown(&all)[0].clone(), shown(&part)[0].clone(), shown(&all)[2].clone()]);
+    assert_eq!(mixed.numbers[STACK..2 * STACK], part.numbers[..]);
+    assert!(all.with(&[3], &part, STACK, FRAME).unwrap().is_none());
+}
