@@ -1,5 +1,6 @@
 """Returns and advantages, compared with their definitions at every kind of boundary, in every layout, and errors."""
 
+import itertools
 import subprocess
 import sys
 
@@ -250,6 +251,24 @@ class TestKinds:
             assert type(got) is type(arrays[0])
             assert np.asarray(got).dtype == np.float64
             np.testing.assert_allclose(got, exact, rtol=1e-5, atol=1e-5)
+
+    def test_singles_among_doubles_are_widened_exactly(self, call):
+        for single in itertools.product((False, True), repeat=3):
+            arrays = list(roll_out(6, 20, 3))
+            for place, is_single in enumerate(single, start=1):
+                arrays[place] = arrays[place].astype(np.float32 if is_single else np.float64)
+            wide = [array.astype(np.float64) if array.dtype == np.float32 else array for array in arrays]
+            for got, want in zip(arrays_in(call(*arrays)), arrays_in(call(*wide)), strict=True):
+                assert got.dtype == np.float64
+                assert got.tolist() == want.tolist()
+
+    def test_single_rewards_among_doubles_are_widened_too(self, call):
+        arrays = list(roll_out(6, 20, 3))
+        arrays[0] = arrays[0].astype(np.float32)
+        wide = [arrays[0].astype(np.float64), *arrays[1:]]
+        for got, want in zip(arrays_in(call(*arrays)), arrays_in(call(*wide)), strict=True):
+            assert got.dtype == np.float64
+            assert got.tolist() == want.tolist()
 
     def test_no_truncation_is_the_same_as_none(self, call):
         arrays = roll_out(7, 30, 2)

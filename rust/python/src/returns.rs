@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict as _, PyTuple};
 use rlfast_core::returns::estimator::{Estimator, MOST, fraction};
 use rlfast_core::returns::{self, BufferRows, Ends, Floats, Real};
+use rlfast_core::vectors;
 
 use crate::array::{Index, fresh};
 use crate::error::IntoPython as _;
@@ -18,7 +19,7 @@ type Object<'py> = Bound<'py, PyAny>;
 const LONG: usize = 1 << 23;
 
 /// A float type that arrays may have.
-trait Float: Real + Element {}
+trait Float: Real + Element + From<f32> {}
 impl Float for f32 {}
 impl Float for f64 {}
 
@@ -26,8 +27,8 @@ fn is_single(object: &Object<'_>) -> bool {
     object.cast::<PyArrayDyn<f32>>().is_ok()
 }
 
-/// Runs the estimator `name` on arrays of numbers of one shape and float type, the first of which are the rewards, and on the flags
-/// `(terminated, truncated)` of that shape. Time is the first axis, and the others are independent columns.
+/// Runs the estimator `name` on arrays of numbers of one shape, the first of which are the rewards, and on the flags `(terminated,
+/// truncated)` of that shape. If any array is float64, single-precision ones are widened. Time is the first axis, and the others are independent columns.
 #[pyfunction]
 #[pyo3(signature = (name, floats, flags, numbers, /))]
 pub fn estimate<'py>(
@@ -37,7 +38,7 @@ pub fn estimate<'py>(
     numbers: Items<f64>,
 ) -> PyResult<Object<'py>> {
     let estimator = Estimator::new(name, &numbers.0).python()?;
-    if is_single(&floats.get_item(0)?) {
+    if floats.iter_borrowed().all(|array| array.is_none() || is_single(&array)) {
         estimate_of::<f32>(estimator, floats, flags)
     } else {
         estimate_of::<f64>(estimator, floats, flags)
@@ -55,7 +56,7 @@ fn estimate_of<'py, T: Float>(
     for (at, (place, name)) in inputs.iter_mut().zip(estimator.inputs()).enumerate() {
         let object = floats.get_item(at)?;
         if at < estimator.needed() || !object.is_none() {
-            *place = Some(shaped::<T>(name, &object, &shape)?);
+            *place = Some(Numbers::<T>::new(name, &object, &shape)?);
         }
     }
     let terminated = shaped::<bool>("terminated", &terminated, &shape)?;
@@ -65,7 +66,7 @@ fn estimate_of<'py, T: Float>(
         *output = Some(Output::<T>::new(py, &shape)?);
     }
     if !terminated.items().is_empty() {
-        let slices = inputs.each_ref().map(|input| input.as_ref().map_or(&[][..], Input::items));
+        let slices = inputs.each_ref().map(|input| input.as_ref().map_or(&[][..], Numbers::items));
         let filled = outputs.each_mut().map(|output| output.as_mut().map_or(&mut [][..], Output::items));
         let truncated = truncated.as_ref().map(Input::items);
         let ends = Ends::new(terminated.items(), truncated, shape[1..].iter().product());
@@ -150,6 +151,32 @@ fn bootstrapped_of<'py, T: Float>(
     let mut returns = Output::<T>::new(sums.0.py(), next_values.0.shape())?;
     returns::bootstrapped(sums.items(), discounts.items(), next_values.items(), returns.items());
     Ok(returns.array)
+}
+
+/// The numbers of an array, widened if they are of lower precision.
+enum Numbers<'py, T> {
+    Given(Input<'py, T>),
+    Widened(Vec<T>),
+}
+
+impl<'py, T: Float> Numbers<'py, T> {
+    /// The numbers of an array of the roll-out's shape.
+    fn new(name: &str, object: &Object<'py>, shape: &[usize]) -> PyResult<Self> {
+        if size_of::<T>() == size_of::<f32>() || !is_single(object) {
+            return shaped(name, object, shape).map(Self::Given);
+        }
+        let singles = shaped::<f32>(name, object, shape)?;
+        let mut widened = vectors::with_room(singles.items().len()).python()?;
+        widened.extend(singles.items().iter().map(|&number| T::from(number)));
+        Ok(Self::Widened(widened))
+    }
+
+    fn items(&self) -> &[T] {
+        match self {
+            Self::Given(array) => array.items(),
+            Self::Widened(numbers) => numbers,
+        }
+    }
 }
 
 /// An array that may be of either float type, as rows of one number.
