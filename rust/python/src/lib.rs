@@ -61,6 +61,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::threads::from_environment(module.py())?;
+        super::replay::append::add_to_class(module.py())?;
         module.add("OutOfRange", super::error::out_of_range(module.py())?)?;
         module.add("BatchBase", super::batch::base_type(module.py())?)
     }

@@ -3,6 +3,7 @@
 //! A method reads its arguments, does its work in a closure under the lock, and only then makes dicts and batches: see
 //! `shared.rs`.
 
+pub mod append;
 mod episodes;
 pub mod hosted;
 mod priorities;

@@ -12,7 +12,7 @@ use rlfast_core::replay::Added;
 
 use super::{LastAdded, Replay, State};
 use crate::array::{Index, Shaped, fresh, vector};
-use crate::columns::{Columns, KEYWORDS};
+use crate::columns::Columns;
 use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
 use crate::items::Items;
 use crate::rows::RowSources;
@@ -21,7 +21,7 @@ type AddedArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>
 
 impl State {
     /// Writes rows; None if the columns are not `columns` any more, for which the rows were found.
-    fn add(
+    pub(super) fn add(
         &mut self,
         columns: &Arc<Columns>,
         rings: &[usize],
@@ -54,23 +54,6 @@ impl State {
         let flags = (rows.found.terminated(), rows.found.truncated());
         // SAFETY: as in `add`.
         unsafe { self.rows_mut().load(rows.found.sources(), flags, known, sizes, cursors) }.map(Some)
-    }
-
-    /// A row of ring 0.
-    fn append(&mut self, columns: &Arc<Columns>, rows: &RowSources) -> Result<Option<i64>> {
-        let (mut index, mut length, mut start) = ([0], [0], [0]);
-        let mut one = [0.0];
-        let mut many = Vec::new();
-        let agents = self.engine().agents();
-        let episode_return = if agents == 1 {
-            &mut one[..]
-        } else {
-            many.resize(agents, 0.0);
-            &mut many[..]
-        };
-        let mut added =
-            Added { index: &mut index, episode_return, episode_length: &mut length, episode_start: &mut start };
-        Ok(self.add(columns, &[0], rows, &mut added)?.map(|()| index[0]))
     }
 }
 
@@ -163,43 +146,6 @@ impl Replay {
             columns.find(py, fields, rings.as_ref().map(Vec::len), rows)?;
             self.add_rows(py, columns, rings.as_deref().unwrap_or(&[0]), rows)
         })
-    }
-
-    #[pyo3(signature = (*, obs, act, rew, terminated, truncated, obs_next = None))]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments")]
-    fn append<'py>(
-        &self,
-        obs: &Bound<'py, PyAny>,
-        act: &Bound<'py, PyAny>,
-        rew: &Bound<'py, PyAny>,
-        terminated: &Bound<'py, PyAny>,
-        truncated: &Bound<'py, PyAny>,
-        obs_next: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = obs.py();
-        let values = [Some(obs), Some(act), Some(rew), Some(terminated), Some(truncated), obs_next];
-        let mut refused = None;
-        if !self.always_falls_back.load(Ordering::Relaxed) {
-            let added = self.with_columns(py, |columns, rows| {
-                columns.find_named(py, &values, rows)?;
-                self.state.with(py, |state| state.append(columns, rows)).python()
-            });
-            match added {
-                Ok(index) => return Ok(index.into_pyobject(py)?.into_any()),
-                Err(error) if error.is_instance_of::<SchemaMismatch>(py) => refused = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        let Some(fallback) = self.state.with(py, |state| state.fallback()) else {
-            return Err(refused.expect("invariant: without a fallback, the row was tried"));
-        };
-        let row = PyDict::new(py);
-        for (name, value) in KEYWORDS.iter().zip(values) {
-            if let Some(value) = value {
-                row.set_item(name, value)?;
-            }
-        }
-        fallback.bind(py).call1((row,))
     }
 
     #[pyo3(signature = (careful, always = false))]

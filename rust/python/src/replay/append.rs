@@ -1,0 +1,190 @@
+//! `append`: one row by keywords.
+//!
+//! It is called once for each step of an environment, in a quarter of a microsecond, of which pyo3 needs a fifth to compare the
+//! names of six keywords as text. So it is a method of the C interface, which compares their addresses.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::panic::PanicException;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::{Borrowed, ffi};
+use rlfast_core::error::Result;
+use rlfast_core::replay::Added;
+
+use super::{Replay, State};
+use crate::columns::{Columns, KEYWORDS};
+use crate::error::{IntoPython as _, SchemaMismatch};
+use crate::rows::RowSources;
+
+/// How many of [`KEYWORDS`] must be given: all but the last.
+const REQUIRED: usize = KEYWORDS.len() - 1;
+
+/// The values of a row in the order of [`KEYWORDS`]; a missing value is None.
+type Values<'a, 'py> = [Option<&'a Bound<'py, PyAny>>; KEYWORDS.len()];
+
+impl State {
+    /// A row of ring 0.
+    fn append(&mut self, columns: &Arc<Columns>, rows: &RowSources) -> Result<Option<i64>> {
+        let (mut index, mut length, mut start) = ([0], [0], [0]);
+        let mut one = [0.0];
+        let mut many = Vec::new();
+        let agents = self.engine().agents();
+        let episode_return = if agents == 1 {
+            &mut one[..]
+        } else {
+            many.resize(agents, 0.0);
+            &mut many[..]
+        };
+        let mut added =
+            Added { index: &mut index, episode_return, episode_length: &mut length, episode_start: &mut start };
+        Ok(self.add(columns, &[0], rows, &mut added)?.map(|()| index[0]))
+    }
+}
+
+impl Replay {
+    fn append<'py>(&self, py: Python<'py>, values: &Values<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut refused = None;
+        if !self.always_falls_back.load(Ordering::Relaxed) {
+            let added = self.with_columns(py, |columns, rows| {
+                columns.find_named(py, values, rows)?;
+                self.state.with(py, |state| state.append(columns, rows)).python()
+            });
+            match added {
+                Ok(index) => return Ok(index.into_pyobject(py)?.into_any()),
+                Err(error) if error.is_instance_of::<SchemaMismatch>(py) => refused = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(fallback) = self.state.with(py, |state| state.fallback()) else {
+            return Err(refused.expect("invariant: without a fallback, the row was tried"));
+        };
+        let row = PyDict::new(py);
+        for (name, value) in KEYWORDS.iter().zip(values) {
+            if let Some(value) = value {
+                row.set_item(name, value)?;
+            }
+        }
+        fallback.bind(py).call1((row,))
+    }
+}
+
+/// Gives the class `Replay` its method `append`.
+pub fn add_to_class(py: Python<'_>) -> PyResult<()> {
+    let class = py.get_type::<Replay>();
+    let method = ffi::PyMethodDef {
+        ml_name: c"append".as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: call },
+        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+        ml_doc: c"append($self, /, *, obs, act, rew, terminated, truncated, obs_next=None)\n--\n\n".as_ptr(),
+    };
+    // The interpreter reads it for as long as the class lives, which is as long as the process.
+    let method = Box::leak(Box::new(method));
+    // SAFETY: a class, and a definition that stays and whose flags are those of its function.
+    let method = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyDescr_NewMethod(class.as_type_ptr(), method))? };
+    class.setattr("append", method)
+}
+
+/// `Replay.append(self, *, obs, act, rew, terminated, truncated, obs_next=None)`.
+unsafe extern "C" fn call(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    given: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the interpreter calls this attached.
+    unsafe {
+        Python::attach_unchecked(|py| {
+            // SAFETY: the interpreter passes a live object of the class, the positional values, and after them those of the
+            // names, if there are any.
+            let work = || {
+                let names = Borrowed::from_ptr_or_opt(py, names).map(|names| names.cast_unchecked::<PyTuple>());
+                if given > 0 {
+                    return Err(takes_keywords(given));
+                }
+                let values = match &names {
+                    Some(names) => slice::from_raw_parts(args, names.len()),
+                    None => &[],
+                };
+                let values = by_keyword(py, values, names.as_deref())?;
+                Borrowed::from_ptr(py, this).cast::<Replay>()?.get().append(py, &values)
+            };
+            match catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic))) {
+                Ok(index) => index.into_ptr(),
+                Err(error) => {
+                    error.restore(py);
+                    std::ptr::null_mut()
+                }
+            }
+        })
+    }
+}
+
+/// Puts values in the order of [`KEYWORDS`].
+///
+/// # Safety
+/// Each value is a live object.
+#[inline]
+unsafe fn by_keyword<'a, 'py>(
+    py: Python<'py>,
+    values: &'a [*mut ffi::PyObject],
+    names: Option<&Bound<'py, PyTuple>>,
+) -> PyResult<Values<'a, 'py>> {
+    static KEYS: PyOnceLock<[Py<PyString>; KEYWORDS.len()]> = PyOnceLock::new();
+    let keys = KEYS.get_or_init(py, || KEYWORDS.map(|name| PyString::intern(py, name).unbind()));
+    let mut found = [None; KEYWORDS.len()];
+    for (place, value) in values.iter().enumerate() {
+        let name = names.expect("invariant: each value has a name").get_borrowed_item(place)?;
+        let at = match keys.get(place) {
+            Some(key) if key.is(&*name) => place,
+            _ => place_of(py, keys, &name)?,
+        };
+        // SAFETY: a live object, as the caller promises.
+        if found[at].replace(unsafe { Bound::ref_from_ptr(py, value) }).is_some() {
+            let text = format!("append() got multiple values for argument '{}'", KEYWORDS[at]);
+            return Err(PyTypeError::new_err(text));
+        }
+    }
+    found[REQUIRED] = found[REQUIRED].filter(|obs_next| !obs_next.is_none());
+    if found[..REQUIRED].iter().any(Option::is_none) { Err(lacking(&found)) } else { Ok(found) }
+}
+
+/// The place of a keyword that is not where it stands in the signature, or is no interned string.
+#[cold]
+fn place_of(py: Python<'_>, keys: &[Py<PyString>], name: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let place = keys.iter().position(|key| key.is(name) || key.bind(py).as_any().eq(name).unwrap_or(false));
+    place.ok_or_else(|| {
+        let text = format!("append() got an unexpected keyword argument '{name}': it takes {}", KEYWORDS.join(", "));
+        PyTypeError::new_err(text)
+    })
+}
+
+#[cold]
+fn lacking(found: &Values<'_, '_>) -> PyErr {
+    let missing = KEYWORDS[..REQUIRED].iter().zip(found).filter(|(_, value)| value.is_none());
+    let names: Vec<_> = missing.map(|(name, _)| format!("'{name}'")).collect();
+    let arguments = if names.len() == 1 { "argument" } else { "arguments" };
+    let text = format!("append() missing {} required keyword-only {arguments}: {}", names.len(), names.join(", "));
+    PyTypeError::new_err(text)
+}
+
+#[cold]
+fn takes_keywords(given: isize) -> PyErr {
+    let text =
+        format!("append() takes no positional arguments, but {given} were given: name them {}", KEYWORDS.join(", "));
+    PyTypeError::new_err(text)
+}
+
+/// The exception that pyo3 makes of a panic.
+#[cold]
+fn of_panic(panic: &(dyn Any + Send)) -> PyErr {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+    PanicException::new_err(text.unwrap_or_else(|| "panic from Rust code".to_owned()))
+}
