@@ -15,7 +15,7 @@ use numpy::{
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::IntoPyDict as _;
+use pyo3::types::{IntoPyDict as _, PyInt, PyList};
 use rlfast_core::convert::NumberType;
 use rlfast_core::memory::Region;
 use rlfast_core::{recycle, vectors};
@@ -45,6 +45,17 @@ pub fn from_scalar<'py>(scalar: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny
     // SAFETY: callers checked that it is a scalar; without a dtype it keeps its own.
     unsafe {
         let made = PY_ARRAY_API.PyArray_FromScalar(py, scalar.as_ptr(), std::ptr::null_mut());
+        Bound::from_owned_ptr_or_err(py, made)
+    }
+}
+
+/// What NumPy makes of a list or another object of Python's.
+pub fn from_any<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    // SAFETY: a live object; no dtype is asked for, nor anything else.
+    unsafe {
+        let null = std::ptr::null_mut();
+        let made = PY_ARRAY_API.PyArray_FromAny(py, object.as_ptr(), null, 0, 0, 0, std::ptr::null_mut());
         Bound::from_owned_ptr_or_err(py, made)
     }
 }
@@ -226,6 +237,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Index {
                 let rows = unsafe { std::slice::from_raw_parts(data, count) };
                 return Ok(Self { rows: vectors::copied(rows).python()?, shape: dims.to_vec() });
             }
+        }
+        if let Ok(list) = index.cast_exact::<PyList>()
+            && let Some(rows) = list.iter().map(|row| row.cast_exact::<PyInt>().ok()?.extract().ok()).collect()
+        {
+            return Ok(Self { rows, shape: vec![list.len() as npy_intp] });
         }
         let numpy = py.import("numpy")?;
         let array = numpy.call_method1("asarray", (index,))?;

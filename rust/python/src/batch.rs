@@ -1,17 +1,18 @@
 //! Makes objects of `rlfast.data.Batch` without running Python code.
 //!
-//! A batch is an object of a Python class whose `__dict__` holds its fields. It is allocated here with its dict. `__init__` is
-//! called for keyword arguments alone, and that is [`init`].
+//! A batch is an object of a Python class whose `__dict__` holds its fields. It is allocated here with its dict. Its
+//! `__init__` is [`init`].
+
+mod plain;
+mod stacking;
 
 use std::os::raw::{c_int, c_void};
 
-use numpy::{Element, PyArrayDescr};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyTuple, PyType};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi, intern};
 use rlfast_core::replay::plan::{Field, Value};
-
-use crate::array;
 
 /// The `arrays`, each of which is taken once, in a dict of `fields`, whose keys are numbers of `keys`; inner fields are batches of
 /// class `batch`.
@@ -66,7 +67,12 @@ fn set_fields(batch: &Bound<'_, PyAny>, fields: &Bound<'_, PyDict>) -> PyResult<
 /// everything else to `_init`, which the subclass has.
 ///
 /// Written against the C interface, as a `#[pyclass]` would build the keywords twice, for `__new__` and for `__init__`.
-pub fn base_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+pub fn base_type(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    Ok(CLASS.get_or_try_init(py, || new_base_type(py).map(Bound::unbind))?.bind(py))
+}
+
+fn new_base_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let mut slots = [
         ffi::PyType_Slot { slot: ffi::Py_tp_init, pfunc: init as *mut c_void },
         ffi::PyType_Slot { slot: 0, pfunc: std::ptr::null_mut() },
@@ -80,6 +86,19 @@ pub fn base_type(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     };
     // SAFETY: a whole specification; the interpreter copies what it keeps, and the name is static.
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&raw mut spec)) }
+}
+
+/// Whether `value` is a batch of any class.
+fn is_batch(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let base = base_type(value.py())?;
+    // SAFETY: a live object and a class.
+    Ok(unsafe { ffi::PyObject_TypeCheck(value.as_ptr(), base.as_ptr().cast()) } != 0)
+}
+
+/// Whether objects of class `batch` are made by [`init`], and not by an `__init__` of a subclass.
+fn is_made_here(batch: &Bound<'_, PyType>) -> bool {
+    // SAFETY: a heap type, as the classes of batches are.
+    unsafe { ffi::PyType_GetSlot(batch.as_type_ptr(), ffi::Py_tp_init) == init as *mut c_void }
 }
 
 /// `BatchBase.__init__(self, *args, **kwargs)`.
@@ -110,77 +129,9 @@ fn initialize(this: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>, kwargs: Option<&
     };
     let is_field = |name| Ok::<_, PyErr>(!fields.contains(name)?);
     let all_fields = args.is_empty() && is_field(intern!(py, "batch_dict"))? && is_field(intern!(py, "copy"))?;
-    if all_fields && convert_plain(&fields, this.get_type())? {
+    if all_fields && plain::convert(&fields, &this.get_type(), 0)? {
         return set_fields(this, &fields);
     }
     this.call_method(intern!(py, "_init"), args, Some(&fields))?;
     Ok(())
-}
-
-/// Turns the plain values of `fields` into what a batch of class `batch` holds, in place: bool, int, float and NumPy
-/// scalars become arrays of no axes, an empty dict becomes an empty batch, and arrays of numbers stay. Gives whether
-/// all are one of these.
-fn convert_plain<'py>(fields: &Bound<'py, PyDict>, batch: Bound<'py, PyType>) -> PyResult<bool> {
-    let py = fields.py();
-    let mut all = true;
-    let (mut place, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: a live dict, whose keys stay the same meanwhile.
-    while unsafe { ffi::PyDict_Next(fields.as_ptr(), &raw mut place, &raw mut key, &raw mut value) } != 0 {
-        // SAFETY: objects of the dict, which keeps the value until it gets another for this key.
-        let (key, value) = unsafe { (Borrowed::from_ptr(py, key), Borrowed::from_ptr(py, value)) };
-        let plain = if array::is_array(py, value.as_ptr()) {
-            // SAFETY: an array, alive through `value`.
-            if is_number(unsafe { array::fields(value.as_ptr()) }) {
-                continue;
-            }
-            None
-        } else {
-            converted(&value, &batch)?
-        };
-        match plain {
-            Some(plain) => fields.set_item(key, plain)?,
-            None => all = false,
-        }
-    }
-    Ok(all)
-}
-
-/// What a batch holds for a plain value that is no array; None for another value.
-#[inline]
-fn converted<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = value.py();
-    if value.is_exact_instance_of::<PyFloat>() {
-        return scalar(py, value.extract::<f64>()?).map(Some);
-    }
-    if value.is_exact_instance_of::<PyBool>() {
-        return scalar(py, value.extract::<bool>()?).map(Some);
-    }
-    if value.is_exact_instance_of::<PyInt>() {
-        // An integer beyond 64 bits takes the slow way, as any other object.
-        return value.extract::<i64>().ok().map(|number| scalar(py, number)).transpose();
-    }
-    if array::is_scalar(py, value.as_ptr()) {
-        let value = array::from_scalar(value)?;
-        // SAFETY: an array, alive through `value`.
-        return Ok(is_number(unsafe { array::fields(value.as_ptr()) }).then_some(value));
-    }
-    match value.cast_exact::<PyDict>() {
-        Ok(dict) if dict.is_empty() => empty(py, batch.as_unbound()).map(Some),
-        _ => Ok(None),
-    }
-}
-
-fn is_number(array: &numpy::npyffi::objects::PyArrayObject) -> bool {
-    // SAFETY: an array always has a dtype.
-    let kind = unsafe { (*array.descr).kind } as u8;
-    matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c')
-}
-
-/// A number as an array of no axes.
-fn scalar<T: Element>(py: Python<'_>, value: T) -> PyResult<Bound<'_, PyAny>> {
-    let descr: Bound<'_, PyArrayDescr> = numpy::dtype::<T>(py);
-    let (array, data) = array::empty(&descr, &mut [], size_of::<T>())?;
-    // SAFETY: a fresh array of one `T`.
-    unsafe { data.cast::<T>().write(value) };
-    Ok(array)
 }

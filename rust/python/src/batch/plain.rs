@@ -1,0 +1,145 @@
+//! The values that a batch takes without running any Python code.
+
+use numpy::{Element, PyArrayDescr};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::{Borrowed, ffi};
+
+use super::{empty, is_batch, stacking, with_fields};
+use crate::array;
+
+/// Dicts that are nested deeper, such as one that holds itself, are left to Python code.
+const MAX_DEPTH: usize = 8;
+
+/// What a batch holds for a value.
+enum Plain<'py> {
+    /// The value itself.
+    Kept,
+    /// Another object.
+    Made(Bound<'py, PyAny>),
+    /// Python code decides.
+    Unknown,
+}
+
+/// Turns the plain values of `fields` into what a batch of class `batch` holds, in place; returns whether all are plain: numbers and
+/// lists of them become arrays, dicts of plain values and several dicts of numbers become batches, and arrays of numbers, batches and
+/// None stay.
+pub fn convert<'py>(fields: &Bound<'py, PyDict>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<bool> {
+    let py = fields.py();
+    let mut all = true;
+    let (mut place, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: a live dict, whose keys stay the same meanwhile.
+    while unsafe { ffi::PyDict_Next(fields.as_ptr(), &raw mut place, &raw mut key, &raw mut value) } != 0 {
+        // SAFETY: objects of the dict, which keeps the value until it gets another for this key.
+        let (key, value) = unsafe { (Borrowed::from_ptr(py, key), Borrowed::from_ptr(py, value)) };
+        match converted(&value, batch, depth)? {
+            Plain::Kept => {}
+            Plain::Made(plain) => fields.set_item(key, plain)?,
+            Plain::Unknown => all = false,
+        }
+    }
+    Ok(all)
+}
+
+#[inline]
+fn converted<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Plain<'py>> {
+    let py = value.py();
+    if array::is_array(py, value.as_ptr()) {
+        // SAFETY: an array, alive through `value`.
+        let array = unsafe { array::fields(value.as_ptr()) };
+        return match () {
+            () if is_number(array) => Ok(Plain::Kept),
+            () => of_rows(stacking::rows_of_array(value), batch),
+        };
+    }
+    if let Some(array) = number(value)? {
+        return Ok(Plain::Made(array));
+    }
+    if value.is_none() || is_batch(value)? {
+        return Ok(Plain::Kept);
+    }
+    if let Ok(dict) = value.cast_exact::<PyDict>() {
+        return of_dict(dict, batch, depth);
+    }
+    if value.is_exact_instance_of::<PyList>() || value.is_exact_instance_of::<PyTuple>() {
+        return of_sequence(value, batch);
+    }
+    Ok(Plain::Unknown)
+}
+
+/// A number as an array of no axes; None for another value, and for an integer beyond 64 bits.
+#[inline]
+pub fn number<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = value.py();
+    if value.is_exact_instance_of::<PyFloat>() {
+        return scalar(py, value.extract::<f64>()?).map(Some);
+    }
+    if value.is_exact_instance_of::<PyBool>() {
+        return scalar(py, value.extract::<bool>()?).map(Some);
+    }
+    if value.is_exact_instance_of::<PyInt>() {
+        return value.extract::<i64>().ok().map(|number| scalar(py, number)).transpose();
+    }
+    if array::is_scalar(py, value.as_ptr()) {
+        let value = array::from_scalar(value)?;
+        // SAFETY: an array, alive through `value`.
+        return Ok(is_number(unsafe { array::fields(value.as_ptr()) }).then_some(value));
+    }
+    Ok(None)
+}
+
+fn of_dict<'py>(dict: &Bound<'py, PyDict>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Plain<'py>> {
+    let py = dict.py();
+    if dict.is_empty() {
+        return empty(py, batch.as_unbound()).map(Plain::Made);
+    }
+    if depth == MAX_DEPTH || !dict.keys().iter().all(|key| key.is_exact_instance_of::<PyString>()) {
+        return Ok(Plain::Unknown);
+    }
+    let inner = dict.copy()?;
+    match convert(&inner, batch, depth + 1)? {
+        true => with_fields(batch.as_unbound(), inner).map(Plain::Made),
+        false => Ok(Plain::Unknown),
+    }
+}
+
+/// A list or tuple of numbers, or of dicts.
+fn of_sequence<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>) -> PyResult<Plain<'py>> {
+    let Some(items) = stacking::items(value) else { return Ok(Plain::Unknown) };
+    let is_plain = |item: &Bound<'_, PyAny>| {
+        item.is_exact_instance_of::<PyFloat>()
+            || item.is_exact_instance_of::<PyInt>()
+            || item.is_exact_instance_of::<PyBool>()
+    };
+    if !items.iter().all(is_plain) {
+        return of_rows(Some(items), batch);
+    }
+    let array = array::from_any(value)?;
+    // SAFETY: an array, alive through this reference.
+    match is_number(unsafe { array::fields(array.as_ptr()) }) {
+        true => Ok(Plain::Made(array)),
+        false => Ok(Plain::Unknown), // integers beyond 64 bits
+    }
+}
+
+fn of_rows<'py>(rows: Option<Vec<Bound<'py, PyAny>>>, batch: &Bound<'py, PyType>) -> PyResult<Plain<'py>> {
+    match rows {
+        Some(rows) => Ok(stacking::stacked(&rows, batch, 0)?.map_or(Plain::Unknown, Plain::Made)),
+        None => Ok(Plain::Unknown),
+    }
+}
+
+pub fn is_number(array: &numpy::npyffi::objects::PyArrayObject) -> bool {
+    // SAFETY: an array always has a dtype.
+    let kind = unsafe { (*array.descr).kind } as u8;
+    matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c')
+}
+
+/// A number as an array of no axes.
+fn scalar<T: Element>(py: Python<'_>, value: T) -> PyResult<Bound<'_, PyAny>> {
+    let descr: Bound<'_, PyArrayDescr> = numpy::dtype::<T>(py);
+    let (array, data) = array::empty(&descr, &mut [], size_of::<T>())?;
+    // SAFETY: a fresh array of one `T`.
+    unsafe { data.cast::<T>().write(value) };
+    Ok(array)
+}
