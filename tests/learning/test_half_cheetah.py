@@ -11,7 +11,7 @@ from rlfast.experiment.run import train
 
 @pytest.mark.learning
 @pytest.mark.timeout(4 * 3600)
-@pytest.mark.parametrize(("name", "steps", "least"), [("ppo", 1_000_000, 5_000)])
+@pytest.mark.parametrize(("name", "steps", "least"), [("ppo", 1_000_000, 5_000), ("sac", 300_000, 7_000)])
 def test_the_preset_runs_fast(name, steps, least, run_dir):
     pytest.importorskip("mujoco")
     preset = ALGORITHMS[name].preset("HalfCheetah-v5")

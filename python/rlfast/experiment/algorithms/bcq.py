@@ -32,7 +32,17 @@ class Config(OfflineControlConfig):
     """Number of generated actions in each target."""
 
 
-PRESETS: dict[str, Config] = {}
+PRESETS = {
+    "Pendulum-v1": Config(
+        max_steps=6_000,
+        eval_interval=2_000,
+        hidden_sizes=(64, 64),
+        learning_rate=5e-4,
+        gamma=0.95,
+        tau=0.01,
+        forward_sampled_times=20,
+    ),
+}
 
 
 def build(config: Config, networks: Networks) -> BCQPolicy:

@@ -24,7 +24,7 @@ class Config(OfflineConfig):
     """Learning rate of Adam."""
 
 
-PRESETS: dict[str, Config] = {}
+PRESETS = {"Pendulum-v1": Config(max_steps=6_000, eval_interval=2_000, hidden_sizes=(64, 64))}
 
 
 def build(config: Config, networks: Networks) -> ImitationPolicy:

@@ -32,7 +32,18 @@ class Config(OfflineControlConfig):
     """Gradient steps of the critics for one of the actor and the target networks."""
 
 
-PRESETS: dict[str, Config] = {}
+PRESETS = {
+    "Pendulum-v1": Config(
+        max_steps=8_000,
+        eval_interval=2_000,
+        hidden_sizes=(64, 64),
+        learning_rate=5e-4,
+        gamma=0.95,
+        tau=0.01,
+        actor_penalty=2.0,
+        critic_penalty=0.0,
+    ),
+}
 
 
 def build(config: Config, networks: Networks) -> ReBRACPolicy:

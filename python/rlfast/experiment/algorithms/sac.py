@@ -39,6 +39,17 @@ PRESETS = {
     "InvertedPendulum-v5": Config(
         env="InvertedPendulum-v5", stop_return=950.0, hidden_sizes=(128, 128), learning_rate=1e-3, max_steps=50_000
     ),
+    "HalfCheetah-v5": Config(
+        max_steps=300_000,
+        eval_interval=10_000,
+        eval_episodes=10,
+        eval_envs=10,
+        start_steps=10_000,
+        buffer_size=300_000,
+        learning_rate=1e-3,
+        auto_alpha=False,
+        compile=True,
+    ),
 }
 
 

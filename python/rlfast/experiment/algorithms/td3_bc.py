@@ -30,7 +30,17 @@ class Config(OfflineControlConfig):
     """Gradient steps of the critics for one of the actor and the target networks."""
 
 
-PRESETS: dict[str, Config] = {}
+PRESETS = {
+    "Pendulum-v1": Config(
+        max_steps=8_000,
+        eval_interval=2_000,
+        hidden_sizes=(64, 64),
+        learning_rate=5e-4,
+        gamma=0.95,
+        tau=0.01,
+        alpha=0.5,
+    ),
+}
 
 
 def build(config: Config, networks: Networks) -> TD3BCPolicy:

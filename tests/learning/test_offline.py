@@ -1,0 +1,44 @@
+"""What agents learn from data alone: `offline_sets` makes the data, presets and the settings below learn from them."""
+
+import sys
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from tests.learning.offline_sets import make_sets, tested
+
+from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.run import train
+
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(3600)]
+SEEDS = pytest.mark.parametrize("seed", range(3))
+
+
+@pytest.fixture(scope="session")
+def sets(tmp_path_factory):
+    """Makes the sets of an environment once: their files, and the return of the expert in the tests of `tested`."""
+    folder = tmp_path_factory.mktemp("sets")
+
+    @cache
+    def made(env):
+        files = make_sets(env, folder / env)
+        return files, tested(folder / env / "expert-run")
+
+    return made
+
+
+def learned(name, env, data, seed, folder, **settings):
+    """The mean return of an agent that learned from a set by its preset, with these settings."""
+    preset = ALGORITHMS[name].preset(env)
+    train(replace(preset, data=str(data), seed=seed, run_dir=folder, progress=False, **settings))
+    reached = tested(folder)
+    sys.stdout.write(f"{name} on {env}, {data.stem}, seed {seed}: {reached:.1f}\n")
+    return reached
+
+
+@SEEDS
+@pytest.mark.parametrize("name", ["il", "td3-bc", "rebrac"])
+def test_the_expert_of_the_pendulum_is_matched(name, seed, sets, tmp_path):
+    files, expert = sets("Pendulum-v1")
+    assert -200 < expert < 0
+    assert learned(name, "Pendulum-v1", files["expert"], seed, tmp_path / "run") >= 1.1 * expert
