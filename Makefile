@@ -127,7 +127,7 @@ learning: build         ## agents reach their thresholds (long)
 
 long: build             ## a million fuzzed operations, crash tests (long)
 	$(run) pytest -m long --timeout 0 $(PYTEST_ARGS)
-	cargo test --release -p rlfast-core --locked $(CARGO_ARGS) -- --ignored
+	cargo test --release -p rlfast-core -p rlfast-data --locked $(CARGO_ARGS) -- --ignored
 
 fmt: env                ## format and fix what can be fixed
 	cargo fmt --all

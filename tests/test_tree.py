@@ -28,7 +28,7 @@ def reachable(crate: str) -> set[str]:
     return seen - {crate}
 
 
-@pytest.mark.parametrize("crate", ["rlfast-core", "rlfast-envs"])
+@pytest.mark.parametrize("crate", ["rlfast-core", "rlfast-data", "rlfast-envs"])
 def test_python_is_unknown_below_its_crate(crate: str) -> None:
     assert reachable(crate) & PYTHON_CRATES == set()
 

@@ -1,6 +1,7 @@
 """The native module of rlfast. Its names are private; the public ones are in the Python packages."""
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any, TypeAlias, final, overload
 
 import numpy as np
@@ -18,6 +19,7 @@ __all__ = [
     "SchemaMismatch",
     "SegmentTree",
     "Slab",
+    "UnpluggedShards",
     "WorkerEndpoint",
     "__version__",
     "bootstrapped",
@@ -306,6 +308,36 @@ def with_stacks(whole: NDArray[Any], ids: _Index, part: NDArray[Any]) -> NDArray
 
 def frame_numbers(stacks: NDArray[Any]) -> NDArray[np.uint64] | None:
     """Returns the numbers of the frames, ``[K, stack]``; None unless it is an array that a :class:`FrameRing` made."""
+
+@final
+class UnpluggedShards:
+    """The rows of RL Unplugged's shards of Atari games, in an order in which equal images stand side by side.
+
+    :param folder: folder for a scratch file of images.
+    :param skip_broken: whether broken records are left out; if not, they are errors.
+    """
+
+    def __new__(cls, folder: str | PathLike[str], skip_broken: bool) -> UnpluggedShards: ...
+    def __len__(self) -> int: ...
+    @property
+    def images(self) -> int:
+        """Number of different images."""
+
+    @property
+    def skipped(self) -> list[str]:
+        """Why records were left out, a sentence for each."""
+
+    def open(self, path: str | PathLike[str]) -> None:
+        """Open a shard, whose rows :meth:`read` adds."""
+
+    def read(self, count: int) -> tuple[int, bool]:
+        """Read at most ``count`` records. Returns the bytes of the file that were read, and whether it goes on."""
+
+    def values(self, start: int, stop: int) -> dict[str, NDArray[Any]]:
+        """The features that are no images, ``record``, and ``continues``: whether the next row surely follows."""
+
+    def observations(self, start: int, stop: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """``o_t`` and ``o_tp1`` of rows, each ``[rows, 4, height, width]``, oldest image first."""
 
 def get_num_threads() -> int:
     """Returns the largest number of threads that share work."""

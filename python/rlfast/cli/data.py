@@ -30,7 +30,7 @@ commands:
 
 'rlfast data COMMAND --help' says more.
 """
-_SOURCE = "a buffer's file, a D4RL file, or a Minari dataset"
+_SOURCE = "a buffer's file, a D4RL file, a Minari dataset, or a shard of RL Unplugged"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -121,9 +121,9 @@ def _described(returns: Any) -> str:
 # -- writing -----------------------------------------------------------------------------------------------------------
 def _convert(arguments: Sequence[str]) -> int:
     parser = _writing_parser("convert", "Writes data in another format.")
-    parser.add_argument("source", help=_SOURCE)
+    parser.add_argument("sources", nargs="+", metavar="source", help=f"{_SOURCE}; several as by merge")
     given = parser.parse_args(arguments)
-    return _write([given.source], given)
+    return _write(given.sources, given)
 
 
 def _merge(arguments: Sequence[str]) -> int:
@@ -146,13 +146,15 @@ def _split(arguments: Sequence[str]) -> int:
 
 
 def _writing_parser(name: str, what: str) -> Parser:
+    from rlfast.data.datasets.converting import WRITABLE
     from rlfast.data.datasets.opening import KINDS
 
     parser = Parser(f"rlfast data {name}", what)
     parser.add_argument("--out", type=Path, required=True, help="the file, or the folder of a Minari dataset")
     parser.add_argument("--from", dest="kind", choices=KINDS, help="what the source is [found out]")
-    parser.add_argument("--to", choices=KINDS, help="what to write [hdf5 for .hdf5 and .h5, else snapshot]")
+    parser.add_argument("--to", choices=WRITABLE, help="what to write [hdf5 for .hdf5 and .h5, else snapshot]")
     parser.add_argument("--env", help="id of the environment, whose actions D4RL and Minari have")
+    parser.add_argument("--skip-broken", action="store_true", help="leave out broken records of shards, with a warning")
     parser.add_argument("--no-progress", action="store_true", help="show no progress bar")
     return parser
 
@@ -167,7 +169,8 @@ def _write(names: Sequence[str], given: argparse.Namespace, size: int | None = N
     if not out.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {out.parent}")
     with ExitStack() as opened:
-        sources = [opened.enter_context(open_source(name, given.kind, str(out.parent))) for name in names]
+        options = {"skip_broken": given.skip_broken, "progress": not given.no_progress}
+        sources = [opened.enter_context(open_source(name, given.kind, str(out.parent), **options)) for name in names]
         total = sum(source.length for source in sources)
         bar = opened.enter_context(ProgressBar(total, "writing", shown=not given.no_progress))
         paths = write(sources, out, _target(kind, given.env), size=size, advance=lambda n: bar.update(n, {}))

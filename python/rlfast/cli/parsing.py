@@ -16,20 +16,23 @@ if TYPE_CHECKING:
 
 @contextmanager
 def warnings_as_sentences() -> Iterator[None]:
-    """Shows warnings of runs and logs as sentences, without the place in the source, and other warnings as usual."""
+    """Shows warnings of runs, logs and data as sentences, without the place in the source, and others as usual."""
+    from rlfast.data.datasets.unplugged import SkippedWarning
     from rlfast.experiment.config import RunWarning
     from rlfast.utils.logger import LogWarning
+
+    ours = (RunWarning, LogWarning, SkippedWarning)
 
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, RunWarning | LogWarning):
+            if issubclass(category, ours):
                 sys.stderr.write(f"rlfast: {message}\n")
             else:
                 usual(message, category, *where, **more)
 
-        for kind in (RunWarning, LogWarning):
+        for kind in ours:
             warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield

@@ -53,10 +53,13 @@ class ProgressBar:
     :param total: the number of steps.
     :param description: the text before the bar.
     :param initial: the number of steps that are already done.
+    :param unit: the name of a step; large numbers of "B" are shown as multiples. Default: "step".
     :param shown: if False, the bar counts and shows nothing.
     """
 
-    def __init__(self, total: int, description: str, *, initial: int = 0, shown: bool = True) -> None:
+    def __init__(
+        self, total: int, description: str, *, initial: int = 0, unit: str = "step", shown: bool = True
+    ) -> None:
         self.total = total
         self.n = initial
         self._figures: dict[str, int | float | str] = {}
@@ -66,7 +69,8 @@ class ProgressBar:
             from tqdm import tqdm
 
             start = min(initial, total)
-            self._bar = tqdm(total=total, desc=description, initial=start, unit="step", file=sys.stderr, **tqdm_config)
+            shape: dict[str, Any] = {"initial": start, "unit": unit, "unit_scale": unit == "B"}
+            self._bar = tqdm(total=total, desc=description, file=sys.stderr, **shape, **tqdm_config)
             _shown.append(self)
 
     def update(self, n: int, figures: Mapping[str, int | float | str]) -> None:

@@ -15,6 +15,7 @@ mod replay;
 mod returns;
 mod rows;
 mod segment_tree;
+mod shards;
 mod shared;
 mod stacks;
 mod threads;
@@ -51,6 +52,8 @@ mod _core {
     use super::returns::{bootstrapped, episodic_returns, estimate};
     #[pymodule_export]
     use super::segment_tree::SegmentTree;
+    #[pymodule_export]
+    use super::shards::UnpluggedShards;
     #[pymodule_export]
     use super::stacks::{FrameRing, FrameStacks, frame_numbers, with_stacks};
     #[pymodule_export]

@@ -12,8 +12,8 @@ import pytest
 from rlfast.data import Batch, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.datasets import converting, parts
 from rlfast.data.datasets.buffers import BufferSource
-from rlfast.data.datasets.converting import Target, write
-from rlfast.data.datasets.opening import KINDS, open_source
+from rlfast.data.datasets.converting import WRITABLE, Target, write
+from rlfast.data.datasets.opening import open_source
 from rlfast.utils import tree
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is set to None:UserWarning", "ignore:.*env:UserWarning")
@@ -60,8 +60,8 @@ def target(kind):
     return Target(kind=kind, observation_space=BOX, action_space=TORQUE)
 
 
-@pytest.mark.parametrize("second", KINDS)
-@pytest.mark.parametrize("first", KINDS)
+@pytest.mark.parametrize("second", WRITABLE)
+@pytest.mark.parametrize("first", WRITABLE)
 def test_from_every_format_to_every_other(tmp_path, first, second, monkeypatch):
     monkeypatch.setattr(parts, "_PART_ROWS", 7)
     buffer = episodes(5, 12, 3, 1, 9, terminated=(1, 3))
@@ -77,7 +77,7 @@ def test_from_every_format_to_every_other(tmp_path, first, second, monkeypatch):
     assert {path.name for path in tmp_path.iterdir()} == {"once", "twice"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WRITABLE)
 @pytest.mark.parametrize("rings", [2, 3])
 def test_rings_follow_each_other(tmp_path, kind, rings):
     buffer = episodes(4, 6, terminated=(0,), rings=rings)
@@ -173,7 +173,7 @@ def test_buffers_keep_the_length_of_their_stacks(tmp_path, kind):
         write([open_source(str(tmp_path / "a")), BufferSource(frames((3,), 2))], tmp_path / "b", Target(kind=kind))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WRITABLE)
 def test_merging(tmp_path, kind):
     one, other = episodes(5, 2, terminated=(0,), info=True), episodes(3, 9)
     write([BufferSource(other)], tmp_path / "other", target("d4rl"))
@@ -191,7 +191,7 @@ def test_infos_are_kept(tmp_path, kind):
     assert all_of(open_source(str(tmp_path / "a")))["info"]["t"].tolist() == [0, 1, 2, 3, 4, 0, 1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WRITABLE)
 def test_splitting(tmp_path, kind, monkeypatch):
     monkeypatch.setattr(parts, "_PART_ROWS", 3)
     buffer = episodes(5, 4, 8, terminated=(0, 1))
@@ -217,7 +217,7 @@ def test_progress_adds_up(tmp_path):
 
 
 class TestNothingIsLeftBehind:
-    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("kind", WRITABLE)
     @pytest.mark.parametrize("size", [None, 4])
     @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
     def test_when_a_source_breaks_off(self, tmp_path, kind, size, error):
@@ -253,7 +253,7 @@ class TestNothingIsLeftBehind:
         assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", WRITABLE)
 def test_data_that_are_there_are_replaced_if_they_are_one_file(tmp_path, kind):
     for length in (5, 4):
         if kind == "minari" and length == 4:
@@ -352,9 +352,9 @@ def test_a_long_file_is_read_and_written_in_parts(tmp_path, monkeypatch):
     buffer = episodes(*[50] * 30)
     seen = []
     monkeypatch.setattr(converting, "_cut", lambda rows, size, cut=converting._cut: watched(cut(rows, size), seen))
-    for kind in KINDS:
+    for kind in WRITABLE:
         write([BufferSource(buffer)], tmp_path / kind, target(kind))
-    for kind in KINDS:
+    for kind in WRITABLE:
         with open_source(str(tmp_path / kind)) as source:
             write([source], tmp_path / f"{kind}2", target("hdf5"))
     assert max(seen) == 100

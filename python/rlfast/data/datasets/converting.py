@@ -34,6 +34,9 @@ _WRITERS: dict[str, Any] = {
     "d4rl": D4rlWriter,
     "minari": MinariWriter,
 }
+WRITABLE = (*_WRITERS,)
+"""The kinds of data that can be written."""
+
 _OF_ENVIRONMENTS = ("d4rl", "minari")
 
 
@@ -41,7 +44,7 @@ _OF_ENVIRONMENTS = ("d4rl", "minari")
 class Target:
     """What is written.
 
-    :param kind: the kind of data, one of :data:`~rlfast.data.datasets.opening.KINDS`.
+    :param kind: the kind of data, one of :data:`WRITABLE`.
     :param observation_space: space of observations, which a Minari dataset names.
     :param action_space: space of the environment's actions, for a conversion between the two forms of actions.
     :param spec: description of the environment, for a Minari dataset.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 from rlfast.data.buffer.base import ReplayBuffer
@@ -13,25 +14,31 @@ from rlfast.data.datasets.buffers import BufferSource
 from rlfast.data.datasets.d4rl import D4rlSource, is_d4rl
 from rlfast.data.datasets.minari import MinariSource
 from rlfast.data.datasets.tianshou import TianshouSource
+from rlfast.data.datasets.unplugged import UnpluggedSource, is_shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rlfast.data.datasets.parts import Source
 
-KINDS = ("snapshot", "hdf5", "d4rl", "minari")
+KINDS = ("snapshot", "hdf5", "d4rl", "minari", "rl-unplugged")
 """The kinds of datasets: a file of :meth:`ReplayBuffer.save`, an HDF5 file in Tianshou's layout, an HDF5 file of D4RL,
-and a dataset of Minari."""
+a dataset of Minari, and a shard of RL Unplugged's Atari games, which is read only."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
-def open_source(source: str, kind: str | None = None, scratch: str = "ram") -> Source:
+def open_source(
+    source: str, kind: str | None = None, scratch: str = "ram", *, skip_broken: bool = False, progress: bool = False
+) -> Source:
     """Opens a dataset.
 
     :param source: a file, or the id or the folder of a Minari dataset.
     :param kind: one of :data:`KINDS`; None to find it out.
-    :param scratch: where the rows of a snapshot are while they are read: ``"ram"``, or a folder for a scratch file.
+    :param scratch: where the rows of a snapshot are while they are read: ``"ram"``, or a folder for a scratch file. A
+        shard has a scratch file in any case, with ``"ram"`` in the system's folder for temporary files.
+    :param skip_broken: whether broken records of a shard are left out, with a warning; if not, they are errors.
+    :param progress: whether a bar is shown while a shard is read.
     :return: the dataset.
     :raises FileNotFoundError: if there is no such file.
     :raises ValueError: if it is damaged, or holds something else.
@@ -46,6 +53,9 @@ def open_source(source: str, kind: str | None = None, scratch: str = "ram") -> S
     readers: dict[str, Callable[[], Source]] = {
         "d4rl": lambda: D4rlSource(path),
         "hdf5": lambda: _open_hdf5(path, scratch),
+        "rl-unplugged": lambda: UnpluggedSource(
+            path, Path(gettempdir() if scratch == "ram" else scratch), skip_broken=skip_broken, progress=progress
+        ),
         "snapshot": lambda: BufferSource(ReplayBuffer.load(path, storage=scratch)),
     }
     if kind not in readers:
@@ -62,7 +72,7 @@ def _kind_of(source: str) -> str:
     with path.open("rb") as file:
         is_hdf5 = file.read(len(_HDF5)) == _HDF5
     if not is_hdf5:
-        return "snapshot"
+        return "rl-unplugged" if is_shard(path) else "snapshot"
     return "d4rl" if is_d4rl(path) else "hdf5"
 
 

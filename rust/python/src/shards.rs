@@ -1,0 +1,113 @@
+//! The rows of RL Unplugged's shards.
+
+use std::path::PathBuf;
+
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use rlfast_core::error::Error as CoreError;
+use rlfast_data::error::Error;
+use rlfast_data::shards::{Row, Shards};
+use rlfast_data::transition::STACK;
+
+use crate::array::{fresh, vector};
+use crate::error::to_python;
+use crate::shared::Shared;
+
+/// `.map_err(..)` for the results of the readers.
+trait IntoPython<T> {
+    fn python(self) -> PyResult<T>;
+}
+
+impl<T> IntoPython<T> for rlfast_data::error::Result<T> {
+    fn python(self) -> PyResult<T> {
+        self.map_err(|error| match error {
+            Error::Record(text) | Error::File(text) => PyValueError::new_err(text),
+            Error::Io { context, source } => to_python(CoreError::Io { context, source }),
+        })
+    }
+}
+
+/// The rows of RL Unplugged's shards of Atari games.
+#[pyclass(frozen, module = "rlfast._core")]
+pub struct UnpluggedShards {
+    shards: Shared<Shards>,
+}
+
+#[pymethods]
+impl UnpluggedShards {
+    #[new]
+    fn new(folder: PathBuf, skip_broken: bool) -> PyResult<Self> {
+        Ok(Self { shards: Shared::new(Shards::new(&folder, skip_broken).python()?) })
+    }
+
+    fn open(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.shards.detached(py, |shards| shards.open(&path)).python()
+    }
+
+    fn read(&self, py: Python<'_>, count: usize) -> PyResult<(u64, bool)> {
+        self.shards.detached(py, |shards| shards.read(count)).python()
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.shards.with(py, |shards| shards.rows().len())
+    }
+
+    #[getter]
+    fn images(&self, py: Python<'_>) -> usize {
+        self.shards.with(py, |shards| shards.images())
+    }
+
+    #[getter]
+    fn skipped(&self, py: Python<'_>) -> Vec<String> {
+        self.shards.with(py, |shards| shards.skipped().to_vec())
+    }
+
+    fn values<'py>(&self, py: Python<'py>, start: usize, stop: usize) -> PyResult<Bound<'py, PyDict>> {
+        let rows: Vec<Row> = self
+            .shards
+            .with(py, |shards| shards.rows().get(start..stop).map(<[Row]>::to_vec))
+            .ok_or_else(|| PyIndexError::new_err(format!("rows {start} to {stop} are not there")))?;
+        let columns = PyDict::new(py);
+        let put = |name: &str, column: PyResult<Bound<'py, PyAny>>| columns.set_item(name, column?);
+        put("a_t", column(py, &rows, |row| row.values.action))?;
+        put("a_tp1", column(py, &rows, |row| row.values.next_action))?;
+        put("r_t", column(py, &rows, |row| row.values.reward))?;
+        put("d_t", column(py, &rows, |row| row.values.discount))?;
+        put("episode_id", column(py, &rows, |row| row.values.episode))?;
+        put("episode_return", column(py, &rows, |row| row.values.episode_return))?;
+        put("record", column(py, &rows, |row| row.record))?;
+        put("continues", column(py, &rows, |row| row.continues))?;
+        Ok(columns)
+    }
+
+    fn observations<'py>(
+        &self,
+        py: Python<'py>,
+        start: usize,
+        stop: usize,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (length, size) = self.shards.with(py, |shards| (shards.rows().len(), shards.size().unwrap_or_default()));
+        if start > stop || stop > length {
+            return Err(PyIndexError::new_err(format!("rows {start} to {stop} are not there: there are {length}")));
+        }
+        let shape = [stop - start, STACK, size[0], size[1]];
+        let bytes = shape.iter().product();
+        let (obs, obs_room) = fresh::<u8>(py, &shape)?;
+        let (next, next_room) = fresh::<u8>(py, &shape)?;
+        // SAFETY: fresh arrays of that many bytes, contiguous, that nobody else knows; on an error they are dropped unread.
+        let (obs_room, next_room) = unsafe {
+            (std::slice::from_raw_parts_mut(obs_room, bytes), std::slice::from_raw_parts_mut(next_room, bytes))
+        };
+        self.shards.detached(py, |shards| shards.decode(start..stop, obs_room, next_room)).python()?;
+        Ok((obs, next))
+    }
+}
+
+fn column<'py, T: numpy::Element + Copy>(
+    py: Python<'py>,
+    rows: &[Row],
+    value: impl Fn(&Row) -> T,
+) -> PyResult<Bound<'py, PyAny>> {
+    Ok(vector(py, &rows.iter().map(value).collect::<Vec<_>>())?.into_any())
+}
