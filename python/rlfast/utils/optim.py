@@ -7,6 +7,7 @@ from torch import nn
 from torch.optim import optimizer
 
 OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+OptionalOptimizer: TypeAlias = torch.optim.Optimizer | OptimizerFactory | None
 """A function from parameters to an optimizer: ``functools.partial(torch.optim.SGD, lr=0.1)``, or :func:`adam`."""
 
 TOptim = TypeVar("TOptim", bound=torch.optim.Optimizer)
@@ -27,9 +28,7 @@ def adam(lr: float = 1e-3, **options: Any) -> OptimizerFactory:
     return partial(torch.optim.Adam, lr=lr, **{"fused": True, **options})
 
 
-def make_optimizer(
-    optim: torch.optim.Optimizer | OptimizerFactory | None, parameters: Iterable[nn.Parameter]
-) -> torch.optim.Optimizer:
+def make_optimizer(optim: OptionalOptimizer, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """Return an optimizer for parameters.
 
     :param optim: a factory; or an optimizer, or any object with its methods, which is returned as it is; or None, for

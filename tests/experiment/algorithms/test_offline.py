@@ -16,7 +16,7 @@ from rlfast.experiment.build import build
 from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.gather import gather
 from rlfast.experiment.run import ConfigError, resume, train
-from rlfast.trainer import OfflineTrainer
+from rlfast.trainer import OfflineTrainer, OnpolicyTrainer
 
 CONTINUOUS = ("il", "td3-bc", "rebrac", "iql", "cql", "bcq")
 DISCRETE = ("discrete-bcq", "discrete-cql", "discrete-crr")
@@ -73,6 +73,28 @@ def test_gail_learns_in_its_environment(tiny, tmp_path):
     assert result.info.train_step == 64
     assert len(build(config).policy.expert_buffer) == 60
     assert evaluate(config.run_dir, 2).n_collected_episodes == 2  # without the data
+
+
+def test_a_resumed_run_of_gail_equals_an_uninterrupted_one(tiny, tmp_path, monkeypatch):
+    config = replace(tiny("gail"), max_steps=128, collect_steps=32, num_envs=2, eval_interval=64)
+    straight = train(replace(config, run_dir=tmp_path / "straight"))
+    assert straight.env_step == 128
+    update = OnpolicyTrainer.policy_update_fn
+
+    def stopping(self, *args):
+        told = update(self, *args)
+        if self.env_step == 96:  # between two tests
+            self.stop()
+        return told
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OnpolicyTrainer, "policy_update_fn", stopping)
+        assert train(replace(config, run_dir=tmp_path / "stopped")).env_step == 96
+    torch.manual_seed(5)
+    resumed = resume(tmp_path / "stopped")
+    assert resumed.env_step == 128
+    assert parameter_hash(tmp_path / "stopped") == parameter_hash(straight.run_dir)
+    assert resumed.test.returns.tolist() == straight.test.returns.tolist()
 
 
 def test_observations_are_scaled_in_tests_and_in_evaluation_as_the_data_were(tiny, tmp_path):

@@ -17,12 +17,10 @@ from rlfast.policy.learners.replay_learner import Losses, ReplayLearner, Sample
 from rlfast.utils.arguments.validation import PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net.common import dtype_of
 from rlfast.utils.net.continuous import VAE
-from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 if TYPE_CHECKING:
     from rlfast.data.types import ActBatchProtocol, ObsBatchProtocol
-
-_Optim = torch.optim.Optimizer | OptimizerFactory | None
 
 
 @dataclass(kw_only=True)
@@ -88,14 +86,14 @@ class BCQPolicy(Critics, ReplayLearner):
         self,
         *,
         actor_perturbation: nn.Module,
-        actor_perturbation_optim: _Optim,
+        actor_perturbation_optim: OptionalOptimizer,
         critic: nn.Module,
-        critic_optim: _Optim,
+        critic_optim: OptionalOptimizer,
         action_space: "Box[Any]",
         vae: VAE,
-        vae_optim: _Optim,
+        vae_optim: OptionalOptimizer,
         critic2: nn.Module | None = None,
-        critic2_optim: _Optim = None,
+        critic2_optim: OptionalOptimizer = None,
         device: str | torch.device = "cpu",
         gamma: UnitFloat = 0.99,
         tau: UnitFloat = 0.005,
@@ -128,12 +126,7 @@ class BCQPolicy(Critics, ReplayLearner):
         """The network that moves actions."""
         return self.actor_perturbation
 
-    def forward(
-        self,
-        batch: "ObsBatchProtocol",
-        state: Any = None,  # noqa: ARG002 (there is none)
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
-    ) -> "ActBatchProtocol":
+    def forward(self, batch: "ObsBatchProtocol", state: Any = None, **kwargs: Any) -> "ActBatchProtocol":  # noqa: ARG002
         """Choose the action of the greatest value by the first critic, among ``forward_sampled_times`` for each row."""
         obs = self.inputs(batch.obs)
         many = obs.repeat_interleave(self.forward_sampled_times, dim=0)
@@ -143,7 +136,7 @@ class BCQPolicy(Critics, ReplayLearner):
         return cast("ActBatchProtocol", wrap({"act": chosen.reshape(len(obs), *(self.action_space.shape or ()))}))
 
     def _draw(self, rows: int) -> torch.Tensor:
-        return self.draw_normal((rows, self.vae.latent_dim), self._dtype, self._device)
+        return self.draw_normal((rows, self.vae.latent_dim), dtype_of(self.actor_perturbation), self._device)
 
     def draw_step(self, rows: int) -> tuple[torch.Tensor, ...]:
         """Draw the noise of reconstructions, and the latent numbers of next actions and of actions to be moved."""
@@ -173,8 +166,4 @@ class BCQPolicy(Critics, ReplayLearner):
 
     def inputs(self, obs: Any) -> Any:
         """Return observations as tensors."""
-        return to_torch(obs, self._dtype, self._device)
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return dtype_of(self.actor_perturbation)
+        return to_torch(obs, dtype_of(self.actor_perturbation), self._device)

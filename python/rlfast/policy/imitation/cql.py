@@ -22,9 +22,7 @@ from rlfast.utils.arguments.validation import (
     UnitFloat,
     validate_arguments,
 )
-from rlfast.utils.optim import OptimizerFactory, descend
-
-_Optim = torch.optim.Optimizer | OptimizerFactory | None
+from rlfast.utils.optim import OptionalOptimizer, descend
 
 
 @dataclass(kw_only=True)
@@ -83,12 +81,12 @@ class CQLPolicy(ConservativeLearner):
         self,
         *,
         actor: nn.Module,
-        actor_optim: _Optim,
+        actor_optim: OptionalOptimizer,
         critic: nn.Module,
-        critic_optim: _Optim,
+        critic_optim: OptionalOptimizer,
         action_space: "Box[Any]",
         critic2: nn.Module | None = None,
-        critic2_optim: _Optim = None,
+        critic2_optim: OptionalOptimizer = None,
         cql_alpha_lr: NonNegativeFloat = 1e-4,
         cql_weight: NonNegativeFloat = 1.0,
         tau: UnitFloat = 0.005,
@@ -137,8 +135,7 @@ class CQLPolicy(ConservativeLearner):
         self.cql_log_alpha = nn.Parameter(torch.zeros(1, device=self._device))
         self.cql_alpha_optim = torch.optim.Adam([self.cql_log_alpha], lr=cql_alpha_lr)
         self.min_action, self.max_action, self.num_repeat_actions = min_action, max_action, num_repeat_actions
-        self.alpha_min, self.alpha_max = alpha_min, alpha_max
-        self.calibrated = calibrated
+        self.alpha_min, self.alpha_max, self.calibrated = alpha_min, alpha_max, calibrated
         self.extra_names = ("calibration_returns",) if calibrated else ()
         self.compile_update(compile, actor, critic, self.critic2)
 

@@ -95,9 +95,8 @@ class DiscreteBCQPolicy(QLearner):
         compile: bool = False,
     ) -> None:
         if 1 in (eval_eps, unlikely_action_threshold):
-            raise ValueError(
-                f"eval_eps {eval_eps} and unlikely_action_threshold {unlikely_action_threshold} must be below 1"
-            )
+            given = f"eval_eps {eval_eps} and unlikely_action_threshold {unlikely_action_threshold}"
+            raise ValueError(f"{given} must be below 1")
         check_networks(imitator=imitator)
         super().__init__(
             model=model,
@@ -112,8 +111,7 @@ class DiscreteBCQPolicy(QLearner):
         )
         self.imitator = imitator
         self.optim = make_optimizer(optim, nn.ModuleList([model, imitator]).parameters())
-        self.is_double, self.clip_loss_grad = is_double, clip_loss_grad
-        self.eps = eval_eps
+        self.is_double, self.clip_loss_grad, self.eps = is_double, clip_loss_grad, eval_eps
         self._log_tau = math.log(unlikely_action_threshold) if unlikely_action_threshold else -math.inf
         self._weight_reg = imitation_logits_penalty
         self.compile_update(compile, model, imitator)
@@ -128,7 +126,7 @@ class DiscreteBCQPolicy(QLearner):
         self,
         batch: "ObsBatchProtocol",
         state: Any = None,
-        **kwargs: Any,  # noqa: ARG002 (given by callers that serve other policies as well)
+        **kwargs: Any,  # noqa: ARG002 (for other policies)
     ) -> "ImitationBatchProtocol":
         """Choose the actions with the greatest values among those that are likely in the data.
 
@@ -137,9 +135,8 @@ class DiscreteBCQPolicy(QLearner):
         q_BA, hidden = network_output(self.model, batch.obs, batch.info, state)
         logits_BA = network_output(self.imitator, batch.obs, batch.info, state)[0]
         act = self._best_likely(q_BA, logits_BA, batch.obs)
-        state = None if hidden is None else parse(hidden)
-        fields = {"act": act, "state": state, "q_value": q_BA, "imitation_logits": logits_BA}
-        return cast("ImitationBatchProtocol", wrap(fields))
+        fields = {"act": act, "q_value": q_BA, "imitation_logits": logits_BA}
+        return cast("ImitationBatchProtocol", wrap(fields | {"state": None if hidden is None else parse(hidden)}))
 
     def _outputs(self, obs: Any, state: Any) -> tuple[torch.Tensor, torch.Tensor]:
         return network_output(self.model, obs, {}, state)[0], network_output(self.imitator, obs, {}, state)[0]
@@ -166,9 +163,8 @@ class DiscreteBCQPolicy(QLearner):
         else:
             q_BA, logits_BA = self._outputs(sample.obs, sample.state)
         error_B = td_error(q_BA, sample.act, sample.returns)
-        q_loss, reg_loss = huber_loss(error_B, sample.weight), logits_BA.square().mean()
-        i_loss = functional.cross_entropy(logits_BA, sample.act)
-        loss = q_loss + i_loss + self._weight_reg * reg_loss
+        q_loss, i_loss = huber_loss(error_B, sample.weight), functional.cross_entropy(logits_BA, sample.act)
+        loss = q_loss + i_loss + self._weight_reg * (reg_loss := logits_BA.square().mean())
         descend(loss, self.optim)
         losses = {"loss": loss, "q_loss": q_loss, "i_loss": i_loss, "reg_loss": reg_loss}
         return {name: value.detach() for name, value in losses.items()}, error_B.detach()

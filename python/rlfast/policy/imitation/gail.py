@@ -17,13 +17,11 @@ from rlfast.policy.learners.rollout_learner import TDistFn
 from rlfast.policy.modelfree.ppo import PPOTrainingStats
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt, UnitFloat, validate_arguments
 from rlfast.utils.net._layers import placed_like
-from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
     from rlfast.data.types import RolloutBatchProtocol
-
-_Optim = torch.optim.Optimizer | OptimizerFactory | None
 
 
 @dataclass(kw_only=True)
@@ -57,8 +55,7 @@ class GAILPolicy(ClippedLearner):
     :param disc_update_num: number of gradient steps of the discriminator on each roll-out. Default: 4.
     :param action_scaling: whether actions are stretched to the bounds of the Box; must be False for other spaces.
         Default: True.
-    :param compile: whether a gradient step of actor and critic is compiled into one graph; see :class:`DQNPolicy`.
-        Default: False.
+    :param compile: whether a gradient step of actor and critic is compiled into one graph. Default: False.
     :param eps_clip: as in :class:`PPOPolicy`.
     :param dual_clip: as in :class:`PPOPolicy`.
     :param value_clip: as in :class:`PPOPolicy`.
@@ -79,12 +76,12 @@ class GAILPolicy(ClippedLearner):
         *,
         actor: nn.Module,
         critic: nn.Module,
-        optim: _Optim,
+        optim: OptionalOptimizer,
         dist_fn: TDistFn,
         action_space: gym.Space[Any],
         expert_buffer: "ReplayBuffer",
         disc_net: nn.Module,
-        disc_optim: _Optim,
+        disc_optim: OptionalOptimizer,
         disc_update_num: PositiveInt = 4,
         eps_clip: NonNegativeFloat = 0.2,
         dual_clip: FiniteFloat | None = None,
@@ -138,8 +135,7 @@ class GAILPolicy(ClippedLearner):
         obs, act = (placed_like(self.disc_net, one) for one in (self.network_obs(batch.obs), batch.act))
         if isinstance(self.action_space, Discrete):
             act = functional.one_hot(act.long().flatten(), int(self.action_space.n))
-        logits: torch.Tensor = self.disc_net(torch.cat([obs.flatten(1), act.flatten(1).to(obs.dtype)], dim=1))
-        return logits
+        return cast("torch.Tensor", self.disc_net(torch.cat([obs.flatten(1), act.flatten(1).to(obs.dtype)], dim=1)))
 
     def process_fn(self, batch: "RolloutBatchProtocol", buffer: "ReplayBuffer", indices: Index) -> Any:
         """Replace the rewards by the discriminator's, and prepare the roll-out; see :class:`RolloutLearner`."""
@@ -170,5 +166,5 @@ class GAILPolicy(ClippedLearner):
             theirs = self.disc(self.expert_buffer[expert[self.rng.integers(len(expert), size=size)]])
             loss = discriminator_loss(ours, theirs)
             descend(loss, self.disc_optim)
-            accuracies = {"acc_pi": (ours < 0).float().mean(), "acc_exp": (theirs > 0).float().mean()}
-            yield {"disc_loss": loss.detach(), **accuracies}
+            accuracy, accuracy_expert = (ours < 0).float().mean(), (theirs > 0).float().mean()
+            yield {"disc_loss": loss.detach(), "acc_pi": accuracy, "acc_exp": accuracy_expert}

@@ -17,12 +17,10 @@ from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.continuous.actor_critic_learner import ActorCriticLearner
 from rlfast.policy.learners.replay_learner import Losses, Sample
 from rlfast.utils.arguments.validation import PositiveFloat, PositiveInt, UnitFloat, validate_arguments
-from rlfast.utils.optim import OptimizerFactory, descend, make_optimizer
+from rlfast.utils.optim import OptionalOptimizer, descend, make_optimizer
 
 if TYPE_CHECKING:
     from rlfast.data.types import DistBatchProtocol, ObsBatchProtocol
-
-_Optim = torch.optim.Optimizer | OptimizerFactory | None
 
 
 @dataclass(kw_only=True)
@@ -86,14 +84,14 @@ class IQLPolicy(ActorCriticLearner):
         self,
         *,
         actor: nn.Module,
-        actor_optim: _Optim,
+        actor_optim: OptionalOptimizer,
         critic: nn.Module,
-        critic_optim: _Optim,
+        critic_optim: OptionalOptimizer,
         value: nn.Module,
-        value_optim: _Optim,
+        value_optim: OptionalOptimizer,
         action_space: "Box[Any]",
         critic2: nn.Module | None = None,
-        critic2_optim: _Optim = None,
+        critic2_optim: OptionalOptimizer = None,
         expectile: UnitFloat = 0.7,
         temperature: PositiveFloat = 3.0,
         max_weight: PositiveFloat = 100.0,
