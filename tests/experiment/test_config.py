@@ -48,6 +48,7 @@ def test_every_field_is_documented_for_the_command_line(algorithm):
         body = inspect.getsource(base)
         documented |= {name for name in base.__annotations__ if re.search(rf'\n    {name}: .*\n    """', body)}
     assert documented - {field.name for field in fields(algorithm.config)} <= {
+        "activation",
         "compile",
         "recurrent",
     }  # class variables

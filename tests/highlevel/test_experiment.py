@@ -1,5 +1,6 @@
 """Experiments by builders are runs: they equal those of the command line, and their folders open likewise."""
 
+import ast
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -133,6 +134,11 @@ class SmallActor(ActorFactory):
 class Features(IntermediateModuleFactory):
     def create_intermediate_module(self, envs, device):
         return IntermediateModule(MLP(4, 8, [8]).to(device), 8)
+
+
+class Eight(IntermediateModuleFactory):
+    def create_intermediate_module(self, envs, device):
+        return IntermediateModule(Net(4, 8).to(device), 8)
 
 
 class Short(EnvFactory):
@@ -272,6 +278,31 @@ def test_a_policy_is_restored(mode, config, sampling, cart_pole, tmp_path):
     assert all(torch.equal(value, restored[name]) for name, value in state.items() if isinstance(value, torch.Tensor))
 
 
+def test_the_folder_has_a_log_and_must_be_new(config, sampling, cart_pole, tmp_path):
+    experiment = ppo(cart_pole, config, sampling).build()
+    experiment.run("twice")
+    assert "PPOAgentFactory" in (tmp_path / "log" / "twice" / "log.txt").read_text()
+    with pytest.raises(ConfigError, match="is not empty"):
+        experiment.run("twice")
+    before = weights(tmp_path / "log" / "twice")
+    experiment.run("twice", raise_error_on_dirname_collision=False)
+    assert same(weights(tmp_path / "log" / "twice"), before)
+
+
+def test_the_layer_is_thin():
+    files = [*Path(builders.__file__).parent.rglob("*.py")]
+    assert sum(lines_of_code(file.read_text()) for file in files) <= 2_400
+
+
+def lines_of_code(text):
+    """The number of lines that are neither blank nor comments nor docstrings."""
+    tree = ast.parse(text)
+    texts = [n for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)]
+    described = {line for n in texts if isinstance(n.value.value, str) for line in range(n.lineno, n.end_lineno + 1)}
+    lines = enumerate(text.splitlines(), 1)
+    return sum(bool(line.strip()) and line.strip()[0] != "#" and number not in described for number, line in lines)
+
+
 def test_nothing_is_kept_without_persistence(config, sampling, cart_pole, tmp_path):
     ppo(cart_pole, replace(config, persistence_enabled=False), sampling).build().run("never")
     assert not (tmp_path / "log").exists()
@@ -282,6 +313,14 @@ def test_it_is_watched(config, sampling, tmp_path):
     env.render_modes = dict.fromkeys(env.render_modes)
     config = replace(config, watch=True, watch_num_episodes=1)
     assert ppo(env, config, sampling).build().run("watched").world.envs.watch_env.closed
+
+
+class LocalStop(EpochStopCallback):
+    def __init__(self):
+        self.function = lambda: None
+
+    def should_stop(self, mean_rewards, context):
+        return False
 
 
 @pytest.mark.parametrize(
@@ -324,6 +363,23 @@ def test_it_is_watched(config, sampling, tmp_path):
             ),
             ConfigError,
             "needs discrete actions",
+        ),
+        (
+            lambda c, s, d, p: builders.DQNExperimentBuilder(d, c, s).with_model_factory(Features()).build().run("x"),
+            ConfigError,
+            "cannot take an observation",
+        ),
+        (
+            lambda c, s, d, p: builders.DQNExperimentBuilder(d, c, s).with_model_factory(Eight()).build().run("x"),
+            ConfigError,
+            "gives 8 numbers, and there are 2 actions",
+        ),
+        (
+            lambda c, s, d, p: (
+                builders.PPOExperimentBuilder(d, c, s).with_epoch_stop_callback(LocalStop()).build().run("x")
+            ),
+            ConfigError,
+            "cannot be saved",
         ),
     ],
 )

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import gymnasium as gym
 import torch
 from torch import nn
 
-from rlfast.data import InfoStats
+from rlfast.data import Batch, InfoStats
 from rlfast.data.collect.collector import Collector
+from rlfast.data.plain_data import summary
 from rlfast.env import BaseVectorEnv
 from rlfast.env.adapters import as_vector_env
 from rlfast.experiment.build import Parts, build
@@ -27,7 +29,7 @@ from rlfast.experiment.run import ConfigError, train
 from rlfast.highlevel import agent
 from rlfast.highlevel.agent import AgentFactory
 from rlfast.highlevel.config import SamplingConfig
-from rlfast.highlevel.env import EnvFactory, EnvMode, environments_of
+from rlfast.highlevel.env import EnvFactory, Environments, EnvMode, environments_of
 from rlfast.highlevel.logger import LoggerFactory, LoggerFactoryDefault
 from rlfast.highlevel.module.actor import (
     ActorFactory,
@@ -64,6 +66,7 @@ from rlfast.utils import logging
 from rlfast.utils.logger import BaseLogger, LazyLogger
 from rlfast.utils.logging import FileLoggerContext, datetime_tag
 from rlfast.utils.net.common import ModuleType
+from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state
 from rlfast.utils.string import ToStringMixin
 
 log = logging.getLogger(__name__)
@@ -114,7 +117,7 @@ class _Declared(Declaration):
         self._config = config
         self._loggers: list[BaseLogger] = []
         self.world: World | None = None
-        self.trainer: Any = None
+        self.log_file = FileLoggerContext("", enabled=False)
 
     @property
     def beyond(self) -> Sequence[str]:
@@ -122,6 +125,11 @@ class _Declared(Declaration):
 
     def save(self, run_dir: Path) -> None:
         self._experiment.save(str(run_dir))
+        if self._experiment.config.log_file_enabled:
+            path = run_dir / Experiment.LOG_FILENAME
+            path.write_text(self._experiment.pprints() + "\n")
+            self.log_file = FileLoggerContext(str(path))
+            self.log_file.__enter__()
 
     def environments(self, config: RunConfig) -> tuple[BaseVectorEnv, BaseVectorEnv]:
         experiment, factory = self._experiment, self._experiment.env_factory
@@ -141,7 +149,9 @@ class _Declared(Declaration):
         return train_envs, test_envs
 
     def policy(self, config: RunConfig, obs_space: Any, act_space: Any, data: Any = None) -> Any:  # noqa: ARG002
-        return self._experiment.agent_factory.create_policy(self.envs, config.device)
+        policy = self._experiment.agent_factory.create_policy(self.envs, config.device)
+        _check_fit(policy, self.envs)
+        return policy
 
     def buffer_options(self) -> dict[str, Any]:
         return buffer_options(self._experiment.sampling_config)
@@ -189,6 +199,29 @@ class _Declared(Declaration):
             wrapped.load_state_dict(states.pop(0))
             wrapped = getattr(wrapped, "venv", None)
         return envs
+
+
+def _check_fit(policy: Any, envs: Environments) -> None:
+    """Checks that a policy's networks take observations, and give what actions need.
+
+    :raises ValueError: if they do not.
+    """
+    space: Any = envs.get_action_space()
+    streams = global_random_state()
+    policy.eval()
+    try:
+        with torch.no_grad():
+            result = policy(Batch([Batch(obs=envs.get_observation_space().sample(), info={})]))
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"the networks cannot take an observation: {summary(error)}") from error
+    policy.train()
+    set_global_random_state(streams)
+    logits = result.get("logits", None)
+    if isinstance(space, gym.spaces.Discrete):
+        if isinstance(logits, torch.Tensor) and logits.shape[1] != space.n:
+            raise ValueError(f"a network gives {logits.shape[1]} numbers, and there are {space.n} actions")
+    elif isinstance(space, gym.spaces.Box) and tuple(result.act.shape[1:]) != space.shape:
+        raise ValueError(f"a network gives actions of shape {tuple(result.act.shape[1:])}, they are of {space.shape}")
 
 
 class Experiment(ToStringMixin):
@@ -277,13 +310,15 @@ class Experiment(ToStringMixin):
         """Pickles the experiment.
 
         :param directory: the folder.
-        :raises ValueError: if a part cannot be pickled.
+        :raises ConfigError: if a part cannot be pickled.
         """
+        Path(directory, self.EXPERIMENT_PICKLE_FILENAME).write_bytes(self._pickled())
+
+    def _pickled(self) -> bytes:
         try:
-            content = pickle.dumps(self)
+            return pickle.dumps(self)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise ValueError(f"the experiment cannot be saved: {error}; define what it names in a module") from error
-        Path(directory, self.EXPERIMENT_PICKLE_FILENAME).write_bytes(content)
+            raise ConfigError(f"the experiment cannot be saved: {error}; define what it names in a module") from error
 
     def get_seeding_info_as_str(self) -> str:
         """Returns the seeds, for names of folders."""
@@ -293,8 +328,9 @@ class Experiment(ToStringMixin):
         if not self.config.persistence_enabled:
             return None
         folder = Path(self.config.persistence_base_dir, name or self.name or datetime_tag())
-        if not must_be_new and folder.is_dir():
+        if not must_be_new and (folder / self.EXPERIMENT_PICKLE_FILENAME).exists():
             shutil.rmtree(folder)
+        self._pickled()  # raises an error before anything starts
         return folder
 
     def create_experiment_world(
@@ -357,9 +393,10 @@ class Experiment(ToStringMixin):
             config = replace(declared._config, save_buffer=declared._config.save_buffer and kept)  # noqa: SLF001
             if not self.config.train:
                 return self._only_watch(declared)
-            log_file = str(folder.with_suffix(".log"))
-            with FileLoggerContext(log_file, enabled=False):
+            try:
                 result = train(config, declared)
+            finally:
+                declared.log_file.__exit__(None, None, None)
             assert declared.world is not None  # noqa: S101 (made with the trainer)
             self._watch(declared)
             return ExperimentResult(declared.world, result.info)
@@ -388,14 +425,14 @@ class Experiment(ToStringMixin):
         log.info("watched %s episodes: returns %s, lengths %s", len(stats.returns), stats.returns, stats.lens)
 
 
+@dataclass(eq=False, repr=False)
 class ExperimentCollection:
     """Experiments that run one after the other.
 
     :param experiments: the experiments.
     """
 
-    def __init__(self, experiments: list[Experiment]) -> None:
-        self.experiments = experiments
+    experiments: list[Experiment]
 
     def run(self, launcher: Any = None) -> list[ExperimentResult]:
         """Runs them, and returns their results.
@@ -416,7 +453,7 @@ class ExperimentBuilder:
     """
 
     _agent: ClassVar[type[Any]]
-    _params: Any
+    _kind: ClassVar[type[Any]] = policy_params.Params
 
     def __init__(
         self,
@@ -435,6 +472,7 @@ class ExperimentBuilder:
         self._trainer_callbacks = TrainerCallbacks()
         self._name: str | None = None
         self._settings: dict[str, Any] = {}
+        self._params = self._kind()
         self._init()
 
     def _init(self) -> None:
@@ -538,8 +576,8 @@ class ExperimentBuilder:
         return self
 
     def _with_params(self, params: Any) -> Self:
-        if not isinstance(params, type(self._params)):
-            raise TypeError(f"{type(self).__name__} takes {type(self._params).__name__}, got {params!r:.100}")
+        if not isinstance(params, self._kind):
+            raise TypeError(f"{type(self).__name__} takes {self._kind.__name__}, got {params!r:.100}")
         self._params = params
         return self
 
@@ -762,10 +800,7 @@ class PGExperimentBuilder(_WithGaussianActor):
     """Declares an experiment with PG; see :class:`ExperimentBuilder`."""
 
     _agent = agent.PGAgentFactory
-
-    def _init(self) -> None:
-        super()._init()
-        self._params = policy_params.PGParams()
+    _kind = policy_params.PGParams
 
     def with_pg_params(self, params: policy_params.PGParams) -> Self:
         """Returns the builder, with these settings of the algorithm.
@@ -779,10 +814,7 @@ class A2CExperimentBuilder(_WithGaussianActor, _WithCritic):
     """Declares an experiment with A2C; see :class:`ExperimentBuilder`."""
 
     _agent = agent.A2CAgentFactory
-
-    def _init(self) -> None:
-        super()._init()
-        self._params = policy_params.A2CParams()
+    _kind = policy_params.A2CParams
 
     def with_a2c_params(self, params: policy_params.A2CParams) -> Self:
         """Returns the builder, with these settings of the algorithm.
@@ -796,10 +828,7 @@ class PPOExperimentBuilder(_WithGaussianActor, _WithCritic):
     """Declares an experiment with PPO; see :class:`ExperimentBuilder`."""
 
     _agent = agent.PPOAgentFactory
-
-    def _init(self) -> None:
-        super()._init()
-        self._params = policy_params.PPOParams()
+    _kind = policy_params.PPOParams
 
     def with_ppo_params(self, params: policy_params.PPOParams) -> Self:
         """Returns the builder, with these settings of the algorithm.
@@ -813,10 +842,7 @@ class NPGExperimentBuilder(_WithGaussianActor, _WithCritic):
     """Declares an experiment with NPG; see :class:`ExperimentBuilder`."""
 
     _agent = agent.NPGAgentFactory
-
-    def _init(self) -> None:
-        super()._init()
-        self._params = policy_params.NPGParams()
+    _kind = policy_params.NPGParams
 
     def with_npg_params(self, params: policy_params.NPGParams) -> Self:
         """Returns the builder, with these settings of the algorithm.
@@ -830,10 +856,7 @@ class TRPOExperimentBuilder(_WithGaussianActor, _WithCritic):
     """Declares an experiment with TRPO; see :class:`ExperimentBuilder`."""
 
     _agent = agent.TRPOAgentFactory
-
-    def _init(self) -> None:
-        super()._init()
-        self._params = policy_params.TRPOParams()
+    _kind = policy_params.TRPOParams
 
     def with_trpo_params(self, params: policy_params.TRPOParams) -> Self:
         """Returns the builder, with these settings of the algorithm.
@@ -847,10 +870,7 @@ class DDPGExperimentBuilder(_WithDeterministicActor, _WithCritic):
     """Declares an experiment with DDPG; see :class:`ExperimentBuilder`."""
 
     _agent = agent.DDPGAgentFactory
-
-    def _init(self) -> None:
-        super()._init()
-        self._params = policy_params.DDPGParams()
+    _kind = policy_params.DDPGParams
 
     def with_ddpg_params(self, params: policy_params.DDPGParams) -> Self:
         """Returns the builder, with these settings of the algorithm.
@@ -864,10 +884,7 @@ class REDQExperimentBuilder(_WithGaussianActor, _WithEnsemble):
     """Declares an experiment with REDQ; see :class:`ExperimentBuilder`."""
 
     _agent = agent.REDQAgentFactory
-
-    def _init(self) -> None:
-        super()._init()
-        self._params = policy_params.REDQParams()
+    _kind = policy_params.REDQParams
 
     def with_redq_params(self, params: policy_params.REDQParams) -> Self:
         """Returns the builder, with these settings of the algorithm.
@@ -881,10 +898,7 @@ class SACExperimentBuilder(_WithGaussianActor, _WithTwoCritics):
     """Declares an experiment with SAC; see :class:`ExperimentBuilder`."""
 
     _agent = agent.SACAgentFactory
-
-    def _init(self) -> None:
-        super()._init()
-        self._params = policy_params.SACParams()
+    _kind = policy_params.SACParams
 
     def with_sac_params(self, params: policy_params.SACParams) -> Self:
         """Returns the builder, with these settings of the algorithm.
@@ -899,10 +913,7 @@ class DiscreteSACExperimentBuilder(_WithTwoCritics):
 
     _agent = agent.DiscreteSACAgentFactory
     _actor_type = ContinuousActorType.UNSUPPORTED
-
-    def _init(self) -> None:
-        super()._init()
-        self._params = policy_params.DiscreteSACParams()
+    _kind = policy_params.DiscreteSACParams
 
     def with_sac_params(self, params: policy_params.DiscreteSACParams) -> Self:
         """Returns the builder, with these settings of the algorithm.
@@ -916,10 +927,7 @@ class TD3ExperimentBuilder(_WithDeterministicActor, _WithTwoCritics):
     """Declares an experiment with TD3; see :class:`ExperimentBuilder`."""
 
     _agent = agent.TD3AgentFactory
-
-    def _init(self) -> None:
-        super()._init()
-        self._params = policy_params.TD3Params()
+    _kind = policy_params.TD3Params
 
     def with_td3_params(self, params: policy_params.TD3Params) -> Self:
         """Returns the builder, with these settings of the algorithm.
@@ -940,9 +948,9 @@ class DQNExperimentBuilder(ExperimentBuilder):
     """Declares an experiment with DQN; see :class:`ExperimentBuilder`."""
 
     _agent = agent.DQNAgentFactory
+    _kind = policy_params.DQNParams
 
     def _init(self) -> None:
-        self._params = policy_params.DQNParams()
         self._model_factory: ModuleFactory = _discrete(_SIZES)
 
     def with_dqn_params(self, params: policy_params.DQNParams) -> Self:
@@ -976,9 +984,9 @@ class IQNExperimentBuilder(ExperimentBuilder):
     """Declares an experiment with IQN; see :class:`ExperimentBuilder`."""
 
     _agent = agent.IQNAgentFactory
+    _kind = policy_params.IQNParams
 
     def _init(self) -> None:
-        self._params = policy_params.IQNParams()
         self._preprocess_network_factory: IntermediateModuleFactory = _discrete(_SIZES)
 
     def with_iqn_params(self, params: policy_params.IQNParams) -> Self:

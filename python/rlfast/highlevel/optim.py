@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import torch
@@ -56,6 +57,7 @@ class OptimizerFactoryTorch(OptimizerFactory):
         return self.optim_class(params, lr=lr, **self.kwargs)
 
 
+@dataclass(eq=False, repr=False)
 class OptimizerFactoryAdam(OptimizerFactory):
     """Makes optimizers by :func:`rlfast.utils.optim.adam`.
 
@@ -64,15 +66,15 @@ class OptimizerFactoryAdam(OptimizerFactory):
     :param weight_decay: the weight of an L2 penalty.
     """
 
-    def __init__(self, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-08, weight_decay: float = 0) -> None:
-        self.betas = betas
-        self.eps = eps
-        self.weight_decay = weight_decay
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-08
+    weight_decay: float = 0
 
     def create_optimizer_for_params(self, params: Any, lr: float) -> torch.optim.Optimizer:
         return adam(lr, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay)(params)
 
 
+@dataclass(eq=False, repr=False)
 class OptimizerFactoryRMSprop(OptimizerFactory):
     """Makes optimizers of ``torch.optim.RMSprop``, which describes the parameters.
 
@@ -83,19 +85,11 @@ class OptimizerFactoryRMSprop(OptimizerFactory):
     :param centered: whether gradients are divided by their standard deviation.
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.99,
-        eps: float = 1e-08,
-        weight_decay: float = 0,
-        momentum: float = 0,
-        centered: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.eps = eps
-        self.weight_decay = weight_decay
-        self.momentum = momentum
-        self.centered = centered
+    alpha: float = 0.99
+    eps: float = 1e-08
+    weight_decay: float = 0
+    momentum: float = 0
+    centered: bool = False
 
     def create_optimizer_for_params(self, params: Any, lr: float) -> torch.optim.Optimizer:
         return RMSprop(params, lr=lr, **vars(self))

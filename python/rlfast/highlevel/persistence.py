@@ -4,6 +4,7 @@ import logging
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -68,6 +69,7 @@ class PersistenceGroup(Persistence):
             item.restore(event, world)
 
 
+@dataclass(eq=False, repr=False)
 class PolicyPersistence:
     """Saves the policy with the best test so far, in a file of torch.
 
@@ -86,12 +88,9 @@ class PolicyPersistence:
             """Returns the name of the file."""
             return f"{self.value}.pt"
 
-    def __init__(
-        self, additional_persistence: Persistence | None = None, enabled: bool = True, mode: Mode = Mode.POLICY
-    ) -> None:
-        self.additional_persistence = additional_persistence
-        self.enabled = enabled
-        self.mode = mode
+    additional_persistence: Persistence | None = None
+    enabled: bool = True
+    mode: Mode = Mode.POLICY
 
     def persist(self, policy: torch.nn.Module, world: World) -> None:
         """Saves the policy.

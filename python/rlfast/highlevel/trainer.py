@@ -16,6 +16,7 @@ TPolicy = TypeVar("TPolicy", bound=BasePolicy)
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class TrainingContext:
     """What callbacks may use.
 
@@ -24,10 +25,9 @@ class TrainingContext:
     :param logger: the logger.
     """
 
-    def __init__(self, policy: BasePolicy, envs: Environments, logger: TLogger) -> None:
-        self.policy = policy
-        self.envs = envs
-        self.logger = logger
+    policy: BasePolicy
+    envs: Environments
+    logger: TLogger
 
 
 class EpochTrainCallback(ToStringMixin, ABC):
@@ -102,19 +102,20 @@ def _set_eps(policy: BasePolicy, eps: float) -> None:
     cast("DQNPolicy", policy).set_eps(eps)
 
 
+@dataclass(eq=False, repr=False)
 class EpochTrainCallbackDQNSetEps(EpochTrainCallback):
     """Sets the probability of random actions.
 
     :param eps_test: the probability.
     """
 
-    def __init__(self, eps_test: float) -> None:
-        self.eps_test = eps_test
+    eps_test: float
 
     def callback(self, epoch: int, env_step: int, context: TrainingContext) -> None:  # noqa: ARG002
         _set_eps(context.policy, self.eps_test)
 
 
+@dataclass(eq=False, repr=False)
 class EpochTrainCallbackDQNEpsLinearDecay(EpochTrainCallback):
     """Lowers the probability of random actions linearly.
 
@@ -123,10 +124,9 @@ class EpochTrainCallbackDQNEpsLinearDecay(EpochTrainCallback):
     :param decay_steps: the number of environment steps.
     """
 
-    def __init__(self, eps_train: float, eps_train_final: float, decay_steps: int = 1000000) -> None:
-        self.eps_train = eps_train
-        self.eps_train_final = eps_train_final
-        self.decay_steps = decay_steps
+    eps_train: float
+    eps_train_final: float
+    decay_steps: int = 1000000
 
     def callback(self, epoch: int, env_step: int, context: TrainingContext) -> None:  # noqa: ARG002
         eps = Linear(self.eps_train, self.eps_train_final, self.decay_steps)(env_step)
@@ -134,27 +134,27 @@ class EpochTrainCallbackDQNEpsLinearDecay(EpochTrainCallback):
         context.logger.write("train/env_step", env_step, {"train/eps": eps})
 
 
+@dataclass(eq=False, repr=False)
 class EpochTestCallbackDQNSetEps(EpochTestCallback):
     """Sets the probability of random actions before a test. It does not change tests, which are without exploration.
 
     :param eps_test: the probability.
     """
 
-    def __init__(self, eps_test: float) -> None:
-        self.eps_test = eps_test
+    eps_test: float
 
     def callback(self, epoch: int, env_step: int | None, context: TrainingContext) -> None:  # noqa: ARG002
         _set_eps(context.policy, self.eps_test)
 
 
+@dataclass(eq=False, repr=False)
 class EpochStopCallbackRewardThreshold(EpochStopCallback):
     """Ends training at a mean return.
 
     :param threshold: the mean return; None for the environment's own.
     """
 
-    def __init__(self, threshold: float | None = None) -> None:
-        self.threshold = threshold
+    threshold: float | None = None
 
     def of(self, env: Any) -> float:
         """Returns the mean return at which training ends.

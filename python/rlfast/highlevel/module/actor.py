@@ -84,6 +84,7 @@ class ActorFactoryContinuous(ActorFactory, ABC):
     """The interface of factories of actors of continuous actions."""
 
 
+@dataclass(eq=False, repr=False)
 class ActorFactoryContinuousDeterministicNet(ActorFactoryContinuous):
     """Makes actors that give one action.
 
@@ -91,14 +92,14 @@ class ActorFactoryContinuousDeterministicNet(ActorFactoryContinuous):
     :param activation: the activation of hidden layers.
     """
 
-    def __init__(self, hidden_sizes: Sequence[int], activation: ModuleType = nn.ReLU) -> None:
-        self.hidden_sizes = hidden_sizes
-        self.activation = activation
+    hidden_sizes: Sequence[int]
+    activation: ModuleType = nn.ReLU
 
     def create_module(self, envs: Environments, device: TDevice) -> nn.Module:
         return DefaultNetworks(envs, device, self.hidden_sizes, self.activation).deterministic_actor()
 
 
+@dataclass(eq=False, repr=False)
 class ActorFactoryContinuousGaussianNet(ActorFactoryContinuous):
     """Makes actors that give means and standard deviations.
 
@@ -108,17 +109,10 @@ class ActorFactoryContinuousGaussianNet(ActorFactoryContinuous):
     :param activation: the activation of hidden layers.
     """
 
-    def __init__(
-        self,
-        hidden_sizes: Sequence[int],
-        unbounded: bool = True,
-        conditioned_sigma: bool = False,
-        activation: ModuleType = nn.ReLU,
-    ) -> None:
-        self.hidden_sizes = hidden_sizes
-        self.unbounded = unbounded
-        self.conditioned_sigma = conditioned_sigma
-        self.activation = activation
+    hidden_sizes: Sequence[int]
+    unbounded: bool = True
+    conditioned_sigma: bool = False
+    activation: ModuleType = nn.ReLU
 
     def create_module(self, envs: Environments, device: TDevice) -> nn.Module:
         networks = DefaultNetworks(envs, device, self.hidden_sizes, self.activation)
@@ -132,6 +126,7 @@ class ActorFactoryContinuousGaussianNet(ActorFactoryContinuous):
         return DistributionFunctionFactoryIndependentGaussians().create_dist_fn(envs)
 
 
+@dataclass(eq=False, repr=False)
 class ActorFactoryDiscreteNet(ActorFactory):
     """Makes actors that give a number for each action.
 
@@ -140,12 +135,9 @@ class ActorFactoryDiscreteNet(ActorFactory):
     :param activation: the activation of hidden layers.
     """
 
-    def __init__(
-        self, hidden_sizes: Sequence[int], softmax_output: bool = True, activation: ModuleType = nn.ReLU
-    ) -> None:
-        self.hidden_sizes = hidden_sizes
-        self.softmax_output = softmax_output
-        self.activation = activation
+    hidden_sizes: Sequence[int]
+    softmax_output: bool = True
+    activation: ModuleType = nn.ReLU
 
     def create_module(self, envs: Environments, device: TDevice) -> nn.Module:
         actor: Any = DefaultNetworks(envs, device, self.hidden_sizes, self.activation).choice_actor()
@@ -156,6 +148,7 @@ class ActorFactoryDiscreteNet(ActorFactory):
         return DistributionFunctionFactoryCategorical(self.softmax_output).create_dist_fn(envs)
 
 
+@dataclass(eq=False, repr=False)
 class ActorFactoryDefault(ActorFactory):
     """Makes actors for any actions.
 
@@ -169,21 +162,12 @@ class ActorFactoryDefault(ActorFactory):
 
     DEFAULT_HIDDEN_SIZES = (64, 64)
 
-    def __init__(
-        self,
-        continuous_actor_type: ContinuousActorType,
-        hidden_sizes: Sequence[int] = DEFAULT_HIDDEN_SIZES,
-        hidden_activation: ModuleType = nn.ReLU,
-        continuous_unbounded: bool = False,
-        continuous_conditioned_sigma: bool = False,
-        discrete_softmax: bool = True,
-    ) -> None:
-        self.continuous_actor_type = continuous_actor_type
-        self.hidden_sizes = hidden_sizes
-        self.hidden_activation = hidden_activation
-        self.continuous_unbounded = continuous_unbounded
-        self.continuous_conditioned_sigma = continuous_conditioned_sigma
-        self.discrete_softmax = discrete_softmax
+    continuous_actor_type: ContinuousActorType
+    hidden_sizes: Sequence[int] = DEFAULT_HIDDEN_SIZES
+    hidden_activation: ModuleType = nn.ReLU
+    continuous_unbounded: bool = False
+    continuous_conditioned_sigma: bool = False
+    discrete_softmax: bool = True
 
     def _factory(self, envs: Environments) -> ActorFactory:
         sizes, activation = self.hidden_sizes, self.hidden_activation
@@ -231,14 +215,14 @@ class ActorFactoryTransientStorageDecorator(ActorFactory):
         return self.actor_factory.create_dist_fn(envs)
 
 
+@dataclass(eq=False, repr=False)
 class IntermediateModuleFactoryFromActorFactory(IntermediateModuleFactory):
     """Takes actors for networks of features.
 
     :param actor_factory: makes the actors.
     """
 
-    def __init__(self, actor_factory: ActorFactory) -> None:
-        self.actor_factory = actor_factory
+    actor_factory: ActorFactory
 
     def create_intermediate_module(self, envs: Environments, device: TDevice) -> IntermediateModule:
         actor: Any = self.actor_factory.create_module(envs, device)

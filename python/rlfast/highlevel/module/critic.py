@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -53,6 +54,7 @@ class CriticFactory(ToStringMixin, ABC):
         return ModuleOpt(module, optim_factory.create_optimizer(module, lr))
 
 
+@dataclass(eq=False, repr=False)
 class CriticFactoryContinuousNet(CriticFactory):
     """Makes critics for environments with continuous actions.
 
@@ -60,9 +62,8 @@ class CriticFactoryContinuousNet(CriticFactory):
     :param activation: the activation of hidden layers.
     """
 
-    def __init__(self, hidden_sizes: Sequence[int], activation: ModuleType = nn.ReLU) -> None:
-        self.hidden_sizes = hidden_sizes
-        self.activation = activation
+    hidden_sizes: Sequence[int]
+    activation: ModuleType = nn.ReLU
 
     def create_module(
         self, envs: Environments, device: TDevice, use_action: bool, discrete_last_size_use_action_shape: bool = False
@@ -80,6 +81,7 @@ class CriticFactoryDiscreteNet(CriticFactoryContinuousNet):
     """Makes critics for environments with discrete actions; see :class:`CriticFactoryContinuousNet`."""
 
 
+@dataclass(eq=False, repr=False)
 class CriticFactoryDefault(CriticFactory):
     """Makes critics for any actions.
 
@@ -89,11 +91,8 @@ class CriticFactoryDefault(CriticFactory):
 
     DEFAULT_HIDDEN_SIZES = (64, 64)
 
-    def __init__(
-        self, hidden_sizes: Sequence[int] = DEFAULT_HIDDEN_SIZES, hidden_activation: ModuleType = nn.ReLU
-    ) -> None:
-        self.hidden_sizes = hidden_sizes
-        self.hidden_activation = hidden_activation
+    hidden_sizes: Sequence[int] = DEFAULT_HIDDEN_SIZES
+    hidden_activation: ModuleType = nn.ReLU
 
     def create_module(
         self, envs: Environments, device: TDevice, use_action: bool, discrete_last_size_use_action_shape: bool = False
@@ -103,14 +102,14 @@ class CriticFactoryDefault(CriticFactory):
         return factory.create_module(envs, device, use_action, all_actions)
 
 
+@dataclass(eq=False, repr=False)
 class CriticFactoryReuseActor(CriticFactory):
     """Makes critics on the features of the actor.
 
     :param actor_future: where the actor will be.
     """
 
-    def __init__(self, actor_future: ActorFuture) -> None:
-        self.actor_future = actor_future
+    actor_future: ActorFuture
 
     def _tostring_excludes(self) -> list[str]:
         return ["actor_future"]
@@ -170,14 +169,14 @@ class CriticEnsembleFactory(ABC):
         return ModuleOpt(module, optim_factory.create_optimizer(module, lr))
 
 
+@dataclass(eq=False, repr=False)
 class CriticEnsembleFactoryContinuousNet(CriticEnsembleFactory):
     """Makes ensembles for continuous actions.
 
     :param hidden_sizes: the sizes of hidden layers.
     """
 
-    def __init__(self, hidden_sizes: Sequence[int]) -> None:
-        self.hidden_sizes = hidden_sizes
+    hidden_sizes: Sequence[int]
 
     def create_module(
         self,

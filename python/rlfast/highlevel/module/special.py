@@ -1,6 +1,7 @@
 """Factories of networks of single algorithms."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rlfast.highlevel.env import Environments
 from rlfast.highlevel.module.core import ModuleFactory, TDevice
@@ -9,6 +10,7 @@ from rlfast.utils.net.discrete import ImplicitQuantileNetwork
 from rlfast.utils.string import ToStringMixin
 
 
+@dataclass(eq=False, repr=False)
 class ImplicitQuantileNetworkFactory(ModuleFactory, ToStringMixin):
     """Makes :class:`rlfast.utils.net.discrete.ImplicitQuantileNetwork`, which describes the parameters.
 
@@ -17,12 +19,9 @@ class ImplicitQuantileNetworkFactory(ModuleFactory, ToStringMixin):
     :param num_cosines: the number of cosines.
     """
 
-    def __init__(
-        self, preprocess_net_factory: IntermediateModuleFactory, hidden_sizes: Sequence[int] = (), num_cosines: int = 64
-    ) -> None:
-        self.preprocess_net_factory = preprocess_net_factory
-        self.hidden_sizes = hidden_sizes
-        self.num_cosines = num_cosines
+    preprocess_net_factory: IntermediateModuleFactory
+    hidden_sizes: Sequence[int] = ()
+    num_cosines: int = 64
 
     def create_module(self, envs: Environments, device: TDevice) -> ImplicitQuantileNetwork:
         features = self.preprocess_net_factory.create_intermediate_module(envs, device)

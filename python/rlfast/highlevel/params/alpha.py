@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 
@@ -27,6 +28,7 @@ class AutoAlphaFactory(ToStringMixin, ABC):
         """
 
 
+@dataclass(eq=False, repr=False)
 class AutoAlphaFactoryDefault(AutoAlphaFactory):
     """Begins at a temperature of 1.
 
@@ -35,9 +37,8 @@ class AutoAlphaFactoryDefault(AutoAlphaFactory):
         discrete actions, of the entropy of equally likely ones, where -1 stands for 0.98.
     """
 
-    def __init__(self, lr: float = 3e-4, target_entropy_coefficient: float = -1.0) -> None:
-        self.lr = lr
-        self.target_entropy_coefficient = target_entropy_coefficient
+    lr: float = 0.0003
+    target_entropy_coefficient: float = -1.0
 
     def target_entropy(self, envs: Environments) -> float:
         """Returns the entropy to aim at.

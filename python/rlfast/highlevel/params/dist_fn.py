@@ -1,6 +1,7 @@
 """Factories of functions that make distributions over actions."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 
@@ -21,14 +22,14 @@ class DistributionFunctionFactory(ToStringMixin, ABC):
         """
 
 
+@dataclass(eq=False, repr=False)
 class DistributionFunctionFactoryCategorical(DistributionFunctionFactory):
     """For discrete actions.
 
     :param is_probs_input: whether actors give probabilities, and not logits.
     """
 
-    def __init__(self, is_probs_input: bool = True) -> None:
-        self.is_probs_input = is_probs_input
+    is_probs_input: bool = True
 
     def create_dist_fn(self, envs: Environments) -> TDistributionFunction:
         envs.get_type().assert_discrete(self)

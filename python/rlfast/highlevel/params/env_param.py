@@ -1,6 +1,7 @@
 """Factories of numbers that depend on an environment."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rlfast.highlevel.env import ContinuousEnvironments, Environments
@@ -25,14 +26,14 @@ class FloatEnvValueFactory(EnvValueFactory[float, TEnvs], ABC, Generic[TEnvs]):
     """The interface of factories of floats."""
 
 
+@dataclass(eq=False, repr=False)
 class FloatEnvValueFactoryMaxActionScaled(FloatEnvValueFactory[ContinuousEnvironments]):
     """Gives a multiple of the largest action.
 
     :param value: the factor.
     """
 
-    def __init__(self, value: float) -> None:
-        self.value = value
+    value: float
 
     def create_value(self, envs: ContinuousEnvironments) -> float:
         envs.get_type().assert_continuous(self)

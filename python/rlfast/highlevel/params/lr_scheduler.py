@@ -1,6 +1,7 @@
 """Factories of schedules of learning rates."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
@@ -21,14 +22,14 @@ class LRSchedulerFactory(ToStringMixin, ABC):
         """
 
 
+@dataclass(eq=False, repr=False)
 class LRSchedulerFactoryLinear(LRSchedulerFactory):
     """Lowers learning rates to 0, linearly in the number of updates.
 
     :param sampling_config: has the numbers of epochs and steps.
     """
 
-    def __init__(self, sampling_config: SamplingConfig) -> None:
-        self.sampling_config = sampling_config
+    sampling_config: SamplingConfig
 
     def create_scheduler(self, optim: torch.optim.Optimizer) -> LRScheduler:
         sampling = self.sampling_config

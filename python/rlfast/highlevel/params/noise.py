@@ -1,6 +1,7 @@
 """Factories of noise that explores."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 from rlfast.exploration import BaseNoise, GaussianNoise
@@ -19,14 +20,14 @@ class NoiseFactory(ToStringMixin, ABC):
         """
 
 
+@dataclass(eq=False, repr=False)
 class NoiseFactoryMaxActionScaledGaussian(NoiseFactory):
     """Makes normal noise.
 
     :param std_fraction: its standard deviation, in multiples of the largest action.
     """
 
-    def __init__(self, std_fraction: float) -> None:
-        self.std_fraction = std_fraction
+    std_fraction: float
 
     def create_noise(self, envs: Any) -> GaussianNoise:
         envs.get_type().assert_continuous(self)

@@ -78,14 +78,14 @@ class ParamTransformerDrop(ParamTransformer):
             del kwargs[key]
 
 
+@dataclass(eq=False, repr=False)
 class ParamTransformerChangeValue(ParamTransformer):
     """Changes one setting.
 
     :param key: its name.
     """
 
-    def __init__(self, key: str) -> None:
-        self.key = key
+    key: str
 
     def transform(self, params: dict[str, Any], data: ParamTransformerData) -> None:
         params[self.key] = self.change_value(params[self.key], data)
@@ -99,6 +99,7 @@ class ParamTransformerChangeValue(ParamTransformer):
         """
 
 
+@dataclass(eq=False, repr=False)
 class ParamTransformerMultiLRScheduler(ParamTransformer):
     """Replaces factories of schedulers by one scheduler; None if there is no factory.
 
@@ -106,9 +107,8 @@ class ParamTransformerMultiLRScheduler(ParamTransformer):
     :param key_scheduler: the name of the scheduler.
     """
 
-    def __init__(self, optim_key_list: list[tuple[torch.optim.Optimizer, str]], key_scheduler: str) -> None:
-        self.optim_key_list = optim_key_list
-        self.key_scheduler = key_scheduler
+    optim_key_list: list[tuple[torch.optim.Optimizer, str]]
+    key_scheduler: str
 
     def transform(self, params: dict[str, Any], data: ParamTransformerData) -> None:  # noqa: ARG002
         factories = [(optim, params.pop(key)) for optim, key in self.optim_key_list]
@@ -116,6 +116,7 @@ class ParamTransformerMultiLRScheduler(ParamTransformer):
         params[self.key_scheduler] = MultipleLRSchedulers(*made) if len(made) > 1 else (made or [None])[0]
 
 
+@dataclass(eq=False, repr=False)
 class ParamTransformerLRScheduler(ParamTransformer):
     """Replaces the factory of a scheduler by the scheduler.
 
@@ -123,9 +124,8 @@ class ParamTransformerLRScheduler(ParamTransformer):
     :param key_scheduler: the name of the scheduler.
     """
 
-    def __init__(self, key_scheduler_factory: str, key_scheduler: str) -> None:
-        self.key_scheduler_factory = key_scheduler_factory
-        self.key_scheduler = key_scheduler
+    key_scheduler_factory: str
+    key_scheduler: str
 
     def transform(self, params: dict[str, Any], data: ParamTransformerData) -> None:
         pairs: Any = [(data.optim, self.key_scheduler_factory)]
@@ -180,14 +180,14 @@ class ParamTransformerActorDualCriticsLRScheduler(ParamTransformer):
         ParamTransformerMultiLRScheduler(pairs, self.key_scheduler).transform(params, data)
 
 
+@dataclass(eq=False, repr=False)
 class ParamTransformerAutoAlpha(ParamTransformer):
     """Replaces the factory of a temperature by the temperature.
 
     :param key: its name.
     """
 
-    def __init__(self, key: str) -> None:
-        self.key = key
+    key: str
 
     def transform(self, kwargs: dict[str, Any], data: ParamTransformerData) -> None:
         """Replaces it.

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rlfast.highlevel.env import Environments
@@ -31,6 +32,7 @@ class PolicyWrapperFactory(ToStringMixin, ABC, Generic[TPolicyOut]):
         """
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PolicyWrapperFactoryIntrinsicCuriosity(PolicyWrapperFactory[ICMPolicy]):
     """Adds curiosity; see :class:`rlfast.policy.ICMPolicy`.
 
@@ -42,22 +44,12 @@ class PolicyWrapperFactoryIntrinsicCuriosity(PolicyWrapperFactory[ICMPolicy]):
     :param forward_loss_weight: likewise.
     """
 
-    def __init__(
-        self,
-        *,
-        feature_net_factory: IntermediateModuleFactory,
-        hidden_sizes: Sequence[int],
-        lr: float,
-        lr_scale: float,
-        reward_scale: float,
-        forward_loss_weight: float,
-    ) -> None:
-        self.feature_net_factory = feature_net_factory
-        self.hidden_sizes = hidden_sizes
-        self.lr = lr
-        self.lr_scale = lr_scale
-        self.reward_scale = reward_scale
-        self.forward_loss_weight = forward_loss_weight
+    feature_net_factory: IntermediateModuleFactory
+    hidden_sizes: Sequence[int]
+    lr: float
+    lr_scale: float
+    reward_scale: float
+    forward_loss_weight: float
 
     def create_wrapped_policy(
         self, policy: BasePolicy, envs: Environments, optim_factory: OptimizerFactory, device: TDevice
