@@ -11,11 +11,12 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from rlfast.env import VectorEnvNormObs
 from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.experiment.run_dir import read_beyond, read_config
 from rlfast.highlevel import experiment as builders
-from rlfast.highlevel.env import EnvFactory, EnvFactoryRegistered, VectorEnvType
+from rlfast.highlevel.env import EnvFactory, EnvFactoryRegistered, EnvMode, VectorEnvType
 from rlfast.highlevel.experiment import Experiment
 from rlfast.highlevel.module.actor import ActorFactory, ActorFactoryDiscreteNet
 from rlfast.highlevel.module.intermediate import IntermediateModule, IntermediateModuleFactory
@@ -43,6 +44,7 @@ from rlfast.highlevel.trainer import (
     EpochTrainCallbackDQNEpsLinearDecay,
 )
 from rlfast.policy import ICMPolicy
+from rlfast.utils import RunningMeanStd
 from rlfast.utils.net import discrete
 from rlfast.utils.net.common import MLP, Net
 
@@ -194,6 +196,26 @@ def test_objects_that_settings_do_not_say_are_kept_beside_them(config, sampling,
         evaluate(folder, 2, allow_import=True)
 
 
+class Normalized(EnvFactoryRegistered):
+    def create_venv(self, num_envs, mode):
+        return VectorEnvNormObs(super().create_venv(num_envs, mode), update_obs_rms=mode is EnvMode.TRAIN)
+
+    def create_envs(self, *args, **kwargs):
+        envs = super().create_envs(*args, **kwargs)
+        envs.test_envs.set_obs_rms(envs.train_envs.get_obs_rms())
+        return envs
+
+
+def test_an_evaluation_has_the_statistics_of_wrapped_environments(config, sampling, tmp_path, monkeypatch):
+    env = Normalized(task="Pendulum-v1", seed=5, venv_type=VectorEnvType.DUMMY)
+    builders.PPOExperimentBuilder(env, config, sampling).with_settings(progress=False).build().run("scaled")
+    counts = []
+    norm = RunningMeanStd.norm
+    monkeypatch.setattr(RunningMeanStd, "norm", lambda self, data: counts.append(self.count) or norm(self, data))
+    evaluate(tmp_path / "log" / "scaled", 1, allow_import=True)
+    assert set(counts) == {66}  # of training alone: 64 steps and the first observations of two environments
+
+
 def test_it_resumes_to_the_bit(config, sampling, tmp_path):
     custom(config, sampling).build().run("whole")
     half = replace(sampling, num_epochs=1)
@@ -323,6 +345,7 @@ class LocalStop(EpochStopCallback):
         return False
 
 
+@pytest.mark.filterwarnings("ignore:the model gives 8 values:UserWarning")
 @pytest.mark.parametrize(
     ("declare", "error", "match"),
     [

@@ -151,19 +151,33 @@ def load_policy(folder: Path, policy: BasePolicy) -> dict[str, Any]:
     return {name: head[name] for name in _COUNTERS}
 
 
-def load_normalization(folder: Path) -> list[dict[str, Any]]:
-    """Returns the states of the wrappers of test environments, such as statistics that normalize observations.
+def load_wrappers(folder: Path) -> list[dict[str, Any]]:
+    """Returns the states of the wrappers of test environments, such as statistics of observations, outermost first.
 
     :param folder: the folder of the checkpoint.
-    :return: the argument of ``load_state_dict`` of each wrapper, such as :class:`rlfast.env.VectorEnvNormObs`.
+    :return: the argument of ``load_state_dict`` of each wrapper.
     :raises FileNotFoundError: if there is no checkpoint.
     :raises ValueError: if it is damaged.
     """
     folder, head = _open(folder)
     state = _state(folder, head)
-    with _naming_file(folder / _STATE, "it has no statistics of observations"):
-        statistics: list[dict[str, Any]] = state["trainer"]["collectors"][1]["wrappers"]
-    return statistics
+    with _naming_file(folder / _STATE, "it has no state of test environments"):
+        states: list[dict[str, Any]] = state["trainer"]["collectors"][1]["wrappers"]
+    return states
+
+
+def load_normalization(folder: Path) -> dict[str, Any]:
+    """Returns the statistics with which the observations of tests were normalized.
+
+    :param folder: the folder of the checkpoint of a run with ``normalize_obs``.
+    :return: the argument of :meth:`rlfast.env.VectorEnvNormObs.load_state_dict`.
+    :raises FileNotFoundError: if there is no checkpoint.
+    :raises ValueError: if it is damaged, or observations were not normalized.
+    """
+    states = load_wrappers(folder)
+    if not states:
+        raise ValueError(f"{folder / _STATE} is damaged, or of another run: it has no statistics of observations")
+    return states[0]
 
 
 def _buffers_of(trainer: BaseTrainer) -> dict[str, ReplayBuffer]:

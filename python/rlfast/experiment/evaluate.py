@@ -9,7 +9,7 @@ import gymnasium as gym
 
 from rlfast.data.collect.collector import Collector
 from rlfast.experiment.build import build, placed
-from rlfast.experiment.checkpoint import load_normalization, load_policy
+from rlfast.experiment.checkpoint import load_normalization, load_policy, load_wrappers
 from rlfast.experiment.config import stream_seed
 from rlfast.experiment.declaration import read_declaration
 from rlfast.experiment.run_dir import check_env, read_beyond, read_config
@@ -66,9 +66,9 @@ def evaluate(
         parts.policy.eval()
         root = config.seed if seed is None else seed
         seeds = [stream_seed(root, f"env/eval/{i}") for i in range(number)]
-        statistics = None
-        if config.normalize_obs or declaration.beyond:
-            statistics = load_normalization(run_dir / "checkpoint")
+        statistics = [load_normalization(run_dir / "checkpoint")] if config.normalize_obs else None
+        if declaration.beyond:
+            statistics = load_wrappers(run_dir / "checkpoint")
         with Collector(parts.policy, declaration.evaluation(config, number, statistics)) as collector:
             collector.reset_env({"seed": seeds})
             stats = collector.evaluate(episodes)
