@@ -186,7 +186,7 @@ class Settings:
             "eval_envs": sampling.num_test_envs,
             "eval_episodes": sampling.num_test_episodes,
             "eval_interval": sampling.step_per_epoch,
-            "batch_size": sampling.batch_size,
+            "batch_size": sampling.batch_size or sampling.collect_steps,
             "collect_steps": sampling.collect_steps,
         }
         if "repeat" in self._names:
