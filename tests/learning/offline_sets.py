@@ -14,8 +14,9 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
+from rlfast.data.datasets.opening import open_source
 from rlfast.experiment import ALGORITHMS
-from rlfast.experiment.data import read_data, returns_of
+from rlfast.experiment.data import returns_of
 from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.gather import gather
 from rlfast.experiment.run import train
@@ -81,7 +82,8 @@ def make_sets(env: str, folder: Path, *, seed: int = 0) -> dict[str, Path]:
 
 def mean_return(data: Path) -> float:
     """The mean return of the whole episodes of a set."""
-    return float(returns_of(read_data(str(data))[0]).mean())
+    with open_source(str(data)) as source:
+        return float(returns_of(source)[0].mean())
 
 
 def tested(run: Path) -> float:
