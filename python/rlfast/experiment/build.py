@@ -60,6 +60,8 @@ class Parts:
     """A function that makes the trainer from the arguments that all trainers share, with all other arguments bound."""
     before_collect: Callable[[int, int], None]
     """A function for schedules, called with the epoch and the environment step before each collect."""
+    before_test: Callable[[int, int | None], None] | None
+    """A function that is called likewise before each test; None for none."""
     declaration: Declaration
     """What made them."""
 
@@ -107,8 +109,22 @@ def _build_offline(config: OfflineConfig, made: ExitStack, declaration: Declarat
         test_collector=Collector(policy, test_envs),
         trainer=partial(OfflineTrainer, batch_size=config.batch_size, buffer=data),
         before_collect=lambda *_: None,
+        before_test=None,
         declaration=declaration,
     )
+
+
+def explore_in_tests(config: RunConfig, policy: Any) -> bool:
+    """Sets how often an action of tests is random, if any are.
+
+    :param config: the settings of the run.
+    :param policy: the policy.
+    :return: whether any are. The collector of tests adds exploration then.
+    """
+    eps = config.eval_eps if isinstance(config, ExplorationConfig) else 0.0
+    if eps > 0:
+        policy.set_eps(eps)
+    return eps > 0
 
 
 def _data(config: RunConfig, obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> ReplayBuffer | None:
@@ -138,12 +154,16 @@ def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Part
         if isinstance(buffer, PrioritizedVectorReplayBuffer) and isinstance(config, QLearningConfig):
             buffer.set_beta(config.beta_at(env_step))
 
+    def before_test(*_: Any) -> None:
+        explore_in_tests(config, policy)
+
     return Parts(
         policy=policy,
         train_collector=train_collector,
         test_collector=test_collector,
         trainer=trainer_of(config),
         before_collect=before_collect,
+        before_test=before_test,
         declaration=declaration,
     )
 
@@ -165,7 +185,10 @@ def collectors_of(
     """
     noise = isinstance(config, OffPolicyConfig | ExplorationConfig)  # others draw their actions from a distribution
     buffer = _buffer(config, buffer_options)
-    return Collector(policy, train_envs, buffer, exploration_noise=noise), Collector(policy, test_envs)
+    return (
+        Collector(policy, train_envs, buffer, exploration_noise=noise),
+        Collector(policy, test_envs, exploration_noise=explore_in_tests(config, policy)),
+    )
 
 
 def _buffer(config: RunConfig, options: dict[str, Any]) -> ReplayBuffer:

@@ -7,7 +7,7 @@ import math
 import zlib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_type_hints
 
 import numpy as np
 
@@ -242,6 +242,9 @@ class ExplorationConfig(RunConfig):
     """Probability of a random action after eps_steps steps."""
     eps_steps: NonNegativeInt = 10_000
     """Number of environment steps over which that probability falls linearly."""
+    eval_eps: UnitFloat = 0.0
+    """Probability of a random action in tests. Where greedy actions lead nowhere, as in games that wait for FIRE, a
+    small one ends the test."""
 
     def eps_at(self, env_step: int) -> float:
         """Returns the probability of a random action after ``env_step`` environment steps.
@@ -421,6 +424,37 @@ class NaturalGradientConfig(AdvantageConfig):
     """Gradient steps of the critic on each minibatch."""
     normalize_advantage: bool = True
     """Advantages of mean 0 and deviation 1 in each roll-out."""
+
+
+ALE = "ALE/"
+"""The name of presets for all games of the Arcade Learning Environment: how their ids begin."""
+ATARI: dict[str, Any] = {
+    "num_envs": 10,
+    "eval_envs": 10,
+    "eval_episodes": 10,
+    "max_steps": 10_000_000,
+    "eval_interval": 100_000,
+    "hidden_sizes": (512,),
+}
+"""What the presets for Atari games have in common: the values of Tianshou 1.0's scripts."""
+ATARI_REPLAY = ATARI | {
+    "collect_steps": 10,
+    "updates_per_step": 0.1,
+    "buffer_size": 100_000,
+    "start_steps": 320,
+    "batch_size": 32,
+    "n_step": 3,
+}
+"""The same for algorithms with a replay buffer."""
+ATARI_VALUES = ATARI_REPLAY | {
+    "learning_rate": 1e-4,
+    "target_update_freq": 500,
+    "eps_start": 1.0,
+    "eps_end": 0.05,
+    "eps_steps": 1_000_000,
+    "eval_eps": 0.005,
+}
+"""The same for algorithms that learn values of actions."""
 
 
 def flag(name: str) -> str:

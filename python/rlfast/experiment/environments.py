@@ -12,7 +12,7 @@ import gymnasium as gym
 from rlfast.env import VectorEnvNormObs, VectorEnvNormReward
 from rlfast.env.atari import AtariEnv, make_atari_vec
 from rlfast.env.registry import can_be_native, find_spec, make_vec
-from rlfast.experiment.config import RunWarning, stream_seed
+from rlfast.experiment.config import ALE, RunWarning, stream_seed
 from rlfast.experiment.networks import is_image
 
 if TYPE_CHECKING:
@@ -81,12 +81,13 @@ def is_atari(id: str) -> bool:
     >>> is_atari("ALE/Pong-v5"), is_atari("CartPole-v1")
     (True, False)
     """
-    return id.startswith("ALE/")
+    return id.startswith(ALE)
 
 
 def _make_atari_envs(config: RunConfig, number: int, *, training: bool) -> BaseVectorEnv:
     if config.backend == "native":
         raise ValueError(f"{config.env} cannot be native: there is no {config.env} in Rust; choose another backend")
+    placed = config.backend != "auto" and config.env_backend not in ("envpool", "ale-vector")  # these have threads
     return make_atari_vec(
         config.env,
         number,
@@ -94,7 +95,7 @@ def _make_atari_envs(config: RunConfig, number: int, *, training: bool) -> BaseV
         seed=stream_seed(config.seed, f"env/{'train' if training else 'test'}"),
         episodic_life=training,
         clip_rewards=training,
-        vector_kwargs=None if config.backend == "auto" else {"placement": config.backend},
+        vector_kwargs={"placement": config.backend} if placed else None,
     )
 
 

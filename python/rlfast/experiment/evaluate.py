@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from rlfast.data.collect.collector import Collector
-from rlfast.experiment.build import build, placed
+from rlfast.experiment.build import build, explore_in_tests, placed
 from rlfast.experiment.checkpoint import load_normalization, load_policy, load_wrappers
 from rlfast.experiment.config import stream_seed
 from rlfast.experiment.declaration import read_declaration
@@ -69,7 +69,10 @@ def evaluate(
         statistics = [load_normalization(run_dir / "checkpoint")] if config.normalize_obs else None
         if declaration.beyond:
             statistics = load_wrappers(run_dir / "checkpoint")
-        with Collector(parts.policy, declaration.evaluation(config, number, statistics)) as collector:
+        noise = explore_in_tests(config, parts.policy)
+        parts.policy.seed(stream_seed(root, "policy/eval"))
+        envs = declaration.evaluation(config, number, statistics)
+        with Collector(parts.policy, envs, exploration_noise=noise) as collector:
             collector.reset_env({"seed": seeds})
             stats = collector.evaluate(episodes)
         if video is not None:
@@ -94,7 +97,8 @@ def _film(
         return gym.wrappers.RecordVideo(env, str(folder), episode_trigger=lambda _: True, disable_logger=True)
 
     try:
-        with Collector(policy, declaration.evaluation(config, 1, statistics, film)) as collector:
+        envs, noise = declaration.evaluation(config, 1, statistics, film), explore_in_tests(config, policy)
+        with Collector(policy, envs, exploration_noise=noise) as collector:
             collector.evaluate(1, gym_reset_kwargs={"seed": seed})
     except gym.error.DependencyNotInstalled as error:  # its message names an extra of Gymnasium
         raise ImportError(

@@ -285,6 +285,7 @@ def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, saver: _Checkp
         "step_per_epoch": config.eval_interval,
         "episode_per_test": config.eval_episodes,
         "train_fn": parts.before_collect,
+        "test_fn": parts.before_test,
         "stop_fn": is_reached,
         "save_checkpoint_fn": save,
         "logger": logger,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rlfast.experiment.config import RunConfig
+from rlfast.experiment.config import ALE, RunConfig
 
 if TYPE_CHECKING:
     from rlfast.policy import BasePolicy
@@ -48,7 +48,8 @@ class Algorithm:
         >>> ALGORITHMS["dqn"].preset("CartPole-v1").stop_return
         475.0
         """
-        return replace(self.presets.get(env, self.config()), env=env)
+        known = self.presets.get(ALE if env.startswith(ALE) and env not in self.presets else env)
+        return replace(known or self.config(), env=env)
 
 
 def _algorithm(module_name: str) -> Algorithm:

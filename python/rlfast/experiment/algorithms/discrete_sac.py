@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import SoftConfig
+from rlfast.experiment.config import ALE, ATARI_REPLAY, SoftConfig
 from rlfast.utils.arguments.validation import FiniteFloat
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ class Config(SoftConfig):
     env: str = "CartPole-v1"
     target_entropy: FiniteFloat | None = None
     """That of the actions that a learned temperature aims at. Default: 0.98 of that of equally likely actions."""
+    deterministic_eval: bool = True
+    """Whether actions of tests are the likeliest ones, and not drawn."""
 
 
 PRESETS = {
@@ -41,6 +43,13 @@ PRESETS = {
         auto_alpha=False,
         buffer_size=50_000,
     ),
+    ALE: Config(
+        **{**ATARI_REPLAY, "batch_size": 64, "start_steps": 640},
+        learning_rate=1e-5,
+        alpha=0.05,
+        auto_alpha=False,
+        deterministic_eval=False,
+    ),
 }
 
 
@@ -54,7 +63,7 @@ def build(config: Config, networks: Networks) -> DiscreteSACPolicy:
     critic, critic2 = networks.choice_values(), networks.choice_values()
     target = 0.98 * math.log(actions) if config.target_entropy is None else config.target_entropy
     optim = adam(config.learning_rate)
-    return networks.policy(
+    policy = networks.policy(
         DiscreteSACPolicy,
         actor=actor,
         actor_optim=optim,
@@ -68,3 +77,5 @@ def build(config: Config, networks: Networks) -> DiscreteSACPolicy:
         estimation_step=config.n_step,
         compile=config.compile,
     )
+    policy.deterministic_eval = config.deterministic_eval
+    return policy

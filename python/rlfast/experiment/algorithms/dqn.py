@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import QLearningConfig
+from rlfast.experiment.config import ALE, ATARI_VALUES, QLearningConfig
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -27,6 +27,7 @@ PRESETS = {
     "CartPole-v1": Config(
         stop_return=475.0, learning_rate=3e-3, batch_size=256, updates_per_step=0.125, target_update_freq=25
     ),
+    ALE: Config(**ATARI_VALUES, huber=False),
 }
 
 

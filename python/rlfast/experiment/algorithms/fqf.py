@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import QLearningConfig
+from rlfast.experiment.config import ALE, ATARI_VALUES, QLearningConfig
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ PRESETS = {
         target_update_freq=25,
         hidden_sizes=(128,),
         eps_end=0.02,
+    ),
+    ALE: Config(
+        **{**ATARI_VALUES, "learning_rate": 5e-5},
+        fractions=32,
+        fraction_learning_rate=2.5e-9,
+        entropy_coef=10.0,
     ),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import AdvantageConfig, Schedule
+from rlfast.experiment.config import ALE, ATARI, AdvantageConfig, Schedule
 from rlfast.utils.arguments.validation import FiniteFloat, NonNegativeFloat, PositiveInt
 
 if TYPE_CHECKING:
@@ -75,6 +75,19 @@ PRESETS = {
         ent_coef=0.0004,
         max_grad_norm=0.8,
         compile=True,
+    ),
+    ALE: Config(
+        **ATARI,
+        learning_rate=2.5e-4,
+        lr_schedule="linear",
+        collect_steps=1_000,
+        repeat=4,
+        batch_size=256,
+        eps_clip=0.1,
+        value_clip=True,
+        vf_coef=0.25,
+        ent_coef=0.01,
+        deterministic_eval=False,
     ),
 }
 
