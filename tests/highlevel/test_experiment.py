@@ -16,7 +16,7 @@ from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.experiment.run_dir import read_beyond, read_config
 from rlfast.highlevel import experiment as builders
-from rlfast.highlevel.env import EnvFactory, EnvFactoryRegistered, EnvMode, VectorEnvType
+from rlfast.highlevel.env import EnvFactory, EnvFactoryRegistered, EnvMode, EnvPoolFactory, VectorEnvType
 from rlfast.highlevel.experiment import Experiment
 from rlfast.highlevel.module.actor import ActorFactory, ActorFactoryDiscreteNet
 from rlfast.highlevel.module.intermediate import IntermediateModule, IntermediateModuleFactory
@@ -216,12 +216,14 @@ def test_an_evaluation_has_the_statistics_of_wrapped_environments(config, sampli
     assert set(counts) == {66}  # of training alone: 64 steps and the first observations of two environments
 
 
-def test_it_resumes_to_the_bit(config, sampling, tmp_path):
+def test_it_resumes_to_the_bit(config, sampling, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     custom(config, sampling).build().run("whole")
     half = replace(sampling, num_epochs=1)
     custom(config, half).build().run("half")
     resume(tmp_path / "log" / "half", allow_import=True, max_steps=64)
     assert same(weights(tmp_path / "log" / "whole"), weights(tmp_path / "log" / "half"))
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]  # the best policy is saved in the run's folder
 
 
 def test_callbacks_are_called(config, sampling, cart_pole):
@@ -269,6 +271,16 @@ def test_params_that_settings_do_not_say_reach_the_policy(config, sampling, pend
     assert policy.actor_optim.defaults["weight_decay"] == 0.1
     assert not policy.deterministic_eval
     assert policy.alpha == 1.0
+
+
+def test_environments_of_envpool(config, sampling, tmp_path):
+    pytest.importorskip("envpool")
+    kind = VectorEnvType.DUMMY
+    env = EnvFactoryRegistered(task="Pendulum-v1", seed=0, venv_type=kind, envpool_factory=EnvPoolFactory())
+    experiment = builders.TD3ExperimentBuilder(env, config, sampling).with_settings(progress=False).build()
+    assert experiment.run("pool").trainer_result.gradient_step == 16
+    with pytest.warns(UserWarning, match="no seed when it is reset"):
+        assert len(evaluate(tmp_path / "log" / "pool", 2, allow_import=True).returns) == 2
 
 
 def test_a_wrapper_wraps(config, sampling, cart_pole):

@@ -30,7 +30,7 @@ from rlfast.experiment.config import (
 )
 from rlfast.experiment.data import load_data, normalize_by_data
 from rlfast.experiment.declaration import Declaration
-from rlfast.experiment.environments import make_envs, normalizing_obs
+from rlfast.experiment.environments import make_envs, normalizing_obs, single_action_space
 from rlfast.experiment.schedules import LearningRates
 from rlfast.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from rlfast.utils import RunningMeanStd
@@ -139,7 +139,7 @@ def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Part
     algorithm = algorithm_of(config)
     prepare_torch(config)
     train_envs, test_envs = (made.enter_context(closing(envs)) for envs in declaration.environments(config))
-    obs_space, act_space = train_envs.single_observation_space, train_envs.action_space[0]
+    obs_space, act_space = train_envs.single_observation_space, single_action_space(train_envs)
     data = _data(config, obs_space, act_space)
     policy = declaration.policy(config, obs_space, act_space, data)
     policy.seed(stream_seed(config.seed, "policy"))

@@ -145,7 +145,7 @@ def read_declaration(run_dir: Path, beyond: Sequence[str], *, allow_import: bool
     try:
         with path.open("rb") as file:
             experiment: Any = pickle.load(file)  # noqa: S301 (allowed by the caller)
-        made: Declaration = experiment.declaration()
+        made: Declaration = experiment.declaration(run_dir)
     except FileNotFoundError:
         raise ValueError(f"{run_dir} cannot be opened: {what} are in {path}, which is missing") from None
     except (AttributeError, ImportError, pickle.UnpicklingError) as error:

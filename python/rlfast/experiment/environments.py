@@ -120,6 +120,16 @@ def seed_envs(envs: BaseVectorEnv, seed: int, name: str) -> None:
         space.seed(stream_seed(seed, f"actions/{name}/{i}"))
 
 
+def single_action_space(envs: BaseVectorEnv) -> gym.Space[Any]:
+    """Returns the action space of one environment, also of vector environments of other libraries.
+
+    :param envs: the environments.
+    """
+    spaces: Any = envs.action_space
+    space: gym.Space[Any] = spaces[0] if isinstance(spaces, list | tuple) else envs.single_action_space
+    return space
+
+
 def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
     """Returns the environments for ``"train"`` or ``"test"``, each with its own seed.
 

@@ -42,3 +42,6 @@ class FloatEnvValueFactoryMaxActionScaled(FloatEnvValueFactory[ContinuousEnviron
 
 class MaxActionScaled(FloatEnvValueFactoryMaxActionScaled):
     """A shorter name."""
+
+
+MaxActionScaledFloat = MaxActionScaled  # in Tianshou's own example of TD3
