@@ -16,6 +16,7 @@ from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
 from rlfast.experiment.config import DataConfig, OfflineConfig, RunWarning
 from rlfast.experiment.declaration import Declaration, read_declaration
 from rlfast.experiment.report.plot import learning_curve
+from rlfast.experiment.report.scores import ScoringLoggers, score_of, task_of
 from rlfast.experiment.run_dir import (
     check_env,
     check_files,
@@ -83,6 +84,7 @@ class RunResult:
         )
         lines = {
             "mean return": self._test_summary(),
+            **self._score(),
             "environment steps": f"{self.env_step:,} ({speed:,.0f} per second of training)",
             "gradient steps": f"{self.info.gradient_step:,}",
             "time": seconds,
@@ -94,6 +96,15 @@ class RunResult:
             ", interrupted" if self.interrupted else ""
         )
         return "\n".join([title, *(f"  {name:<20}{text}" for name, text in lines.items())])
+
+    def _score(self) -> dict[str, str]:
+        """Returns a line with the normalized score of a run that learned from data, if there is one for its task."""
+        task = _scored_task(self.config)
+        if task is None or self.test is None or self.test.returns_stat is None:
+            return {}
+        return {
+            "normalized score": f"{score_of(task, self.test.returns_stat.mean):.1f}, where an expert of D4RL has 100"
+        }
 
     def _test_summary(self) -> str:
         if self.test is None or self.test.returns_stat is None:
@@ -192,7 +203,7 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         for path in (run_dir / "metrics.csv", run_dir / "metrics.jsonl", *run_dir.glob("events.out.tfevents.*")):
             path.unlink(missing_ok=True)
     declaration = parts.declaration
-    logger = _loggers(run_dir, declaration)
+    logger = _loggers(run_dir, config, declaration)
     try:
         saver = _CheckpointSaver(config, run_dir)
         trainer = _trainer(config, parts, logger, saver)
@@ -299,16 +310,20 @@ def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, saver: _Checkp
     return trainer
 
 
-def _loggers(run_dir: Path, declaration: Declaration) -> BaseLogger:
+def _scored_task(config: RunConfig) -> str | None:
+    return task_of(config.env) if isinstance(config, DataConfig) else None
+
+
+def _loggers(run_dir: Path, config: RunConfig, declaration: Declaration) -> BaseLogger:
     from torch.utils.tensorboard import SummaryWriter
 
     from rlfast.utils.logger.tensorboard import TensorboardLogger
 
-    return LoggerGroup(
-        [
-            CSVLogger(run_dir / "metrics.csv", **_INTERVALS),
-            JSONLLogger(run_dir / "metrics.jsonl", **_INTERVALS),
-            TensorboardLogger(SummaryWriter(run_dir), **_INTERVALS, write_flush=False),
-            *declaration.loggers(run_dir),
-        ]
-    )
+    loggers = [
+        CSVLogger(run_dir / "metrics.csv", **_INTERVALS),
+        JSONLLogger(run_dir / "metrics.jsonl", **_INTERVALS),
+        TensorboardLogger(SummaryWriter(run_dir), **_INTERVALS, write_flush=False),
+        *declaration.loggers(run_dir),
+    ]
+    task = _scored_task(config)
+    return LoggerGroup(loggers) if task is None else ScoringLoggers(loggers, task)

@@ -66,7 +66,7 @@ class MinariWriter(Writer):
         super().__init__(path, length, stack_num)
         self._minari = require_minari()
         self._episode: list[Part] = []
-        data = path / "data"
+        data = path.absolute() / "data"  # Minari joins names of files to this twice
         data.mkdir(parents=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a spec that cannot be stored is left out

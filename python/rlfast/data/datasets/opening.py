@@ -81,7 +81,7 @@ def _minari_dataset(source: str) -> Any:
     if path.is_dir():
         if not (path / "data").is_dir():
             raise ValueError(f"{source} is a folder, but no Minari dataset: it has no folder data")
-        return minari.MinariDataset(path / "data")
+        return minari.MinariDataset(path.absolute() / "data")
     try:
         return minari.load_dataset(source)
     except FileNotFoundError as error:
