@@ -14,6 +14,7 @@ __all__ = [
     "FrameStacks",
     "Lease",
     "NativeEnvs",
+    "Network",
     "OutOfRange",
     "Replay",
     "SchemaMismatch",
@@ -25,6 +26,7 @@ __all__ = [
     "bootstrapped",
     "carried",
     "carry",
+    "collect",
     "discounted",
     "end_with",
     "episodic_returns",
@@ -504,6 +506,68 @@ class NativeEnvs:
 
     def set_state(self, id: int, state: bytes) -> None:
         """Restores a state of ``get_state``. Raises a ValueError if it is impossible for the environment."""
+
+@final
+class Network:
+    """A network of fully connected layers whose weights are read from arrays at every pass.
+
+    Observations are an array ``[B, ...]`` of single or double floats, flags or int64; SchemaMismatch for anything else,
+    and for another number of elements."""
+
+    def __new__(cls, inputs: int, nodes: Sequence[tuple[Any, ...]]) -> Network:
+        """:param inputs: the elements of one observation. :param nodes: node ``k`` computes slot ``k + 1`` from earlier
+        slots, where slot 0 is the observation: ``("linear", slot, weight, bias or None, relu)`` with float32 arrays,
+        ``("dueling", advantage, value)``, ``("constant", array)``, or ``(function, slot, *numbers)`` with a function
+        among ``relu``, ``leaky_relu``, ``tanh``, ``sigmoid``, ``silu``, ``elu``, ``exp``, ``clamp``, ``scale`` and
+        ``softmax``. ValueError for weights that do not fit."""
+
+    @property
+    def outputs(self) -> int:
+        """The elements of the last slot."""
+
+    def forward(self, obs: NDArray[Any], slots: Sequence[int]) -> list[NDArray[np.float32]]:
+        """Returns the numbers of some slots, ``[B, width]`` each."""
+
+    def choose(self, obs: NDArray[Any], clocks: NDArray[np.float32] | None = None) -> _Index | None:
+        """Returns the actions with the greatest outputs, ``[B]``, or with ``clocks[B, outputs]`` those with the
+        greatest ``exp(output) / clock``; None where another rounding of the outputs could change an action, or an
+        output is not finite."""
+
+    def choose_one(self, obs: NDArray[Any]) -> int | None:
+        """Returns the action with the greatest output for one observation, or None likewise."""
+
+def collect(
+    envs: NativeEnvs,
+    replay: Replay,
+    network: Network,
+    obs: NDArray[np.float32],
+    ready: _Index,
+    limit: tuple[str, Any],
+    explore: tuple[float, int, Any] | None = None,
+    clocks: NDArray[np.float32] | None = None,
+) -> tuple[
+    NDArray[np.float32],
+    _Index,
+    Any,
+    int,
+    int,
+    tuple[NDArray[np.float64], _Index, _Index],
+    bool,
+]:
+    """Lets ``network`` act in the environments ``ready``, adds the transitions, and resets environments whose episode
+    ended if they are still ready; for at most a twentieth of a second.
+
+    :param obs: the newest observations of all environments, ``[N, width]``; not changed.
+    :param ready: the environments that are stepped, ascending.
+    :param limit: ``("steps", vector steps)``, ``("episodes", n)`` or ``("quotas", episodes[N])``, see
+        :mod:`rlfast.data.collect.limits`.
+    :param explore: the probability and the number of random actions, and the bit generator that they are drawn from as
+        :func:`explore` does.
+    :param clocks: as for ``Network.choose``, ``[vector steps, ready, outputs]``.
+    :return: the newest observations, the environments that are still ready, what is left of the limit, the numbers of
+        vector steps and of steps that were taken, the returns and lengths of episodes that ended with the environments
+        whose episode ended and that were not reset, and whether it ended as a choice was None.
+    :raises SchemaMismatch: the columns are not exactly those of such transitions. Nothing was changed."""
 
 @final
 class Slab:

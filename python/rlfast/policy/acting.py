@@ -11,6 +11,8 @@ from torch import nn
 
 from rlfast.data import Batch, to_numpy
 from rlfast.policy.components.overrides import Replaceable, replaceable
+from rlfast.policy.native.choosers import Chooser
+from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.runtime.seeding import SeededMixin
 
 if TYPE_CHECKING:
@@ -183,7 +185,32 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
             return torch.randn(shape, dtype=dtype, device=device)
         return torch.randn(shape, dtype=dtype, generator=self._torch_rng).to(device)
 
-    @torch.no_grad()
+    # -- acting without torch ------------------------------------------------------------------------------------------
+
+    def native_chooser(self) -> Chooser:
+        """Return what chooses this policy's actions in Rust, the same actions as :meth:`forward` chooses.
+
+        :raises NotNativeError: it cannot, for the reason in the text.
+        """
+        raise NotNativeError(f"{type(self).__name__} does not act in Rust")
+
+    def native_exploration(self) -> tuple[float, int, Any] | None:
+        """Return what :meth:`exploration_noise` does, for actions that are chosen in Rust.
+
+        :return: the probability of random actions, their number, and the bit generator; None for no noise.
+        :raises NotNativeError: the noise is of another kind.
+        """
+        if "exploration_noise" in vars(self) or type(self).exploration_noise is not ActingPolicy.exploration_noise:
+            raise NotNativeError(f"{type(self).__name__} has exploration noise of its own")
+        return None
+
+    @property
+    def maps_no_action(self) -> bool:
+        """Whether the policy's actions are those of the environment, for a ``Discrete`` space."""
+        return isinstance(self.action_space, Discrete) and not self._shifts and not self.is_replaced("map_action")
+
+    # -- one action ----------------------------------------------------------------------------------------------------
+
     def compute_action(self, obs: Any, info: Mapping[str, Any] | None = None, state: Any = None) -> NDArray[Any] | int:
         """Choose the action for one observation of one environment.
 
@@ -192,6 +219,17 @@ class ActingPolicy(Replaceable, SeededMixin, nn.Module, ABC):
         :param state: hidden state for a batch of one row.
         :return: the action in the environment's form: an int for Discrete, otherwise an array of the space's shape.
         """
+        if state is None and not info and self.maps_no_action:
+            try:
+                chosen = self.native_chooser().choose_one(obs)
+            except NotNativeError:
+                chosen = None
+            if chosen is not None:
+                return chosen
+        return self._computed_action(obs, info, state)
+
+    @torch.no_grad()
+    def _computed_action(self, obs: Any, info: Mapping[str, Any] | None, state: Any) -> NDArray[Any] | int:
         batch: Any = Batch(obs=[obs], info=[info] if info else {})
         act = self.map_action(self(batch, state).act)[0]
         return int(act) if isinstance(self.action_space, Discrete) else act

@@ -3,6 +3,7 @@
 pub mod convert;
 pub mod error;
 pub mod memory;
+pub mod nn;
 pub mod pool;
 pub mod power;
 pub mod prefetch;

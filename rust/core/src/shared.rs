@@ -89,6 +89,18 @@ impl<T: Send> Shared<T> {
         self.outside_at(&GATE, host, work)
     }
 
+    /// Runs long work on this value and on another one, with the host's lock released. It waits for the other value while it
+    /// holds this one, so all work on two such values must name them in the same order.
+    #[cfg(not(loom))]
+    pub fn outside_with<U: Send, R: Send>(
+        &self,
+        other: &Shared<U>,
+        host: &impl Host,
+        work: impl FnOnce(&mut T, &mut U) -> R + Send,
+    ) -> R {
+        self.outside(host, |value| work(value, &mut other.lock()))
+    }
+
     /// Runs short work under the host's lock, or returns `given` as an error if another thread holds the value.
     ///
     /// # Errors

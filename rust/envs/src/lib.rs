@@ -15,6 +15,7 @@
 
 pub mod arcade;
 pub mod classic;
+pub mod collect;
 mod element;
 mod env;
 mod episode;

@@ -26,7 +26,10 @@ struct BitGenerator {
 }
 
 /// A generator whose lock this thread holds.
-struct Locked<'a>(&'a BitGenerator);
+pub struct Locked<'a>(&'a BitGenerator);
+
+// SAFETY: whoever has it is alone with the generator, on whatever thread.
+unsafe impl Send for Locked<'_> {}
 
 impl BitSource for Locked<'_> {
     fn next_u32(&mut self) -> u32 {
@@ -40,8 +43,8 @@ impl BitSource for Locked<'_> {
     }
 }
 
-/// Draws while no other thread does. `draw` must not call Python.
-fn locked<T>(bit_generator: &Bound<'_, PyAny>, draw: impl FnOnce(&mut Locked<'_>) -> T) -> PyResult<T> {
+/// Draws while no other thread does. `draw` must not call Python; it may release the interpreter.
+pub fn locked<T>(bit_generator: &Bound<'_, PyAny>, draw: impl FnOnce(&mut Locked<'_>) -> T) -> PyResult<T> {
     let py = bit_generator.py();
     let capsule = bit_generator.getattr(pyo3::intern!(py, "capsule"))?.cast_into::<PyCapsule>()?;
     let bits = capsule.pointer_checked(Some(c"BitGenerator"))?.cast::<BitGenerator>();

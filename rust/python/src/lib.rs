@@ -2,6 +2,7 @@
 
 mod array;
 mod batch;
+mod collect;
 mod columns;
 mod draws;
 mod error;
@@ -9,6 +10,7 @@ mod frames;
 mod gather;
 mod index;
 mod items;
+mod network;
 #[cfg(unix)]
 mod process;
 mod replay;
@@ -34,6 +36,8 @@ mod _core {
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
+    use super::collect::collect;
+    #[pymodule_export]
     use super::draws::{explore, integers_of_each, randint, uniform_below};
     #[pymodule_export]
     use super::error::SchemaMismatch;
@@ -41,6 +45,8 @@ mod _core {
     use super::frames::{AreaResize, grey};
     #[pymodule_export]
     use super::index::{carried, carry, shift};
+    #[pymodule_export]
+    use super::network::Network;
     #[cfg(unix)]
     #[pymodule_export]
     use super::process::{Lease, Slab, WorkerEndpoint, end_with};

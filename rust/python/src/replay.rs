@@ -56,6 +56,11 @@ impl Replay {
         self.state.with(py, |state| state.columns().clone())
     }
 
+    /// The engine and its columns, behind their lock.
+    pub(crate) fn state(&self) -> &Shared<State> {
+        &self.state
+    }
+
     fn each_ring<T: Send>(&self, py: Python<'_>, look: impl Fn(&Ring) -> T + Send) -> Vec<T> {
         self.state.with(py, |state| state.engine().rings().iter().map(look).collect())
     }

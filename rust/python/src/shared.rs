@@ -54,6 +54,16 @@ impl<T: Send> Shared<T> {
         self.0.outside(&Interpreter(py), work)
     }
 
+    /// Runs long work on this value and on another, detached from the interpreter. Whoever needs both names them in this order.
+    pub fn detached_with<U: Send, R: Send>(
+        &self,
+        py: Python<'_>,
+        other: &Shared<U>,
+        work: impl FnOnce(&mut T, &mut U) -> R + Send,
+    ) -> R {
+        self.0.outside_with(&other.0, &Interpreter(py), work)
+    }
+
     /// Runs short work attached, which must not call Python; returns `given` if another thread holds the value.
     #[inline]
     pub fn try_with<A: Send, R: Send>(

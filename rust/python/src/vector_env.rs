@@ -139,6 +139,11 @@ impl NativeEnvs {
 type StepOutput<'a> = (Output<'a, ValuesMut<'a>>, Option<&'a mut [f64]>);
 
 impl NativeEnvs {
+    /// The environments, behind their lock.
+    pub(crate) fn vector(&self) -> &Shared<Box<dyn AnyVector>> {
+        &self.vector
+    }
+
     /// Steps the environments, attached if the step is short and no other thread steps them.
     fn stepped<'a>(
         &self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -14,8 +14,9 @@ from rlfast.data.batch.batch import Batch, wrap, wrap_nested
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.collect import state as collector_state
 from rlfast.data.collect.checks import ActingPolicyProtocol, CollectOptions, Tally, positive
-from rlfast.data.collect.hook_calls import EpisodeFunction, HookCalls, StepFunction
+from rlfast.data.collect.hook_calls import EpisodeFunction, StepFunction
 from rlfast.data.collect.limits import EpisodeLimit, EpisodeQuotas, Limit, StepLimit
+from rlfast.data.collect.native import NativeCollecting
 from rlfast.data.collect.observed import policy_input
 from rlfast.data.stats import CollectStats
 from rlfast.env import BaseVectorEnv
@@ -24,7 +25,7 @@ from rlfast.utils.arguments.checks import ArgumentError, check_instance
 _KEYS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
 
 
-class Collector(HookCalls):
+class Collector(NativeCollecting):
     """Lets a policy act in a vector environment and stores every transition.
 
     The policy is given the observations of the environments that are ready. Its action (with exploration noise, if
@@ -60,6 +61,9 @@ class Collector(HookCalls):
         :class:`~rlfast.data.collector.CollectActionBatchProtocol`), and the transitions, which it may change.
     :param raise_on_nan_in_buffer: see :class:`BaseCollector`.
     :param collect_stats_class: see :class:`~rlfast.data.CollectStats`.
+    :param native_acting: whether actions are chosen in Rust, without torch. ``"auto"`` (default) does so where it can,
+        and where the actions are those that the policy itself would choose; see :doc:`/concepts`. True raises an error
+        where it cannot; False never does. ``repr(collector)`` tells what a collect does now.
     :raises TypeError: the buffer is not a vector buffer and there are several environments, the environment is of an
         unknown kind, or an argument lacks methods that are needed.
     :raises ValueError: the buffer has fewer ring buffers than there are environments, or the environment is
@@ -89,7 +93,10 @@ class Collector(HookCalls):
         on_step_hook: StepFunction | None = None,
         raise_on_nan_in_buffer: bool = False,
         collect_stats_class: type[CollectStats] = CollectStats,
+        *,
+        native_acting: bool | Literal["auto"] = "auto",
     ) -> None:
+        self.native_acting = native_acting
         if isinstance(preprocess_fn, bool | np.bool_):
             preprocess_fn, exploration_noise = None, bool(preprocess_fn)
         self.preprocess_fn = preprocess_fn
@@ -214,6 +221,7 @@ class Collector(HookCalls):
         custom_stats = None if self.collect_stats_class is CollectStats else self.collect_stats_class()
         tally = Tally(custom_stats=custom_stats, whole_episodes=limit.discards)
         self._choose_listeners()
+        self._choose_chooser(options)
         try:
             if type(self).reset_env is not Collector.reset_env and self._stale.all():  # a user's reset_env
                 self.reset_env(reset_kwargs) if reset_kwargs else self.reset_env()
@@ -237,6 +245,8 @@ class Collector(HookCalls):
     def _run_until(self, limit: Limit, tally: Tally, options: CollectOptions, reset_kwargs: dict[str, Any]) -> None:
         """Steps the environments, and resets those whose episode ended, until the limit is reached."""
         while not limit.reached:
+            if self._collect_whole_steps(limit, tally, options, reset_kwargs):
+                continue
             before = tally.steps
             rows = self._step(self._pending_steps.idle(limit.ready), options)
             ended = self._record(rows, tally)

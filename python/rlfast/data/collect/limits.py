@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,20 @@ class Limit(ABC):
     """Whether all environments are reset after the collect, because some were left within an episode."""
     _missing: int
     """How many steps or episodes are still to be collected."""
+
+    @property
+    @abstractmethod
+    def whole_steps(self) -> tuple[str, Any] | None:
+        """The limit as :func:`rlfast._core.collect` takes it; None for no vector step there."""
+
+    @abstractmethod
+    def resume(self, ready: Ids, left: Any, steps: int) -> None:
+        """Takes what a collect in Rust has left.
+
+        :param ready: as :attr:`ready`.
+        :param left: what is left of :attr:`whole_steps`.
+        :param steps: how many steps of environments were taken.
+        """
 
     @property
     def reached(self) -> bool:
@@ -50,6 +65,16 @@ class StepLimit(Limit):
         self._exact = exact
         self.ready = self._all[:n_step] if exact else self._all
 
+    @property
+    def whole_steps(self) -> tuple[str, Any] | None:
+        """All vector steps but the last, whose transitions the collector keeps for the next actions."""
+        steps = (self._missing - 1) // len(self._all)
+        return ("steps", steps) if steps > 0 else None
+
+    def resume(self, ready: Ids, left: Any, steps: int) -> None:  # noqa: ARG002
+        """Counts ``steps``."""
+        self.advance(steps, ready[:0])
+
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
         """Counts ``steps``."""
         self._missing -= steps
@@ -71,6 +96,15 @@ class EpisodeLimit(Limit):
     def __init__(self, n_episode: int, env_num: int) -> None:
         self._missing = n_episode
         self.ready = np.arange(min(n_episode, env_num))
+
+    @property
+    def whole_steps(self) -> tuple[str, Any] | None:
+        """All steps."""
+        return "episodes", self._missing
+
+    def resume(self, ready: Ids, left: Any, steps: int) -> None:  # noqa: ARG002
+        """Takes the number of missing episodes."""
+        self.ready, self._missing = ready, left
 
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
         """Counts episodes, and stops environments among ``ended`` if more are running than episodes are missing."""
@@ -100,6 +134,15 @@ class EpisodeQuotas(Limit):
     def reached(self) -> bool:
         """Whether enough was collected."""
         return len(self.ready) == 0
+
+    @property
+    def whole_steps(self) -> tuple[str, Any] | None:
+        """All steps."""
+        return "quotas", self._quota
+
+    def resume(self, ready: Ids, left: Any, steps: int) -> None:  # noqa: ARG002
+        """Takes the remaining quotas."""
+        self.ready, self._quota = ready, left
 
     def advance(self, steps: int, ended: Ids) -> None:  # noqa: ARG002
         """Counts episodes, and stops those environments among ``ended`` that have played all of theirs."""

@@ -58,6 +58,7 @@ class Stepping(BaseCollector):
         self._before: Before | None = None  # the transitions of the previous step
         self._reports_steps = self._reports_episodes = False
         self._rows_left: NDArray[np.int64] | None = None  # rows that each ring buffer can take before it overwrites one
+        self._chooser: Any = None  # chooses actions in Rust, in this collect
         self._dist: Any = None  # the policy's newest action distribution, if hooks are called
         self._dist_rows = 0
 
@@ -94,10 +95,15 @@ class Stepping(BaseCollector):
 
         :return: the fields ``obs`` and ``act``, and ``policy`` if the policy gave something to store.
         """
+        act = None if self._chooser is None else self._chooser.choose(obs)
+        if act is not None and not self.exploration_noise:
+            return {"obs": wrap_nested(obs), "act": act}
         seen = tree.writable(obs)  # networks and users may write to it
         known = {"obs": wrap_nested(seen), "info": wrap_nested(self._infos.columns(ids))}  # arrays need no parsing
         policy: Any = self.policy
         batch, before = policy_input(known, ids, self._before), tree.take(self._state, where)
+        if act is not None:
+            return {"obs": wrap_nested(obs), "act": policy.exploration_noise(act, batch)}
         with torch.set_grad_enabled(not no_grad and torch.is_grad_enabled()):
             result: Any = policy(batch, before) if callable(policy) else policy.forward(batch, before)
         if isinstance(result, dict):

@@ -20,11 +20,13 @@ from rlfast.policy.components.minibatches import minibatches_of, rows_of, shuffl
 from rlfast.policy.components.network_checks import check_networks, check_output
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.components.returns import check_indices
+from rlfast.policy.native.choosers import Chooser, ClockChooser, current_chooser
 from rlfast.utils import RunningMeanStd
 from rlfast.utils.arguments.checks import check_function
 from rlfast.utils.net._shared import shared_features
 from rlfast.utils.net.common import ActorCritic, device_of, dtype_of
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
+from rlfast.utils.runtime.native import NotNativeError
 
 if TYPE_CHECKING:
     from rlfast.data import ReplayBuffer
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 TDistFn = Callable[..., torch.distributions.Distribution]
 TDistribution = Callable[[], torch.distributions.Distribution]
+
+_CHOICE = ("__call__", "forward", "network_obs", "_dist")
+"""Methods that choose actions."""
 
 
 @replaceable("__call__", "forward")
@@ -173,6 +178,20 @@ class RolloutLearner(BasePolicy):
                 self._dist_call = (self.dist_fn, takes_a_tuple(self.dist_fn))
             dist = self.dist_fn(logits) if len(logits) > 1 and self._dist_call[1] else self.dist_fn(*logits)
         return dist if mask is None or self.action_type == "continuous" else legal_distribution(dist, mask)
+
+    def native_chooser(self) -> Chooser:
+        """Return what draws discrete actions in Rust; see :meth:`ActingPolicy.native_chooser`."""
+        return current_chooser(self, self.actor, self._make_chooser)
+
+    def _make_chooser(self) -> Chooser:
+        own, kind = vars(self), type(self)
+        replaced = any(name in own or getattr(kind, name) is not getattr(RolloutLearner, name) for name in _CHOICE)
+        if replaced or self._has_custom_forward():
+            raise NotNativeError(f"{kind.__name__} chooses actions by a method of its own, or has hooks")
+        if self._torch_rng is not None and self.dist_fn is torch.distributions.Categorical:
+            raise NotNativeError("the Categorical of torch draws from a stream that is seeded for each choice")
+        facts = ("dist_fn", "deterministic_eval", "training", "_torch_rng")
+        return ClockChooser(self, self.actor, _CHOICE, facts)
 
     @property
     def _networks(self) -> tuple[nn.Module, ...]:

@@ -9,6 +9,15 @@ pub trait BitSource {
     fn next_double(&mut self) -> f64;
 }
 
+impl<T: BitSource + ?Sized> BitSource for &mut T {
+    fn next_u32(&mut self) -> u32 {
+        (**self).next_u32()
+    }
+    fn next_double(&mut self) -> f64 {
+        (**self).next_double()
+    }
+}
+
 /// Fills `out` with integers from 0 to `largest`, as `np.random.randint(0, largest + 1, out.len())` draws them.
 ///
 /// NumPy never changes these draws (NEP 19): it masks 32 bits to the width of `largest`, and draws again while the

@@ -20,11 +20,16 @@ from rlfast.policy.components.memory.sequences import Sequences, at_steps
 from rlfast.policy.components.network_checks import check_networks
 from rlfast.policy.components.overrides import replaceable
 from rlfast.policy.learners.replay_learner import ReplayLearner
+from rlfast.policy.native.choosers import Chooser, current_chooser
 from rlfast.utils.optim import OptimizerFactory, make_optimizer
+from rlfast.utils.runtime.native import NotNativeError
 from rlfast.utils.warning import warn_user
 
 if TYPE_CHECKING:
     from rlfast.data.types import ModelOutputBatchProtocol, ObsBatchProtocol
+
+_CHOICE = ("__call__", "forward", "compute_q_value")
+"""Methods that choose actions."""
 
 
 @replaceable("__call__", "forward", "compute_q_value", "_target_q")
@@ -205,6 +210,28 @@ class QLearner(ReplayLearner):
         if mask is None:
             return explore(self.rng.bit_generator, min(self.eps, 1.0), self.max_action_num, np.asarray(act, np.int64))
         return np.where(self.rng.random(len(act)) < self.eps, random_legal(self.rng, mask), act)
+
+    def native_chooser(self) -> Chooser:
+        """Return what chooses the actions with the greatest values in Rust; see :meth:`ActingPolicy.native_chooser`."""
+        return current_chooser(self, self.model, self._make_chooser)
+
+    def _make_chooser(self) -> Chooser:
+        own, kind = vars(self), type(self)
+        replaced = any(name in own or getattr(kind, name) is not getattr(QLearner, name) for name in _CHOICE)
+        if replaced or self._has_custom_forward():
+            raise NotNativeError(f"{kind.__name__} chooses actions by a method of its own, or has hooks")
+        chooser = Chooser(self, self.model, _CHOICE, ("max_action_num",))
+        if chooser.network.outputs != self.max_action_num:
+            raise NotNativeError("the number of actions is not the number of outputs of the network")
+        return chooser
+
+    def native_exploration(self) -> tuple[float, int, Any] | None:
+        """Return the probability and the number of random actions; see :meth:`ActingPolicy.native_exploration`."""
+        if "exploration_noise" in vars(self) or type(self).exploration_noise is not QLearner.exploration_noise:
+            raise NotNativeError(f"{type(self).__name__} has exploration noise of its own")
+        if self.eps <= 0 or self.max_action_num is None:
+            return None
+        return min(self.eps, 1.0), self.max_action_num, self.rng.bit_generator
 
     # -- learning ------------------------------------------------------------------------------------------------------
 

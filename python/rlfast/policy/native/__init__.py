@@ -1,0 +1,1 @@
+"""Acting without torch: networks of linear layers and usual activations, computed in Rust from the tensors in place."""

@@ -1,0 +1,194 @@
+"""Choosing discrete actions in Rust."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rlfast._core import Network, SchemaMismatch
+from rlfast.functional.distributions import Categorical
+from rlfast.policy.native.layers import Layers
+from rlfast.utils.runtime.native import NotNativeError
+
+_HOOKS = "_forward_hooks", "_forward_pre_hooks"
+
+
+class Chooser:
+    """Chooses the action with the greatest number, the same that the policy itself would choose.
+
+    Torch rounds differently, so where two actions are nearly as good no choice is made here.
+
+    :param policy: the policy.
+    :param module: the module that acts, and computes a number for each action.
+    :param names: names of the policy's methods in whose place this object acts.
+    :param facts: names of the policy's attributes on which the choice depends.
+    :raises NotNativeError: the module is of another kind, or has hooks.
+    """
+
+    is_random = False
+    """Whether choices need random numbers."""
+
+    def __init__(self, policy: Any, module: nn.Module, names: tuple[str, ...], facts: tuple[str, ...] = ()) -> None:
+        self._module, self._names, self._fact_names = module, names, facts
+        layers = Layers()
+        self._end(layers, layers.call_network(module, 0))
+        self.network: Network = layers.network()
+        self._watch = layers.watch
+        self._kind = self._kind_of(policy)
+        if not layers.watch.begin():
+            raise NotNativeError("a network has hooks, a forward of its own, or runs under autocast")
+
+    def _end(self, layers: Layers, slot: int) -> None:
+        """Adapts the last nodes to what actions are chosen from; ``slot`` is the output of the module."""
+
+    def _kind_of(self, policy: Any) -> tuple[Any, ...]:
+        kind, own = type(policy), policy.__dict__
+        return (
+            *[getattr(kind, name) for name in self._names],
+            *[name in own for name in self._names],
+            *[getattr(policy, name) for name in self._fact_names],
+        )
+
+    def is_current(self, policy: Any, module: nn.Module) -> bool:
+        """Return whether the policy still acts as it did when this object was made; weights may differ.
+
+        :param policy: the policy.
+        :param module: the module that acts.
+        """
+        own = policy.__dict__
+        return (
+            module is self._module
+            and not (own[_HOOKS[0]] or own[_HOOKS[1]])
+            and self._kind_of(policy) == self._kind
+            and self._watch.holds()
+        )
+
+    def choose(self, obs: Any) -> NDArray[np.int64] | None:
+        """Choose actions.
+
+        :param obs: observations, ``[B, ...]``.
+        :return: actions, int64 ``[B]``; None where the policy itself must choose them.
+        """
+        try:
+            return self.network.choose(obs)
+        except SchemaMismatch:
+            return None
+
+    def choose_one(self, obs: Any) -> int | None:
+        """Choose the action for one observation.
+
+        :param obs: the observation.
+        :return: the action; None where the policy itself must choose it.
+        """
+        try:
+            return self.network.choose_one(obs)
+        except SchemaMismatch:
+            return None
+
+    def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:  # noqa: ARG002 (for random choices)
+        """Draw the random numbers of the next choices, which the next calls of :meth:`choose` use as well.
+
+        :param steps: vector steps.
+        :param rows: environments.
+        :return: ``[steps, rows, actions]``; None if no choice is random.
+        """
+        return None
+
+    def used(self, steps: int) -> None:
+        """Record that the numbers of :meth:`draw_ahead` were used.
+
+        :param steps: for so many vector steps.
+        """
+
+
+class ClockChooser(Chooser):
+    """Draws actions from the categorical distribution whose logits a module computes.
+
+    The random numbers are those that the policy itself would draw, from the same stream: torch draws from a categorical
+    distribution by one exponentially distributed number for each action, and so does
+    :class:`rlfast.functional.distributions.Categorical`.
+
+    :param policy: the policy.
+    :param module: the module that acts, and computes probabilities or logits.
+    :param names: see :class:`Chooser`.
+    :param facts: see :class:`Chooser`.
+    :raises NotNativeError: see :class:`Chooser`, or the distribution is another one.
+    """
+
+    def __init__(self, policy: Any, module: nn.Module, names: tuple[str, ...], facts: tuple[str, ...]) -> None:
+        self._takes_probabilities = policy.dist_fn is torch.distributions.Categorical
+        if not self._takes_probabilities and policy.dist_fn is not Categorical:
+            raise NotNativeError("dist_fn is not one of the classes Categorical of torch and rlfast")
+        super().__init__(policy, module, names, facts)
+        self.is_random = policy.training or not policy.deterministic_eval
+        self._stream: torch.Generator | None = policy._torch_rng  # noqa: SLF001 (None for torch's global one)
+        self._ahead: list[torch.Tensor] = []
+
+    def _end(self, layers: Layers, slot: int) -> None:
+        if not self._takes_probabilities:
+            return
+        if not layers.nodes or layers.nodes[-1][0] != "softmax" or slot != len(layers.nodes):
+            raise NotNativeError("the Categorical of torch takes probabilities, and the actor has no softmax")
+        layers.nodes.pop()  # the same distribution, with the exponents as logits
+
+    def choose(self, obs: Any) -> NDArray[np.int64] | None:
+        if not self.is_random:
+            return super().choose(obs)
+        if not isinstance(obs, np.ndarray) or not obs.ndim:
+            return None
+        clocks = self._ahead.pop(0) if self._ahead else self._draw(len(obs))
+        try:
+            chosen = self.network.choose(obs, clocks.numpy())
+        except SchemaMismatch:
+            chosen = None
+        return self._chosen_by_torch(obs, clocks) if chosen is None else chosen
+
+    def _chosen_by_torch(self, obs: Any, clocks: torch.Tensor) -> NDArray[np.int64]:
+        with torch.no_grad():
+            logits = self._module(obs)[0]
+            kind = torch.distributions.Categorical if self._takes_probabilities else Categorical
+            actions: NDArray[np.int64] = (kind(logits).probs / clocks).argmax(-1).numpy()
+        return actions
+
+    def choose_one(self, obs: Any) -> int | None:
+        if not self.is_random:
+            return super().choose_one(obs)
+        actions = self.choose(np.asarray(obs)[None])
+        return None if actions is None else int(actions[0])
+
+    def _draw(self, rows: int) -> torch.Tensor:
+        return torch.empty(rows, self.network.outputs).exponential_(generator=self._stream)
+
+    def draw_ahead(self, steps: int, rows: int) -> NDArray[np.float32] | None:
+        if not self.is_random:
+            return None
+        self._ahead += [self._draw(rows) for _ in range(steps - len(self._ahead))]
+        return torch.stack(self._ahead[:steps]).numpy()
+
+    def used(self, steps: int) -> None:
+        del self._ahead[:steps]
+
+
+_known: WeakKeyDictionary[Any, Chooser] = WeakKeyDictionary()
+
+
+def current_chooser(policy: Any, module: nn.Module, make: Callable[[], Chooser]) -> Chooser:
+    """Return the chooser of a policy, a new one if the policy has changed since the last call.
+
+    It is not kept in the policy, whose attributes are saved and copied.
+
+    :param policy: the policy.
+    :param module: the module that acts.
+    :param make: makes a chooser.
+    :raises NotNativeError: it cannot be made.
+    """
+    chooser = _known.get(policy)
+    if chooser is None or not chooser.is_current(policy, module):
+        chooser = _known[policy] = make()
+    return chooser

@@ -1,0 +1,213 @@
+//! Functions of single numbers, and softmax.
+//!
+//! Exponentials are computed in double precision, from a polynomial whose error is below 1e-13, and then rounded once.
+
+/// A function of each number of a slot.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Function {
+    /// max(x, 0).
+    Relu,
+    /// x, and for a negative x its product with the number.
+    LeakyRelu(f32),
+    /// The hyperbolic tangent.
+    Tanh,
+    /// 1 / (1 + exp(-x)).
+    Sigmoid,
+    /// x / (1 + exp(-x)).
+    Silu,
+    /// x, and for a negative x the product of the number and exp(x) - 1.
+    Elu(f32),
+    /// exp(x).
+    Exp,
+    /// x, moved into an interval.
+    Clamp(f32, f32),
+    /// The product with a number.
+    Scale(f32),
+}
+
+impl Function {
+    /// Replaces each number by its value.
+    #[inline(always)]
+    pub(super) fn apply(self, numbers: &mut [f32]) {
+        // A loop for each function, so that each is compiled to vector instructions.
+        macro_rules! each {
+            ($x:ident => $value:expr) => {
+                for number in numbers {
+                    let $x = *number;
+                    *number = $value;
+                }
+            };
+        }
+        match self {
+            Self::Relu => each!(x => relu(x)),
+            Self::LeakyRelu(slope) => each!(x => if x < 0.0 { x * slope } else { x }),
+            Self::Tanh => each!(x => tanh(f64::from(x)) as f32),
+            Self::Sigmoid => each!(x => sigmoid(f64::from(x)) as f32),
+            Self::Silu => each!(x => silu(f64::from(x)) as f32),
+            Self::Elu(alpha) => each!(x => elu(x, alpha)),
+            Self::Exp => each!(x => exp(f64::from(x)) as f32),
+            Self::Clamp(low, high) => each!(x => if x < low { low } else if x > high { high } else { x }),
+            Self::Scale(factor) => each!(x => x * factor),
+        }
+    }
+}
+
+/// max(x, 0); a NaN stays one.
+#[inline(always)]
+pub(super) fn relu(x: f32) -> f32 {
+    if x < 0.0 { 0.0 } else { x }
+}
+
+/// Below this magnitude, series are used where the difference of an exponential and 1 would lose digits.
+const SMALL: f64 = 0.02;
+
+#[inline(always)]
+fn tanh(x: f64) -> f64 {
+    let decay = exp(-2.0 * x.abs());
+    let large = ((1.0 - decay) / (1.0 + decay)).copysign(x);
+    let square = x * x;
+    let series = x - x * square * (1.0 / 3.0 - square * (2.0 / 15.0 - square * (17.0 / 315.0)));
+    if x.abs() < SMALL { series } else { large }
+}
+
+#[inline(always)]
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + exp(-x))
+}
+
+/// The product is formed last and the exponential bounded, as minus infinity would otherwise become NaN in another way
+/// than for its neighbours.
+#[inline(always)]
+fn silu(x: f64) -> f64 {
+    x / (1.0 + exp(-x))
+}
+
+#[inline(always)]
+fn elu(x: f32, alpha: f32) -> f32 {
+    let wide = f64::from(x);
+    let series = wide * (1.0 + wide * (1.0 / 2.0 + wide * (1.0 / 6.0 + wide * (1.0 / 24.0 + wide / 120.0))));
+    let below = if wide > -SMALL { series } else { exp(wide) - 1.0 };
+    if x < 0.0 { (f64::from(alpha) * below) as f32 } else { x }
+}
+
+/// exp(x) with a relative error below 1e-13. Arguments are bounded by numbers at which a single float is 0 or infinite.
+#[inline(always)]
+pub(super) fn exp(x: f64) -> f64 {
+    // ln 2 in two parts, of which the first has few digits, so that its multiples are exact.
+    const HIGH: f64 = 0.693_147_180_369_123_8;
+    const LOW: f64 = 1.908_214_929_270_587_7e-10;
+    // Adding and subtracting it rounds to a whole number, which then stands in the low bits of the sum.
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    let x = if x < -150.0 { -150.0 } else { x };
+    let x = if x > 150.0 { 150.0 } else { x };
+    let shifted = x * std::f64::consts::LOG2_E + ROUND;
+    let whole = shifted - ROUND;
+    let r = (x - whole * HIGH) - whole * LOW;
+    // The series up to the power 12, of |r| <= ln 2 / 2.
+    let mut sum = 1.0 / 479_001_600.0;
+    sum = sum * r + 1.0 / 39_916_800.0;
+    sum = sum * r + 1.0 / 3_628_800.0;
+    sum = sum * r + 1.0 / 362_880.0;
+    sum = sum * r + 1.0 / 40_320.0;
+    sum = sum * r + 1.0 / 5_040.0;
+    sum = sum * r + 1.0 / 720.0;
+    sum = sum * r + 1.0 / 120.0;
+    sum = sum * r + 1.0 / 24.0;
+    sum = sum * r + 1.0 / 6.0;
+    sum = sum * r + 1.0 / 2.0;
+    sum = sum * r + 1.0;
+    sum = sum * r + 1.0;
+    let power = f64::from_bits((shifted.to_bits() << 52).wrapping_add(1023 << 52));
+    sum * power
+}
+
+/// Replaces the numbers of each lane by their softmax.
+#[inline(always)]
+pub(super) fn softmax<const L: usize>(slot: &mut [[f32; L]]) {
+    let mut largest = [f32::NEG_INFINITY; L];
+    for values in slot.iter() {
+        for lane in 0..L {
+            largest[lane] = if values[lane] < largest[lane] { largest[lane] } else { values[lane] };
+        }
+    }
+    let mut sum = [0.0_f64; L];
+    for values in slot.iter_mut() {
+        for lane in 0..L {
+            let power = exp(f64::from(values[lane]) - f64::from(largest[lane]));
+            sum[lane] += power;
+            values[lane] = power as f32;
+        }
+    }
+    for values in slot {
+        for lane in 0..L {
+            values[lane] = (f64::from(values[lane]) / sum[lane]) as f32;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponentials_are_those_of_the_standard_library() {
+        for k in -9_000..=9_000_i32 {
+            let x = f64::from(k) / 100.0;
+            assert!((exp(x) / x.exp() - 1.0).abs() < 1e-13, "{x}");
+        }
+        assert_eq!((exp(-1e9) as f32, exp(1e9) as f32, exp(0.0)), (0.0, f32::INFINITY, 1.0));
+        assert!(exp(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn functions_agree_with_their_definitions() {
+        let inputs: Vec<f32> = (-4_000..=4_000).map(|k| k as f32 / 100.0).chain([1e-6, -1e-6, 0.02, -0.02]).collect();
+        type Definition = fn(f64) -> f64;
+        let cases: [(Function, Definition); 9] = [
+            (Function::Relu, |x| x.max(0.0)),
+            (Function::LeakyRelu(0.25), |x| if x < 0.0 { x * 0.25 } else { x }),
+            (Function::Tanh, f64::tanh),
+            (Function::Sigmoid, |x| 1.0 / (1.0 + (-x).exp())),
+            (Function::Silu, |x| x / (1.0 + (-x).exp())),
+            (Function::Elu(1.5), |x| if x < 0.0 { 1.5 * x.exp_m1() } else { x }),
+            (Function::Exp, f64::exp),
+            (Function::Clamp(-2.0, 3.0), |x| x.clamp(-2.0, 3.0)),
+            (Function::Scale(1.5), |x| 1.5 * x),
+        ];
+        for (function, definition) in cases {
+            let mut values = inputs.clone();
+            function.apply(&mut values);
+            for (&x, value) in inputs.iter().zip(values) {
+                let wanted = definition(f64::from(x));
+                let close = (f64::from(value) - wanted).abs() <= 6.1e-8 * wanted.abs();
+                assert!(close, "{function:?} of {x}: {value}, not {wanted}");
+            }
+        }
+    }
+
+    #[test]
+    fn nan_stays_nan() {
+        for function in [
+            Function::Relu,
+            Function::LeakyRelu(0.1),
+            Function::Tanh,
+            Function::Sigmoid,
+            Function::Silu,
+            Function::Elu(1.0),
+            Function::Exp,
+            Function::Clamp(-1.0, 1.0),
+        ] {
+            let mut values = [f32::NAN];
+            function.apply(&mut values);
+            assert!(values[0].is_nan(), "{function:?}");
+        }
+    }
+
+    #[test]
+    fn softmax_sums_to_one_in_each_lane() {
+        let mut slot = [[1.0, 1e4, f32::NEG_INFINITY], [2.0, 1e4, 0.0]];
+        softmax(&mut slot);
+        assert_eq!([slot[0][1], slot[1][1], slot[0][2], slot[1][2]], [0.5, 0.5, 0.0, 1.0]);
+        assert!((f64::from(slot[1][0]) - 1.0 / (1.0 + (-1.0_f64).exp())).abs() < 1e-7);
+    }
+}

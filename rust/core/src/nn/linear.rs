@@ -1,0 +1,115 @@
+//! The product of a tile and a matrix of weights.
+
+use super::functions::relu;
+use crate::simd::MulAdd;
+
+/// Outputs that are computed together, so that each input is loaded once for all of them.
+const BLOCK: usize = 4;
+/// Inputs whose products are summed before the sum is added to the result: sums of fewer numbers round less.
+const CHUNK: usize = 128;
+
+/// Writes `weight x + bias` for each lane, and replaces negative numbers by 0 if `RELU` is true.
+///
+/// # Safety
+/// `weight` has `out.len()` rows of `x.len()` numbers, and `bias` as many as rows, or it is null.
+#[inline(always)]
+pub(super) unsafe fn product<M: MulAdd, const L: usize, const RELU: bool>(
+    x: &[[f32; L]],
+    weight: *const f32,
+    bias: *const f32,
+    out: &mut [[f32; L]],
+) {
+    let mut first = 0;
+    let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
+    for block in blocks {
+        // SAFETY: the rows of the block are among those that the caller promises.
+        unsafe { rows::<M, L, BLOCK, RELU>(x, weight.add(first * x.len()), bias_of(bias, first), block) };
+        first += BLOCK;
+    }
+    for row in rest {
+        // SAFETY: as above.
+        unsafe {
+            rows::<M, L, 1, RELU>(x, weight.add(first * x.len()), bias_of(bias, first), std::array::from_mut(row));
+        }
+        first += 1;
+    }
+}
+
+/// # Safety
+/// `bias` is null, or has more than `first` numbers.
+#[inline(always)]
+unsafe fn bias_of(bias: *const f32, first: usize) -> *const f32 {
+    // SAFETY: as the caller promises.
+    if bias.is_null() { bias } else { unsafe { bias.add(first) } }
+}
+
+/// # Safety
+/// As [`product`], for `N` rows.
+#[inline(always)]
+unsafe fn rows<M: MulAdd, const L: usize, const N: usize, const RELU: bool>(
+    x: &[[f32; L]],
+    weight: *const f32,
+    bias: *const f32,
+    out: &mut [[f32; L]; N],
+) {
+    let mut totals = [[0.0; L]; N];
+    if !bias.is_null() {
+        for row in 0..N {
+            // SAFETY: one for each row.
+            totals[row] = [unsafe { *bias.add(row) }; L];
+        }
+    }
+    let mut done = 0;
+    for chunk in x.chunks(CHUNK) {
+        let mut sums = [[0.0; L]; N];
+        for (i, values) in chunk.iter().enumerate() {
+            for row in 0..N {
+                // SAFETY: a number for each input and row.
+                let factor = unsafe { *weight.add(row * x.len() + done + i) };
+                for lane in 0..L {
+                    sums[row][lane] = M::mul_add(values[lane], factor, sums[row][lane]);
+                }
+            }
+        }
+        for row in 0..N {
+            for lane in 0..L {
+                totals[row][lane] += sums[row][lane];
+            }
+        }
+        done += chunk.len();
+    }
+    for row in 0..N {
+        for lane in 0..L {
+            out[row][lane] = if RELU { relu(totals[row][lane]) } else { totals[row][lane] };
+        }
+    }
+}
+
+/// The largest sum of the magnitudes of the terms of one output, in each lane: the scale of the rounding errors.
+///
+/// # Safety
+/// As [`product`], for `outputs` rows.
+#[inline(always)]
+pub(super) unsafe fn magnitude<const L: usize>(
+    x: &[[f32; L]],
+    weight: *const f32,
+    bias: *const f32,
+    outputs: usize,
+) -> [f32; L] {
+    let mut largest = [0.0; L];
+    for row in 0..outputs {
+        // SAFETY: one for each row.
+        let mut sums = [if bias.is_null() { 0.0 } else { unsafe { *bias.add(row) }.abs() }; L];
+        for (i, values) in x.iter().enumerate() {
+            // SAFETY: a number for each input and row.
+            let factor = unsafe { *weight.add(row * x.len() + i) }.abs();
+            for lane in 0..L {
+                sums[lane] += values[lane].abs() * factor;
+            }
+        }
+        for lane in 0..L {
+            largest[lane] = if sums[lane] <= largest[lane] { largest[lane] } else { sums[lane] };
+        }
+    }
+    largest
+}

@@ -1,0 +1,178 @@
+//! Networks as lists of nodes.
+
+use std::ptr::NonNull;
+
+use super::functions::Function;
+use crate::error::{Result, value_error};
+
+/// Numbers that somebody else keeps, such as a tensor.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights {
+    data: NonNull<f32>,
+    len: usize,
+}
+
+// SAFETY: they are only read, by functions whose callers keep them alive.
+unsafe impl Send for Weights {}
+// SAFETY: as above.
+unsafe impl Sync for Weights {}
+
+impl Weights {
+    /// Returns the `len` numbers at `data`; None for an address that no float can have.
+    ///
+    /// # Safety
+    /// The numbers stay there as long as networks of them are used. Others may change them meanwhile; a pass that runs
+    /// at the same time may then see some old and some new numbers.
+    #[must_use]
+    pub unsafe fn new(data: *const f32, len: usize) -> Option<Self> {
+        NonNull::new(data.cast_mut()).filter(|data| data.is_aligned()).map(|data| Self { data, len })
+    }
+
+    pub(super) fn data(&self) -> *const f32 {
+        self.data.as_ptr()
+    }
+}
+
+/// What one slot is computed from. Slots are numbered from 0, the input.
+#[derive(Clone, Copy, Debug)]
+pub enum Node {
+    /// The product with a matrix, row by row, plus a vector if there is one.
+    Linear {
+        /// The slot of the factors.
+        input: usize,
+        /// A row of weights for each output.
+        weight: Weights,
+        /// A number for each output.
+        bias: Option<Weights>,
+        /// The number of outputs.
+        outputs: usize,
+        /// Whether negative outputs become 0.
+        relu: bool,
+    },
+    /// A function of each number.
+    Map {
+        /// The slot of the arguments.
+        input: usize,
+        /// The function.
+        function: Function,
+    },
+    /// Powers of e, divided by their sum.
+    Softmax {
+        /// The slot of the exponents.
+        input: usize,
+    },
+    /// Action values: the value plus the advantage, less the mean of all advantages (arXiv:1511.06581, equation 9).
+    Dueling {
+        /// The slot of the advantages.
+        advantage: usize,
+        /// The slot of the value, one number.
+        value: usize,
+    },
+    /// The same numbers for all rows.
+    Constant {
+        /// The numbers.
+        values: Weights,
+    },
+}
+
+/// A network whose weights somebody else keeps.
+#[derive(Clone, Debug)]
+pub struct Network {
+    nodes: Vec<Node>,
+    /// The number of elements of each slot.
+    widths: Vec<usize>,
+    /// Where each slot begins in a tile.
+    starts: Vec<usize>,
+    /// Products of one row.
+    cost: usize,
+}
+
+/// The most elements of all slots of one row: a tile of 16 rows then takes 256 MiB.
+const MOST: usize = 1 << 22;
+
+impl Network {
+    /// Returns a network of `inputs` numbers for each row.
+    ///
+    /// # Errors
+    /// `Value` for a node that refers to itself or a later one, or has weights of another number than it needs, and for
+    /// networks that are too large for this module.
+    pub fn new(inputs: usize, nodes: Vec<Node>) -> Result<Self> {
+        let (mut widths, mut cost) = (vec![inputs], 0_usize);
+        for (k, node) in nodes.iter().enumerate() {
+            let width = |slot: usize| match widths.get(slot) {
+                Some(&width) => Ok(width),
+                None => value_error!("node {k} needs slot {slot}, and there are {} before it", widths.len()),
+            };
+            let found = match *node {
+                Node::Linear { input, weight, bias, outputs, .. } => {
+                    let products = width(input)?.saturating_mul(outputs);
+                    if weight.len != products || bias.is_some_and(|bias| bias.len != outputs) {
+                        return value_error!("node {k} needs {products} weights, got {}", weight.len);
+                    }
+                    cost = cost.saturating_add(products);
+                    outputs
+                }
+                Node::Map { input, .. } | Node::Softmax { input } => width(input)?,
+                Node::Dueling { advantage, value } => {
+                    if width(value)? != 1 {
+                        return value_error!("node {k} needs one value, got {}", width(value)?);
+                    }
+                    width(advantage)?
+                }
+                Node::Constant { values } => values.len,
+            };
+            widths.push(found);
+        }
+        let all = widths.iter().fold(0_usize, |sum, &width| sum.saturating_add(width));
+        if widths.contains(&0) || all > MOST {
+            return value_error!(
+                "a network has 1 to {MOST} numbers for a row, and at least one in each slot, got {all}"
+            );
+        }
+        let starts = widths.iter().scan(0, |end, &width| Some(std::mem::replace(end, *end + width))).collect();
+        Ok(Self { nodes, widths, starts, cost })
+    }
+
+    /// Returns the number of elements of an input.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        self.widths[0]
+    }
+
+    /// Returns the number of elements of each output: of the last slot.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        *self.widths.last().expect("invariant: slot 0 is there")
+    }
+
+    /// Returns the number of slots.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.widths.len()
+    }
+
+    /// Returns the number of elements of a slot; None if there is no such slot.
+    #[must_use]
+    pub fn width(&self, slot: usize) -> Option<usize> {
+        self.widths.get(slot).copied()
+    }
+
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    pub(super) fn start(&self, slot: usize) -> usize {
+        self.starts[slot]
+    }
+
+    /// The elements of all slots of one row.
+    pub(super) fn row(&self) -> usize {
+        self.widths.iter().sum()
+    }
+
+    /// Returns the number of products for one row.
+    #[must_use]
+    pub fn products(&self) -> usize {
+        self.cost
+    }
+}

@@ -1,0 +1,264 @@
+use proptest::prelude::*;
+
+use super::{Choice, Function, Network, Node, Weights};
+use crate::pool;
+use crate::rng::Stream;
+
+/// Networks, and the weights that they refer to.
+struct Made {
+    kept: Vec<Vec<f32>>,
+    nodes: Vec<Node>,
+    stream: Stream,
+}
+
+impl Made {
+    fn new(seed: u64) -> Self {
+        Self { kept: Vec::new(), nodes: Vec::new(), stream: Stream::new(seed) }
+    }
+
+    fn numbers(&mut self, len: usize, scale: f32) -> Vec<f32> {
+        (0..len).map(|_| (self.stream.uniform() as f32 * 2.0 - 1.0) * scale).collect()
+    }
+
+    fn weights(&mut self, len: usize, scale: f32) -> Weights {
+        let numbers = self.numbers(len, scale);
+        self.kept.push(numbers);
+        let kept = self.kept.last().unwrap();
+        // SAFETY: the vector is kept, and its memory does not move with it.
+        unsafe { Weights::new(kept.as_ptr(), len) }.unwrap()
+    }
+
+    /// Adds a node, and returns its slot.
+    fn add(&mut self, node: Node) -> usize {
+        self.nodes.push(node);
+        self.nodes.len()
+    }
+
+    fn linear(&mut self, input: usize, inputs: usize, outputs: usize, relu: bool) -> usize {
+        let scale = 1.0 / (inputs as f32).sqrt();
+        let weight = self.weights(inputs * outputs, scale);
+        let bias = self.stream.below(4).checked_sub(1).map(|_| self.weights(outputs, scale));
+        self.add(Node::Linear { input, weight, bias, outputs, relu })
+    }
+
+    fn network(&self, inputs: usize) -> Network {
+        Network::new(inputs, self.nodes.clone()).unwrap()
+    }
+}
+
+fn read(weights: Weights, at: usize) -> f64 {
+    // SAFETY: the tests keep the weights, and ask for numbers that are there.
+    f64::from(unsafe { *weights.data().add(at) })
+}
+
+/// All slots of one row, by plain loops in double precision.
+fn plainly(network: &Network, row: &[f32]) -> Vec<Vec<f64>> {
+    let mut slots = vec![row.iter().map(|&x| f64::from(x)).collect::<Vec<_>>()];
+    for node in network.nodes() {
+        let found = match *node {
+            Node::Linear { input, weight, bias, outputs, relu } => (0..outputs)
+                .map(|o| {
+                    let x = &slots[input];
+                    let sum: f64 = (0..x.len()).map(|i| x[i] * read(weight, o * x.len() + i)).sum();
+                    let sum = sum + bias.map_or(0.0, |bias| read(bias, o));
+                    if relu { sum.max(0.0) } else { sum }
+                })
+                .collect(),
+            Node::Map { input, function } => {
+                let mut values: Vec<f32> = slots[input].iter().map(|&x| x as f32).collect();
+                function.apply(&mut values);
+                values.iter().map(|&x| f64::from(x)).collect()
+            }
+            Node::Softmax { input } => {
+                let sum: f64 = slots[input].iter().map(|x| x.exp()).sum();
+                slots[input].iter().map(|x| x.exp() / sum).collect()
+            }
+            Node::Dueling { advantage, value } => {
+                let (a, v) = (&slots[advantage], slots[value][0]);
+                a.iter().map(|one| v + one - a.iter().sum::<f64>() / a.len() as f64).collect()
+            }
+            Node::Constant { values } => (0..network.width(slots.len()).unwrap()).map(|i| read(values, i)).collect(),
+        };
+        slots.push(found);
+    }
+    slots
+}
+
+fn forward(network: &Network, obs: &[f32]) -> Vec<f32> {
+    let mut out = vec![f32::NAN; obs.len() / network.inputs() * network.outputs()];
+    network.forward(obs, &[network.slots() - 1], &mut [&mut out]).unwrap();
+    out
+}
+
+/// A dueling network with all kinds of nodes on the way.
+fn dueling(made: &mut Made, inputs: usize, hidden: usize, actions: usize, function: Function) -> Network {
+    let first = made.linear(0, inputs, hidden, true);
+    let second = made.linear(first, hidden, hidden, false);
+    let features = made.add(Node::Map { input: second, function });
+    let advantage = made.linear(features, hidden, actions, false);
+    let value = made.linear(features, hidden, 1, false);
+    made.add(Node::Dueling { advantage, value });
+    made.network(inputs)
+}
+
+proptest! {
+    #[test]
+    fn passes_agree_with_plain_loops(
+        seed: u64, rows in 0_usize..40, inputs in 1_usize..200, hidden in 1_usize..300, actions in 1_usize..10, kind in 0_usize..5,
+    ) {
+        let function = [Function::Relu, Function::Tanh, Function::Silu, Function::Elu(1.0), Function::LeakyRelu(0.01)][kind];
+        let mut made = Made::new(seed);
+        let network = dueling(&mut made, inputs, hidden, actions, function);
+        let obs = made.numbers(rows * inputs, 2.0);
+        let out = forward(&network, &obs);
+        for (row, out) in obs.chunks_exact(inputs).zip(out.chunks_exact(actions)) {
+            let wanted = plainly(&network, row).pop().unwrap();
+            let scale = wanted.iter().fold(0.5_f64, |scale, x| scale.max(x.abs()));
+            for (one, wanted) in out.iter().zip(&wanted) {
+                prop_assert!((f64::from(*one) - wanted).abs() < 1e-6 * scale, "{one}, not {wanted}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_has_the_same_bits_in_every_batch(seed: u64, rows in 1_usize..50, at in 0_usize..50) {
+        let mut made = Made::new(seed);
+        let network = dueling(&mut made, 7, 33, 3, Function::Tanh);
+        let obs = made.numbers(rows * 7, 2.0);
+        let (all, at) = (forward(&network, &obs), at % rows);
+        prop_assert_eq!(forward(&network, &obs[at * 7..][..7]), &all[at * 3..][..3]);
+    }
+
+    #[test]
+    fn greatest_numbers_are_chosen(seed: u64, rows in 0_usize..40) {
+        let mut made = Made::new(seed);
+        let network = dueling(&mut made, 4, 32, 5, Function::Relu);
+        let obs = made.numbers(rows * 4, 2.0);
+        let mut actions = vec![-1; rows];
+        let decided = network.choose(&obs, Choice::Greatest, &mut actions).unwrap();
+        prop_assume!(decided);
+        for (row, &action) in obs.chunks_exact(4).zip(&actions) {
+            let values = plainly(&network, row).pop().unwrap();
+            prop_assert!(values.iter().all(|&value| value <= values[action as usize]));
+        }
+    }
+}
+
+#[test]
+fn constants_and_softmax() {
+    let mut made = Made::new(1);
+    let values = made.weights(3, 1.0);
+    let constant = made.add(Node::Constant { values });
+    made.add(Node::Softmax { input: constant });
+    let network = made.network(2);
+    let wanted = plainly(&network, &[0.0, 0.0]).pop().unwrap();
+    for row in forward(&network, &[0.0; 20]).chunks_exact(3) {
+        assert!(row.iter().zip(&wanted).all(|(&x, wanted)| (f64::from(x) - wanted).abs() < 1e-7));
+    }
+}
+
+#[test]
+fn changed_weights_are_seen_at_once() {
+    let mut numbers = vec![2.0_f32];
+    // SAFETY: the vector lives until the end of the test.
+    let weight = unsafe { Weights::new(numbers.as_mut_ptr(), 1) }.unwrap();
+    let network =
+        Network::new(1, vec![Node::Linear { input: 0, weight, bias: None, outputs: 1, relu: false }]).unwrap();
+    assert_eq!(forward(&network, &[3.0]), [6.0]);
+    // SAFETY: as above.
+    unsafe { weight.data().cast_mut().write(-1.0) };
+    assert_eq!(forward(&network, &[3.0]), [-3.0]);
+}
+
+#[test]
+fn several_threads_give_the_same_bits() {
+    let mut made = Made::new(3);
+    let network = dueling(&mut made, 8, 256, 4, Function::Tanh);
+    let obs = made.numbers(8 * 1000, 1.0);
+    pool::set_threads(1);
+    let alone = forward(&network, &obs);
+    let mut actions = vec![0; 1000];
+    let decided = network.choose(&obs, Choice::Greatest, &mut actions).unwrap();
+    pool::set_threads(4);
+    assert_eq!(forward(&network, &obs), alone);
+    let mut again = vec![0; 1000];
+    assert_eq!(network.choose(&obs, Choice::Greatest, &mut again).unwrap(), decided);
+    assert!(!decided || actions == again);
+}
+
+/// A network that only passes its input on.
+fn passing(width: usize) -> Network {
+    Network::new(width, vec![Node::Map { input: 0, function: Function::Scale(1.0) }]).unwrap()
+}
+
+#[test]
+fn choices_that_are_near_or_not_finite_are_not_made() {
+    let network = passing(3);
+    let mut action = [-1];
+    let mut choose = |obs: [f32; 3]| {
+        let decided = network.choose(&obs, Choice::Greatest, &mut action).unwrap();
+        decided.then_some(action[0])
+    };
+    assert_eq!(choose([1.0, 2.0, 0.0]), Some(1));
+    assert_eq!(choose([1.0, 1.0001, 0.0]), Some(1));
+    for obs in [
+        [1.0, 1.0, 0.0],
+        [1.0, 1.000_001, 0.0],
+        [f32::NAN, 1.0, 0.0],
+        [f32::INFINITY, 1.0, 0.0],
+        [1.0, 0.0, f32::NEG_INFINITY],
+        [0.0; 3],
+    ] {
+        assert_eq!(choose(obs), None, "{obs:?}");
+    }
+    assert!(passing(1).choose(&[5.0], Choice::Greatest, &mut action).unwrap(), "a single action has no rival");
+}
+
+#[test]
+fn clocks_draw_from_the_softmax() {
+    let network = passing(3);
+    let (logits, draws) = ([0.5_f32, -1.0, 2.0], 60_000);
+    let mut stream = Stream::new(4);
+    let clocks: Vec<f32> = (0..3 * draws).map(|_| -(1.0 - stream.uniform()).ln() as f32 + 1e-12).collect();
+    let mut actions = vec![-1; draws];
+    let mut counts = [0.0; 3];
+    for row in 0..draws {
+        let (action, clocks) = (&mut actions[row..=row], &clocks[3 * row..][..3]);
+        if network.choose(&logits, Choice::Clocks(clocks), action).unwrap() {
+            counts[action[0] as usize] += 1.0;
+        }
+    }
+    let sum: f64 = logits.iter().map(|&x| f64::from(x).exp()).sum();
+    for (count, logit) in counts.iter().zip(logits) {
+        let wanted = f64::from(logit).exp() / sum;
+        let deviation = (wanted * (1.0 - wanted) / draws as f64).sqrt();
+        assert!((count / draws as f64 - wanted).abs() < 4.0 * deviation + 1e-4, "{count} of {wanted}");
+    }
+    let equal = network.choose(&[0.0, 0.0, -1.0], Choice::Clocks(&[1.0, 1.0, 9.0]), &mut actions[..1]).unwrap();
+    assert!(!equal, "two clocks that ring together");
+}
+
+#[test]
+fn networks_that_cannot_be_are_refused() {
+    let mut made = Made::new(0);
+    let (weight, bias) = (made.weights(6, 1.0), made.weights(2, 1.0));
+    let linear = |input, outputs| Node::Linear { input, weight, bias: Some(bias), outputs, relu: false };
+    assert!(Network::new(3, vec![linear(0, 2)]).is_ok());
+    for (inputs, nodes, wanted) in [
+        (3, vec![linear(1, 2)], "needs slot 1, and there are 1"),
+        (3, vec![linear(0, 3)], "needs 9 weights, got 6"),
+        (2, vec![linear(0, 3)], "needs 6 weights, got 6"), // of which the bias has too few
+        (0, vec![], "at least one in each slot"),
+        (1 << 30, vec![], "a network has 1 to"),
+        (2, vec![Node::Dueling { advantage: 0, value: 0 }], "needs one value, got 2"),
+    ] {
+        let error = Network::new(inputs, nodes).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+    let network = passing(2);
+    assert!(network.forward(&[0.0; 3], &[1], &mut [&mut [0.0; 2]]).is_err());
+    assert!(network.forward(&[0.0; 2], &[1], &mut [&mut [0.0; 3]]).is_err());
+    assert!(network.forward(&[0.0; 2], &[2], &mut [&mut [0.0; 2]]).is_err());
+    assert!(network.choose(&[0.0; 2], Choice::Greatest, &mut [0; 2]).is_err());
+    assert!(network.choose(&[0.0; 2], Choice::Clocks(&[1.0]), &mut [0]).is_err());
+}

@@ -1,0 +1,101 @@
+//! `collect`: native environments, a network and a replay engine, without the interpreter.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use rlfast_core::rng::draws::BitSource;
+use rlfast_core::vectors::copied;
+use rlfast_envs::collect::{Collected, Limit, Noise, Running, collect as run};
+use rlfast_envs::vector::AnyVector;
+use rlfast_envs::vector::requests::ids;
+
+use crate::array::{Index, fresh, vector};
+use crate::draws::{Locked, locked};
+use crate::error::{IntoPython as _, mismatch};
+use crate::network::Network;
+use crate::replay::{Replay, State};
+use crate::vector_env::NativeEnvs;
+
+type Object<'py> = Bound<'py, PyAny>;
+
+/// The probability and the number of random actions, and the bit generator that they are drawn from.
+type Exploration<'py> = (f64, u32, Object<'py>);
+
+/// A stream that nothing is drawn from.
+struct Nothing;
+
+impl BitSource for Nothing {
+    fn next_u32(&mut self) -> u32 {
+        0
+    }
+    fn next_double(&mut self) -> f64 {
+        0.0
+    }
+}
+
+/// Lets a network act in environments and adds the transitions to a replay engine, until a limit is reached.
+#[pyfunction]
+#[pyo3(signature = (envs, replay, network, obs, ready, limit, explore = None, clocks = None))]
+#[allow(clippy::too_many_arguments, reason = "the parts of a collection")]
+pub fn collect<'py>(
+    py: Python<'py>,
+    envs: &NativeEnvs,
+    replay: &Replay,
+    network: &Network,
+    obs: &Object<'py>,
+    ready: Index,
+    limit: &Bound<'py, PyTuple>,
+    explore: Option<Exploration<'py>>,
+    clocks: Option<numpy::PyReadonlyArrayDyn<'py, f32>>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let Ok(given) = obs.extract::<numpy::PyReadonlyArray2<'py, f32>>() else {
+        return mismatch!("observations are no rows of single floats");
+    };
+    let (rows, width) = given.as_array().dim();
+    let (after, room) = fresh::<f32>(py, &[rows, width])?;
+    // SAFETY: a fresh array of so many floats, which nobody else knows before this function returns.
+    let now = unsafe { std::slice::from_raw_parts_mut(room, rows * width) };
+    now.iter_mut().zip(given.as_array()).for_each(|(to, &number)| *to = number);
+    let clocks = clocks.map(|clocks| copied(clocks.as_slice()?).python()).transpose()?;
+    let mut running = Running { obs: now, ready: ids(&ready.rows).python()?, limit: read_limit(limit)? };
+    let done = match (explore, &clocks) {
+        (Some((epsilon, count, bit_generator)), None) => locked(&bit_generator, |source: &mut Locked<'_>| {
+            work(py, envs, replay, network, &mut running, Noise::Epsilon { epsilon, count, source })
+        })??,
+        (None, Some(clocks)) => work(py, envs, replay, network, &mut running, Noise::<Nothing>::Clocks(clocks))?,
+        (None, None) => work(py, envs, replay, network, &mut running, Noise::<Nothing>::None)?,
+        _ => return Err(PyValueError::new_err("give explore or clocks, not both")),
+    };
+    let numbers = |rows: &[usize]| vector(py, &rows.iter().map(|&row| row as i64).collect::<Vec<_>>());
+    let left = match &running.limit {
+        Limit::Steps(left) | Limit::Episodes(left) => left.into_pyobject(py)?.into_any(),
+        Limit::Quotas(left) => vector(py, left)?.into_any(),
+    };
+    let ended = (vector(py, &done.returns)?, vector(py, &done.lengths)?, numbers(&done.stale)?);
+    (after, numbers(&running.ready)?, left, done.vector_steps, done.steps, ended, done.undecided).into_pyobject(py)
+}
+
+fn work<S: BitSource + Send>(
+    py: Python<'_>,
+    envs: &NativeEnvs,
+    replay: &Replay,
+    network: &Network,
+    running: &mut Running<'_>,
+    noise: Noise<'_, S>,
+) -> PyResult<Collected> {
+    let network = network.engine();
+    let collect =
+        |envs: &mut Box<dyn AnyVector>, state: &mut State| run(&mut **envs, state.rows_mut(), network, running, noise);
+    envs.vector().detached_with(py, replay.state(), collect).python()
+}
+
+fn read_limit(limit: &Bound<'_, PyTuple>) -> PyResult<Limit> {
+    let kind: String = limit.get_item(0)?.extract()?;
+    let value = limit.get_item(1)?;
+    match kind.as_str() {
+        "steps" => Ok(Limit::Steps(value.extract()?)),
+        "episodes" => Ok(Limit::Episodes(value.extract()?)),
+        "quotas" => Ok(Limit::Quotas(value.extract::<Index>()?.rows)),
+        other => Err(PyValueError::new_err(format!("a limit is of steps, episodes or quotas, got {other}"))),
+    }
+}

@@ -1,0 +1,233 @@
+"""Collecting in Rust against collecting by torch."""
+
+import copy
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import rlfast
+from rlfast.data import Batch, Collector, CollectStats, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from rlfast.env import DummyVectorEnv, NativeVectorEnv, VectorEnvNormObs
+from rlfast.policy import DQNPolicy, PGPolicy, RandomPolicy
+from rlfast.utils.net.common import Net
+from rlfast.utils.net.discrete import Actor
+
+ENVS = 4
+SPACE = gym.spaces.Discrete(2)
+
+
+def dqn(eps: float = 0.2) -> DQNPolicy:
+    torch.manual_seed(0)
+    policy = DQNPolicy(model=Net(4, 2, [16]), optim=None, action_space=gym.spaces.Discrete(2))
+    policy.seed(3)
+    policy.set_eps(eps)
+    return policy
+
+
+def pg() -> PGPolicy:
+    torch.manual_seed(0)
+    actor = Actor(Net(4, hidden_sizes=[16]), 2)
+    space = gym.spaces.Discrete(2)
+    dist_fn = torch.distributions.Categorical
+    return PGPolicy(actor=actor, optim=None, dist_fn=dist_fn, action_space=space, action_scaling=False)
+
+
+def undecided() -> DQNPolicy:
+    """A policy whose values are often equal, so that torch must choose."""
+    policy = dqn()
+    last = policy.model.model.model[-1]
+    nn.init.zeros_(last.bias)
+    with torch.no_grad():
+        last.weight[1] = last.weight[0]
+        last.weight[1, :2] += 0.1  # equal where these neurons are silent
+    return policy
+
+
+def native() -> NativeVectorEnv:
+    return NativeVectorEnv("CartPole-v1", ENVS, autoreset_mode=None)
+
+
+def python() -> DummyVectorEnv:
+    return DummyVectorEnv([lambda: gym.make("CartPole-v1")] * ENVS)
+
+
+def collector(policy, envs, mode, buffer=None, **options) -> Collector:
+    buffer = VectorReplayBuffer(ENVS * 50, ENVS) if buffer is None else buffer
+    return Collector(policy, envs, buffer, exploration_noise=True, native_acting=mode, **options)
+
+
+def played(make, envs, mode, plays, **options) -> list:
+    """What collects leave behind."""
+    torch.manual_seed(11)
+    np.random.seed(11)
+    with collector(make(), envs(), mode, **options) as one:
+        one.reset(gym_reset_kwargs={"seed": 1})
+        for space in one.action_space if isinstance(one.action_space, list) else [one.action_space]:
+            space.seed(5)
+        told = []
+        for play in plays:
+            stats = play(one)
+            told += [stats.returns, stats.lens, stats.n_collected_steps, stats.n_collected_episodes]
+            told += [one.collect_step, one.collect_episode, one._stale.copy()]
+        buffer = one.buffer
+        rows = [getattr(buffer, key) for key in ("obs", "act", "rew", "terminated", "truncated", "obs_next", "done")]
+        return [*told, *rows, buffer.info.env_id, one.policy.rng.random(), torch.rand(1).numpy()]
+
+
+PLAYS = {
+    "steps": [lambda one: one.collect(n_step=400), lambda one: one.collect(n_step=8),
+              lambda one: one.collect(n_step=4)],
+    "exact": [lambda one: one.collect(n_step=402, exact=True), lambda one: one.collect(n_step=3, exact=True)],
+    "episodes": [lambda one: one.collect(n_episode=11), lambda one: one.collect(n_episode=2)],
+    "evaluate": [lambda one: one.evaluate(11), lambda one: one.evaluate(3), lambda one: one.collect(n_step=40)],
+    "seeded": [lambda one: one.collect(n_episode=6, gym_reset_kwargs={"seed": 4}), lambda one: one.collect(n_step=40)],
+    "random": [lambda one: one.collect(n_step=40, random=True), lambda one: one.collect(n_step=40)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("plays", PLAYS.values(), ids=PLAYS)
+@pytest.mark.parametrize("envs", [native, python])
+@pytest.mark.parametrize("make", [dqn, pg, undecided, lambda: dqn(0.0)], ids=["dqn", "pg", "undecided", "greedy"])
+def test_collects_are_those_of_torch(make, envs, plays):
+    found, wanted = (played(make, envs, mode, plays) for mode in (True, False))
+    assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("make", [dqn, pg, undecided])
+def test_collects_are_those_of_python_environments(make):
+    plays = PLAYS["steps"] + PLAYS["evaluate"]
+    found, wanted = (played(make, envs, "auto", plays) for envs in (native, python))
+    assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+def test_undecided_policies_leave_choices_to_torch_and_others_do_not():
+    counts = []
+    for make in (dqn, undecided):
+        policy = make()
+        chooser = policy.native_chooser()
+        obs = np.random.default_rng(0).normal(size=(100, 1, 4)).astype(np.float32)
+        counts.append(sum(chooser.choose(row) is None for row in obs))
+    assert counts[0] == 0
+    assert 0 < counts[1] < 100
+
+
+def test_threads_change_nothing():
+    results = []
+    for threads in (1, 2):
+        rlfast.set_num_threads(threads)
+        results.append(played(dqn, native, "auto", PLAYS["steps"]))
+    assert all(np.array_equal(one, other) for one, other in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("make", [dqn, pg])
+def test_a_resumed_collect_goes_on_as_an_uninterrupted_one(make):
+    first = collector(make(), native(), "auto")
+    torch.manual_seed(2)
+    first.collect(n_step=200)
+    saved = first.state_dict(), copy.deepcopy(first.policy.state_dict()), torch.get_rng_state()
+    buffer = copy.deepcopy(first.buffer)
+    wanted = first.collect(n_step=200)
+    second = collector(make(), native(), "auto", buffer)
+    torch.set_rng_state(saved[2])
+    second.policy.load_state_dict(saved[1])
+    second.load_state_dict(saved[0])
+    found = second.collect(n_step=200)
+    assert np.array_equal(found.returns, wanted.returns)
+    assert np.array_equal(found.lens, wanted.lens)
+    assert np.array_equal(first.buffer.obs, second.buffer.obs)
+    assert np.array_equal(first.buffer.act, second.buffer.act)
+
+
+def test_prioritized_rows_and_one_ring():
+    buffers = [PrioritizedVectorReplayBuffer(ENVS * 50, ENVS, alpha=0.6, beta=0.4, seed=1) for _ in range(2)]
+    for buffer, mode in zip(buffers, (True, False), strict=True):
+        collector(dqn(), native(), mode, buffer).collect(n_step=100, gym_reset_kwargs={"seed": 1})
+    assert np.array_equal(buffers[0].sample(20)[0].obs, buffers[1].sample(20)[0].obs)
+    rows = []
+    for mode in (True, False):
+        envs = NativeVectorEnv("CartPole-v1", 1, autoreset_mode=None)
+        one = Collector(dqn(), envs, ReplayBuffer(60), exploration_noise=True, native_acting=mode)
+        one.collect(n_step=100, gym_reset_kwargs={"seed": 1})
+        rows.append(one.buffer.obs)
+    assert np.array_equal(*rows)
+
+
+def test_rows_that_must_not_be_lost_are_not_overwritten():
+    one = collector(dqn(), native(), True, VectorReplayBuffer(ENVS * 20, ENVS))
+    one.collect(n_step=8)
+    with one.without_overwriting(), pytest.raises(ValueError, match="has filled the 20 rows"):
+        one.collect(n_step=ENVS * 30)
+    assert one.collect_step == 8
+    with one.without_overwriting():
+        one.collect(n_step=ENVS * 20)
+
+
+def test_weights_are_those_of_the_moment():
+    found = []
+    for mode in (True, False):
+        one = collector(dqn(0.0), native(), mode)
+        one.collect(n_step=40, gym_reset_kwargs={"seed": 1})
+        with torch.no_grad():
+            one.policy.model.model.model[-1].weight.neg_()
+        one.collect(n_step=80)
+        found.append(one.buffer.act.tolist())
+    assert found[0] == found[1]
+
+
+def hooked(one: Collector) -> None:
+    one.set_on_step_hook(lambda *_: None)
+
+
+class Told(CollectStats):
+    pass
+
+
+class Own(Collector):
+    def _store(self, *args, **kwargs):
+        return super()._store(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("make", "how"),
+    [
+        (lambda: collector(dqn(), native(), "auto"), "collecting in Rust"),
+        (lambda: collector(dqn(), python(), "auto"), "one vector step at a time: the environments are not native"),
+        (lambda: collector(dqn(), VectorEnvNormObs(native()), "auto"), "the environments are not native ones"),
+        (lambda: collector(dqn(), native(), False), "by torch: native_acting is False"),
+        (lambda: collector(dqn(), native(), "auto", collect_stats_class=Told), "by torch: hooks and statistics"),
+        (lambda: collector(dqn(), native(), "auto", preprocess_fn=lambda **_: Batch()), "a preprocess_fn"),
+        (lambda: collector(dqn(), native(), "auto", on_episode_done_hook=lambda _: None), "there are hooks"),
+        (lambda: collector(RandomPolicy(action_space=SPACE), native(), "auto"), "does not act in Rust"),
+        (lambda: Own(dqn(), native(), VectorReplayBuffer(80, ENVS)), "Own has methods of its own"),
+    ],
+)  # fmt: skip
+def test_the_representation_tells_how_actions_are_chosen(make, how):
+    text = repr(make())
+    assert how in text
+    assert f"{ENVS} environments" in text
+
+
+def test_other_noise_and_mapped_actions_are_left_to_python():
+    one = collector(dqn(), native(), "auto")
+    one.policy.exploration_noise = lambda act, batch: act * 0
+    assert "noise of its own" in repr(one)
+    one.collect(n_step=40)
+    assert not one.buffer.act.any()
+    other = collector(dqn(), native(), "auto")
+    other.policy.map_action = lambda act: 1 - act
+    assert "maps actions" in repr(other)
+
+
+def test_true_raises_where_it_cannot_be():
+    one = collector(dqn(), native(), True)
+    one.policy.model.register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match=r'native_acting is True, but .* hooks.*: give "auto" or False'):
+        one.collect(n_step=4)
+    one.native_acting = "auto"
+    assert one.collect(n_step=4).n_collected_steps == 4
+    for wrong in ("yes", 1, None):
+        with pytest.raises(ValueError, match='must be "auto", True or False'):
+            one.native_acting = wrong

@@ -1,0 +1,243 @@
+"""Policies that act in Rust against the same policies that act by torch."""
+
+import copy
+import pickle
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rlfast.data import Batch
+from rlfast.functional.distributions import Categorical
+from rlfast.policy import A2CPolicy, C51Policy, DQNPolicy, PGPolicy
+from rlfast.utils.net.common import Net
+from rlfast.utils.net.discrete import Actor, Critic
+from rlfast.utils.runtime.native import NotNativeError
+
+SPACE = gym.spaces.Discrete(3)
+
+
+def dqn(kind=DQNPolicy, **options) -> DQNPolicy:
+    torch.manual_seed(0)
+    return kind(model=Net(4, 3, [16]), optim=None, action_space=SPACE, **options)
+
+
+def pg(dist_fn=torch.distributions.Categorical, softmax=True, **options) -> PGPolicy:
+    torch.manual_seed(0)
+    actor = Actor(Net(4, hidden_sizes=[16]), 3, softmax_output=softmax)
+    return PGPolicy(actor=actor, optim=None, dist_fn=dist_fn, action_space=SPACE, action_scaling=False, **options)
+
+
+def observations(rows: int = 200) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(rows, 4)).astype(np.float32)
+
+
+def test_greedy_actions_are_those_of_the_policy():
+    policy, obs = dqn(), observations()
+    wanted = policy(Batch(obs=obs, info={})).act
+    assert np.array_equal(policy.native_chooser().choose(obs), wanted)
+    assert [policy.compute_action(row) for row in obs] == wanted.tolist()
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+@pytest.mark.parametrize("dist_fn", [torch.distributions.Categorical, Categorical])
+def test_drawn_actions_and_the_stream_are_those_of_the_policy(dist_fn, seeded):
+    if seeded and dist_fn is torch.distributions.Categorical:
+        pytest.skip("refused, see below")
+    policy = pg(dist_fn, softmax=dist_fn is not Categorical)
+    taken = []
+    for act in (
+        lambda obs: policy(Batch(obs=obs, info={})).act.numpy(),
+        lambda obs: policy.native_chooser().choose(obs),
+    ):
+        torch.manual_seed(5)
+        if seeded:
+            policy.seed(7)
+        taken.append([*(act(observations(rows)) for rows in (1, 16, 300)), torch.rand(1).numpy()])
+    assert all(np.array_equal(one, other) for one, other in zip(*taken, strict=True))
+    assert {0, 1, 2} == set(taken[0][2].tolist())
+
+
+@pytest.mark.parametrize("dist_fn", [torch.distributions.Categorical, Categorical])
+def test_choices_that_are_too_near_are_made_by_torch_from_the_same_numbers(dist_fn):
+    policy = pg(dist_fn, softmax=dist_fn is not Categorical)
+    nn.init.constant_(policy.actor.last.model[-1].weight, torch.nan if dist_fn is Categorical else 1e30)
+    if dist_fn is Categorical:
+        nn.init.zeros_(policy.actor.last.model[-1].weight)
+        nn.init.constant_(policy.actor.last.model[-1].bias, 1e30)
+    obs = observations(50)
+    torch.manual_seed(5)
+    wanted = policy(Batch(obs=obs, info={})).act.numpy()
+    torch.manual_seed(5)
+    assert policy.native_chooser().network.choose(obs, np.ones((50, 3), np.float32)) is None
+    assert np.array_equal(policy.native_chooser().choose(obs), wanted)
+
+
+def test_numbers_that_were_drawn_ahead_are_used_first():
+    policy, obs = pg(), observations(4)
+    torch.manual_seed(5)
+    wanted = [policy(Batch(obs=obs, info={})).act.tolist() for _ in range(3)]
+    torch.manual_seed(5)
+    chooser = policy.native_chooser()
+    ahead = chooser.draw_ahead(2, 4)
+    assert chooser.network.choose(obs, ahead[0]).tolist() == wanted[0]
+    chooser.used(1)
+    assert [chooser.choose(obs).tolist() for _ in range(2)] == wanted[1:]
+
+
+def test_the_mode_is_taken_in_evaluation_mode():
+    policy, obs = pg(deterministic_eval=True), observations()
+    assert policy.native_chooser().is_random
+    policy.eval()
+    before = torch.get_rng_state()
+    chosen = policy.native_chooser().choose(obs)
+    assert np.array_equal(chosen, policy(Batch(obs=obs, info={})).act)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_critics_do_not_matter():
+    net = Net(4, hidden_sizes=[16])
+    policy = A2CPolicy(
+        actor=Actor(net, 3),
+        critic=Critic(net),
+        optim=None,
+        dist_fn=torch.distributions.Categorical,
+        action_space=SPACE,
+        action_scaling=False,
+    )
+    assert policy.native_chooser().is_random
+
+
+def hook(*_):
+    return None
+
+
+class Louder(DQNPolicy):
+    def forward(self, *args, **kwargs):
+        return super().forward(*args, **kwargs)
+
+
+class Valued(DQNPolicy):
+    def compute_q_value(self, logits, mask):
+        return -logits
+
+
+CHANGES = {
+    "hook": lambda policy: policy.model.register_forward_hook(hook),
+    "inner hook": lambda policy: policy.model.model.model[0].register_forward_pre_hook(hook),
+    "hook of the policy": lambda policy: policy.register_forward_hook(hook),
+    "forward of the network": lambda policy: setattr(policy.model, "forward", policy.model.forward),
+    "forward of the policy": lambda policy: setattr(policy, "forward", policy.forward),
+    "values of the policy": lambda policy: setattr(policy, "compute_q_value", lambda logits, mask: -logits),
+    "double": lambda policy: policy.double(),
+    "layer": lambda policy: policy.model.model.model.append(nn.Dropout()),
+    "norm": lambda policy: nn.utils.parametrizations.weight_norm(policy.model.model.model[0]),
+    "actions": lambda policy: setattr(policy, "max_action_num", 2),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_changed_policy_acts_by_torch(change):
+    policy = dqn()
+    policy.native_chooser()
+    change(policy)
+    with pytest.raises(NotNativeError):
+        policy.native_chooser()
+
+
+def test_a_global_hook_and_autocast_are_noticed():
+    policy = dqn()
+    assert policy.native_chooser() is policy.native_chooser()
+    handle = nn.modules.module.register_module_forward_hook(hook)
+    try:
+        with pytest.raises(NotNativeError):
+            policy.native_chooser()
+    finally:
+        handle.remove()
+    with torch.autocast("cpu"), pytest.raises(NotNativeError):
+        policy.native_chooser()
+    assert policy.native_chooser()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda policy: setattr(policy.model.model.model[0], "weight", nn.Parameter(torch.randn(16, 4))),
+        lambda policy: setattr(policy.model.model.model[0].weight, "data", torch.randn(16, 4)),
+        lambda policy: setattr(policy, "model", Net(4, 3, [16])),
+        lambda policy: policy.model.model.model.__setitem__(1, nn.Tanh()),
+        lambda policy: policy.load_state_dict(dqn_of(3).state_dict(), assign=True),
+    ],
+    ids=["parameter", "data", "model", "activation", "assigned"],
+)
+def test_other_parts_are_used_from_then_on(change):
+    policy, obs = dqn(), observations()
+    before = policy.native_chooser().choose(obs)
+    change(policy)
+    wanted = policy(Batch(obs=obs, info={})).act
+    assert np.array_equal(policy.native_chooser().choose(obs), wanted)
+    assert not np.array_equal(before, wanted)
+
+
+def dqn_of(seed: int) -> DQNPolicy:
+    torch.manual_seed(seed)
+    return DQNPolicy(model=Net(4, 3, [16]), optim=None, action_space=SPACE)
+
+
+def test_a_policy_that_acts_in_rust_is_saved_and_copied_as_before():
+    policy = dqn()
+    before = [*vars(policy)], [*policy.state_dict()["_extra_state"]["values"]]
+    policy.native_chooser()
+    assert ([*vars(policy)], [*policy.state_dict()["_extra_state"]["values"]]) == before
+    obs = observations()
+    for other in (copy.deepcopy(policy), pickle.loads(pickle.dumps(policy))):
+        nn.init.normal_(other.model.model.model[-1].weight)
+        assert np.array_equal(other.native_chooser().choose(obs), other(Batch(obs=obs, info={})).act)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (partial(dqn, Louder), "Louder chooses actions by a method of its own"),
+        (partial(dqn, Valued), "Valued chooses actions by a method of its own"),
+        (partial(pg, lambda probs: torch.distributions.Categorical(probs)), "dist_fn is not one of"),
+        (partial(pg, softmax=False), "takes probabilities, and the actor has no softmax"),
+    ],
+)
+def test_other_policies_are_refused_with_a_reason(make, why):
+    with pytest.raises(NotNativeError, match=why):
+        make().native_chooser()
+
+
+def test_a_seeded_stream_of_torchs_categorical_is_refused():
+    policy = pg()
+    policy.seed(1)
+    with pytest.raises(NotNativeError, match="seeded for each choice"):
+        policy.native_chooser()
+
+
+def test_distributions_of_values_act_by_torch():
+    policy = C51Policy(model=Net(4, 3, [8], softmax=True, num_atoms=51), optim=None, action_space=SPACE)
+    with pytest.raises(NotNativeError):
+        policy.native_chooser()
+
+
+def test_one_action_of_other_inputs():
+    policy = dqn()
+    row = observations(1)[0]
+    wanted = policy.compute_action(row)
+    assert policy.compute_action(row.tolist()) == wanted
+    assert policy.compute_action(row.astype(float)) == wanted
+    with pytest.raises(RuntimeError, match="shapes"):
+        policy.compute_action(np.zeros(3, np.float32))
+
+
+def test_shifted_actions_are_mapped():
+    torch.manual_seed(0)
+    policy = DQNPolicy(model=Net(4, 3, [16]), optim=None, action_space=gym.spaces.Discrete(3, start=5))
+    assert not policy.maps_no_action
+    obs = observations(20)
+    assert [policy.compute_action(row) for row in obs] == (5 + policy(Batch(obs=obs, info={})).act).tolist()
