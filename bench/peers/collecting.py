@@ -15,7 +15,7 @@ def collector(library: str, env: Any, task: str, size: int) -> Any:
     """Prepares a collector with a DQN policy that explores a little."""
     data, policies = (import_module(f"{library}.{name}") for name in ("data", "policy"))
     torch.manual_seed(0)
-    model = tasks.TianshouNet(task)
+    model = tasks.TianshouNet(task) if task == "image" else own_network(library)
     policy = policies.DQNPolicy(
         model=model,
         optim=torch.optim.Adam(model.parameters()),
@@ -27,6 +27,15 @@ def collector(library: str, env: Any, task: str, size: int) -> Any:
     made = data.Collector(policy, env, data.VectorReplayBuffer(size, len(env)), exploration_noise=True)
     made.reset()
     return made
+
+
+@torch.no_grad()
+def own_network(library: str) -> Any:
+    """Returns the library's own MLP with the weights that all libraries have."""
+    model = import_module(f"{library}.utils.net.common").Net(4, 2, hidden_sizes=[64, 64])
+    for own, common in zip(model.parameters(), tasks.steady().parameters(), strict=True):
+        own.copy_(common)
+    return model
 
 
 def dummy(library: str, task: str, envs: int, limit: int = 500) -> Any:

@@ -144,9 +144,9 @@ const LONGEST: Duration = Duration::from_millis(50);
 /// still ready.
 ///
 /// # Errors
-/// `Value` for environments or a network of other shapes than this function takes, and `Mismatch` for columns that are not
-/// exactly those of such transitions, with nothing changed; and what steps and the engine raise: a step may have been taken
-/// then that was not stored.
+/// `Mismatch` for environments, a network or columns of other shapes and types than this function takes, and `Value` for a
+/// wrong number of observations, environments or clocks, with nothing changed; and what steps and the engine raise: a step
+/// may have been taken then that was not stored.
 pub fn collect<S: BitSource>(
     envs: &mut dyn AnyVector,
     replay: &mut Replay,
@@ -195,12 +195,14 @@ fn check(envs: &dyn AnyVector, network: &Network, running: &Running<'_>) -> Resu
     let (width, space) = (envs.observation_space().len(), envs.action_space());
     let numbers = (envs.observation_dtype(), envs.action_dtype(), space.len());
     if numbers != (DType::Float32, DType::Int64, 1) || envs.autoreset() != Autoreset::Disabled {
-        return Err(Error::Value(format!(
-            "only environments with single floats, one whole number as action and no autoreset collect"
-        )));
+        let wanted = "single floats, one whole number as action and no autoreset";
+        return Err(Error::Mismatch(format!("environments with {wanted} collect, these have {numbers:?}")));
     }
     if !envs.info_fields().is_empty() || width != network.inputs() {
-        return Err(Error::Value(format!("observations have {width} numbers, the network takes {}", network.inputs())));
+        let inputs = network.inputs();
+        return Err(Error::Mismatch(format!(
+            "observations have {width} numbers and no infos, the network takes {inputs}"
+        )));
     }
     let all = envs.num_envs();
     let ascending = running.ready.is_sorted_by(|one, next| one < next);
@@ -211,7 +213,7 @@ fn check(envs: &dyn AnyVector, network: &Network, running: &Running<'_>) -> Resu
         return Err(Error::Value(format!("{all} environments need as many quotas")));
     }
     if running.ready.is_empty() && !running.limit.reached(&running.ready) {
-        return Err(Error::Value(format!("no environment is ready")));
+        return Err(Error::Value("no environment is ready".to_owned()));
     }
     Ok(())
 }

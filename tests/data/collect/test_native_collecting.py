@@ -210,6 +210,14 @@ def test_the_representation_tells_how_actions_are_chosen(make, how):
     assert f"{ENVS} environments" in text
 
 
+def test_other_native_environments_are_stepped_one_by_one():
+    envs = NativeVectorEnv("FrozenLake-v1", ENVS, autoreset_mode=None)
+    policy = DQNPolicy(model=Net(1, 4, [8]), optim=None, action_space=gym.spaces.Discrete(4))
+    one = collector(policy, envs, True)
+    assert "have infos, or observations that are not float32" in repr(one)
+    assert one.collect(n_step=40).n_collected_steps == 40
+
+
 def test_other_noise_and_mapped_actions_are_left_to_python():
     one = collector(dqn(), native(), "auto")
     one.policy.exploration_noise = lambda act, batch: act * 0

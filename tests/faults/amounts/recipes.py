@@ -36,6 +36,20 @@ def native() -> Any:
     return replay
 
 
+def network() -> Any:
+    """A network for CartPole."""
+    return _core.Network(4, [("linear", 0, np.eye(2, 4, dtype=np.float32), None, False)])
+
+
+def _collecting() -> dict[str, Any]:
+    """Two environments with their network and columns."""
+    envs = env.NativeVectorEnv("CartPole-v1", 2, autoreset_mode=None)
+    kept = data.VectorReplayBuffer(20, 2)
+    data.Collector(dqn(), envs, kept).collect(n_step=2)
+    fixed = {"envs": envs._backend.envs, "replay": kept._core, "network": network()}
+    return {**fixed, "obs": np.ones((2, 4), np.float32), "ready": np.arange(2), "limit": ("steps", 3)}
+
+
 def row(**changes: Any) -> Batch:
     """A transition."""
     fields = {"obs": np.zeros(6, np.float32), "act": 0, "rew": 1.0, "terminated": False, "truncated": False}
@@ -175,6 +189,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "AsyncCollector": lambda: collector(data.AsyncCollector),
     "DQNPolicy": dqn,
     "WorkerEndpoint": lambda: slab().endpoint(0),
+    "Network": network,
     "NativeEnvs": lambda: _reset(_core.NativeEnvs("CartPole-v1", 2, "NextStep")),
     "NPGPolicy": lambda: policy.NPGPolicy(**_ppo_parts()),
     "NaturalGradientLearner": lambda: policy.NPGPolicy(**_ppo_parts()),
@@ -527,6 +542,9 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast._core.Replay.load": lambda: {"fields": _whole()},
     "rlfast._core.Replay.record": _step,
     "rlfast._core.Replay.set_running": lambda: {"episode_return": 0.5},
+    "rlfast._core.Network.__init__": lambda: {"inputs": 4, "nodes": [("relu", 0)]},
+    "rlfast._core.Network.forward": lambda: {"obs": np.ones((2, 4), np.float32), "slots": [1]},
+    "rlfast._core.collect": _collecting,
     "rlfast._core.discounted": lambda: {"rewards": np.zeros((2, 3), np.float32), "before": np.array([0, 2])},
     "rlfast._core.end_with": lambda: {"pid": 1},
     "rlfast._core.explore": lambda: {"actions": 3},

@@ -62,8 +62,8 @@ class Collector(NativeCollecting):
     :param raise_on_nan_in_buffer: see :class:`BaseCollector`.
     :param collect_stats_class: see :class:`~rlfast.data.CollectStats`.
     :param native_acting: whether actions are chosen in Rust, without torch. ``"auto"`` (default) does so where it can,
-        and where the actions are those that the policy itself would choose; see :doc:`/concepts`. True raises an error
-        where it cannot; False never does. ``repr(collector)`` tells what a collect does now.
+        and where the actions are those that the policy itself would choose. True raises an error where it cannot; False
+        never does. ``repr(collector)`` tells what a collect does now, and why.
     :raises TypeError: the buffer is not a vector buffer and there are several environments, the environment is of an
         unknown kind, or an argument lacks methods that are needed.
     :raises ValueError: the buffer has fewer ring buffers than there are environments, or the environment is

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, cast
 
+import numpy as np
+
 from rlfast._core import SchemaMismatch, collect
 from rlfast.data.buffer.base import ReplayBuffer
 from rlfast.data.buffer.cached import CachedReplayBuffer
@@ -134,13 +136,16 @@ class NativeCollecting(HookCalls):
         envs: Any = self._envs
         if type(envs) is not NativeVectorEnv or envs.autoreset_mode is not None:
             raise NotNativeError("the environments are not native ones without wrappers and autoreset")
+        space = envs.single_observation_space
+        if space.dtype != np.float32 or envs._backend.envs.info_fields:
+            raise NotNativeError("the environments have infos, or observations that are not float32")
         buffer: Any = self.buffer
         if not isinstance(buffer, ReplayBuffer) or isinstance(buffer, CachedReplayBuffer):
             raise NotNativeError(f"rows of a {type(buffer).__name__} are added in Python")
         if type(buffer).add not in _ADD or "add" in vars(buffer) or not buffer._rows.whole or not buffer._store.quick:
             raise NotNativeError("rows are added in Python, as the buffer has a method of its own or stores objects")
         policy: Any = self.policy
-        if not policy.maps_no_action or envs.single_action_space.start:
+        if not policy.maps_no_action or getattr(envs.single_action_space, "start", 1) != 0:
             raise NotNativeError("the policy maps actions")
         return policy.native_exploration() if self.exploration_noise else None
 

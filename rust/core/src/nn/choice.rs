@@ -24,7 +24,7 @@ pub enum Choice<'a> {
 
 /// The rounding errors of two libraries together, as a share of the sum of the magnitudes of what they add. Tests measure
 /// them; they are below a tenth of it.
-const MARGIN: f32 = 4e-6;
+const MARGIN: f32 = 1e-5;
 /// What further operations on probabilities add to the relative error.
 const PROBABILITY_MARGIN: f64 = 1e-5;
 /// Products that are worth the wake-up of another thread.

@@ -54,20 +54,20 @@ unsafe fn rows<M: MulAdd, const L: usize, const N: usize, const RELU: bool>(
 ) {
     let mut totals = [[0.0; L]; N];
     if !bias.is_null() {
-        for row in 0..N {
+        for (row, total) in totals.iter_mut().enumerate() {
             // SAFETY: one for each row.
-            totals[row] = [unsafe { *bias.add(row) }; L];
+            *total = [unsafe { *bias.add(row) }; L];
         }
     }
     let mut done = 0;
     for chunk in x.chunks(CHUNK) {
         let mut sums = [[0.0; L]; N];
         for (i, values) in chunk.iter().enumerate() {
-            for row in 0..N {
+            for (row, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: a number for each input and row.
                 let factor = unsafe { *weight.add(row * x.len() + done + i) };
                 for lane in 0..L {
-                    sums[row][lane] = M::mul_add(values[lane], factor, sums[row][lane]);
+                    sum[lane] = M::mul_add(values[lane], factor, sum[lane]);
                 }
             }
         }

@@ -202,6 +202,13 @@ fn what_it_does_not_take_is_refused_before_anything_changes() {
     assert!(refused(&mut plain, vec![], Limit::Steps(1), &[]).contains("no environment is ready"));
     assert!(refused(&mut plain, all.clone(), Limit::Quotas(vec![1]), &[]).contains("as many quotas"));
     assert!(refused(&mut plain, all.clone(), Limit::Steps(1), &[1.0; 9]).contains("there are 9 clocks for step 0"));
+    let mut two = vec![0.0; 4 * ENVS];
+    let mut vector = envs(&mut two);
+    let narrow = Network::new(2, vec![Node::Softmax { input: 0 }]).unwrap();
+    let mut running = Running { obs: &mut two, ready: all.clone(), limit: Limit::Steps(1) };
+    let noise: Noise<'_, Source64> = Noise::None;
+    let error = collect(&mut *vector, &mut plain, &narrow, &mut running, noise).unwrap_err();
+    assert!(matches!(error, Error::Mismatch(_)), "{error}");
     let mut other = replay();
     other.define(vec![leaf(&["info", "prob"], "<f8", 8, &[])]).unwrap();
     assert!(refused(&mut other, all, Limit::Steps(1), &[1.0; 10]).contains("the columns are not those"));
