@@ -310,12 +310,12 @@ impl Rows {
         let sources = &mut self.sources;
         sources.clear();
         sources.resize(places.columns, Source::ZEROS);
-        sources[places.obs] = Source { ptr: self.obs.as_ptr().cast(), stride: width };
-        sources[places.obs_next] = Source { ptr: self.next.as_ptr().cast(), stride: width };
-        sources[places.act] = Source { ptr: self.actions.as_ptr().cast(), stride: 8 };
-        sources[places.rew] = Source { ptr: self.rewards.as_ptr().cast(), stride: 8 };
+        sources[places.obs] = Source::rows(self.obs.as_ptr().cast(), width);
+        sources[places.obs_next] = Source::rows(self.next.as_ptr().cast(), width);
+        sources[places.act] = Source::rows(self.actions.as_ptr().cast(), 8);
+        sources[places.rew] = Source::rows(self.rewards.as_ptr().cast(), 8);
         if let Some(at) = places.env_id {
-            sources[at] = Source { ptr: self.ids.as_ptr().cast(), stride: 8 };
+            sources[at] = Source::rows(self.ids.as_ptr().cast(), 8);
         }
         let mut added = Added {
             index: &mut self.index,

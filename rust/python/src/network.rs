@@ -137,7 +137,7 @@ impl Network {
         let descr = numpy::PyUntypedArrayMethods::dtype(obs.cast::<numpy::PyUntypedArray>()?);
         let length = dims.iter().product::<isize>() as usize;
         let stride = numpy::PyArrayDescrMethods::itemsize(&descr) as isize;
-        let source = Source { ptr: given.data.cast(), stride };
+        let source = Source::rows(given.data.cast(), stride);
         let number = array::number_type(&descr).filter(|_| array::is_contiguous(given));
         // SAFETY: so many contiguous numbers of this type.
         match number.and_then(|number| unsafe { as_singles(number, source, length) }) {
