@@ -86,7 +86,7 @@ def mean_return(data: Path) -> float:
         return float(returns_of(source)[0].mean())
 
 
-def tested(run: Path) -> float:
+def played(run: Path) -> float:
     """The mean return of an agent, from states that are the same for all agents of an environment."""
     return float(evaluate(run, EPISODES, seed=0).returns.mean())
 
@@ -101,7 +101,7 @@ def main() -> None:
     for name, file in make_sets(given.env, folder, seed=given.seed).items():
         sys.stdout.write(f"{name:<14} {mean_return(file):9.1f}  {file}\n")
     for run in ("medium-run", "expert-run"):
-        sys.stdout.write(f"{run:<14} {tested(folder / run):9.1f}  in {EPISODES} tests\n")
+        sys.stdout.write(f"{run:<14} {played(folder / run):9.1f}  in {EPISODES} tests\n")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from tests.learning.offline_sets import make_sets, tested
+from tests.learning.offline_sets import make_sets, played
 
 from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.run import train
@@ -16,13 +16,13 @@ SEEDS = pytest.mark.parametrize("seed", range(3))
 
 @pytest.fixture(scope="session")
 def sets(tmp_path_factory):
-    """Makes the sets of an environment once: their files, and the return of the expert in the tests of `tested`."""
+    """Makes the sets of an environment once: their files, and the return of the expert in the tests of `played`."""
     folder = tmp_path_factory.mktemp("sets")
 
     @cache
     def made(env):
         files = make_sets(env, folder / env)
-        return files, tested(folder / env / "expert-run")
+        return files, played(folder / env / "expert-run")
 
     return made
 
@@ -31,7 +31,7 @@ def learned(name, env, data, seed, folder, **settings):
     """The mean return of an agent that learned from a set by its preset, with these settings."""
     preset = ALGORITHMS[name].preset(env)
     train(replace(preset, data=str(data), seed=seed, run_dir=folder, progress=False, **settings))
-    reached = tested(folder)
+    reached = played(folder)
     sys.stdout.write(f"{name} on {env}, {data.stem}, seed {seed}: {reached:.1f}\n")
     return reached
 
@@ -42,3 +42,11 @@ def test_the_expert_of_the_pendulum_is_matched(name, seed, sets, tmp_path):
     files, expert = sets("Pendulum-v1")
     assert -200 < expert < 0
     assert learned(name, "Pendulum-v1", files["expert"], seed, tmp_path / "run") >= 1.1 * expert
+
+
+@SEEDS
+def test_medium_data_of_the_pendulum_are_surpassed(seed, sets, tmp_path):
+    data = sets("Pendulum-v1")[0]["medium"]
+    covering = {"alpha": 5.0, "learning_rate": 1e-3, "tau": 0.02, "max_steps": 6_000}
+    imitated = learned("il", "Pendulum-v1", data, seed, tmp_path / "il")
+    assert learned("td3-bc", "Pendulum-v1", data, seed, tmp_path / "run", **covering) >= imitated + 200
