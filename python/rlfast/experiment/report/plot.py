@@ -35,7 +35,7 @@ def learning_curve(run_dir: str | os.PathLike[str], title: str = "", target: flo
 
     run_dir = Path(run_dir)
     training, tests = (
-        _curves(run_dir / "metrics.csv", *which) for which in (("train", "mean"), ("test", "mean", "std"))
+        read_curves(run_dir / "metrics.csv", *which) for which in (("train", "mean"), ("test", "mean", "std"))
     )
     figure = Figure(figsize=(7, 4.5), layout="constrained")  # pyplot would keep global state and may need a window
     axes = figure.add_subplot()
@@ -71,7 +71,7 @@ def compare(run_dirs: Sequence[Path], path: Path, *, confidence: float = 0.95) -
         if run_dir.resolve() in seen:
             raise ValueError(f"{run_dir} is given twice: it would count as two seeds")
         seen.add(run_dir.resolve())
-        tests = _curves(run_dir / "metrics.csv", "test", "mean")
+        tests = read_curves(run_dir / "metrics.csv", "test", "mean")
         if not tests["step"]:
             raise ValueError(f"{run_dir} has no tests yet")
         groups[algorithm_of(config).title, config.env].append((tests["step"], tests["mean"]))
@@ -97,8 +97,15 @@ def _draw_curve(axes: Axes, curve: Curve, name: str, colour: str) -> None:
     axes.fill_between(curve.steps, curve.low, curve.high, color=colour, alpha=0.2)
 
 
-def _curves(path: Path, scope: str, *wanted: str) -> dict[str, list[float]]:
-    """Returns steps, and the ``wanted`` statistics of returns, of the log entries with this ``scope``."""
+def read_curves(path: Path, scope: str, *wanted: str) -> dict[str, list[float]]:
+    """Returns steps and statistics of returns from the log of a run.
+
+    :param path: the file, ``metrics.csv``.
+    :param scope: ``"train"`` or ``"test"``.
+    :param wanted: names of statistics, such as ``"mean"``.
+    :return: the numbers of environment steps under ``"step"``, and each statistic under its name.
+    :raises ValueError: if the file is damaged.
+    """
     rows = [row for row in CSVLogger(path).rows() if row["scope"] == scope and not _is_foreign(row, scope)]
     names = {"step": "step"} | {short: f"{scope}/returns_stat/{short}" for short in wanted}
     try:
