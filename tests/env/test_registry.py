@@ -242,9 +242,10 @@ def test_the_namespace_ale_is_there(backend):
         assert envs.spec.id == "ALE/Pong-v5"
 
 
-def test_the_namespace_ale_is_there_from_the_start():
+@pytest.mark.parametrize("id", ["ALE/Pong-v5", "PongNoFrameskip-v4", "PongDeterministic-v0"])
+def test_games_are_there_from_the_start(id):
     pytest.importorskip("ale_py")
-    script = "from rlfast.env.registry import find_spec; print(find_spec('ALE/Pong-v5').entry_point)"
+    script = f"from rlfast.env.registry import find_spec; print(find_spec({id!r}).entry_point)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert done.stdout == "ale_py.env:AtariEnv\n"
 

@@ -12,6 +12,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from rlfast.env import VectorEnvNormObs
+from rlfast.evaluation.launcher import RegisteredExpLauncher
+from rlfast.evaluation.rliable_evaluation_hl import RLiableExperimentResult
 from rlfast.experiment.evaluate import evaluate
 from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.experiment.run_dir import read_beyond, read_config
@@ -425,3 +427,15 @@ def test_bad_declarations_are_refused_before_anything_starts(
         declare(config, sampling, cart_pole, pendulum)
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("launcher", RegisteredExpLauncher)
+def test_several_seeds_have_a_folder_each(launcher, config, sampling, cart_pole, tmp_path):
+    collection = dqn(cart_pole, config, sampling).with_name("dqn").build_seeded_collection(2)
+    assert collection.experiments[0].config.seed + 1 == collection.experiments[1].config.seed
+    assert len(collection.run(launcher.create_launcher())) == 2
+    folders = {path.parent for path in tmp_path.rglob("metrics.csv")}
+    assert {folder.parent.name for folder in folders} == {"dqn"}
+    assert {folder.name for folder in folders} == {one.get_seeding_info_as_str() for one in collection.experiments}
+    assert RLiableExperimentResult.load_from_disk(str(tmp_path)).test_episode_returns_RE.shape[0] == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from importlib import import_module
 from typing import Any
@@ -13,6 +14,9 @@ from rlfast._core import native_envs
 
 _PACKAGES = {"ALE": ("ale_py", "atari")}
 """For each namespace, the package whose import registers its ids, and the extra of rlfast that installs the package."""
+
+_OLD_GAME = re.compile(r"[A-Z]\w*(NoFrameskip|Deterministic)-v[04]")
+"""Ids of games without the namespace ``ALE/``, as in scripts of Tianshou."""
 
 _GYMNASIUM: dict[str, tuple[str, dict[str, Any]]] = {
     "Acrobot": ("classic_control.acrobot:AcrobotEnv", {}),
@@ -33,7 +37,8 @@ _GYMNASIUM: dict[str, tuple[str, dict[str, Any]]] = {
 def find_spec(id: str | EnvSpec) -> str | EnvSpec:
     """Returns the registration that :func:`gymnasium.make` uses for an id.
 
-    The module of an id ``"module:Env-v0"`` is imported first, and ale_py for ids in ``ALE/``.
+    The module of an id ``"module:Env-v0"`` is imported first, and ale_py for ids in ``ALE/`` and for old ids of games
+    (``"PongNoFrameskip-v4"``).
 
     :param id: a registered id, or a registration, which is returned unchanged.
     :return: the registration; ``id`` if it is not registered in this form, for example because it has no version.
@@ -45,7 +50,8 @@ def find_spec(id: str | EnvSpec) -> str | EnvSpec:
     module, _, name = id.rpartition(":")
     if module:
         import_module(module)
-    package, extra = _PACKAGES.get(name.rpartition("/")[0], ("", ""))
+    namespace = "ALE" if _OLD_GAME.fullmatch(name) else name.rpartition("/")[0]
+    package, extra = _PACKAGES.get(namespace, ("", ""))
     if package and name not in gym.registry:
         try:
             import_module(package)

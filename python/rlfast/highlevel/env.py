@@ -14,6 +14,7 @@ from gymnasium import Env
 from rlfast.env import BaseVectorEnv, DummyVectorEnv, RayVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 from rlfast.env.adapters import as_vector_env
 from rlfast.env.registry import make_vec
+from rlfast.env.specs import find_spec
 from rlfast.experiment.environments import seed_envs
 from rlfast.utils.net.common import TActionShape
 from rlfast.utils.runtime.extras import needed_by
@@ -414,7 +415,7 @@ class EnvFactoryRegistered(EnvFactory):
         return {**self.make_kwargs, "render_mode": self.render_modes.get(mode)}
 
     def create_env(self, mode: EnvMode) -> Env[Any, Any]:
-        return gym.make(self.task, **self._create_kwargs(mode))
+        return gym.make(find_spec(self.task), **self._create_kwargs(mode))
 
     def create_venv(self, num_envs: int, mode: EnvMode, seed: int | None = None) -> BaseVectorEnv:
         root = seed if seed is not None else self.train_seed if mode is EnvMode.TRAIN else self.test_seed

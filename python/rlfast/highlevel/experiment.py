@@ -441,7 +441,7 @@ class ExperimentCollection:
         """
         if launcher is not None:
             return launcher.launch(experiments=self.experiments)  # type: ignore[no-any-return]
-        return [one.run(one.name and f"{one.name}/{one.get_seeding_info_as_str()}") for one in self.experiments]
+        return [one.run() for one in self.experiments]
 
 
 class ExperimentBuilder:
@@ -600,7 +600,7 @@ class ExperimentBuilder:
         )
 
     def build_seeded_collection(self, num_experiments: int) -> ExperimentCollection:
-        """Returns experiments that differ in their seeds.
+        """Returns experiments that differ in their seeds, each with a folder named after these.
 
         :param num_experiments: how many.
         """
@@ -609,7 +609,9 @@ class ExperimentBuilder:
             builder = self.copy()
             builder._config = replace(self._config, seed=self._config.seed + number)  # noqa: SLF001
             builder._sampling_config.train_seed += number * self._sampling_config.num_train_envs  # noqa: SLF001
-            made.append(builder.build())
+            experiment = builder.build()
+            experiment.name = "/".join(filter(None, (self._name, experiment.get_seeding_info_as_str())))
+            made.append(experiment)
         return ExperimentCollection(made)
 
 
