@@ -365,6 +365,17 @@ class ReplayBuffer(TianshouView):
         """
         return reading.batch(self._rows, index)
 
+    def _joined(self, index: Index, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
+        """Returns rows as a batch that has the ``given`` fields, and the fields ``names`` of the rows ``later``.
+
+        Each column is read once, unless a subclass makes the batches of rows by itself.
+        """
+        if self._quick_class:
+            return reading.joined(self._rows, index, given, later, names)
+        batch, others = self[index], self[later]
+        batch.update({name: others[name] for name in names} | given)
+        return batch
+
     def get(
         self,
         index: IndexLike,

@@ -43,7 +43,8 @@ class TianshouView:
     maxsize: int
 
     def __len__(self) -> int:
-        return len(self._rows)
+        rows = self._rows
+        return len(rows.core if rows.whole else rows)
 
     @property
     def _meta(self) -> Any:

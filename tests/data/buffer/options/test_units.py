@@ -1,9 +1,11 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
 import rlfast.data
 from data.buffer.rows import fill, row, rows
-from rlfast.data import PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from rlfast.data import Batch, Hindsight, Prioritized, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer import FrameStack, NStep, Sequence, Transition
 
 
@@ -103,3 +105,70 @@ def test_n_step_of_no_steps():
 def test_the_parts_are_public(name):
     assert getattr(rlfast.data, name) is getattr(rlfast.data.buffer, name)
     assert name in rlfast.data.__all__
+
+
+def by_whole_batches(buffer, indices, unit):
+    """Returns n-step transitions made of two batches of whole rows."""
+    batch = buffer[indices]
+    batch.rew, batch.discount, batch.last_index = buffer.nstep(indices, unit.n_step, unit.gamma)
+    last = buffer[batch.last_index]
+    for key in ("obs_next", "terminated", "truncated", "done"):
+        batch[key] = last[key]
+    return batch
+
+
+def listed(value):
+    if isinstance(value, Batch):
+        return [(key, listed(inner)) for key, inner in value.items()]
+    return value.dtype, value.shape, value.tolist()
+
+
+def goal_row(i, end):
+    obs = {"observation": [i], "achieved_goal": [i], "desired_goal": [9]}
+    obs_next = {"observation": [i + 1], "achieved_goal": [i + 1], "desired_goal": [9]}
+    return Batch(obs=obs, act=i, rew=-1.0, terminated=end == "T", truncated=end == "t", obs_next=obs_next)
+
+
+def reward(achieved, desired):
+    return -(achieved != desired).any(-1).astype(float)
+
+
+class Doubled(ReplayBuffer):
+    def __getitem__(self, index):
+        batch = super().__getitem__(index)
+        batch.obs_next = batch.obs_next * 2
+        return batch
+
+
+@pytest.mark.parametrize(
+    ("make", "make_row"),
+    [
+        (ReplayBuffer, row),
+        (Doubled, row),
+        (partial(ReplayBuffer, stack_num=2), row),
+        (partial(ReplayBuffer, ignore_obs_next=True), row),
+        (partial(ReplayBuffer, sampler=Prioritized(0.6, 0.4)), row),
+        (partial(ReplayBuffer, relabel=Hindsight(reward, 5)), goal_row),
+        (ReplayBuffer, lambda i, end: row(i, end, info={"name": str(i), "number": i}, extra=[i, i])),
+        (ReplayBuffer, lambda i, end: row(i, end, obs=np.array(str(i), object), obs_next=np.array(str(i + 1), object))),
+        (lambda _, **options: VectorReplayBuffer(32, 2, **options).buffers[1], row),
+    ],
+)
+def test_n_step_transitions_are_those_of_whole_batches(make, make_row):
+    unit = NStep(3, 0.9)
+    buffer = make(16, unit=unit, seed=0)
+    for i, end in enumerate("..T.t....T.......t.."):
+        buffer.add(make_row(i, end.strip(".")))
+    for count in (0, 1, 40):
+        indices = buffer.sample_indices(count)
+        assert listed(unit.expand(buffer, indices)) == listed(by_whole_batches(buffer, indices, unit))
+
+
+def test_n_step_transitions_see_columns_that_come_later():
+    buffer = fill(ReplayBuffer(6, unit=NStep(2, 0.9), seed=0), "..")
+    assert "later" not in buffer.sample(3)[0]
+    buffer.add(row(2, later=7.0))
+    assert set(buffer.sample(9)[0].later.tolist()) <= {0.0, 7.0}
+    buffer._meta.policy = Batch(hidden=np.arange(6))
+    batch, indices = buffer.sample(9)
+    assert batch.policy.hidden.tolist() == indices.tolist()

@@ -43,6 +43,15 @@ class Readable(Protocol):
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Returns the rows around each row, and a mask of those that exist."""
 
+    def _joined(
+        self, index: NDArray[np.int64], given: dict[str, Any], later: NDArray[np.int64], names: tuple[str, ...]
+    ) -> Batch:
+        """Returns rows as a batch that has the ``given`` fields, and the fields ``names`` of other rows."""
+
+
+_OF_LAST_ROW = ("obs_next", "terminated", "truncated", "done")
+"""The fields of an n-step transition that are those of its last row."""
+
 
 @dataclass(frozen=True)
 class Transition:
@@ -90,12 +99,9 @@ class NStep:
         :param buffer: the buffer.
         :param indices: the rows, ``[B]``.
         """
-        batch = buffer[indices]
-        batch.rew, batch.discount, batch.last_index = buffer.nstep(indices, self.n_step, self.gamma)
-        last = buffer[batch.last_index]
-        for key in ("obs_next", "terminated", "truncated", "done"):
-            batch[key] = last[key]
-        return batch
+        rew, discount, last_index = buffer.nstep(indices, self.n_step, self.gamma)
+        given = {"rew": rew, "discount": discount, "last_index": last_index}
+        return buffer._joined(indices, given, last_index, _OF_LAST_ROW)
 
 
 @dataclass(frozen=True)

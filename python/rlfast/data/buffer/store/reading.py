@@ -39,6 +39,31 @@ def batch(rows: RowRange, index: Any) -> Batch:
     return wrap(fields(rows, rows.resolve(index)))
 
 
+def joined(rows: RowRange, index: Any, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
+    """Returns rows as a batch that has the ``given`` fields, and the fields ``names`` of the rows ``later``.
+
+    :raises IndexError: if a row is out of range, or ``index`` is not an index.
+    """
+    if type(index) is np.ndarray and index.dtype == np.int64 and rows.whole:
+        try:
+            return _joined(rows, index, given, later, names)
+        except IndexError:
+            pass
+    return _joined(rows, rows.resolve(index), given, rows.resolve(later), names)
+
+
+def _joined(rows: RowRange, here: Index, given: dict[str, Any], later: Index, names: tuple[str, ...]) -> Batch:
+    if not rows.store.schema:
+        return wrap(_no_rows() | given)
+    order = rows.store.fields
+    found = fields(rows, here, [name for name in order if name not in given and name not in names])
+    found |= fields(rows, later, list(names)) | given
+    batch = {name: found.pop(name) for name in order}
+    if rows.core.prioritized:
+        batch["weight"] = priorities.weights(rows, here)
+    return wrap(batch | found)
+
+
 def fields(
     rows: RowRange,
     here: Index,

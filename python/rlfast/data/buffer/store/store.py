@@ -26,6 +26,7 @@ class Store(Columns):
 
     def _update_flags(self) -> None:
         super()._update_flags()
+        self.__dict__.pop("fields", None)
         self.core.on_mismatch(self._add_converted, always=not self.quick)
 
     @cached_property
@@ -176,6 +177,11 @@ class Store(Columns):
             self.last[path] = {row: value for row, value in kept.items() if not span.start <= row < span.stop}
 
     # -- reading -----------------------------------------------------------------------------------------------------
+    @cached_property
+    def fields(self) -> list[str]:
+        """The names of the fields that :meth:`take` returns."""
+        return list(self.take(np.zeros(0, np.int64)))
+
     def take(
         self,
         rows: Index,
