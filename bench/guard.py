@@ -30,13 +30,19 @@ Operation = Callable[[int], Any]
 
 def kernels() -> dict[str, Operation]:
     """Returns the kernels by name."""
+    one, several = driver.add_one(4, 20_000), driver.add_vector(16, 17, 6, 64_000)
     sampled = driver.sample_rows(100_000, batch_sizes=[32, 256], **SMALL)
     wide = driver.sample_rows(20_000, 376, 17, [256])
     atari = driver.sample_atari(4_000, 8, [32])
     gae, nstep = driver.gae(2048, 16), driver.nstep(100_000, 16, 3, 256)
     return {
-        "add 1 env f32[4]": driver.add_one(4, 20_000)["add"],
-        "add 16 envs f32[17]": driver.add_vector(16, 17, 6, 64_000)["add"],
+        "add 1 env f32[4]": one["add"],
+        "add 1 env f32[4], keywords": one["keywords"],
+        "add 1 env f32[4], empty info": one["add empty info"],
+        "add 1 env f32[4], info of numbers": one["add info of numbers"],
+        "add 16 envs f32[17]": several["add"],
+        "add 16 envs f32[17], empty info": several["add empty info"],
+        "add 16 envs f32[17], dicts": several["add dicts"],
         "add 8 envs Atari": driver.add_atari(8, 4_000)["add"],
         "sample f32[4] 100k x32": sampled["32"],
         "sample f32[4] 100k x256": sampled["256"],
@@ -46,6 +52,7 @@ def kernels() -> dict[str, Operation]:
         "sum tree sample+update x256": driver.tree(100_000, 256)["sample+update"],
         "n-step 3 x256": nstep["alone"],
         "GAE 2048x16": gae["kernel"],
+        "GAE 32768, mixed floats": gae["kernel, mixed floats"],
     }
 
 

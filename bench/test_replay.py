@@ -25,6 +25,7 @@ def adding() -> list[Case]:
             (RLFAST, *REPLAY_PEERS),
             (Bar(("tianshou1",), 40), Bar(("sb3",), 2)),
         ),
+        *adding_infos(one, vector),
         Case("add 8 envs Atari", "add_atari", "add", atari, (RLFAST, *ATARI_PEERS), (Bar(ATARI_PEERS, 6),)),
         Case(
             "add 8 envs Atari, single frames stored",
@@ -35,6 +36,18 @@ def adding() -> list[Case]:
             own_operation="add frames",
         ),
     ]
+
+
+def adding_infos(one: dict[str, int], vector: dict[str, int]) -> list[Case]:
+    libraries = (RLFAST, "sb3", *TIANSHOU)
+    cases = []
+    for info in ("empty info", "info of numbers"):
+        bars = (Bar(("tianshou1",), 15), Bar(("sb3",), 1.5))
+        cases.append(Case(f"add 1 env f32[4], {info}", "add_one", f"add {info}", one, libraries, bars))
+    for info in ("empty info", "dicts"):
+        bars = (Bar(("tianshou1",), 30), Bar(("sb3",), 2))
+        cases.append(Case(f"add 16 envs f32[17]/f32[6], {info}", "add_vector", f"add {info}", vector, libraries, bars))
+    return cases
 
 
 def sampling_small() -> list[Case]:

@@ -31,13 +31,36 @@ def as_batch(step: workload.Transition) -> Batch:
     )
 
 
-def adding(buffer: ReplayBuffer, steps: list[workload.Transition], envs: int | None) -> Any:
-    """Returns an operation that adds steps to a buffer, which is filled first, so that all its memory is in RAM."""
+def adding(
+    buffer: ReplayBuffer,
+    steps: list[workload.Transition],
+    envs: int | None,
+    info: workload.Info | None = None,
+) -> Any:
+    """Returns an operation that adds steps to a buffer, which is filled first, so that all its memory is in RAM.
+
+    :param info: makes the ``info`` of each step from the class ``Batch``; None for steps without.
+    """
     stream, ids = cycle(steps), None if envs is None else np.arange(envs)
 
     def run(count: int) -> None:
         for step in islice(stream, count):
             buffer.add(as_batch(step), buffer_ids=ids)
+
+    def run_with_info(count: int) -> None:
+        for step in islice(stream, count):
+            row = Batch(
+                obs=step.obs,
+                act=step.act,
+                rew=step.rew,
+                terminated=step.terminated,
+                truncated=step.truncated,
+                obs_next=step.obs_next,
+                info=info(Batch),
+            )
+            buffer.add(row, buffer_ids=ids)
+
+    run = run if info is None else run_with_info
 
     run(buffer.maxsize // (envs or 1))
     return run
@@ -58,12 +81,17 @@ def add_one(obs_dim: int, rows: int) -> dict[str, Any]:
             buffer.append(obs=obs, act=act, rew=rew, terminated=terminated, truncated=truncated, obs_next=obs_next)
 
     keywords(rows)
-    return {"add": adding(ReplayBuffer(rows), steps, None), "keywords": keywords}
+    infos = {
+        f"add {name}": adding(ReplayBuffer(rows), steps, None, info) for name, info in workload.infos(None).items()
+    }
+    return {"add": adding(ReplayBuffer(rows), steps, None), "keywords": keywords, **infos}
 
 
 def add_vector(envs: int, obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
     steps = workload.vector_steps(1000, envs, obs_dim, act_dim)
-    return {"add": adding(VectorReplayBuffer(rows, envs), steps, envs)}
+    kinds = workload.infos(envs)
+    infos = {f"add {name}": adding(VectorReplayBuffer(rows, envs), steps, envs, info) for name, info in kinds.items()}
+    return {"add": adding(VectorReplayBuffer(rows, envs), steps, envs), **infos}
 
 
 def add_atari(envs: int, rows: int) -> dict[str, Any]:
@@ -179,16 +207,22 @@ def gae(steps: int, envs: int) -> dict[str, Any]:
         torch.from_numpy(np.ascontiguousarray(data[name].T).ravel()) for name in ("value", "value_next")
     )
     arrays = [data[name] for name in ("rew", "value", "value_next", "terminated", "truncated")]
+    flat = [array.ravel() for array in arrays]
+    flat[0] = flat[0].astype(np.float64)  # as rewards of environments are
 
     def kernel(count: int) -> None:
         for _ in range(count):
             gae_kernel(*arrays, 0.99, 0.95)
 
+    def mixed(count: int) -> None:
+        for _ in range(count):
+            gae_kernel(*flat, 0.99, 0.95)
+
     def call(count: int) -> None:
         for _ in range(count):
             BasePolicy.compute_episodic_return(batch, buffer, index, value_next, value, 0.99, 0.95)
 
-    return {"kernel": kernel, "call": call}
+    return {"kernel": kernel, "kernel, mixed floats": mixed, "call": call}
 
 
 def memory_atari(envs: int, rows: int) -> dict[str, Any]:

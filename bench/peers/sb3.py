@@ -73,12 +73,17 @@ def adding(buffer: ReplayBuffer, steps: list[Step]) -> Any:
 
 def add_one(obs_dim: int, rows: int) -> dict[str, Any]:
     buffer = kind("ReplayBuffer")(rows, *spaces(obs_dim, 0), device="cpu", n_envs=1)
-    return {"add": adding(buffer, arguments(workload.single_steps(10_000, obs_dim, 0), 1))}
+    return with_infos(adding(buffer, arguments(workload.single_steps(10_000, obs_dim, 0), 1)), None)
 
 
 def add_vector(envs: int, obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
     buffer = kind("ReplayBuffer")(rows, *spaces(obs_dim, act_dim), device="cpu", n_envs=envs)
-    return {"add": adding(buffer, arguments(workload.vector_steps(1000, envs, obs_dim, act_dim), envs))}
+    return with_infos(adding(buffer, arguments(workload.vector_steps(1000, envs, obs_dim, act_dim), envs)), envs)
+
+
+def with_infos(add: Any, envs: int | None) -> dict[str, Any]:
+    """Returns the same operation for all kinds of infos, of which the buffer stores nothing but timeouts."""
+    return {"add": add, **{f"add {name}": add for name in workload.infos(envs)}}
 
 
 def atari_buffer(rows: int, envs: int) -> ReplayBuffer:

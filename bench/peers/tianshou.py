@@ -55,25 +55,54 @@ def fill(buffer: ReplayBuffer, rows: int, obs_dim: int, act_dim: int) -> None:
     setattr(buffer, "_index" if hasattr(buffer, "_index") else "_insertion_idx", rows % buffer.maxsize)
 
 
-def adding(buffer: ReplayBuffer, steps: list[workload.Transition], envs: int | None) -> Any:
-    """Returns an operation that adds steps to a buffer, which is filled first, so that all its memory is in RAM."""
+def adding(
+    buffer: ReplayBuffer,
+    steps: list[workload.Transition],
+    envs: int | None,
+    info: workload.Info | None = None,
+) -> Any:
+    """Returns an operation that adds steps to a buffer, which is filled first, so that all its memory is in RAM.
+
+    :param info: makes the ``info`` of each step from the class ``Batch``; None for steps without.
+    """
     stream, ids = cycle(steps), None if envs is None else np.arange(envs)
 
     def run(count: int) -> None:
         for step in islice(stream, count):
             buffer.add(as_batch(step), buffer_ids=ids)
 
+    def run_with_info(count: int) -> None:
+        for step in islice(stream, count):
+            row = Batch(
+                obs=step.obs,
+                act=step.act,
+                rew=step.rew,
+                terminated=step.terminated,
+                truncated=step.truncated,
+                obs_next=step.obs_next,
+                info=info(Batch),
+            )
+            buffer.add(row, buffer_ids=ids)
+
+    run = run if info is None else run_with_info
+
     run(buffer.maxsize // (envs or 1))
     return run
 
 
 def add_one(obs_dim: int, rows: int) -> dict[str, Any]:
-    return {"add": adding(ReplayBuffer(rows), workload.single_steps(10_000, obs_dim, 0), None)}
+    steps = workload.single_steps(10_000, obs_dim, 0)
+    infos = {
+        f"add {name}": adding(ReplayBuffer(rows), steps, None, info) for name, info in workload.infos(None).items()
+    }
+    return {"add": adding(ReplayBuffer(rows), steps, None), **infos}
 
 
 def add_vector(envs: int, obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
     steps = workload.vector_steps(1000, envs, obs_dim, act_dim)
-    return {"add": adding(VectorReplayBuffer(rows, envs), steps, envs)}
+    kinds = workload.infos(envs)
+    infos = {f"add {name}": adding(VectorReplayBuffer(rows, envs), steps, envs, info) for name, info in kinds.items()}
+    return {"add": adding(VectorReplayBuffer(rows, envs), steps, envs), **infos}
 
 
 def atari_buffer(rows: int, envs: int) -> VectorReplayBuffer:

@@ -18,6 +18,9 @@ ATARI_PERIOD = 64  # vector steps after which the frames of an environment repea
 ATARI_EPISODE = 512  # steps between two ends of one environment
 
 
+Info = Callable[[Any], Any]
+
+
 class Transition(NamedTuple):
     """Transitions: rows ``[N, ...]``, one row, or one vector step ``[E, ...]``."""
 
@@ -78,6 +81,14 @@ def vector_steps(steps: int, envs: int, obs_dim: int, act_dim: int, *, episode: 
         out.append(Transition(obs, act, rng.random(envs), end & ~truncated, truncated, obs_next))
         obs = np.where(end[:, None], rng.random((envs, obs_dim), dtype=np.float32), obs_next)
     return out
+
+
+def infos(envs: int | None) -> dict[str, Info]:
+    """Returns how infos are made: nothing, as Tianshou's scripts pass it, numbers, and a dict for each environment."""
+    if envs is None:
+        return {"empty info": lambda batch: batch(), "info of numbers": lambda _: {"lives": 3, "score": 1.5}}
+    dicts = np.array([{"env_id": env, "lives": 3, "score": 1.5} for env in range(envs)], object)
+    return {"empty info": lambda batch: batch(), "dicts": lambda _: dicts}
 
 
 def atari_steps(envs: int) -> list[Transition]:
