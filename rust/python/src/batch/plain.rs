@@ -47,10 +47,10 @@ fn converted<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>, depth: 
     if array::is_array(py, value.as_ptr()) {
         // SAFETY: an array, alive through `value`.
         let array = unsafe { array::fields(value.as_ptr()) };
-        return match () {
-            () if is_number(array) => Ok(Plain::Kept),
-            () => of_rows(stacking::rows_of_array(value), batch),
-        };
+        if is_number(array) {
+            return Ok(Plain::Kept);
+        }
+        return of_rows(stacking::rows_of_array(value), batch);
     }
     if let Some(array) = number(value)? {
         return Ok(Plain::Made(array));
@@ -69,7 +69,7 @@ fn converted<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>, depth: 
 
 /// A number as an array of no axes; None for another value, and for an integer beyond 64 bits.
 #[inline]
-pub fn number<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn number<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = value.py();
     if value.is_exact_instance_of::<PyFloat>() {
         return scalar(py, value.extract::<f64>()?).map(Some);
