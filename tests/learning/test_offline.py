@@ -45,8 +45,11 @@ def test_the_expert_of_the_pendulum_is_matched(name, seed, sets, tmp_path):
 
 
 @SEEDS
-def test_medium_data_of_the_pendulum_are_surpassed(seed, sets, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "settings"), [("td3-bc", {"alpha": 5.0}), ("rebrac", {"actor_penalty": 0.2, "critic_penalty": 0.1})]
+)
+def test_medium_data_of_the_pendulum_are_surpassed(name, settings, seed, sets, tmp_path):
     data = sets("Pendulum-v1")[0]["medium"]
-    covering = {"alpha": 5.0, "learning_rate": 1e-3, "tau": 0.02, "max_steps": 6_000}
+    covering = {"learning_rate": 1e-3, "tau": 0.02, "max_steps": 6_000}
     imitated = learned("il", "Pendulum-v1", data, seed, tmp_path / "il")
-    assert learned("td3-bc", "Pendulum-v1", data, seed, tmp_path / "run", **covering) >= imitated + 200
+    assert learned(name, "Pendulum-v1", data, seed, tmp_path / "run", **covering, **settings) >= imitated + 200
