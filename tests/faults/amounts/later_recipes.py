@@ -1,6 +1,8 @@
-"""Valid calls of policies that learn from fixed data, from sequences, or for several agents."""
+"""Valid calls of policies that learn from fixed data, from sequences, or for several agents, and of readers of data."""
 
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import gettempdir
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +10,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 
-from rlfast import data, policy
+from rlfast import _core, data, policy
 from rlfast.utils.net import continuous, discrete
 from rlfast.utils.net.common import MLP, Net, Recurrent
 from rlfast.utils.optim import adam
@@ -99,6 +101,20 @@ def _agents() -> policy.MultiAgentPolicyManager:
     return policy.MultiAgentPolicyManager(policies=players, env=game)
 
 
+def opened() -> _core.UnpluggedShards:
+    """A reader of a shard with 48 records, none of which was read."""
+    shards = _core.UnpluggedShards(gettempdir(), skip_broken=False)
+    shards.open(Path(__file__).parents[2] / "data" / "datasets" / "shards" / "run_1-00000-of-00100")
+    return shards
+
+
+def _read() -> _core.UnpluggedShards:
+    shards = opened()
+    while shards.read(100)[1]:
+        pass
+    return shards
+
+
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "BCQPolicy": bcq,
     "CQLPolicy": cql,
@@ -121,10 +137,14 @@ def _maker(name: str) -> Callable[[], Any]:
 INSTANCES: dict[str, Callable[[], Any]] = {name: _maker(name) for name in PARTS} | {
     "MultiAgentPolicyManager": _agents,
     "RandomPolicy": lambda: policy.RandomPolicy(action_space=Discrete(2)),
+    "UnpluggedShards": _read,
 }
 CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     f"rlfast.policy.{name}.__init__": parts for name, parts in PARTS.items()
 } | {
+    "rlfast._core.UnpluggedShards.observations": lambda: {"start": 3, "stop": 5},
+    "rlfast._core.UnpluggedShards.read": lambda: {"count": 5},
+    "rlfast._core.UnpluggedShards.values": lambda: {"start": 3, "stop": 5},
     "rlfast.experiment.RunConfig.scheduled": lambda: {"schedule": "linear", "start": 1.0},
     "rlfast.functional.nstep_sums_within": lambda: {
         "rew_BT": np.zeros((2, 3)),

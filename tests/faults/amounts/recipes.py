@@ -745,6 +745,7 @@ def _continuous() -> dict[str, Any]:
 
 
 OWNERS: dict[str, Callable[[], Any]] = {
+    "rlfast._core.UnpluggedShards.read": later_recipes.opened,
     "rlfast.policy.Critics.add_ensemble": lambda: policy.DDPGPolicy(**_ddpg_parts()),
     "rlfast.policy.ReplayLearner.process_fn": dqn,
     "rlfast.policy.BasePolicy.update": dqn,  # others want a batch_size and a repeat as well
