@@ -129,6 +129,72 @@ def test_it_equals_the_command_line_to_the_bit(declare, config, sampling, cart_p
     assert not same(weights(tmp_path / "typed"), weights(tmp_path / "other"))
 
 
+SAID = {
+    ppo: {
+        "activation": "tanh",
+        "adam_eps": 1e-8,
+        "backend": "auto",
+        "batch_size": 16,
+        "bounded": False,
+        "collect_steps": 16,
+        "deterministic_eval": False,
+        "ent_coef": 0.01,
+        "env": "CartPole-v1",
+        "eval_episodes": 2,
+        "eval_interval": 32,
+        "hidden_sizes": (16,),
+        "learning_rate": 1e-3,
+        "lr_schedule": "linear",
+        "max_grad_norm": 0.0,
+        "max_steps": 64,
+        "num_envs": 2,
+        "repeat": 1,
+        "scale_returns": True,
+        "seed": 3,
+        "stop_return": 1e6,
+    },
+    dqn: {
+        "buffer_size": 200,
+        "double": True,
+        "env_seeds": (7, 8),
+        "eps_end": 0.1,
+        "eps_start": 1.0,
+        "eps_steps": 50,
+        "hidden_sizes": (16,),
+        "huber": True,
+        "max_steps": 74,
+        "n_step": 3,
+        "prioritized": True,
+        "start_random": True,
+        "start_steps": 10,
+        "target_update_freq": 5,
+        "updates_per_step": 0.25,
+    },
+    sac: {
+        "alpha": 1.0,
+        "alpha_learning_rate": 1e-3,
+        "auto_alpha": True,
+        "backend": "in-process",
+        "learning_rate": 1e-3,
+        "n_step": 1,
+        "normalize_obs": True,
+        "start_random": False,
+        "start_steps": 0,
+        "target_entropy": -1.0,
+        "tau": 0.005,
+    },
+}
+
+
+@pytest.mark.parametrize("declare", SAID)
+def test_a_declaration_in_settings(declare, config, sampling, cart_pole, pendulum):
+    env = pendulum if declare is sac else cart_pole
+    if declare is dqn:
+        env = EnvFactoryRegistered(task="CartPole-v1", venv_type=VectorEnvType.AUTO, train_seed=7, test_seed=8)
+    settings = declare(env, config, sampling).build().run_config()
+    assert {name: getattr(settings, name) for name in SAID[declare]} == SAID[declare]
+
+
 class SmallActor(ActorFactory):
     def create_module(self, envs, device):
         net = Net(envs.get_observation_shape(), hidden_sizes=[8])
