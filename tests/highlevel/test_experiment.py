@@ -2,6 +2,8 @@
 
 import ast
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -349,6 +351,19 @@ def test_environments_of_envpool(config, sampling, tmp_path):
     assert experiment.run("pool").trainer_result.gradient_step == 16
     with pytest.warns(UserWarning, match="no seed when it is reset"):
         assert len(evaluate(tmp_path / "log" / "pool", 2, allow_import=True).returns) == 2
+
+
+GAME = """
+from rlfast.highlevel.env import EnvFactoryRegistered, EnvMode, VectorEnvType
+factory = EnvFactoryRegistered(task="PongNoFrameskip-v4", venv_type=VectorEnvType.DUMMY)
+print(factory.create_env(EnvMode.TRAIN).observation_space.shape)
+"""
+
+
+def test_games_are_registered_when_they_are_asked_for():
+    pytest.importorskip("ale_py")
+    done = subprocess.run([sys.executable, "-c", GAME], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == ["(210, 160, 3)"], done.stderr
 
 
 def test_a_wrapper_wraps(config, sampling, cart_pole):
