@@ -76,6 +76,12 @@ def test_an_unknown_game_is_named(breakout):
         train(replace(breakout(), env="ALE/Brakeout-v5"))
 
 
+def test_a_missing_rom_is_one_line(breakout, tmp_path, monkeypatch):
+    monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path / "gone"))
+    with pytest.raises(ConfigError, match=r"^the ROM of breakout cannot be read: [^\n]*$"):
+        train(breakout())
+
+
 def test_a_film_shows_the_colours(breakout):
     env = AtariEnv("Breakout", render_mode="rgb_array")
     env.reset(seed=0)

@@ -1,5 +1,6 @@
 """AtariEnv beside the wrappers, and beside its own definition."""
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -177,6 +178,8 @@ def test_names_of_games(name: str) -> None:
 @pytest.mark.parametrize(
     ("game", "options", "message"),
     [
+        ("Pong-ram-v4", {}, "asks for the console's memory"),
+        ("ALE/Pong-ramNoFrameskip-v4", {}, "asks for the console's memory"),
         ("Pongo", {}, r"ale-py has no game 'Pongo'; did you mean pong"),
         ("Pong", {"frame_stack": 0}, "frame_stack must be at least 1, got 0"),
         ("Pong", {"frame_skip": 0}, "frame_skip must be at least 1, got 0"),
@@ -188,3 +191,12 @@ def test_names_of_games(name: str) -> None:
 def test_wrong_arguments(game: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         AtariEnv(game, **options)
+
+
+@pytest.mark.parametrize("damage", ["no folder", "no file", "other bytes"])
+def test_a_missing_rom_is_named(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path / "gone" if damage == "no folder" else tmp_path))
+    if damage == "other bytes":
+        (tmp_path / "pong.bin").write_bytes(b"no game")
+    with pytest.raises(FileNotFoundError, match=r"^the ROM of pong cannot be read: .*; install ale-py again"):
+        AtariEnv("Pong")

@@ -123,3 +123,35 @@ def test_make_atari_env_gives_what_scripts_expect() -> None:
         batch, _ = buffer.sample(8)
         assert isinstance(batch, Batch)
         assert batch.obs.shape == batch.obs_next.shape == (8, 4, 84, 84)
+
+
+def test_games_go_on_to_the_bit_from_random_points() -> None:
+    """With lost lives, resets of single environments and stacks in between."""
+
+    def make() -> Any:
+        return make_atari_vec("ALE/Breakout-v5", 2, seed=3, vector_kwargs={"placement": "in-process"})
+
+    def play(envs: Any, actions: Any) -> list[Any]:
+        results = []
+        for action in actions:
+            obs, *rest, infos = envs.step(action)
+            results.append((obs.tobytes(), *(one.tolist() for one in rest), infos.tolist()))
+            over = np.flatnonzero(rest[1] | rest[2])
+            if len(over):
+                results.append(envs.reset(over)[0].tobytes())
+        return results
+
+    random = np.random.default_rng(0)
+    chosen = random.integers(4, size=(260, 2))
+    with closing(make()) as envs:
+        envs.reset()
+        wanted, states = [], {}
+        for point in range(0, 260, 20):
+            states[point] = envs.get_state()
+            wanted.append(play(envs, chosen[point : point + 20]))
+        for point in random.choice(np.arange(0, 220, 20), 4, replace=False).tolist():
+            with closing(make()) as others:
+                others.set_state(states[point])
+                again = [play(others, chosen[k : k + 20]) for k in range(point, point + 40, 20)]
+            assert again == wanted[point // 20 : point // 20 + 2]
+    assert sum(isinstance(one, bytes) for part in wanted for one in part) >= 4

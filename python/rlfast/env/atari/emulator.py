@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -13,6 +14,8 @@ from rlfast.env.atari.games import rom_of, sticky_probability
 from rlfast.utils.runtime.extras import needed_by
 
 _NOOP, _FIRE = 0, 1
+_NEVER = 1e-18  # a probability that is as good as 0
+_LOOKED_AT = 8  # number of frames after which it is known what they repeated at the start
 _FRAMES = 64  # number of frames for which memory is allocated together
 
 
@@ -118,6 +121,8 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
         self._frames = np.zeros((frame_stack, screen_size, screen_size), np.uint8)
         self._newest = frame_stack - 1  # the place of the newest frame in `_frames`
         self._lives, self._goes_on, self._game_return = 0, False, 0.0
+        self._action = _NOOP
+        self._holding = math.ceil(math.log(_NEVER) / math.log(sticky)) if 0 < sticky < 1 else 0
 
     def action_meanings(self) -> list[str]:
         """Returns the names of the actions, such as ``["NOOP", "FIRE", "RIGHT"]``."""
@@ -191,6 +196,7 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
     def _play(self, action: int) -> tuple[float, bool]:
         """Plays the frames of a step, and fetches the last two; the reward, and whether the game is over."""
         reward, chosen = 0.0, self._actions[action]
+        self._action = action
         for left in range(self._frame_skip - 1, -1, -1):
             reward += self._ale.act(chosen)
             over = self._ale.game_over()
@@ -246,8 +252,10 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
     def get_state(self) -> dict[str, Any]:
         """Returns the state of the game, of the random numbers and of the stack of frames, for :meth:`set_state`."""
         stack = self._frames[self._newest - self._stack + 1 : self._newest + 1]
+        system = self._ale.cloneSystemState()
         return {
-            "emulator": self._ale.cloneSystemState().serialize(),
+            "emulator": system.serialize(),
+            "action": self._action_held(system),
             "random": self.np_random.bit_generator.state,
             "screens": self._screens.copy(),
             "frames": stack.copy(),
@@ -256,6 +264,36 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
             "game_return": self._game_return,
         }
 
+    def _action_held(self, system: Any) -> int:
+        """Returns the action that a frame may repeat, which the emulator's state lacks: the one that leads where the
+        emulator goes. The emulator stays in the state ``system``.
+        """
+        if not self._holding:
+            return _NOOP
+        wanted = self._going(system)
+        candidates: list[int] = [self._action, *range(len(self._actions))]
+        for action in candidates:
+            self._hold(action)
+            if self._going(system) == wanted:
+                break
+        self._hold(action)
+        self._ale.restoreSystemState(system)
+        return action
+
+    def _hold(self, action: int) -> None:
+        """Plays an action until it is the one that frames repeat, whatever they repeated before."""
+        for _ in range(self._holding):
+            self._ale.act(self._actions[action])
+
+    def _going(self, system: Any) -> bytes:
+        """Returns the memory in the next frames from a state on; frames differ by what they repeat at the start."""
+        self._ale.restoreSystemState(system)
+        seen = []
+        for _ in range(_LOOKED_AT):
+            self._ale.act(self._actions[_NOOP])
+            seen.append(self._ale.getRAM().tobytes())
+        return b"".join(seen)
+
     def set_state(self, state: dict[str, Any]) -> None:
         """Restores a state, so that the same actions lead to the same results.
 
@@ -263,6 +301,7 @@ class AtariEnv(gym.Env[NDArray[Any], int]):
         """
         from ale_py import ALEState
 
+        self._hold(state["action"])
         self._ale.restoreSystemState(ALEState(state["emulator"]))
         self.np_random.bit_generator.state = state["random"]
         self._screens[:] = state["screens"]

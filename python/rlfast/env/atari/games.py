@@ -15,7 +15,8 @@ def rom_of(game: str) -> str:
 
     :param game: a name such as ``"MsPacman"``, ``"ms_pacman"``, ``"ALE/MsPacman-v5"`` or ``"MsPacmanNoFrameskip-v4"``.
     :return: the name, such as ``"ms_pacman"``.
-    :raises ValueError: there is no such game.
+    :raises ValueError: there is no such game, or the name asks for the console's memory instead of its screen.
+    :raises FileNotFoundError: the game's ROM cannot be read.
 
     >>> rom_of("ALE/MsPacman-v5")
     'ms_pacman'
@@ -23,10 +24,20 @@ def rom_of(game: str) -> str:
     with needed_by("rlfast.env.atari"):
         from ale_py import roms
     name = game.removeprefix("ALE/")
-    name = re.sub(r"(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$", "", name)
+    name = re.sub(r"(NoFrameskip|Deterministic)?(-v\d+)?$", "", name)
+    if name.endswith("-ram"):
+        raise ValueError(f"{game!r} asks for the console's memory, and observations here are its screens: drop '-ram'")
     known = {_letters(rom): rom for rom in roms.get_all_rom_ids()}
     if _letters(name) in known:
-        return known[_letters(name)]
+        rom = known[_letters(name)]
+        try:
+            roms.get_rom_path(rom)
+        except OSError as error:
+            reason = str(error).splitlines()[0]
+            raise FileNotFoundError(
+                f"the ROM of {rom} cannot be read: {reason}; install ale-py again, or unset ALE_ROMS_DIR"
+            ) from error
+        return rom
     close = get_close_matches(_letters(name), known, n=3)
     meant = f"; did you mean {' or '.join(known[word] for word in close)}?" if close else ""
     raise ValueError(f"ale-py has no game {game!r}{meant}")
