@@ -1,4 +1,5 @@
 import itertools
+import pickle
 
 import gymnasium as gym
 import numpy as np
@@ -91,3 +92,13 @@ def test_a_wrapper_passes_everything_on():
     assert outer.is_closed
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = outer.no_such_thing
+
+
+def test_attributes_of_the_wrapped_environment_are_there():
+    wrapped = TruncatedAsTerminated(gym.make("Pendulum-v1"))
+    assert wrapped.max_torque == wrapped.unwrapped.max_torque  # below three more wrappers
+    for absent in ("compute_reward", "_hidden"):
+        with pytest.raises(AttributeError, match=absent):
+            getattr(wrapped, absent)
+    again = pickle.loads(pickle.dumps(TruncatedAsTerminated(gym.make("Pendulum-v1").unwrapped)))
+    assert again.max_torque == wrapped.max_torque

@@ -83,6 +83,12 @@ class TruncatedAsTerminated(gym.Wrapper[Any, Any, Any, Any]):
     :param env: any environment.
     """
 
+    def __getattr__(self, name: str) -> Any:
+        """Returns an attribute of the wrapped environment, such as ``compute_reward``, as Gymnasium's wrappers did."""
+        if name.startswith("_") or name == "env":  # while a wrapper is unpickled it has no environment
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return self.env.get_wrapper_attr(name)
+
     def step(self, act: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Steps the environment, and sets ``terminated`` if ``truncated`` is set.
 
