@@ -115,7 +115,7 @@ def test_rooms_that_are_not_known_are_not_asked_for(given, buffer):
 def test_every_argument_is_shown_with_its_documentation(trainer):
     names = list(inspect.signature(trainer).parameters)
     documentation = inspect.getdoc(trainer.__init__)
-    assert len(names) == 27
+    assert len(names) == 28
     assert [name for name in names if f":param {name}: " not in documentation] == []
     assert trainer.__init__ is BaseTrainer.__init__  # written down once
     assert trainer.__doc__ != BaseTrainer.__doc__
