@@ -53,3 +53,9 @@ def test_medium_data_of_the_pendulum_are_surpassed(name, settings, seed, sets, t
     covering = {"learning_rate": 1e-3, "tau": 0.02, "max_steps": 6_000}
     imitated = learned("il", "Pendulum-v1", data, seed, tmp_path / "il")
     assert learned(name, "Pendulum-v1", data, seed, tmp_path / "run", **covering, **settings) >= imitated + 200
+
+
+@SEEDS
+@pytest.mark.parametrize("name", ["discrete-bcq"])
+def test_a_pole_is_balanced_after_random_actions(name, seed, sets, tmp_path):
+    assert learned(name, "CartPole-v1", sets("CartPole-v1")[0]["random"], seed, tmp_path / "run") >= 195
