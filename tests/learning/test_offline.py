@@ -56,6 +56,6 @@ def test_medium_data_of_the_pendulum_are_surpassed(name, settings, seed, sets, t
 
 
 @SEEDS
-@pytest.mark.parametrize("name", ["discrete-bcq"])
+@pytest.mark.parametrize("name", ["discrete-bcq", "discrete-cql"])
 def test_a_pole_is_balanced_after_random_actions(name, seed, sets, tmp_path):
     assert learned(name, "CartPole-v1", sets("CartPole-v1")[0]["random"], seed, tmp_path / "run") >= 195

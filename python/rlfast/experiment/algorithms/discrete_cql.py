@@ -28,7 +28,18 @@ class Config(OfflineChoiceConfig):
     """Weight of the penalty on values of actions that are not in the data."""
 
 
-PRESETS: dict[str, Config] = {}
+PRESETS = {
+    "CartPole-v1": Config(
+        max_steps=6_000,
+        eval_interval=2_000,
+        hidden_sizes=(64, 64),
+        learning_rate=5e-4,
+        batch_size=256,
+        n_step=10,
+        target_update_freq=200,
+        min_q_weight=5.0,
+    ),
+}
 
 
 def build(config: Config, networks: Networks) -> DiscreteCQLPolicy:
