@@ -41,6 +41,10 @@ def network() -> Any:
     return _core.Network(4, [("linear", 0, np.eye(2, 4, dtype=np.float32), None, False)])
 
 
+def _ring_parts() -> dict[str, Any]:
+    return {"num_envs": 2, "stack": 4, "shape": [5], "dtype": np.dtype(np.uint8)}
+
+
 def _collecting() -> dict[str, Any]:
     """Two environments with their network and columns."""
     envs = env.NativeVectorEnv("CartPole-v1", 2, autoreset_mode=None)
@@ -190,6 +194,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "DQNPolicy": dqn,
     "WorkerEndpoint": lambda: slab().endpoint(0),
     "Network": network,
+    "FrameRing": lambda: _core.FrameRing(**_ring_parts()),
     "NativeEnvs": lambda: _reset(_core.NativeEnvs("CartPole-v1", 2, "NextStep")),
     "NPGPolicy": lambda: policy.NPGPolicy(**_ppo_parts()),
     "NaturalGradientLearner": lambda: policy.NPGPolicy(**_ppo_parts()),
@@ -542,6 +547,15 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "rlfast._core.Replay.load": lambda: {"fields": _whole()},
     "rlfast._core.Replay.record": _step,
     "rlfast._core.Replay.set_running": lambda: {"episode_return": 0.5},
+    "rlfast._core.FrameRing.__init__": lambda: _ring_parts(),
+    "rlfast._core.FrameRing.push": lambda: {"frames": np.zeros((2, 5), np.uint8)},
+    "rlfast._core.FrameRing.restore": lambda: {"stacks": np.zeros((2, 4, 5), np.uint8)},
+    "rlfast._core.FrameRing.stacks": dict,
+    "rlfast._core.with_stacks": lambda: {
+        "whole": _core.FrameRing(**_ring_parts()).stacks(),
+        "ids": [0],
+        "part": _core.FrameRing(**_ring_parts()).stacks([1]),
+    },
     "rlfast._core.Network.__init__": lambda: {"inputs": 4, "nodes": [("relu", 0)]},
     "rlfast._core.Network.forward": lambda: {"obs": np.ones((2, 4), np.float32), "slots": [1]},
     "rlfast._core.collect": _collecting,
