@@ -120,3 +120,19 @@ def test_only_floats_at_the_top_are_rounded():
     data = {"a": 0.12345, "b": 2, "c": {"d": 0.12345}}
     assert logging.set_numerical_fields_to_precision(data, 2) == {"a": 0.12, "b": 2, "c": {"d": 0.12345}}
     assert data["a"] == 0.12345
+
+
+@pytest.mark.parametrize("library", ["numba", "matplotlib"])
+def test_the_details_of_other_libraries_are_left_out(library, capsys):
+    logger = standard.getLogger(library)
+    level = logger.level
+    try:
+        logger.setLevel(standard.NOTSET)
+        logging.configure(level=standard.DEBUG)
+        logger.debug("one of ten thousand steps")
+        logger.info("something happened")
+    finally:
+        logger.setLevel(level)
+    out = capsys.readouterr().out
+    assert "something happened" in out
+    assert "ten thousand" not in out

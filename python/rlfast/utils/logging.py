@@ -39,7 +39,8 @@ def configure(format: str = LOG_DEFAULT_FORMAT, level: int = _logging.DEBUG) -> 
     _State.format = format
     remove_log_handlers()
     _logging.basicConfig(level=level, format=format, stream=sys.stdout)
-    _logging.getLogger("numba").setLevel(_logging.INFO)  # at a lower level it logs each step of its compiler
+    for name in ("numba", "matplotlib"):  # at a lower level they log each step of a compiler and each font
+        _logging.getLogger(name).setLevel(_logging.INFO)
 
 
 def remove_log_handlers() -> None:
