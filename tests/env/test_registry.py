@@ -242,7 +242,7 @@ def test_the_namespace_ale_is_there(backend):
         assert envs.spec.id == "ALE/Pong-v5"
 
 
-@pytest.mark.parametrize("id", ["ALE/Pong-v5", "PongNoFrameskip-v4", "Pong-v0"])
+@pytest.mark.parametrize("id", ["ALE/Pong-v5", "PongNoFrameskip-v4"])
 def test_games_are_there_from_the_start(id):
     pytest.importorskip("ale_py")
     script = f"from rlfast.env.registry import find_spec; print(find_spec({id!r}).entry_point)"
