@@ -10,7 +10,18 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 NAMES = [str(d.relative_to(ROOT)) for d in DOCUMENTS]
-PACKAGES = ("data", "env", "functional", "policy", "trainer", "exploration", "utils", "interop")
+PACKAGES = (
+    "data",
+    "env",
+    "functional",
+    "policy",
+    "trainer",
+    "exploration",
+    "utils",
+    "highlevel",
+    "evaluation",
+    "interop",
+)
 WITHOUT_COMMAND = ("icm", "multi-agent", "psrl")  # pages of what a script is needed for
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 

@@ -14,6 +14,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 PACKAGES = ("data", "env", "functional", "policy", "trainer", "exploration", "utils")
+BY_MODULE = ("highlevel", "evaluation")
 ADAPTERS = ("tianshou", "sb3", "cleanrl", "torchrl", "d3rlpy")
 
 
@@ -32,6 +33,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, page, content=(ROOT / source).read_text()))
     for package in PACKAGES:
         files.append(File.generated(config, f"reference/{package}.md", content=reference(package)))
+    for package in BY_MODULE:
+        files.append(File.generated(config, f"reference/{package}.md", content=modules(package)))
     files.append(File.generated(config, "reference/interop.md", content=adapters()))
     return files
 
@@ -51,6 +54,16 @@ def reference(package: str) -> str:
         elif home == "rlfast._core":
             lines.append(f"### `{name}`\n\n{found.__doc__}\n")
     return "\n".join(lines)
+
+
+def modules(package: str) -> str:
+    """A page with the modules of a package, which are imported by their own names."""
+    parts = [f"# rlfast.{package}\n", f"{import_module(f'rlfast.{package}').__doc__}\n"]
+    for path in sorted((ROOT / "python/rlfast" / package).rglob("*.py")):
+        if not path.stem.startswith("_"):
+            name = ".".join(path.relative_to(ROOT / "python").with_suffix("").parts)
+            parts.append(f"## {name}\n\n::: {name}\n    options: {{show_root_heading: false}}\n")
+    return "\n".join(parts)
 
 
 def adapters() -> str:
