@@ -1,0 +1,416 @@
+"""Experiments, and what makes the parts of their runs."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import torch
+
+from rlfast.data import Batch, InfoStats
+from rlfast.data.collect.collector import Collector
+from rlfast.data.plain_data import summary
+from rlfast.env import BaseVectorEnv
+from rlfast.env.adapters import as_vector_env
+from rlfast.experiment.build import Parts, build
+from rlfast.experiment.config import RunConfig
+from rlfast.experiment.declaration import PICKLE, Declaration
+from rlfast.experiment.environments import normalized, seed_envs
+from rlfast.experiment.run import ConfigError, train
+from rlfast.highlevel.agent import AgentFactory
+from rlfast.highlevel.config import SamplingConfig
+from rlfast.highlevel.env import EnvFactory, Environments, EnvMode, environments_of
+from rlfast.highlevel.logger import LoggerFactory, LoggerFactoryDefault
+from rlfast.highlevel.module.core import TDevice
+from rlfast.highlevel.persistence import PersistenceGroup, PolicyPersistence
+from rlfast.highlevel.settings import Settings, buffer_options
+from rlfast.highlevel.trainer import (
+    TrainingContext,
+)
+from rlfast.highlevel.world import World
+from rlfast.utils import logging
+from rlfast.utils.logger import BaseLogger, LazyLogger
+from rlfast.utils.logging import FileLoggerContext, datetime_tag
+from rlfast.utils.runtime.seeding import global_random_state, set_global_random_state
+from rlfast.utils.string import ToStringMixin
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class ExperimentConfig:
+    """What an experiment does, beside its algorithm."""
+
+    seed: int = 42
+    """Seed of all random numbers."""
+    device: TDevice = "cuda" if torch.cuda.is_available() else "cpu"
+    """Device of the networks."""
+    policy_restore_directory: str | None = None
+    """Folder of a run whose policy is restored at the start."""
+    train: bool = True
+    """Whether to train."""
+    watch: bool = True
+    """Whether to watch the policy afterwards."""
+    watch_num_episodes: int = 10
+    """Number of episodes to watch."""
+    watch_render: float = 0.0
+    """Seconds between frames of these."""
+    persistence_base_dir: str = "log"
+    """Folder of the folders of runs."""
+    persistence_enabled: bool = True
+    """Whether the run has a folder."""
+    log_file_enabled: bool = True
+    """Whether log messages are written to a file there."""
+    policy_persistence_mode: PolicyPersistence.Mode = PolicyPersistence.Mode.POLICY
+    """What is saved of the best policy, beside the checkpoint of the newest."""
+
+
+@dataclass
+class ExperimentResult:
+    """The result of an experiment."""
+
+    world: World
+    trainer_result: InfoStats | None
+    """Totals and timing of training; None without training."""
+
+
+class _Declared(Declaration):
+    """Makes the parts of an experiment that settings do not say."""
+
+    def __init__(self, experiment: Experiment, config: RunConfig, plan: Settings, run_id: str | None = None) -> None:
+        self._experiment, self._plan, self._run_id = experiment, plan, run_id
+        self._config = config
+        self._loggers: list[BaseLogger] = []
+        self.world: World | None = None
+        self.log_file = FileLoggerContext("", enabled=False)
+
+    @property
+    def beyond(self) -> Sequence[str]:
+        return [f"{name}: {self._experiment.describe(name)}" for name in self._plan.beyond]
+
+    def save(self, run_dir: Path) -> None:
+        self._experiment.save(str(run_dir))
+        if self._experiment.config.log_file_enabled:
+            path = run_dir / Experiment.LOG_FILENAME
+            path.write_text(self._experiment.pprints() + "\n")
+            self.log_file = FileLoggerContext(str(path))
+            self.log_file.__enter__()
+
+    def environments(self, config: RunConfig) -> tuple[BaseVectorEnv, BaseVectorEnv]:
+        experiment, factory = self._experiment, self._experiment.env_factory
+        if "env_factory" in self._plan.beyond:
+            self.envs = factory.create_envs(config.num_envs, config.eval_envs, experiment.config.watch)
+            train_envs, test_envs = as_vector_env(self.envs.train_envs), as_vector_env(self.envs.test_envs)
+            if getattr(factory, "envpool_factory", None) is None:
+                for name, envs in (("train", train_envs), ("test", test_envs)):
+                    root = getattr(factory, f"{name}_seed", None)
+                    seed_envs(envs, config.seed if root is None else root, name)
+            train_envs, test_envs = normalized(config, train_envs, test_envs)
+        else:
+            train_envs, test_envs = super().environments(config)
+            watch = factory.create_venv(1, EnvMode.WATCH) if experiment.config.watch else None
+            self.envs = environments_of(factory.create_env(EnvMode.TRAIN), None, None, watch)
+        self.envs.train_envs, self.envs.test_envs = train_envs, test_envs
+        return train_envs, test_envs
+
+    def policy(self, config: RunConfig, obs_space: Any, act_space: Any, data: Any = None) -> Any:  # noqa: ARG002
+        policy = self._experiment.agent_factory.create_policy(self.envs, config.device)
+        _check_fit(policy, self.envs)
+        return policy
+
+    def buffer_options(self) -> dict[str, Any]:
+        return buffer_options(self._experiment.sampling_config)
+
+    def loggers(self, run_dir: Path) -> list[BaseLogger]:
+        factory = self._experiment.logger_factory
+        if type(factory) is LoggerFactoryDefault and factory.logger_type == "tensorboard":
+            return []  # every run has one
+        name = self._experiment.name or run_dir.name
+        made = factory.create_logger(str(run_dir), name, self._run_id, {"experiment": self._experiment.pprints()})
+        return [made]
+
+    def trainer_options(self, parts: Parts, logger: BaseLogger) -> dict[str, Any]:
+        experiment, run_dir = self._experiment, str(self._config.run_dir or "")
+        restore = experiment.config.policy_restore_directory
+        collectors: Any = (parts.train_collector, parts.test_collector)
+        self.world = World(self.envs, parts.policy, collectors[0], collectors[1], logger, run_dir, restore)
+        persistence = self.persistence(enabled=experiment.config.persistence_enabled)
+        context = TrainingContext(parts.policy, self.envs, logger)
+        options = experiment.agent_factory.trainer_options(context, parts.before_collect)
+        return options | {"save_best_fn": persistence.get_save_best_fn(self.world)}
+
+    def persistence(self, *, enabled: bool) -> PolicyPersistence:
+        group = PersistenceGroup(*self.envs.persistence, enabled=enabled)
+        return PolicyPersistence(group, enabled, self._experiment.config.policy_persistence_mode)
+
+    def begin(self, trainer: Any) -> None:
+        assert self.world is not None  # noqa: S101 (made with the trainer)
+        self.world.trainer = trainer
+        if self._experiment.config.policy_restore_directory and not trainer.env_step:
+            self.persistence(enabled=False).restore(self.world.policy, self.world, self._experiment.config.device)
+
+    def environment(self, config: RunConfig, render_mode: str | None = None) -> Any:
+        if "env_factory" in self._plan.beyond:
+            raise ValueError(f"{self._experiment.describe('env_factory')} has no environments that film: use a script")
+        return super().environment(config, render_mode)
+
+    def evaluation(self, config: RunConfig, number: int, statistics: Any, make: Any = None) -> BaseVectorEnv:
+        if "env_factory" not in self._plan.beyond:
+            return super().evaluation(config, number, statistics, make)
+        envs = as_vector_env(self._experiment.env_factory.create_venv(number, EnvMode.TEST))
+        wrapped: Any = envs
+        states = list(statistics or ())
+        while states and hasattr(wrapped, "load_state_dict"):
+            wrapped.load_state_dict(states.pop(0))
+            wrapped = getattr(wrapped, "venv", None)
+        return envs
+
+
+def _check_fit(policy: Any, envs: Environments) -> None:
+    """Checks that a policy's networks take observations, and give what actions need.
+
+    :raises ValueError: if they do not.
+    """
+    space: Any = envs.get_action_space()
+    streams = global_random_state()
+    policy.eval()
+    try:
+        with torch.no_grad():
+            result = policy(Batch([Batch(obs=envs.get_observation_space().sample(), info={})]))
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"the networks cannot take an observation: {summary(error)}") from error
+    policy.train()
+    set_global_random_state(streams)
+    logits = result.get("logits", None)
+    if isinstance(space, gym.spaces.Discrete):
+        if isinstance(logits, torch.Tensor) and logits.shape[1] != space.n:
+            raise ValueError(f"a network gives {logits.shape[1]} numbers, and there are {space.n} actions")
+    elif isinstance(space, gym.spaces.Box) and tuple(result.act.shape[1:]) != space.shape:
+        raise ValueError(f"a network gives actions of shape {tuple(result.act.shape[1:])}, they are of {space.shape}")
+
+
+class Experiment(ToStringMixin):
+    """An experiment: a run of :mod:`rlfast.experiment` that factories declare.
+
+    :param config: what it does.
+    :param env_factory: makes the environments.
+    :param agent_factory: makes policy, collectors and trainer.
+    :param sampling_config: the numbers of steps.
+    :param logger_factory: makes a logger beside those of every run, which write CSV, JSON and TensorBoard's files.
+    :param name: the name of its folder. Default: date and time.
+    """
+
+    LOG_FILENAME = "log.txt"
+    EXPERIMENT_PICKLE_FILENAME = PICKLE
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        env_factory: EnvFactory,
+        agent_factory: AgentFactory,
+        sampling_config: SamplingConfig,
+        logger_factory: LoggerFactory | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.config = config
+        self.env_factory = env_factory
+        self.agent_factory = agent_factory
+        self.sampling_config = sampling_config
+        self.logger_factory = LoggerFactoryDefault() if logger_factory is None else logger_factory
+        self.name = name
+
+    def describe(self, part: str) -> str:
+        """Returns the class of a part of the declaration.
+
+        :param part: its name.
+        """
+        holders = (self, self.agent_factory, self.agent_factory.trainer_callbacks)
+        found = next((getattr(one, part) for one in holders if hasattr(one, part)), None)
+        found = getattr(found, "actor_factory", found)
+        return f"{type(found).__module__}.{type(found).__qualname__}".removeprefix("builtins.")
+
+    def declaration(self, run_dir: Path | None = None, run_id: str | None = None) -> Declaration:
+        """Returns the settings, and what makes the parts that they do not say.
+
+        :param run_dir: the folder of the run.
+        :param run_id: the id of a run that a logger continues.
+        :raises ConfigError: if the declaration cannot be run.
+        """
+        return self._declared(run_dir, run_id)
+
+    def run_config(self, run_dir: Path | None = None) -> RunConfig:
+        """Returns the settings, which are those of the same run from the command line.
+
+        :param run_dir: the folder of the run.
+        :raises ConfigError: if the declaration cannot be run.
+        """
+        return self._declared(run_dir, None)._config  # noqa: SLF001 (of this module)
+
+    def _declared(self, run_dir: Path | None, run_id: str | None) -> _Declared:
+        try:
+            with closing(self.env_factory.create_env(EnvMode.TRAIN)) as env:
+                plan = self.agent_factory.plan(environments_of(env))
+                plan.add_environments(self.env_factory, env)
+                plan.add_callbacks(self.agent_factory.trainer_callbacks, env)
+                plan.values |= self.agent_factory.settings
+                config = plan.config(seed=self.config.seed, device=str(self.config.device), run_dir=run_dir)
+        except (ValueError, TypeError, AssertionError) as error:
+            raise ConfigError(str(error)) from error
+        return _Declared(self, config, plan, run_id)
+
+    @classmethod
+    def from_directory(cls, directory: str, restore_policy: bool = True) -> Experiment:
+        """Returns the experiment of a folder that you trust: it is a pickle, and loading one runs code.
+
+        :param directory: the folder.
+        :param restore_policy: whether running it begins with the policy of that folder.
+        """
+        with Path(directory, cls.EXPERIMENT_PICKLE_FILENAME).open("rb") as file:
+            experiment: Experiment = pickle.load(file)  # noqa: S301 (the user's own)
+        if restore_policy:
+            experiment.config.policy_restore_directory = directory
+        return experiment
+
+    def save(self, directory: str) -> None:
+        """Pickles the experiment.
+
+        :param directory: the folder.
+        :raises ConfigError: if a part cannot be pickled.
+        """
+        Path(directory, self.EXPERIMENT_PICKLE_FILENAME).write_bytes(self._pickled())
+
+    def _pickled(self) -> bytes:
+        try:
+            return pickle.dumps(self)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ConfigError(f"the experiment cannot be saved: {error}; define what it names in a module") from error
+
+    def get_seeding_info_as_str(self) -> str:
+        """Returns the seeds, for names of folders."""
+        return f"experiment_seed={self.config.seed},train_seed={self.sampling_config.train_seed}"
+
+    def _folder(self, name: str | None, *, must_be_new: bool) -> Path | None:
+        if not self.config.persistence_enabled:
+            return None
+        folder = Path(self.config.persistence_base_dir, name or self.name or datetime_tag())
+        if not must_be_new and (folder / self.EXPERIMENT_PICKLE_FILENAME).exists():
+            shutil.rmtree(folder)
+        self._pickled()  # raises an error before anything starts
+        return folder
+
+    def create_experiment_world(
+        self,
+        override_experiment_name: str | None = None,
+        logger_run_id: str | None = None,
+        raise_error_on_dirname_collision: bool = True,
+        reset_collectors: bool = True,
+    ) -> World:
+        """Returns the parts of the experiment, for scripts that run it themselves; nothing is written.
+
+        :param override_experiment_name: the name of its folder.
+        :param logger_run_id: the id of a run that a logger continues.
+        :param raise_error_on_dirname_collision: whether that folder must be new.
+        :param reset_collectors: whether the environments are reset.
+        :raises FileExistsError: if that folder exists.
+        """
+        folder = self._folder(override_experiment_name, must_be_new=True)
+        if folder is not None and raise_error_on_dirname_collision and folder.exists():
+            raise FileExistsError(f"{folder} exists: choose another name")
+        declared = self._declared(folder, logger_run_id)
+        parts = build(declared._config, declared)  # noqa: SLF001
+        declared.trainer_options(parts, LazyLogger())
+        assert declared.world is not None  # noqa: S101 (made by the line above)
+        if reset_collectors:
+            declared.world.train_collector.reset_env()
+            declared.world.test_collector.reset_env()
+        persistence = declared.persistence(enabled=False)
+        declared.world.trainer = self.agent_factory.create_trainer(declared.world, persistence)
+        declared.begin(declared.world.trainer)
+        return declared.world
+
+    def run(
+        self,
+        experiment_name: str | None = None,
+        logger_run_id: str | None = None,
+        *,
+        run_name: str | None = None,
+        raise_error_on_dirname_collision: bool = True,
+        **kwargs: Any,
+    ) -> ExperimentResult:
+        """Trains, and watches the policy.
+
+        The folder is that of every run: ``rlfast eval`` and ``rlfast train --resume`` open it.
+
+        :param experiment_name: the name of the folder, which may be a path. Default: that of the experiment.
+        :param logger_run_id: the id of a run that a logger continues.
+        :param run_name: another name of ``experiment_name``.
+        :param raise_error_on_dirname_collision: whether the folder must be new; False deletes an old one.
+        :param kwargs: not used.
+        :return: the result.
+        :raises ConfigError: if the declaration cannot be run; nothing was started then.
+        """
+        del kwargs
+        folder = self._folder(experiment_name or run_name, must_be_new=raise_error_on_dirname_collision)
+        kept = folder is not None
+        folder = folder or Path(tempfile.mkdtemp(prefix="rlfast"), "run")
+        try:
+            declared = self._declared(folder, logger_run_id)
+            config = replace(declared._config, save_buffer=declared._config.save_buffer and kept)  # noqa: SLF001
+            if not self.config.train:
+                return self._only_watch(declared)
+            try:
+                result = train(config, declared)
+            finally:
+                declared.log_file.__exit__(None, None, None)
+            assert declared.world is not None  # noqa: S101 (made with the trainer)
+            self._watch(declared)
+            return ExperimentResult(declared.world, result.info)
+        finally:
+            if not kept:
+                shutil.rmtree(folder.parent, ignore_errors=True)
+
+    def _only_watch(self, declared: _Declared) -> ExperimentResult:
+        parts = build(declared._config, declared)  # noqa: SLF001
+        with closing(parts):
+            declared.trainer_options(parts, LazyLogger())
+            assert declared.world is not None  # noqa: S101 (made by the line above)
+            if self.config.policy_restore_directory:
+                persistence = declared.persistence(enabled=False)
+                persistence.restore(parts.policy, declared.world, self.config.device)
+            self._watch(declared)
+            return ExperimentResult(declared.world, None)
+
+    def _watch(self, declared: _Declared) -> None:
+        world = declared.world
+        if not self.config.watch or world is None or world.envs.watch_env is None:
+            return
+        world.policy.eval()
+        with Collector(world.policy, world.envs.watch_env) as collector:
+            stats = collector.collect(n_episode=self.config.watch_num_episodes, render=self.config.watch_render)
+        log.info("watched %s episodes: returns %s, lengths %s", len(stats.returns), stats.returns, stats.lens)
+
+
+@dataclass(eq=False, repr=False)
+class ExperimentCollection:
+    """Experiments that run one after the other.
+
+    :param experiments: the experiments.
+    """
+
+    experiments: list[Experiment]
+
+    def run(self, launcher: Any = None) -> list[ExperimentResult]:
+        """Runs them, and returns their results.
+
+        :param launcher: an object whose ``launch`` runs them instead.
+        """
+        if launcher is not None:
+            return launcher.launch(experiments=self.experiments)  # type: ignore[no-any-return]
+        return [one.run() for one in self.experiments]

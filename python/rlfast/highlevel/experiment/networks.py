@@ -1,0 +1,222 @@
+"""What builders with actors and critics have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from torch import nn
+
+from rlfast.highlevel.experiment.builder import ExperimentBuilder
+from rlfast.highlevel.module.actor import (
+    ActorFactory,
+    ActorFactoryDefault,
+    ActorFactoryTransientStorageDecorator,
+    ActorFuture,
+    ContinuousActorType,
+)
+from rlfast.highlevel.module.critic import (
+    CriticEnsembleFactory,
+    CriticEnsembleFactoryDefault,
+    CriticFactory,
+    CriticFactoryDefault,
+    CriticFactoryReuseActor,
+)
+from rlfast.utils.net.common import ModuleType
+
+
+class WithActor(ExperimentBuilder):
+    """A builder of an experiment with an actor."""
+
+    _actor_type = ContinuousActorType.GAUSSIAN
+
+    def _init(self) -> None:
+        super()._init()
+        self._actor_future = ActorFuture()
+        self._actor_factory: ActorFactory = ActorFactoryDefault(self._actor_type)
+
+    def get_actor_future(self) -> ActorFuture:
+        """Returns where the actor will be."""
+        return self._actor_future
+
+    def with_actor_factory(self, actor_factory: ActorFactory) -> Self:
+        """Returns the builder, with what makes the actor.
+
+        :param actor_factory: makes it.
+        """
+        self._actor_factory = actor_factory
+        return self
+
+    def _networks(self) -> list[Any]:
+        return [ActorFactoryTransientStorageDecorator(self._actor_factory, self._actor_future)]
+
+
+class WithGaussianActor(WithActor):
+    """A builder with an actor of normal distributions, or of the probabilities of discrete actions."""
+
+    def with_actor_factory_default(
+        self,
+        hidden_sizes: Sequence[int],
+        hidden_activation: ModuleType = nn.ReLU,
+        continuous_unbounded: bool = False,
+        continuous_conditioned_sigma: bool = False,
+    ) -> Self:
+        """Returns the builder, with these options of the usual actor.
+
+        :param hidden_sizes: see :class:`ActorFactoryDefault`, also for the others.
+        :param hidden_activation: likewise.
+        :param continuous_unbounded: likewise.
+        :param continuous_conditioned_sigma: likewise.
+        """
+        options = (hidden_sizes, hidden_activation, continuous_unbounded, continuous_conditioned_sigma)
+        return self.with_actor_factory(ActorFactoryDefault(self._actor_type, *options))
+
+
+class WithDeterministicActor(WithActor):
+    """A builder with an actor of actions without noise."""
+
+    _actor_type = ContinuousActorType.DETERMINISTIC
+
+    def with_actor_factory_default(self, hidden_sizes: Sequence[int], hidden_activation: ModuleType = nn.ReLU) -> Self:
+        """Returns the builder, with these options of the usual actor.
+
+        :param hidden_sizes: see :class:`ActorFactoryDefault`, also for the others.
+        :param hidden_activation: likewise.
+        """
+        return self.with_actor_factory(ActorFactoryDefault(self._actor_type, hidden_sizes, hidden_activation))
+
+
+CRITIC_SIZES = CriticFactoryDefault.DEFAULT_HIDDEN_SIZES
+
+
+class WithCritics(WithActor):
+    """A builder with an actor and some critics."""
+
+    _number = 1
+
+    def _init(self) -> None:
+        super()._init()
+        self._critic_factories: list[CriticFactory] = [CriticFactoryDefault()] * self._number
+
+    def _with(self, factory: CriticFactory, *places: int) -> Self:
+        for place in places:
+            self._critic_factories[place] = factory
+        return self
+
+    def _with_actors(self, *places: int) -> Self:
+        return self._with(CriticFactoryReuseActor(self._actor_future), *places)
+
+    def _networks(self) -> list[Any]:
+        return [*super()._networks(), *self._critic_factories]
+
+
+class WithCritic(WithCritics):
+    """A builder with an actor and one critic."""
+
+    def with_critic_factory(self, critic_factory: CriticFactory) -> Self:
+        """Returns the builder, with what makes the critic.
+
+        :param critic_factory: makes it.
+        """
+        return self._with(critic_factory, 0)
+
+    def with_critic_factory_default(
+        self, hidden_sizes: Sequence[int] = CRITIC_SIZES, hidden_activation: ModuleType = nn.ReLU
+    ) -> Self:
+        """Returns the builder, with these options of the usual critic.
+
+        :param hidden_sizes: see :class:`CriticFactoryDefault`, also for the other.
+        :param hidden_activation: likewise.
+        """
+        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 0)
+
+    def with_critic_factory_use_actor(self) -> Self:
+        """Returns the builder, where the critic shares the actor's features."""
+        return self._with_actors(0)
+
+
+class WithTwoCritics(WithCritics):
+    """A builder with an actor and two critics."""
+
+    _number = 2
+
+    def with_common_critic_factory(self, critic_factory: CriticFactory) -> Self:
+        """Returns the builder, with what makes both critics.
+
+        :param critic_factory: makes them.
+        """
+        return self._with(critic_factory, 0, 1)
+
+    def with_common_critic_factory_default(
+        self, hidden_sizes: Sequence[int] = CRITIC_SIZES, hidden_activation: ModuleType = nn.ReLU
+    ) -> Self:
+        """Returns the builder, with these options of the usual critics.
+
+        :param hidden_sizes: see :class:`CriticFactoryDefault`, also for the other.
+        :param hidden_activation: likewise.
+        """
+        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 0, 1)
+
+    def with_common_critic_factory_use_actor(self) -> Self:
+        """Returns the builder, where both critics share the actor's features."""
+        return self._with_actors(0, 1)
+
+    def with_critic1_factory(self, critic_factory: CriticFactory) -> Self:
+        """Returns the builder, with what makes the first critic.
+
+        :param critic_factory: makes it.
+        """
+        return self._with(critic_factory, 0)
+
+    def with_critic1_factory_default(
+        self, hidden_sizes: Sequence[int] = CRITIC_SIZES, hidden_activation: ModuleType = nn.ReLU
+    ) -> Self:
+        """Returns the builder, with options of the first critic; see :meth:`with_common_critic_factory_default`."""
+        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 0)
+
+    def with_critic1_factory_use_actor(self) -> Self:
+        """Returns the builder, where the first critic shares the actor's features."""
+        return self._with_actors(0)
+
+    def with_critic2_factory(self, critic_factory: CriticFactory) -> Self:
+        """Returns the builder, with what makes the second critic.
+
+        :param critic_factory: makes it.
+        """
+        return self._with(critic_factory, 1)
+
+    def with_critic2_factory_default(
+        self, hidden_sizes: Sequence[int] = CRITIC_SIZES, hidden_activation: ModuleType = nn.ReLU
+    ) -> Self:
+        """Returns the builder, with options of the second critic; see :meth:`with_common_critic_factory_default`."""
+        return self._with(CriticFactoryDefault(hidden_sizes, hidden_activation), 1)
+
+    def with_critic2_factory_use_actor(self) -> Self:
+        """Returns the builder, where the second critic shares the actor's features."""
+        return self._with_actors(1)
+
+
+class WithEnsemble(WithActor):
+    """A builder with an actor and an ensemble of critics."""
+
+    def _init(self) -> None:
+        super()._init()
+        self.critic_ensemble_factory: CriticEnsembleFactory = CriticEnsembleFactoryDefault()
+
+    def with_critic_ensemble_factory(self, factory: CriticEnsembleFactory) -> Self:
+        """Returns the builder, with what makes the critics.
+
+        :param factory: makes them.
+        """
+        self.critic_ensemble_factory = factory
+        return self
+
+    def with_critic_ensemble_factory_default(self, hidden_sizes: Sequence[int] = CRITIC_SIZES) -> Self:
+        """Returns the builder, with these options of the usual critics.
+
+        :param hidden_sizes: the sizes of hidden layers.
+        """
+        return self.with_critic_ensemble_factory(CriticEnsembleFactoryDefault(hidden_sizes))
+
+    def _networks(self) -> list[Any]:
+        return [*super()._networks(), self.critic_ensemble_factory]
