@@ -163,20 +163,35 @@ class Environments(ToStringMixin, ABC):
         :param create_watch_env: whether there is one to watch.
         """
         kind = ContinuousEnvironments if env_type.is_continuous() else DiscreteEnvironments
-        made: Environments = kind._of(  # noqa: SLF001 (of this module)
+        made: Environments = kind.from_factory(
             factory_fn, venv_type, num_training_envs, num_test_envs, create_watch_env
         )
         return made
 
     @classmethod
-    def _of(
-        cls, make: Callable[[EnvMode], Env[Any, Any]], venv_type: VectorEnvType, training: int, test: int, watch: bool
+    def from_factory(
+        cls,
+        factory_fn: Callable[[EnvMode], Env[Any, Any]],
+        venv_type: VectorEnvType,
+        num_training_envs: int,
+        num_test_envs: int,
+        create_watch_env: bool = False,
     ) -> Self:
-        def several(mode: EnvMode, number: int, kind: VectorEnvType = venv_type) -> BaseVectorEnv:
-            return kind.create_venv([lambda: make(mode)] * number)
+        """Returns environments of this class that a function makes; see :meth:`from_factory_and_type`.
 
-        watched = several(EnvMode.WATCH, 1, VectorEnvType.DUMMY) if watch else None
-        return cls(make(EnvMode.TRAIN), several(EnvMode.TRAIN, training), several(EnvMode.TEST, test), watched)
+        :param factory_fn: makes an environment for a mode.
+        :param venv_type: the kind of the vector environments.
+        :param num_training_envs: the number of environments for training.
+        :param num_test_envs: the number of environments for tests.
+        :param create_watch_env: whether one to watch is made.
+        """
+
+        def several(mode: EnvMode, number: int, kind: VectorEnvType = venv_type) -> BaseVectorEnv:
+            return kind.create_venv([lambda: factory_fn(mode)] * number)
+
+        watched = several(EnvMode.WATCH, 1, VectorEnvType.DUMMY) if create_watch_env else None
+        train_envs, test_envs = several(EnvMode.TRAIN, num_training_envs), several(EnvMode.TEST, num_test_envs)
+        return cls(factory_fn(EnvMode.TRAIN), train_envs, test_envs, watched)
 
     def _tostring_includes(self) -> list[str]:
         return []
@@ -233,17 +248,6 @@ class ContinuousEnvironments(Environments):
         self.action_shape = env.action_space.shape
         self.max_action: float = env.action_space.high[0]
 
-    @staticmethod
-    def from_factory(
-        factory_fn: Callable[[EnvMode], Env[Any, Any]],
-        venv_type: VectorEnvType,
-        num_training_envs: int,
-        num_test_envs: int,
-        create_watch_env: bool = False,
-    ) -> ContinuousEnvironments:
-        """Returns environments that a function makes; see :meth:`Environments.from_factory_and_type`."""
-        return ContinuousEnvironments._of(factory_fn, venv_type, num_training_envs, num_test_envs, create_watch_env)
-
     def info(self) -> dict[str, Any]:
         return super().info() | {"max_action": self.max_action}
 
@@ -262,17 +266,6 @@ class DiscreteEnvironments(Environments):
         space: Any = env.action_space
         self.observation_shape = self.get_observation_shape()
         self.action_shape: TActionShape = int(space.n) if isinstance(space, gym.spaces.Discrete) else space.shape
-
-    @staticmethod
-    def from_factory(
-        factory_fn: Callable[[EnvMode], Env[Any, Any]],
-        venv_type: VectorEnvType,
-        num_training_envs: int,
-        num_test_envs: int,
-        create_watch_env: bool = False,
-    ) -> DiscreteEnvironments:
-        """Returns environments that a function makes; see :meth:`Environments.from_factory_and_type`."""
-        return DiscreteEnvironments._of(factory_fn, venv_type, num_training_envs, num_test_envs, create_watch_env)
 
     def get_action_shape(self) -> TActionShape:
         return self.action_shape
