@@ -550,12 +550,12 @@ def collect(
     _Index,
     Any,
     int,
-    int,
+    NDArray[np.int64],
     tuple[NDArray[np.float64], _Index, _Index],
     bool,
 ]:
     """Lets ``network`` act in the environments ``ready``, adds the transitions, and resets environments whose episode
-    ended if they are still ready; for at most a twentieth of a second.
+    ended if they are still ready and do not reset themselves; for at most a twentieth of a second.
 
     :param obs: the newest observations of all environments, ``[N, width]``; not changed.
     :param ready: the environments that are stepped, ascending.
@@ -564,9 +564,9 @@ def collect(
     :param explore: the probability and the number of random actions, and the bit generator that they are drawn from as
         :func:`explore` does.
     :param clocks: as for ``Network.choose``, ``[vector steps, ready, outputs]``.
-    :return: the newest observations, the environments that are still ready, what is left of the limit, the numbers of
-        vector steps and of steps that were taken, the returns and lengths of episodes that ended with the environments
-        whose episode ended and that were not reset, and whether it ended as a choice was None.
+    :return: the newest observations, the environments that are still ready, what is left of the limit, the number of
+        vector steps, the number of transitions of each environment, the returns and lengths of episodes that ended with
+        the environments whose episode ended and that were not reset, and whether it ended as a choice was None.
     :raises SchemaMismatch: the columns are not exactly those of such transitions. Nothing was changed."""
 
 @final

@@ -72,7 +72,8 @@ pub fn collect<'py>(
         Limit::Quotas(left) => vector(py, left)?.into_any(),
     };
     let ended = (vector(py, &done.returns)?, vector(py, &done.lengths)?, numbers(&done.stale)?);
-    (after, numbers(&running.ready)?, left, done.vector_steps, done.steps, ended, done.undecided).into_pyobject(py)
+    let rows = vector(py, &done.rows)?;
+    (after, numbers(&running.ready)?, left, done.vector_steps, rows, ended, done.undecided).into_pyobject(py)
 }
 
 fn work<S: BitSource + Send>(

@@ -50,6 +50,16 @@ def native() -> NativeVectorEnv:
     return NativeVectorEnv("CartPole-v1", ENVS, autoreset_mode=None)
 
 
+def resetting() -> NativeVectorEnv:
+    """Environments that use a step to reset themselves."""
+    return NativeVectorEnv("CartPole-v1", ENVS)
+
+
+def within() -> NativeVectorEnv:
+    """Environments that reset themselves in the step that ends an episode."""
+    return NativeVectorEnv("CartPole-v1", ENVS, autoreset_mode="SameStep")
+
+
 def python() -> DummyVectorEnv:
     return DummyVectorEnv([lambda: gym.make("CartPole-v1")] * ENVS)
 
@@ -89,7 +99,7 @@ PLAYS = {
 
 
 @pytest.mark.parametrize("plays", PLAYS.values(), ids=PLAYS)
-@pytest.mark.parametrize("envs", [native, python])
+@pytest.mark.parametrize("envs", [native, resetting, python])
 @pytest.mark.parametrize("make", [dqn, pg, undecided, lambda: dqn(0.0)], ids=["dqn", "pg", "undecided", "greedy"])
 def test_collects_are_those_of_torch(make, envs, plays):
     found, wanted = (played(make, envs, mode, plays) for mode in (True, False))
@@ -122,15 +132,16 @@ def test_threads_change_nothing():
     assert all(np.array_equal(one, other) for one, other in zip(*results, strict=True))
 
 
+@pytest.mark.parametrize("envs", [native, resetting])
 @pytest.mark.parametrize("make", [dqn, pg])
-def test_a_resumed_collect_goes_on_as_an_uninterrupted_one(make):
-    first = collector(make(), native(), "auto")
+def test_a_resumed_collect_goes_on_as_an_uninterrupted_one(make, envs):
+    first = collector(make(), envs(), "auto")
     torch.manual_seed(2)
     first.collect(n_step=200)
     saved = first.state_dict(), copy.deepcopy(first.policy.state_dict()), torch.get_rng_state()
     buffer = copy.deepcopy(first.buffer)
     wanted = first.collect(n_step=200)
-    second = collector(make(), native(), "auto", buffer)
+    second = collector(make(), envs(), "auto", buffer)
     torch.set_rng_state(saved[2])
     second.policy.load_state_dict(saved[1])
     second.load_state_dict(saved[0])
@@ -155,14 +166,24 @@ def test_prioritized_rows_and_one_ring():
     assert np.array_equal(*rows)
 
 
-def test_rows_that_must_not_be_lost_are_not_overwritten():
-    one = collector(dqn(), native(), True, VectorReplayBuffer(ENVS * 20, ENVS))
+@pytest.mark.parametrize("envs", [native, resetting])
+def test_rows_that_must_not_be_lost_are_not_overwritten(envs):
+    one = collector(dqn(), envs(), True, VectorReplayBuffer(ENVS * 20, ENVS))
     one.collect(n_step=8)
     with one.without_overwriting(), pytest.raises(ValueError, match="has filled the 20 rows"):
         one.collect(n_step=ENVS * 30)
     assert one.collect_step == 8
     with one.without_overwriting():
         one.collect(n_step=ENVS * 20)
+
+
+def test_steps_that_only_reset_take_no_row():
+    one = collector(dqn(), resetting(), True, VectorReplayBuffer(ENVS * 100, ENVS))
+    with one.without_overwriting():  # each environment has room for 100 transitions, and makes 92 to 100
+        stats = one.collect(n_step=ENVS * 96)
+    assert stats.n_collected_episodes > ENVS
+    assert len(one.buffer) == stats.n_collected_steps
+    assert ENVS * 96 <= stats.n_collected_steps < ENVS * 97
 
 
 def test_weights_are_those_of_the_moment():
@@ -194,6 +215,8 @@ class Own(Collector):
     ("make", "how"),
     [
         (lambda: collector(dqn(), native(), "auto"), "collecting in Rust"),
+        (lambda: collector(dqn(), resetting(), "auto"), "collecting in Rust"),
+        (lambda: collector(dqn(), within(), "auto"), "one vector step at a time: the environments are not native"),
         (lambda: collector(dqn(), python(), "auto"), "one vector step at a time: the environments are not native"),
         (lambda: collector(dqn(), VectorEnvNormObs(native()), "auto"), "the environments are not native ones"),
         (lambda: collector(dqn(), native(), False), "by torch: native_acting is False"),

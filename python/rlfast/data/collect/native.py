@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Literal, cast
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 from rlfast._core import SchemaMismatch, collect
 from rlfast.data.buffer.base import ReplayBuffer
@@ -134,8 +135,8 @@ class NativeCollecting(HookCalls):
         if self._reports_episodes or self._preprocessing is not None:
             raise NotNativeError("there are hooks, statistics of one's own, or a preprocess_fn")
         envs: Any = self._envs
-        if type(envs) is not NativeVectorEnv or envs.autoreset_mode is not None:
-            raise NotNativeError("the environments are not native ones without wrappers and autoreset")
+        if type(envs) is not NativeVectorEnv or envs.autoreset_mode is AutoresetMode.SAME_STEP:
+            raise NotNativeError("the environments are not native ones without wrappers that are reset between steps")
         space = envs.single_observation_space
         if space.dtype != np.float32 or envs._backend.envs.info_fields:
             raise NotNativeError("the environments have infos, or observations that are not float32")
@@ -154,18 +155,19 @@ class NativeCollecting(HookCalls):
         answer = collect(
             envs._backend.envs, self.buffer._core, network, self._obs, ready, whole, explore=explore, clocks=clocks
         )
-        self._obs, after, left, vector_steps, steps, (returns, lens, stale), undecided = answer
+        self._obs, after, left, vector_steps, rows, (returns, lens, stale), undecided = answer
         self._chooser.used(vector_steps)
         self._one_by_one = undecided
         if not vector_steps:
             return False
+        steps = int(rows.sum())
         limit.resume(after, left, steps)
         tally.steps += steps
         tally.returns.append(returns)
         tally.lens.append(lens)
         self._before = None
         if self._rows_left is not None:
-            self._rows_left[ready] -= vector_steps
+            self._rows_left -= rows
         if len(stale):
             self._stale[stale] = True
             envs._must_reset(stale)

@@ -8,6 +8,7 @@ use rlfast_core::rng::Stream;
 use super::*;
 use crate::registry::Arguments;
 use crate::vector::requests::make;
+use crate::vector::{Output, Values, ValuesMut};
 
 struct Source64(Stream);
 
@@ -57,7 +58,11 @@ fn replay() -> Replay {
 }
 
 fn envs(obs: &mut [f32]) -> Box<dyn AnyVector> {
-    let mut envs = make("CartPole-v1", ENVS as i64, "Disabled", None, Arguments::default()).unwrap();
+    envs_with("Disabled", obs)
+}
+
+fn envs_with(autoreset: &str, obs: &mut [f32]) -> Box<dyn AnyVector> {
+    let mut envs = make("CartPole-v1", ENVS as i64, autoreset, None, Arguments::default()).unwrap();
     let seeds: Vec<_> = (0..ENVS as u64).map(Some).collect();
     envs.reset(None, &seeds, None, ValuesMut::Float32(obs)).unwrap();
     envs
@@ -212,4 +217,68 @@ fn what_it_does_not_take_is_refused_before_anything_changes() {
     let mut other = replay();
     other.define(vec![leaf(&["info", "prob"], "<f8", 8, &[])]).unwrap();
     assert!(refused(&mut other, all, Limit::Steps(1), &[1.0; 10]).contains("the columns are not those"));
+}
+
+/// What a collection from environments with `autoreset` leaves behind.
+fn left_by(autoreset: &str, limit: Limit) -> Left {
+    let mut obs = vec![0.0; 4 * ENVS];
+    let (mut envs, mut replay) = (envs_with(autoreset, &mut obs), replay());
+    let (network, _kept) = network();
+    let mut running = Running { obs: &mut obs, ready: (0..ENVS).collect(), limit };
+    let noise = Noise::Epsilon { epsilon: 0.8, count: 2, source: Source64(Stream::new(7)) };
+    let done = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
+    let states = (0..ENVS).map(|id| envs.save(id).unwrap()).collect();
+    let sizes = replay.rings().iter().map(|ring| ring.live()).collect();
+    let (ready, limit) = (running.ready, running.limit);
+    (done, obs, ready, limit, states, sizes)
+}
+
+#[test]
+fn steps_that_only_reset_an_environment_are_no_transitions() {
+    let (done, obs, ready, limit, states, sizes) = left_by("NextStep", Limit::Steps(60));
+    let mut now = vec![0.0; 4 * ENVS];
+    let mut vector = envs_with("NextStep", &mut now);
+    let mut source = Source64(Stream::new(7));
+    let (mut rows, mut lengths, mut over) = (vec![0_i64; ENVS], Vec::new(), [false; ENVS]);
+    let mut running = [0; ENVS];
+    for _ in 0..60 {
+        let mut actions: Vec<i64> =
+            now.chunks(4).map(|o| i64::from(0.2 * -o[1] + 2.0 * o[2] + 2.0 * o[3] > 0.0)).collect();
+        epsilon_greedy(&mut source, 0.8, 2, &mut actions, &mut [false; ENVS]);
+        let (mut rew, mut ends, mut cuts) = ([0.0; ENVS], [0; ENVS], [0; ENVS]);
+        let obs = ValuesMut::Float32(&mut now);
+        let output = Output { obs, rew: &mut rew, terminated: &mut ends, truncated: &mut cuts };
+        vector.step(None, Values::Int64(&actions), output).unwrap();
+        for id in 0..ENVS {
+            let first = std::mem::replace(&mut over[id], ends[id] + cuts[id] > 0);
+            rows[id] += i64::from(!first);
+            running[id] += i64::from(!first);
+            if over[id] {
+                lengths.push(std::mem::take(&mut running[id]));
+            }
+        }
+    }
+    assert!(lengths.len() > ENVS, "episodes ended");
+    assert_eq!((done.lengths, &done.rows, done.steps as i64), (lengths, &rows, rows.iter().sum::<i64>()));
+    assert_eq!((done.vector_steps, done.stale.len(), ready.len(), limit), (60, 0, ENVS, Limit::Steps(0)));
+    assert_eq!(obs, now);
+    assert_eq!(states, (0..ENVS).map(|id| vector.save(id).unwrap()).collect::<Vec<_>>());
+    assert_eq!(sizes, rows.iter().map(|&rows| rows.min(40) as usize).collect::<Vec<_>>());
+}
+
+#[test]
+fn environments_that_reset_themselves_are_not_left_stale() {
+    let (done, _, ready, ..) = left_by("NextStep", Limit::Episodes(12));
+    assert_eq!((done.returns.len(), done.stale.len(), ready.len()), (12, 0, 0));
+}
+
+#[test]
+fn environments_that_are_reset_within_a_step_are_refused() {
+    let mut obs = vec![0.0; 4 * ENVS];
+    let (mut envs, mut replay) = (envs_with("SameStep", &mut obs), replay());
+    let (network, _kept) = network();
+    let mut running = Running { obs: &mut obs, ready: (0..ENVS).collect(), limit: Limit::Steps(3) };
+    let noise: Noise<'_, Source64> = Noise::None;
+    let error = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap_err();
+    assert!(matches!(error, Error::Mismatch(_)), "{error}");
 }
