@@ -16,8 +16,9 @@ from rlfast.data.plain_data import pack
 from rlfast.experiment.build import build
 from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint
 from rlfast.experiment.report.plot import learning_curve
-from rlfast.experiment.run import ConfigError, _CheckpointSaver, _trainer, resume, train
+from rlfast.experiment.run import ConfigError, resume, train
 from rlfast.experiment.run_dir import read_config
+from rlfast.experiment.training import CheckpointSaver, make_trainer
 from rlfast.utils.logger import CSVLogger, JSONLLogger, LazyLogger
 
 
@@ -40,7 +41,7 @@ def trainer(run):
     """A trainer like that of the run, at its beginning."""
     config = read_config(run)
     parts = build(config)
-    yield _trainer(config, parts, LazyLogger(), _CheckpointSaver(config, run))
+    yield make_trainer(config, parts, LazyLogger(), CheckpointSaver(config, run))
     parts.close()
 
 

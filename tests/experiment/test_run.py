@@ -162,7 +162,7 @@ def test_a_signal_while_the_run_is_saved_at_its_end(tiny, run_dir, monkeypatch, 
                 os.kill(os.getpid(), signal.SIGTERM)
         save_checkpoint(folder, trainer, **options)
 
-    monkeypatch.setattr("rlfast.experiment.run.save_checkpoint", interrupted)
+    monkeypatch.setattr("rlfast.experiment.training.save_checkpoint", interrupted)
     result = train(tiny())
     assert (result.env_step, result.interrupted) == (200, signals == 2)
     assert result.unsaved == (None if signals == 1 else "it was interrupted at once")
@@ -296,7 +296,7 @@ def test_a_run_killed_after_a_checkpoint_goes_on_exactly(tiny, run_dir, tmp_path
             shutil.copytree(folder, kept)
 
     with monkeypatch.context() as patch:
-        patch.setattr("rlfast.experiment.run.save_checkpoint", save)
+        patch.setattr("rlfast.experiment.training.save_checkpoint", save)
         train(tiny())
     straight = metrics(run_dir), scalars(run_dir), parameter_hash(run_dir)
     shutil.rmtree(run_dir / "checkpoint")

@@ -13,7 +13,7 @@ from rlfast.env import VectorEnvNormObs, VectorEnvNormReward
 from rlfast.env.atari import AtariEnv, make_atari_vec
 from rlfast.env.registry import can_be_native, find_spec, make_vec
 from rlfast.experiment.config import ALE, RunWarning, stream_seed
-from rlfast.experiment.networks import is_image
+from rlfast.experiment.networks.encoder import is_image
 
 if TYPE_CHECKING:
     from collections.abc import Callable

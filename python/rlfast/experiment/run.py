@@ -1,22 +1,22 @@
-"""Whole runs: building, training, saving and reporting."""
+"""Whole runs: begun, resumed, and closed."""
 
 from __future__ import annotations
 
 import traceback
 import warnings
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.build import build, placed
-from rlfast.experiment.checkpoint import load_checkpoint, save_checkpoint
-from rlfast.experiment.config import DataConfig, OfflineConfig, RunWarning
+from rlfast.experiment.checkpoint import load_checkpoint
+from rlfast.experiment.config import DataConfig, RunWarning
 from rlfast.experiment.declaration import Declaration, read_declaration
 from rlfast.experiment.report.plot import learning_curve
-from rlfast.experiment.report.scores import ScoringLoggers, score_of, task_of
+from rlfast.experiment.report.result import RunResult
 from rlfast.experiment.run_dir import (
     check_env,
     check_files,
@@ -27,91 +27,23 @@ from rlfast.experiment.run_dir import (
     replace_file,
     write_config,
 )
-from rlfast.utils.logger import BaseLogger, CSVLogger, JSONLLogger, LoggerGroup
-from rlfast.utils.runtime.interrupt import Interrupt
+from rlfast.experiment.training import CHECKPOINT, CheckpointSaver, make_loggers, make_trainer, train_to_end
+from rlfast.utils.logger import CSVLogger
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlfast.data.stats import CollectStats, InfoStats
     from rlfast.experiment.build import Parts
     from rlfast.experiment.config import RunConfig
     from rlfast.trainer import BaseTrainer
 
-_INTERVALS = {"train_interval": 200, "update_interval": 100}
-"""Environment steps between log entries of training returns, and gradient steps between log entries of losses."""
-
-
-CHECKPOINT = "checkpoint"
-"""Name of the folder of the checkpoint, in the run's folder."""
+__all__ = ["ConfigError", "RunResult", "resume", "train"]
 
 _CANNOT_RUN = (ValueError, gym.error.Error, ImportError, OSError)
 
 
 class ConfigError(ValueError):
     """Settings that cannot be run, found before anything was started."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """The result of a run."""
-
-    config: RunConfig
-    run_dir: Path
-    info: InfoStats
-    env_step: int
-    """Number of training steps, with the random ones at the start."""
-    test: CollectStats | None
-    """Statistics of the last test."""
-    interrupted: bool
-    """Whether a signal ended the run."""
-    unsaved: str | None = None
-    """The reason why there is no checkpoint of the last step; None if there is one."""
-
-    @property
-    def reached(self) -> bool:
-        """Whether the mean return of the last test was at least ``stop_return``."""
-        target, returns = self.config.stop_return, None if self.test is None else self.test.returns_stat
-        return target is not None and returns is not None and returns.mean >= target
-
-    def summary(self) -> str:
-        """Returns a summary in a few lines."""
-        config, timing = self.config, self.info.timing
-        speed = self.env_step / timing.train_time if timing.train_time else 0.0
-        seconds = (
-            f"{timing.total_time:.1f} s: collecting {timing.train_time_collect:.1f}, "
-            f"updating {timing.train_time_update:.1f}, testing {timing.test_time:.1f}"
-        )
-        lines = {
-            "mean return": self._test_summary(),
-            **self._score(),
-            "environment steps": f"{self.env_step:,} ({speed:,.0f} per second of training)",
-            "gradient steps": f"{self.info.gradient_step:,}",
-            "time": seconds,
-            "run folder": str(self.run_dir),
-        }
-        if isinstance(config, OfflineConfig):
-            del lines["environment steps"]
-        title = f"{algorithm_of(config).title} on {config.env}, seed {config.seed}" + (
-            ", interrupted" if self.interrupted else ""
-        )
-        return "\n".join([title, *(f"  {name:<20}{text}" for name, text in lines.items())])
-
-    def _score(self) -> dict[str, str]:
-        """Returns a line with the normalized score of a run that learned from data, if there is one for its task."""
-        task = _scored_task(self.config)
-        if task is None or self.test is None or self.test.returns_stat is None:
-            return {}
-        return {
-            "normalized score": f"{score_of(task, self.test.returns_stat.mean):.1f}, where an expert of D4RL has 100"
-        }
-
-    def _test_summary(self) -> str:
-        if self.test is None or self.test.returns_stat is None:
-            return "not tested"
-        returns, target = self.test.returns_stat, self.config.stop_return
-        verdict = "" if target is None else f", {'reached' if self.reached else 'below'} {target:g}"
-        return f"{returns.mean:.1f} ± {returns.std:.1f} over {len(self.test.returns)} test episodes{verdict}"
 
 
 def train(config: RunConfig, declaration: Declaration | None = None) -> RunResult:
@@ -203,10 +135,10 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
         for path in (run_dir / "metrics.csv", run_dir / "metrics.jsonl", *run_dir.glob("events.out.tfevents.*")):
             path.unlink(missing_ok=True)
     declaration = parts.declaration
-    logger = _loggers(run_dir, config, declaration)
+    logger = make_loggers(run_dir, config, declaration)
     try:
-        saver = _CheckpointSaver(config, run_dir)
-        trainer = _trainer(config, parts, logger, saver)
+        saver = CheckpointSaver(config, run_dir)
+        trainer = make_trainer(config, parts, logger, saver)
         if checkpoint is not None:
             _load(checkpoint, trainer)
             write_config(run_dir, written, algorithm_of(config).name, declaration.beyond)  # with the changes
@@ -215,7 +147,7 @@ def _run(config: RunConfig, run_dir: Path, parts: Parts, checkpoint: Path | None
                     f"the run had ended at step {trainer.env_step}: nothing was left to do", RunWarning, stacklevel=2
                 )
         declaration.begin(trainer)
-        interrupt = _loop(trainer, saver)
+        interrupt = train_to_end(trainer, saver)
     finally:
         logger.close()
     _draw(config, run_dir)
@@ -245,85 +177,3 @@ def _load(checkpoint: Path, trainer: BaseTrainer) -> None:
         raise ConfigError(str(error)) from error
     for sentence in lost:
         warnings.warn(f"not resumed exactly: {sentence}", RunWarning, stacklevel=2)
-
-
-def _loop(trainer: BaseTrainer, saver: _CheckpointSaver) -> Interrupt:
-    """Trains to the end or to the first signal, and saves a checkpoint; a second signal ends it at once."""
-    with Interrupt(trainer.stop) as interrupt:
-        try:
-            if not trainer.is_over:
-                for _ in trainer:
-                    pass
-            saver.save(trainer)
-        except KeyboardInterrupt:
-            interrupt.happened = interrupt.aborted = True
-    return interrupt
-
-
-class _CheckpointSaver:
-    """Saves checkpoints. If saving fails, training continues, and the previous checkpoint stays."""
-
-    def __init__(self, config: RunConfig, run_dir: Path) -> None:
-        self.folder, self._save_buffer = run_dir / CHECKPOINT, config.save_buffer
-        self.failure: str | None = None
-
-    def save(self, trainer: BaseTrainer) -> str:
-        try:
-            save_checkpoint(self.folder, trainer, save_buffer=self._save_buffer)
-            self.failure = None
-        except (OSError, ValueError) as error:  # a full disk, or weights that are NaN
-            self.failure = str(error)
-            warnings.warn(
-                f"the checkpoint of step {trainer.env_step} could not be written, the one before it stays: {error}",
-                RunWarning,
-                stacklevel=2,
-            )
-        return str(self.folder)
-
-
-def _trainer(config: RunConfig, parts: Parts, logger: BaseLogger, saver: _CheckpointSaver) -> BaseTrainer:
-    def is_reached(mean_return: float) -> bool:
-        return config.stop_return is not None and mean_return >= config.stop_return
-
-    def save(*_: int) -> str:
-        return saver.save(trainer)
-
-    given: dict[str, Any] = {
-        "policy": parts.policy,
-        "max_epoch": config.max_steps,  # never reached, as an epoch has at least one step
-        "train_collector": parts.train_collector,
-        "test_collector": parts.test_collector,
-        "step_per_epoch": config.eval_interval,
-        "episode_per_test": config.eval_episodes,
-        "train_fn": parts.before_collect,
-        "test_fn": parts.before_test,
-        "stop_fn": is_reached,
-        "save_checkpoint_fn": save,
-        "logger": logger,
-        "verbose": False,
-        "show_progress": config.progress,
-        "max_step": config.max_steps * (config.batch_size if isinstance(config, OfflineConfig) else 1),  # rows
-        "test_in_train": False,  # tests run at their intervals only, not after a good training episode
-        "prefetch": config.device != "cpu",
-    }
-    trainer: BaseTrainer = parts.trainer(**given | parts.declaration.trainer_options(parts, logger))
-    return trainer
-
-
-def _scored_task(config: RunConfig) -> str | None:
-    return task_of(config.env) if isinstance(config, DataConfig) else None
-
-
-def _loggers(run_dir: Path, config: RunConfig, declaration: Declaration) -> BaseLogger:
-    from torch.utils.tensorboard import SummaryWriter
-
-    from rlfast.utils.logger.tensorboard import TensorboardLogger
-
-    loggers = [
-        CSVLogger(run_dir / "metrics.csv", **_INTERVALS),
-        JSONLLogger(run_dir / "metrics.jsonl", **_INTERVALS),
-        TensorboardLogger(SummaryWriter(run_dir), **_INTERVALS, write_flush=False),
-        *declaration.loggers(run_dir),
-    ]
-    task = _scored_task(config)
-    return LoggerGroup(loggers) if task is None else ScoringLoggers(loggers, task)

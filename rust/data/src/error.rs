@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rlfast_core::error::Error as CoreError;
+
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,23 +14,27 @@ pub enum Error {
     #[error("{0}")]
     File(String),
     /// A call of the operating system failed.
-    #[error("{context}: {source}")]
-    Io {
-        /// Description of the operation that failed.
-        context: String,
-        /// The system's own error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] CoreError),
 }
 
 /// The result of reading.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Returns a function that turns an error of the system into [`Error::Io`] with this `context`.
+    /// As [`CoreError::io`].
     pub fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let context = context.into();
-        move |source| Self::Io { context, source }
+        let error = CoreError::io(context);
+        move |source| Self::System(error(source))
+    }
+}
+
+impl From<Error> for CoreError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Record(text) | Error::File(text) => Self::Value(text),
+            Error::System(error) => error,
+        }
     }
 }
 

@@ -44,7 +44,7 @@ impl Input {
     /// Opens a file.
     ///
     /// # Errors
-    /// `Io` if it cannot be opened.
+    /// `System` if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self> {
         let context = || format!("cannot read {}", path.display());
         let file = File::open(path).map_err(Error::io(context()))?;

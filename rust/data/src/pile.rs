@@ -27,7 +27,7 @@ impl Pile {
     /// Returns an empty pile with a scratch file in `folder`, which is unlinked at once.
     ///
     /// # Errors
-    /// `Io` if the file cannot be made.
+    /// `System` if the file cannot be made.
     pub fn new(folder: &Path) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl Pile {
     /// Returns the number of an image, and whether it is new.
     ///
     /// # Errors
-    /// `Io` if the disk is full; `File` for more images than numbers.
+    /// `System` if the disk is full; `File` for more images than numbers.
     pub fn put(&mut self, image: &[u8]) -> Result<(u32, bool)> {
         let Ok(next) = u32::try_from(self.len()) else {
             return Err(Error::File("there are more than 4,294,967,295 different images".to_owned()));
@@ -74,7 +74,7 @@ impl Pile {
     /// Writes all images to the file, and forgets which images are there: a later image is new.
     ///
     /// # Errors
-    /// `Io` if the disk is full.
+    /// `System` if the disk is full.
     pub fn close_shard(&mut self) -> Result<()> {
         self.numbers = HashMap::new();
         self.flush()
@@ -89,7 +89,7 @@ impl Pile {
     /// Reads an image into `to`. It must have been written by [`Pile::close_shard`].
     ///
     /// # Errors
-    /// `Io` if it cannot be read.
+    /// `System` if it cannot be read.
     pub fn read(&self, number: u32, to: &mut Vec<u8>) -> Result<()> {
         let (start, end) = (self.starts[number as usize], self.starts[number as usize + 1]);
         to.resize((end - start) as usize, 0);

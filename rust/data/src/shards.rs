@@ -51,7 +51,7 @@ impl Shards {
     /// otherwise.
     ///
     /// # Errors
-    /// `Io` if the scratch file cannot be made.
+    /// `System` if the scratch file cannot be made.
     pub fn new(folder: &Path, skips: bool) -> Result<Self> {
         let pile = Pile::new(folder)?;
         let (paths, rows, record, skipped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -61,7 +61,7 @@ impl Shards {
     /// Opens a shard, whose rows [`Shards::read`] adds.
     ///
     /// # Errors
-    /// `Io` if it cannot be opened.
+    /// `System` if it cannot be opened.
     pub fn open(&mut self, path: &Path) -> Result<()> {
         self.reading = Some((Records::new(Input::open(path)?), self.rows.len()));
         self.paths.push(path.to_owned());
@@ -238,7 +238,7 @@ impl Shards {
     /// Writes the images of rows: `[rows, 4, height, width]` each.
     ///
     /// # Errors
-    /// `Record` if an image is damaged, `Io` if it cannot be read.
+    /// `Record` if an image is damaged, `System` if it cannot be read.
     ///
     /// # Panics
     /// If `obs` or `next` have another length.

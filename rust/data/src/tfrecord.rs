@@ -40,7 +40,7 @@ impl<R: Read> Records<R> {
     ///
     /// # Errors
     /// `Record` if the checksum of its bytes is wrong, after which the next record can be read; `File` if the stream ends inside of
-    /// it, or its length or the compression is damaged; `Io` if the stream cannot be read.
+    /// it, or its length or the compression is damaged; `System` if the stream cannot be read.
     pub fn next(&mut self, to: &mut Vec<u8>) -> Result<Option<u64>> {
         let number = self.number;
         let mut head = [0; 12];
@@ -98,7 +98,7 @@ impl<R: Read> Records<R> {
         match source.kind() {
             UnexpectedEof => Error::File(format!("after record {number}: the compressed file is cut short")),
             InvalidData | InvalidInput => Error::File(format!("after record {number}: {source}")),
-            _ => Error::Io { context: format!("cannot read on after record {number}"), source },
+            _ => Error::io(format!("cannot read on after record {number}"))(source),
         }
     }
 }

@@ -35,7 +35,7 @@ pub fn out_of_range(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 }
 
 /// Turns an engine error into the exception that its documentation names.
-pub fn to_python(error: Error) -> PyErr {
+fn to_python(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
         Error::Value(_) => PyValueError::new_err(text),
@@ -59,15 +59,16 @@ pub fn to_python(error: Error) -> PyErr {
     }
 }
 
-/// `.map_err(to_python)` for the results of the other crates.
+/// The results of the other crates, with their errors as the exceptions that [`to_python`] makes.
 pub trait IntoPython<T> {
     /// The result with Python's exception in the place of the error.
     fn python(self) -> PyResult<T>;
 }
 
-impl<T> IntoPython<T> for rlfast_core::error::Result<T> {
+impl<T, E: Into<Error>> IntoPython<T> for Result<T, E> {
+    #[inline]
     fn python(self) -> PyResult<T> {
-        self.map_err(to_python)
+        self.map_err(|error| to_python(error.into()))
     }
 }
 

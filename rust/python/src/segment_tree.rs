@@ -5,7 +5,7 @@ use numpy::npyffi::types::npy_intp;
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
-use rlfast_core::error::Error;
+use rlfast_core::error::Result;
 use rlfast_core::segment_tree::SumTree;
 use rlfast_core::segment_tree::checks::{leaves_at, range_of};
 use rlfast_core::vectors::{collected, filled, with_room};
@@ -139,7 +139,7 @@ impl SegmentTree {
         let leaves = this.over(py, this.leaves, |tree| {
             let mut leaves = with_room(tree.len())?;
             leaves.extend(tree.leaves());
-            Ok(leaves)
+            Result::Ok(leaves)
         });
         Ok((slf.get_type(), (this.leaves,), leaves.python()?.into()))
     }
@@ -176,5 +176,5 @@ fn broadcast(value: &Bound<'_, PyAny>, shape: &[npy_intp]) -> PyResult<Vec<f64>>
 
 /// Checks that values are valid leaves.
 fn check(values: &[f64]) -> PyResult<()> {
-    SumTree::check(values).map_err(Error::from).python()
+    SumTree::check(values).python()
 }

@@ -2,31 +2,15 @@
 
 use std::path::PathBuf;
 
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use rlfast_core::error::Error as CoreError;
-use rlfast_data::error::Error;
 use rlfast_data::shards::{Row, Shards};
 use rlfast_data::transition::STACK;
 
 use crate::array::{fresh, vector};
-use crate::error::to_python;
+use crate::error::IntoPython as _;
 use crate::shared::Shared;
-
-/// `.map_err(..)` for the results of the readers.
-trait IntoPython<T> {
-    fn python(self) -> PyResult<T>;
-}
-
-impl<T> IntoPython<T> for rlfast_data::error::Result<T> {
-    fn python(self) -> PyResult<T> {
-        self.map_err(|error| match error {
-            Error::Record(text) | Error::File(text) => PyValueError::new_err(text),
-            Error::Io { context, source } => to_python(CoreError::Io { context, source }),
-        })
-    }
-}
 
 /// The rows of RL Unplugged's shards of Atari games.
 #[pyclass(frozen, module = "rlfast._core")]

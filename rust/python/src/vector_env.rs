@@ -6,7 +6,7 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use rlfast_core::error::{Error, Result};
+use rlfast_core::error::Result;
 use rlfast_core::vectors::{collected, filled, product};
 use rlfast_envs::registry::{self, Argument, Arguments};
 use rlfast_envs::vector::requests::{self, Resets};
@@ -127,12 +127,12 @@ impl NativeEnvs {
     }
 
     fn get_state<'py>(&self, py: Python<'py>, id: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let state = self.vector.with(py, |vector| vector.save(id)).map_err(Error::from).python()?;
+        let state = self.vector.with(py, |vector| vector.save(id)).python()?;
         Ok(PyBytes::new(py, &state))
     }
 
     fn set_state(&self, py: Python<'_>, id: usize, state: &[u8]) -> PyResult<()> {
-        self.vector.with(py, |vector| vector.load(id, state)).map_err(Error::from).python()
+        self.vector.with(py, |vector| vector.load(id, state)).python()
     }
 }
 

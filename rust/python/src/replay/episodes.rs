@@ -1,6 +1,7 @@
 //! The positions of rows in their episodes, and the rows that they are expanded to.
 
 use pyo3::prelude::*;
+use rlfast_core::error::Result;
 use rlfast_core::replay::Replay as Engine;
 
 use super::{Replay, State};
@@ -83,7 +84,7 @@ impl Replay {
         let add_up = |state: &mut State| {
             let engine = state.engine();
             let agents = (!engine.scalar_reward()).then(|| engine.agents());
-            Ok((engine.nstep(index.rows, n_step, gamma)?, agents))
+            Result::Ok((engine.nstep(index.rows, n_step, gamma)?, agents))
         };
         let (found, agents) = self.state.over(py, rows * 32, add_up).python()?;
         let sums = match agents {

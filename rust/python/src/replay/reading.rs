@@ -187,7 +187,7 @@ impl Replay {
         let bytes = self.state.with(py, |state| state.engine().column_bytes(&path.0)).python()?;
         let look = |state: &mut State| {
             let at = state.engine().leaf(&path.0)?;
-            Ok((state.columns().clone(), at, state.engine().rings().total(), state.engine().column(at)?))
+            Result::Ok((state.columns().clone(), at, state.engine().rings().total(), state.engine().column(at)?))
         };
         let (columns, at, total, view) = self.state.over(py, bytes, look).python()?;
         let column = &columns.schema.columns()[at];

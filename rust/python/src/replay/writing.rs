@@ -188,7 +188,7 @@ impl Replay {
     fn running<'py>(&self, py: Python<'py>, ring: usize) -> PyResult<(Bound<'py, PyAny>, u64, usize)> {
         let running = |state: &mut State| {
             let engine = state.engine();
-            Ok((engine.running(ring)?.clone(), engine.rings()[ring].offset(), engine.scalar_reward()))
+            Result::Ok((engine.running(ring)?.clone(), engine.rings()[ring].offset(), engine.scalar_reward()))
         };
         let (running, offset, scalar) = self.state.with(py, running).python()?;
         let total = match &running.episode_return[..] {

@@ -1,0 +1,7 @@
+"""Networks for the observation and action spaces of an environment."""
+
+from rlfast.experiment.networks.base import ACTIVATIONS
+from rlfast.experiment.networks.encoder import Encoded, Encoder, is_image
+from rlfast.experiment.networks.networks import Networks, initialize_orthogonally
+
+__all__ = ["ACTIVATIONS", "Encoded", "Encoder", "Networks", "initialize_orthogonally", "is_image"]

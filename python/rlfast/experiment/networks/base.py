@@ -1,0 +1,101 @@
+"""What the networks of a run have in common: spaces, settings and hidden layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gymnasium import spaces
+from torch import nn
+
+from rlfast.experiment.networks.encoder import Encoded, Encoder, is_image
+from rlfast.utils.net.common import Net, Recurrent, size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import gymnasium as gym
+
+    from rlfast.data import ReplayBuffer
+    from rlfast.experiment.config import RunConfig
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "elu": nn.ELU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+}
+"""The activations of hidden layers, by the names that settings give them."""
+
+
+class NetworkBase:
+    """Makes hidden layers for the observations of an environment.
+
+    :param config: the settings of the run.
+    :param title: the title of the algorithm, for errors.
+    :param obs_space: observation space of one environment.
+    :param act_space: action space of one environment.
+    :param data: what an algorithm imitates that also acts; None for others.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        title: str,
+        obs_space: gym.Space[Any],
+        act_space: gym.Space[Any],
+        data: ReplayBuffer | None = None,
+    ) -> None:
+        self.data = data
+        self._config, self._title = config, title
+        self._activation = ACTIVATIONS[getattr(config, "activation", "relu")]
+        self._obs_space, self._act_space = _without_mask(obs_space, act_space), act_space
+
+    def _refuse_setting(self, flag: str) -> None:
+        if getattr(self._config, flag, False):
+            raise ValueError(f"--{flag} cannot be had with {self._title}: leave it out")
+
+    def _space_error(self, what: str, space: gym.Space[Any]) -> ValueError:
+        return ValueError(f"{self._title} needs {what}, and those of {self._config.env} are {space}")
+
+    def _vector_size(self) -> int:
+        if not isinstance(self._obs_space, spaces.Box) or is_image(self._obs_space):
+            raise self._space_error("observations that are vectors", self._obs_space)
+        if not self._config.hidden_sizes:
+            raise ValueError(f"{self._title} needs a hidden layer: give --hidden-sizes")
+        return size_of(self._obs_space.shape)
+
+    def _net(self, size: Any, **more: Any) -> Net:
+        usual: dict[str, Any] = {"hidden_sizes": self._config.hidden_sizes, "activation": self._activation}
+        return Net(size, **usual | more)
+
+    def _recurrent(self, size: Any, outputs: int, **options: Any) -> Recurrent:
+        units = self._config.hidden_sizes[-1]
+        return Recurrent(1, size, outputs, hidden_layer_size=units, **options)
+
+    def _body(self, size: Any, **options: Any) -> nn.Module:
+        """Returns a network of features for an actor's head."""
+        if self._config.recurrent:
+            return self._recurrent(size, self._config.hidden_sizes[-1])
+        return self._net(size, **options)
+
+    def _encoder(self) -> Encoder | None:
+        space = self._obs_space
+        if isinstance(space, spaces.Box) and not is_image(space):
+            return None
+        try:
+            return Encoder(space)
+        except TypeError:
+            raise self._space_error("observations that are arrays, numbers or dicts of these", space) from None
+
+    def _over_encoder(self, head: Callable[[Any], nn.Module]) -> nn.Module:
+        """Returns a head on observations that are vectors, or on encoded observations."""
+        encoder = self._encoder()
+        net = head(self._obs_space.shape) if encoder is None else Encoded(encoder, head(encoder.output_dim))
+        return net.to(self._config.device)
+
+
+def _without_mask(obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> gym.Space[Any]:
+    """Returns the space of what networks get: ``obs`` of a dict that also has a ``mask`` of counted actions."""
+    masked = isinstance(obs_space, spaces.Dict) and {"obs", "mask"} <= obs_space.keys()
+    return obs_space["obs"] if masked and not isinstance(act_space, spaces.Box) else obs_space  # type: ignore[index]

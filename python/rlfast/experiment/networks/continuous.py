@@ -1,0 +1,148 @@
+"""Networks for continuous actions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gymnasium import spaces
+from torch import nn
+
+from rlfast.experiment.networks.base import NetworkBase
+from rlfast.utils.net import continuous
+from rlfast.utils.net._generative import VAE, Perturbation
+from rlfast.utils.net.common import MLP, BranchingNet, EnsembleLinear, size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gymnasium.spaces import Box
+
+    from rlfast.utils.net.common import TLinearLayer
+
+    LayerOf = Callable[[int, int, int], nn.Module]
+
+
+class ContinuousNetworks(NetworkBase):
+    """Makes networks for continuous actions; see :class:`NetworkBase` for the parameters."""
+
+    @property
+    def action_size(self) -> int:
+        """The number of elements of a continuous action.
+
+        :raises ValueError: if actions are not continuous.
+        """
+        return size_of(self._box().shape)
+
+    def _box(self) -> Box[Any]:
+        if not isinstance(self._act_space, spaces.Box):
+            raise self._space_error("continuous actions", self._act_space)
+        return self._act_space
+
+    def deterministic_actor(self) -> nn.Module:
+        """Returns an actor with one action in [-1, 1] for each observation, ``(obs, state) -> ([B, size], state)``.
+
+        :raises ValueError: if actions are not continuous.
+        """
+        shape = self._box().shape
+        return self._over_encoder(lambda size: continuous.Actor(self._body(size), shape))
+
+    def normal_actor(
+        self,
+        *,
+        conditioned_sigma: bool,
+        log_std: float = 0.0,
+        linear_layer: TLinearLayer = nn.Linear,
+        bounded: bool = False,
+    ) -> nn.Module:
+        """Returns an actor of means and standard deviations, ``(obs, state) -> (([B, size], [B, size]), state)``.
+
+        :param conditioned_sigma: whether standard deviations depend on the observation.
+        :param log_std: first logarithm of standard deviations that do not.
+        :param linear_layer: makes a hidden layer from its two sizes; not used with ``recurrent``.
+        :param bounded: whether means are in [-1, 1].
+        :raises ValueError: if actions are not continuous.
+        """
+        shape = self._box().shape
+
+        def head(size: Any) -> nn.Module:
+            body = self._body(size, linear_layer=linear_layer)
+            actor = continuous.ActorProb(body, shape, unbounded=not bounded, conditioned_sigma=conditioned_sigma)
+            if not conditioned_sigma:
+                nn.init.constant_(actor.sigma_param, log_std)
+            return actor
+
+        return self._over_encoder(head)
+
+    def action_value(self) -> nn.Module:
+        """Returns a network for the value of a continuous action, ``(obs, act) -> [B, 1]``, never recurrent.
+
+        :raises ValueError: if actions are not continuous.
+        """
+        shape = self._box().shape
+        return self._over_encoder(lambda size: continuous.Critic(self._net(size, action_shape=shape, concat=True)))
+
+    def action_values_by(
+        self,
+        number: int,
+        *,
+        values: int = 1,
+        hidden_layer: LayerOf = EnsembleLinear,
+        last_layer: LayerOf = EnsembleLinear,
+        hidden_sizes: tuple[int, ...] | None = None,
+    ) -> nn.Module:
+        """Returns an ensemble for values of a continuous action, ``(obs, act) -> [number, B, values]``.
+
+        :param number: number of members.
+        :param values: number of outputs of each member, for distributional learning.
+        :param hidden_layer: makes a hidden layer, ``(number, inputs, outputs)``. Default: a linear layer.
+        :param last_layer: makes the last layer, as ``hidden_layer``.
+        :param hidden_sizes: sizes of the hidden layers; None for those of the configuration.
+        :raises ValueError: if actions are not continuous.
+        """
+        shape = self._box().shape
+        hidden, last = partial(hidden_layer, number), partial(last_layer, number)
+        sizes = self._config.hidden_sizes if hidden_sizes is None else hidden_sizes
+        return self._over_encoder(
+            lambda size: continuous.Critic(
+                self._net(size, action_shape=shape, concat=True, linear_layer=hidden, hidden_sizes=sizes),
+                linear_layer=last,
+                flatten_input=False,
+                output_dim=values,
+            )
+        )
+
+    def branches(self, choices: int) -> nn.Module:
+        """Values of the choices in each dimension of a continuous action, ``(obs, state) -> ([B, D, choices], state)``.
+
+        :param choices: how many there are in each dimension, 2 or more.
+        :raises ValueError: the actions are not continuous, there are too few choices, or the network shall have a
+            memory.
+        """
+        if choices < 2:
+            raise ValueError(f"--choices must be at least 2, got {choices}")
+        self._refuse_setting("dueling")
+        self._refuse_setting("recurrent")
+        dimensions, sizes = self.action_size, [*self._config.hidden_sizes]
+        return self._over_encoder(
+            lambda size: BranchingNet(size, dimensions, choices, sizes, activation=self._activation)
+        )
+
+    def autoencoder(self, latent_dim: int) -> VAE:
+        """Returns an autoencoder of continuous actions.
+
+        :param latent_dim: number of latent numbers.
+        :raises ValueError: if observations are no vectors, or actions are not continuous.
+        """
+        obs, act, sizes = self._vector_size(), self.action_size, self._config.hidden_sizes
+        encoder, decoder = MLP(obs + act, 0, sizes), MLP(obs + latent_dim, act, sizes)
+        return VAE(encoder, decoder, sizes[-1], latent_dim, 1.0).to(self._config.device)
+
+    def perturbation(self, phi: float) -> Perturbation:
+        """Returns a network that moves continuous actions.
+
+        :param phi: the largest movement.
+        :raises ValueError: if observations are no vectors, or actions are not continuous.
+        """
+        net = self._net(self._vector_size() + self.action_size, action_shape=self.action_size)
+        return Perturbation(net, 1.0, phi=phi).to(self._config.device)

@@ -1,0 +1,110 @@
+"""Encoders of observations that are no vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gymnasium import spaces
+from torch import nn
+from torch.nn import functional
+
+from rlfast.utils.net._recurrent import each_step
+from rlfast.utils.net.atari import NatureCNN
+from rlfast.utils.net.common import size_of
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+_SMALLEST_IMAGE = 36
+"""The least height and width that three convolutions need."""
+
+
+class Encoder(nn.Module):
+    """Encodes an observation as one vector: images by convolutions, numbers as one-hot, and dicts part by part.
+
+    :param space: space of one observation.
+    :raises TypeError: if there is no encoding for the space.
+
+    >>> space = spaces.Dict(place=spaces.Discrete(3), speed=spaces.Box(-1, 1, (2,)))
+    >>> encoder = Encoder(space)
+    >>> encoder({"place": torch.tensor([1]), "speed": torch.tensor([[0.5, -0.5]])}).tolist()
+    [[0.0, 1.0, 0.0, 0.5, -0.5]]
+    """
+
+    _anchor: torch.Tensor
+    output_dim: int
+
+    def __init__(self, space: gym.Space[Any]) -> None:
+        super().__init__()
+        self._space = space
+        self.register_buffer("_anchor", torch.zeros(0), persistent=False)  # it has the device of the module
+        self.parts: dict[str, Encoder] = {}
+        self.convolutions: NatureCNN | None = None
+        if isinstance(space, spaces.Dict):
+            self.parts = {name: Encoder(part) for name, part in space.items()}
+            self.by_name = nn.ModuleDict(self.parts)
+            self.output_dim = sum(part.output_dim for part in self.parts.values())
+        elif isinstance(space, spaces.Discrete):
+            self.output_dim = int(space.n)
+        elif is_image(space):
+            channels, height, width = _channels_first(torch.empty(1, *(space.shape or ()))).shape[1:]
+            scale = 1 / 255 if space.dtype == "uint8" else 1.0
+            self.convolutions = NatureCNN(channels, height, width, features_only=True, scale=scale)
+            self.output_dim = self.convolutions.output_dim
+        elif isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
+            self.output_dim = size_of(space.shape)
+        else:
+            raise TypeError(f"no network for {space}")
+
+    def forward(self, obs: Any) -> torch.Tensor:
+        """Compute features ``[batch, output_dim]``.
+
+        :param obs: ``[batch, ...]``, an array, a tensor, or a dict or Batch of these.
+        """
+        if self.parts:
+            return torch.cat([part(obs[name]) for name, part in self.parts.items()], dim=1)
+        values = torch.as_tensor(obs, device=self._anchor.device)
+        if isinstance(self._space, spaces.Discrete):
+            numbers = values.long().flatten() - int(self._space.start)
+            return functional.one_hot(numbers, self.output_dim).float()
+        if self.convolutions is not None:
+            features: torch.Tensor = self.convolutions(_channels_first(values))[0]
+            return features
+        return values.float().reshape(len(values), -1)
+
+
+class Encoded(nn.Module):
+    """A network on the features of an :class:`Encoder`.
+
+    :param encoder: the encoder.
+    :param net: the network, which gets features in place of observations.
+    """
+
+    def __init__(self, encoder: Encoder, net: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.net = encoder, net
+
+    def forward(self, obs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Compute the output of ``net`` for encoded observations.
+
+        :param obs: observations, ``[batch, ...]``.
+        :param args: passed to ``net``.
+        :param kwargs: passed to ``net``.
+        """
+        return self.net(each_step(self.encoder, obs), *args, **kwargs)
+
+
+def is_image(space: gym.Space[Any]) -> bool:
+    """Returns whether observations are images that are large enough for convolutions, with channels first or last.
+
+    :param space: space of one observation.
+    """
+    if not isinstance(space, spaces.Box) or len(space.shape) != 3:
+        return False
+    return min(_channels_first(torch.empty(1, *space.shape)).shape[2:]) >= _SMALLEST_IMAGE
+
+
+def _channels_first(images: torch.Tensor) -> torch.Tensor:
+    """Returns images as ``[batch, channels, height, width]``; the smaller outer axis is taken for the channels."""
+    return images.permute(0, 3, 1, 2) if images.shape[3] < images.shape[1] else images

@@ -1,0 +1,134 @@
+"""The training of a run: its trainer, its logs and its checkpoints."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from rlfast.experiment.checkpoint import save_checkpoint
+from rlfast.experiment.config import OfflineConfig, RunWarning
+from rlfast.experiment.report.result import scored_task
+from rlfast.experiment.report.scores import ScoringLoggers
+from rlfast.utils.logger import CSVLogger, JSONLLogger, LoggerGroup
+from rlfast.utils.runtime.interrupt import Interrupt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rlfast.experiment.build import Parts
+    from rlfast.experiment.config import RunConfig
+    from rlfast.experiment.declaration import Declaration
+    from rlfast.trainer import BaseTrainer
+    from rlfast.utils.logger import BaseLogger
+
+_INTERVALS = {"train_interval": 200, "update_interval": 100}
+"""Environment steps between log entries of training returns, and gradient steps between log entries of losses."""
+
+CHECKPOINT = "checkpoint"
+"""Name of the folder of the checkpoint, in the run's folder."""
+
+
+class CheckpointSaver:
+    """Saves checkpoints. If saving fails, training continues, and the previous checkpoint stays.
+
+    :param config: the settings of the run.
+    :param run_dir: the folder of the run.
+    """
+
+    def __init__(self, config: RunConfig, run_dir: Path) -> None:
+        self.folder, self._save_buffer = run_dir / CHECKPOINT, config.save_buffer
+        self.failure: str | None = None
+
+    def save(self, trainer: BaseTrainer) -> str:
+        """Saves a checkpoint, or warns, and keeps the reason in ``failure``.
+
+        :param trainer: what is saved.
+        :return: the folder of the checkpoint.
+        """
+        try:
+            save_checkpoint(self.folder, trainer, save_buffer=self._save_buffer)
+            self.failure = None
+        except (OSError, ValueError) as error:  # a full disk, or weights that are NaN
+            self.failure = str(error)
+            warnings.warn(
+                f"the checkpoint of step {trainer.env_step} could not be written, the one before it stays: {error}",
+                RunWarning,
+                stacklevel=2,
+            )
+        return str(self.folder)
+
+
+def make_trainer(config: RunConfig, parts: Parts, logger: BaseLogger, saver: CheckpointSaver) -> BaseTrainer:
+    """Returns the trainer of a run.
+
+    :param config: the settings of the run.
+    :param parts: the policy, the collectors and what belongs to them.
+    :param logger: the logger.
+    :param saver: saves the checkpoints.
+    """
+
+    def is_reached(mean_return: float) -> bool:
+        return config.stop_return is not None and mean_return >= config.stop_return
+
+    def save(*_: int) -> str:
+        return saver.save(trainer)
+
+    given: dict[str, Any] = {
+        "policy": parts.policy,
+        "max_epoch": config.max_steps,  # never reached, as an epoch has at least one step
+        "train_collector": parts.train_collector,
+        "test_collector": parts.test_collector,
+        "step_per_epoch": config.eval_interval,
+        "episode_per_test": config.eval_episodes,
+        "train_fn": parts.before_collect,
+        "test_fn": parts.before_test,
+        "stop_fn": is_reached,
+        "save_checkpoint_fn": save,
+        "logger": logger,
+        "verbose": False,
+        "show_progress": config.progress,
+        "max_step": config.max_steps * (config.batch_size if isinstance(config, OfflineConfig) else 1),  # rows
+        "test_in_train": False,  # tests run at their intervals only, not after a good training episode
+        "prefetch": config.device != "cpu",
+    }
+    trainer: BaseTrainer = parts.trainer(**given | parts.declaration.trainer_options(parts, logger))
+    return trainer
+
+
+def make_loggers(run_dir: Path, config: RunConfig, declaration: Declaration) -> BaseLogger:
+    """Returns the loggers of a run as one: files, TensorBoard events and those of the declaration.
+
+    :param run_dir: the folder of the run.
+    :param config: the settings of the run.
+    :param declaration: has further loggers.
+    """
+    from torch.utils.tensorboard import SummaryWriter
+
+    from rlfast.utils.logger.tensorboard import TensorboardLogger
+
+    loggers = [
+        CSVLogger(run_dir / "metrics.csv", **_INTERVALS),
+        JSONLLogger(run_dir / "metrics.jsonl", **_INTERVALS),
+        TensorboardLogger(SummaryWriter(run_dir), **_INTERVALS, write_flush=False),
+        *declaration.loggers(run_dir),
+    ]
+    task = scored_task(config)
+    return LoggerGroup(loggers) if task is None else ScoringLoggers(loggers, task)
+
+
+def train_to_end(trainer: BaseTrainer, saver: CheckpointSaver) -> Interrupt:
+    """Trains to the end or to the first signal, and saves a checkpoint; a second signal ends it at once.
+
+    :param trainer: the trainer.
+    :param saver: saves the checkpoint.
+    :return: which signals came.
+    """
+    with Interrupt(trainer.stop) as interrupt:
+        try:
+            if not trainer.is_over:
+                for _ in trainer:
+                    pass
+            saver.save(trainer)
+        except KeyboardInterrupt:
+            interrupt.happened = interrupt.aborted = True
+    return interrupt
