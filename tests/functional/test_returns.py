@@ -332,6 +332,13 @@ class TestBadInput:
         ]
         assert np.array_equal(arrays_in(call(*arrays[:4], *given)), arrays_in(call(*arrays)))
 
+    @pytest.mark.parametrize("columns", [1, 8])
+    def test_bytes_that_are_viewed_as_flags_end_episodes_unless_they_are_0(self, call, columns):
+        arrays = roll_out(12, 100, columns, chance=0.3)
+        ones = np.random.default_rng(0).choice(np.uint8([1, 2, 4, 128, 255]), (2, 100, columns))
+        odd = [np.where(flags, one, 0).astype(np.uint8).view(bool) for flags, one in zip(arrays[4:], ones, strict=True)]
+        assert np.array_equal(arrays_in(call(*arrays[:4], *odd)), arrays_in(call(*arrays)))
+
     @pytest.mark.parametrize("shapes", [((20,), (20, 1)), ((20, 1), (20,)), ((20, 3), (20, 3, 1))], ids=str)
     def test_axes_of_length_one_at_the_end(self, call, shapes):
         rewards, others = shapes
@@ -385,14 +392,21 @@ def test_numpy_callers_need_no_torch():
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def test_roll_outs_of_many_millions_are_worked_on_as_copies():
+def test_roll_outs_of_many_millions_are_worked_on_as_copies(monkeypatch):
     """Others have the interpreter meanwhile, and may write to the arrays that were given."""
+    copied, copy = set(), np.array
+
+    def address(array):
+        return np.asarray(array).ctypes.data
+
+    monkeypatch.setattr(np, "array", lambda array, **how: (copied.add(address(array)), copy(array, **how))[1])
     columns = 2**22 + 1
     rng = np.random.default_rng(0)
     rewards, values, next_values = (rng.random((2, columns), np.float32) for _ in range(3))
     ends = rng.random((2, columns)) < 0.1
     given = [rewards, values, next_values, ends, np.zeros_like(ends)]
     whole = gae(*given, gamma=0.9, gae_lambda=0.8)
+    assert copied >= {address(array) for array in given}
     halves = slice(9), slice(9, None)
     parts = [gae(*(array[:, half] for array in given), gamma=0.9, gae_lambda=0.8) for half in halves]
     assert (whole == np.concatenate(parts, 1)).all()

@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 use rlfast_core::convert::as_singles;
 use rlfast_core::nn::{Choice, Function, Network as Engine, Node, Weights};
 use rlfast_core::replay::table::Source;
-use rlfast_core::vectors::product;
+use rlfast_core::vectors::{self, product};
 
 use crate::array::{self, fresh};
 use crate::error::{IntoPython as _, mismatch};
@@ -60,11 +60,11 @@ impl Network {
     fn choose<'py>(&self, obs: &Object<'py>, clocks: Option<Floats<'_>>) -> PyResult<Option<Object<'py>>> {
         let py = obs.py();
         let (numbers, rows) = self.read(obs)?;
-        let clocks = clocks.as_ref().map(|clocks| clocks.as_slice()).transpose()?;
+        let clocks = clocks.map(|clocks| vectors::copied(clocks.as_slice()?).python()).transpose()?;
         let (array, room) = fresh::<i64>(py, &[rows])?;
         // SAFETY: as in `forward`.
         let actions = unsafe { std::slice::from_raw_parts_mut(room, rows) };
-        let choice = clocks.map_or(Choice::Greatest, Choice::Clocks);
+        let choice = clocks.as_deref().map_or(Choice::Greatest, Choice::Clocks);
         let decided = self.run(py, numbers, rows, |numbers| self.engine.choose(numbers, choice, actions)).python()?;
         Ok(decided.then_some(array))
     }
@@ -90,7 +90,7 @@ impl Network {
         &self.engine
     }
 
-    /// Runs a pass, detached from the interpreter if it is long. (Clocks are an array of the caller's own.)
+    /// Runs a pass, detached from the interpreter if it is long.
     fn run<R: Send>(
         &self,
         py: Python<'_>,

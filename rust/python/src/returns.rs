@@ -1,22 +1,21 @@
 //! `rlfast.functional.returns` over the core's kernels: arrays in, checked, and fresh arrays out.
 
-use numpy::{Element, PyArrayDyn, PyArrayMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
-use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::marker::Ungil;
+mod arrays;
+
+use numpy::{Element, PyArrayDyn, PyUntypedArrayMethods as _};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict as _, PyTuple};
+use pyo3::types::PyTuple;
 use rlfast_core::returns::estimator::{Estimator, MOST, fraction};
 use rlfast_core::returns::{self, BufferRows, Ends, Floats, Real};
 use rlfast_core::vectors;
 
-use crate::array::{Index, fresh};
+use crate::array::Index;
 use crate::error::IntoPython as _;
 use crate::items::Items;
+use arrays::{Input, Output, array, away, flat, roll_out, shaped, typed};
 
 type Object<'py> = Bound<'py, PyAny>;
-
-/// Elements from which on work takes several milliseconds, so that others should have the interpreter meanwhile.
-const LONG: usize = 1 << 23;
 
 /// A float type that arrays may have.
 trait Float: Real + Element + From<f32> {}
@@ -59,8 +58,8 @@ fn estimate_of<'py, T: Float>(
             *place = Some(Numbers::<T>::new(name, &object, &shape)?);
         }
     }
-    let terminated = shaped::<bool>("terminated", &terminated, &shape)?;
-    let truncated = truncated.map(|flags| shaped::<bool>("truncated", &flags, &shape)).transpose()?;
+    let terminated = shaped::<bool>("terminated", &terminated, &shape)?.flags()?;
+    let truncated = truncated.map(|flags| shaped("truncated", &flags, &shape)?.flags()).transpose()?;
     let mut outputs = [const { None }; MOST.1];
     for output in outputs.iter_mut().take(estimator.outputs()) {
         *output = Some(Output::<T>::new(py, &shape)?);
@@ -101,8 +100,8 @@ pub fn episodic_returns<'py>(
     let rewards = EitherFloat::new("rewards", rewards, rows)?;
     let values = values.map(|values| EitherFloat::new("values", values, rows)).transpose()?;
     let next_values = next_values.map(|values| EitherFloat::new("next_values", values, rows)).transpose()?;
-    let terminated = flat::<bool>("terminated", terminated, rows)?;
-    let truncated = flat::<bool>("truncated", truncated, rows)?;
+    let terminated = flat("terminated", terminated, rows)?.flags()?;
+    let truncated = flat("truncated", truncated, rows)?.flags()?;
     let places = flat::<i64>("indices", places, rows)?;
     unfinished.rows.sort_unstable();
     let (mut returns, mut advantages) = (Output::<f64>::new(py, &[rows])?, Output::<f64>::new(py, &[rows])?);
@@ -199,95 +198,4 @@ impl<'py> EitherFloat<'py> {
             Self::F64(array) => Floats::F64(array.items()),
         }
     }
-}
-
-// -- arrays ----------------------------------------------------------------------------------------------------------
-
-/// An aligned array in C order. Its elements stay as they are while this thread is attached and calls nothing of Python's; where
-/// the work on them is detached, it is a copy to which there is no other reference.
-struct Input<'py, T>(Bound<'py, PyArrayDyn<T>>);
-
-impl<'py, T: Element> Input<'py, T> {
-    /// The array itself, or a copy.
-    fn new(array: &Bound<'py, PyArrayDyn<T>>) -> PyResult<Self> {
-        if array.is_c_contiguous() && array.is_aligned() && array.len() < LONG {
-            return Ok(Self(array.clone()));
-        }
-        let options = [("order", "C")].into_py_dict(array.py())?;
-        let copy = array.py().import("numpy")?.call_method("array", (array,), Some(&options))?;
-        Ok(Self(copy.cast_into()?))
-    }
-
-    fn items(&self) -> &[T] {
-        // SAFETY: aligned, contiguous, and not written while this is read: see above.
-        unsafe { self.0.as_slice() }.expect("invariant: aligned and contiguous")
-    }
-}
-
-/// Returns a new array, whose elements a kernel writes before they are read.
-struct Output<'py, T> {
-    array: Object<'py>,
-    data: *mut T,
-    len: usize,
-}
-
-impl<'py, T: Float> Output<'py, T> {
-    fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
-        let (array, data) = fresh::<T>(py, shape)?;
-        Ok(Self { array, data, len: shape.iter().product() })
-    }
-
-    fn items(&mut self) -> &mut [T] {
-        // SAFETY: a fresh array of as many elements, which this alone knows.
-        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
-    }
-}
-
-/// The shape of a roll-out, which is that of its rewards.
-fn roll_out(rewards: &Object<'_>) -> PyResult<Vec<usize>> {
-    let shape = array("rewards", rewards)?.shape().to_vec();
-    if shape.is_empty() {
-        return Err(PyValueError::new_err("rewards: got a single number, wanted [T] or [T, N]"));
-    }
-    Ok(shape)
-}
-
-/// An array of the roll-out's shape.
-fn shaped<'py, T: Element>(name: &str, object: &Object<'py>, shape: &[usize]) -> PyResult<Input<'py, T>> {
-    let typed = typed::<T>(name, object)?;
-    if typed.shape() != shape {
-        let got = typed.shape();
-        return Err(PyValueError::new_err(format!("{name}: got shape {got:?}, wanted that of rewards, {shape:?}")));
-    }
-    Input::new(typed)
-}
-
-/// An array of any shape with one element for each of `rows`.
-fn flat<'py, T: Element>(name: &str, object: &Object<'py>, rows: usize) -> PyResult<Input<'py, T>> {
-    let typed = typed::<T>(name, object)?;
-    if typed.len() != rows {
-        let got = typed.shape();
-        return Err(PyValueError::new_err(format!("{name}: got shape {got:?}, wanted one for each of {rows} rewards")));
-    }
-    Input::new(typed)
-}
-
-/// Runs `work` on arrays of `elements`: attached, so that no other thread writes to them, or on copies (see [`Input`]).
-fn away<R: Ungil>(py: Python<'_>, elements: usize, work: impl FnOnce() -> R + Ungil) -> R {
-    if elements < LONG { work() } else { py.detach(work) }
-}
-
-fn array<'a, 'py>(name: &str, object: &'a Object<'py>) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
-    object.cast().map_err(|_| {
-        let got = object.get_type();
-        PyTypeError::new_err(format!("{name}: got {got}, wanted an array"))
-    })
-}
-
-fn typed<'a, 'py, T: Element>(name: &str, object: &'a Object<'py>) -> PyResult<&'a Bound<'py, PyArrayDyn<T>>> {
-    let untyped = array(name, object)?;
-    untyped.cast().map_err(|_| {
-        let (got, wanted) = (untyped.dtype(), numpy::dtype::<T>(object.py()));
-        PyTypeError::new_err(format!("{name}: got dtype {got}, wanted {wanted}"))
-    })
 }

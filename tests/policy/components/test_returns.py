@@ -43,6 +43,17 @@ def test_episodes_by_hand(kind):
     assert returns.tolist() == pytest.approx([one + 1 for one in expected])
 
 
+def test_bytes_that_are_viewed_as_flags_end_episodes_unless_they_are_0():
+    buffer = filled(".....")
+    batch, indices = buffer.sample(0)
+    value = np.full(5, 3.0)
+    found = []
+    for flags in (np.uint8([0, 2, 0, 255, 0]).view(bool), np.array([False, True, False, True, False])):
+        batch.terminated = batch.truncated = flags
+        found.append(BasePolicy.compute_episodic_return(batch, buffer, indices, value, value, 0.5, 0.5))
+    np.testing.assert_array_equal(*found)
+
+
 def test_defaults_are_those_of_tianshou():
     buffer = filled("..")
     batch, indices = buffer.sample(0)

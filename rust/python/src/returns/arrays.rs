@@ -1,0 +1,118 @@
+//! Arrays of numbers and flags as the kernels read and write them.
+
+use numpy::{Element, PyArrayDyn, PyArrayMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::marker::Ungil;
+use pyo3::prelude::*;
+use pyo3::types::IntoPyDict as _;
+
+use super::{Float, Object};
+use crate::array::fresh;
+
+/// Elements from which on work takes several milliseconds, so that others should have the interpreter meanwhile.
+const LONG: usize = 1 << 23;
+
+/// An aligned array in C order. Its elements stay as they are while this thread is attached and calls nothing of Python's; where
+/// the work on them is detached, it is a copy to which there is no other reference.
+pub(super) struct Input<'py, T>(pub(super) Bound<'py, PyArrayDyn<T>>);
+
+impl<'py, T: Element> Input<'py, T> {
+    /// The array itself, or a copy.
+    pub(super) fn new(array: &Bound<'py, PyArrayDyn<T>>) -> PyResult<Self> {
+        if array.is_c_contiguous() && array.is_aligned() && array.len() < LONG {
+            return Ok(Self(array.clone()));
+        }
+        let options = [("order", "C")].into_py_dict(array.py())?;
+        let copy = array.py().import("numpy")?.call_method("array", (array,), Some(&options))?;
+        Ok(Self(copy.cast_into()?))
+    }
+
+    pub(super) fn items(&self) -> &[T] {
+        // SAFETY: aligned, contiguous, and not written while this is read: see above.
+        unsafe { self.0.as_slice() }.expect("invariant: aligned and contiguous")
+    }
+}
+
+impl<'py> Input<'py, bool> {
+    /// The same flags in bytes of 0 and 1, the only ones that Rust's `bool` may have: views of bytes have others, too.
+    pub(super) fn flags(self) -> PyResult<Self> {
+        // SAFETY: as many bytes as flags, and not written while this is read, as in `items`.
+        let bytes = unsafe { std::slice::from_raw_parts(self.0.data().cast::<u8>(), self.0.len()) };
+        if bytes.iter().fold(0, |all, byte| all | byte) <= 1 {
+            return Ok(self);
+        }
+        let bytes = self.0.call_method1("view", ("uint8",))?;
+        Ok(Self(self.0.py().import("numpy")?.call_method1("not_equal", (bytes, 0))?.cast_into()?))
+    }
+}
+
+/// Returns a new array, whose elements a kernel writes before they are read.
+pub(super) struct Output<'py, T> {
+    pub(super) array: Object<'py>,
+    data: *mut T,
+    len: usize,
+}
+
+impl<'py, T: Float> Output<'py, T> {
+    pub(super) fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
+        let (array, data) = fresh::<T>(py, shape)?;
+        Ok(Self { array, data, len: shape.iter().product() })
+    }
+
+    pub(super) fn items(&mut self) -> &mut [T] {
+        // SAFETY: a fresh array of as many elements, which this alone knows.
+        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+    }
+}
+
+/// The shape of a roll-out, which is that of its rewards.
+pub(super) fn roll_out(rewards: &Object<'_>) -> PyResult<Vec<usize>> {
+    let shape = array("rewards", rewards)?.shape().to_vec();
+    if shape.is_empty() {
+        return Err(PyValueError::new_err("rewards: got a single number, wanted [T] or [T, N]"));
+    }
+    Ok(shape)
+}
+
+/// An array of the roll-out's shape.
+pub(super) fn shaped<'py, T: Element>(name: &str, object: &Object<'py>, shape: &[usize]) -> PyResult<Input<'py, T>> {
+    let typed = typed::<T>(name, object)?;
+    if typed.shape() != shape {
+        let got = typed.shape();
+        return Err(PyValueError::new_err(format!("{name}: got shape {got:?}, wanted that of rewards, {shape:?}")));
+    }
+    Input::new(typed)
+}
+
+/// An array of any shape with one element for each of `rows`.
+pub(super) fn flat<'py, T: Element>(name: &str, object: &Object<'py>, rows: usize) -> PyResult<Input<'py, T>> {
+    let typed = typed::<T>(name, object)?;
+    if typed.len() != rows {
+        let got = typed.shape();
+        return Err(PyValueError::new_err(format!("{name}: got shape {got:?}, wanted one for each of {rows} rewards")));
+    }
+    Input::new(typed)
+}
+
+/// Runs `work` on arrays of `elements`: attached, so that no other thread writes to them, or on copies (see [`Input`]).
+pub(super) fn away<R: Ungil>(py: Python<'_>, elements: usize, work: impl FnOnce() -> R + Ungil) -> R {
+    if elements < LONG { work() } else { py.detach(work) }
+}
+
+pub(super) fn array<'a, 'py>(name: &str, object: &'a Object<'py>) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
+    object.cast().map_err(|_| {
+        let got = object.get_type();
+        PyTypeError::new_err(format!("{name}: got {got}, wanted an array"))
+    })
+}
+
+pub(super) fn typed<'a, 'py, T: Element>(
+    name: &str,
+    object: &'a Object<'py>,
+) -> PyResult<&'a Bound<'py, PyArrayDyn<T>>> {
+    let untyped = array(name, object)?;
+    untyped.cast().map_err(|_| {
+        let (got, wanted) = (untyped.dtype(), numpy::dtype::<T>(object.py()));
+        PyTypeError::new_err(format!("{name}: got dtype {got}, wanted {wanted}"))
+    })
+}
