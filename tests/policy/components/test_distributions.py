@@ -31,6 +31,10 @@ def apart(loc, scale, *, validate=False):
     return td.Independent(td.Normal(loc, scale, validate_args=validate), 1)
 
 
+def starred(*loc_scale: tuple[torch.Tensor, torch.Tensor]) -> td.Distribution:
+    return td.Independent(td.Normal(*loc_scale), 1)
+
+
 def in_a_tuple(loc_scale):
     loc, scale = loc_scale
     return td.Independent(td.Normal(loc, scale), 1)
@@ -67,6 +71,7 @@ TUPLE = {
 }
 APART = {
     "star": lambda *logits: td.Independent(td.Normal(*logits), 1),
+    "annotated star": starred,
     "function": apart,
     "lambda": lambda loc, scale: apart(loc, scale),
     "default": lambda loc, scale=None: apart(loc, scale),

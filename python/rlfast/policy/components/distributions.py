@@ -28,9 +28,10 @@ def takes_a_tuple(dist_fn: Callable[..., Distribution]) -> bool:
         signature = inspect.signature(dist_fn.forward if isinstance(dist_fn, nn.Module) else dist_fn)
     except (TypeError, ValueError):  # a function in C has no signature
         return False
-    if not signature.parameters:
+    first = next(iter(signature.parameters.values()), None)
+    if first is None or first.kind is first.VAR_POSITIONAL:
         return False
-    annotation = next(iter(signature.parameters.values())).annotation
+    annotation = first.annotation
     if get_origin(annotation) is tuple or annotation is tuple or str(annotation).lower().startswith("tuple"):
         return _binds(signature, 1)
     return _binds(signature, 1) and not _binds(signature, 2)
