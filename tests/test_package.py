@@ -85,12 +85,33 @@ def test_star_imports_give_what_is_there() -> None:
         ("import rlfast.utils.net.common", "rlfast.utils.net needs torch"),
         ("from rlfast.data import Collector", "rlfast.data.Collector needs"),
         ("import rlfast; rlfast.make_vec", "rlfast.env needs gymnasium"),
+        ("import rlfast.data as data; data.to_torch([1])", "to_torch needs torch"),
+        ("import rlfast.data as data; data.Batch(a=1).to_torch()", "to_torch needs torch"),
     ],
 )
 def test_what_is_missing_is_named_with_its_extra(statement: str, who: str) -> None:
     code = ALONE + f"try:\n    {statement}\nexcept ImportError as error:\n    print(error)"
     hint = r', which cannot be imported; install it: pip install "rlfast\[train\]"'
     assert re.search(who + ".*" + hint, python(code))
+
+
+def test_every_module_works_with_numpy_alone_or_names_what_it_needs() -> None:
+    """Those of ``rlfast.interop`` name their hosts."""
+    others = ("annotated_types", "cloudpickle", "safetensors", "scipy", "matplotlib", "tqdm", "ray", "ale_py", "wandb")
+    code = (
+        ALONE
+        + f"""
+import importlib, sys
+sys.modules.update(dict.fromkeys({others}))
+for name in {MODULES}:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        if "; install it: pip install" not in str(error):
+            print(name, error)
+"""
+    )
+    assert python(code) == ""
 
 
 def test_the_command_names_the_extra_in_one_line() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Discrete, MultiDiscrete
 from numpy.typing import NDArray
 
 from rlfast._core import integers_of_each, uniform_below
 from rlfast.data.batch.batch import Batch
 from rlfast.utils import tree
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.data.random_actions"):
+    import gymnasium as gym
+    from gymnasium.spaces import Discrete, MultiDiscrete
 
 
 class RandomActions:

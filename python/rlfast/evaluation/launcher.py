@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, Protocol
 
-import cloudpickle
-
 from rlfast.data import InfoStats
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.evaluation.launcher"):
+    import cloudpickle
 
 log = logging.getLogger(__name__)
 

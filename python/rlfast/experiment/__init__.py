@@ -6,9 +6,12 @@ Names that need torch are imported on first access.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rlfast.experiment.algorithms import ALGORITHMS, Algorithm
-from rlfast.experiment.algorithms.dqn import Config as DQNConfig
-from rlfast.experiment.config import RunConfig
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.experiment"):
+    from rlfast.experiment.algorithms import ALGORITHMS, Algorithm
+    from rlfast.experiment.algorithms.dqn import Config as DQNConfig
+    from rlfast.experiment.config import RunConfig
 
 if TYPE_CHECKING:
     from rlfast.experiment.checkpoint import load_checkpoint, load_policy, save_checkpoint

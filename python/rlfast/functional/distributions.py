@@ -12,10 +12,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch.distributions import Distribution
-from torch.distributions.kl import register_kl
-from torch.nn.functional import softplus
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.functional.distributions"):
+    import torch
+    from torch.distributions import Distribution
+    from torch.distributions.kl import register_kl
+    from torch.nn.functional import softplus
+
 
 _HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 _LARGEST = 1 - 2.0**-24  # the largest float32 below 1

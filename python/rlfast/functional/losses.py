@@ -5,7 +5,11 @@ Letters in shapes: B batch, A actions. No function synchronizes with the device.
 
 from typing import Any
 
-import torch
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.functional.losses"):
+    import torch
+
 
 _BLOCK = 2**17  # numbers that are worked on at once, half a megabyte
 

@@ -6,8 +6,11 @@ Letters in shapes: B batch, A actions, N samples. No function synchronizes with 
 import math
 from typing import Literal
 
-import torch
-from torch.nn import functional
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.functional.offline"):
+    import torch
+    from torch.nn import functional
 
 
 def regularized_actor_loss(

@@ -4,8 +4,12 @@ Letters in shapes: B batch, T steps.
 """
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.functional.sequences"):
+    import torch
 
 
 def rescaled(value: torch.Tensor, eps: float = 1e-3) -> torch.Tensor:

@@ -1,1 +1,7 @@
 """Experiments that are declared by builders: Tianshou's high-level interface, over :mod:`rlfast.experiment`."""
+
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.highlevel"):
+    import gymnasium  # noqa: F401
+    import torch  # noqa: F401

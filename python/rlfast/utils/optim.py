@@ -2,9 +2,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-import torch
-from torch import nn
-from torch.optim import optimizer
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.utils.optim"):
+    import torch
+    from torch import nn
+    from torch.optim import optimizer
+
 
 OptimizerFactory: TypeAlias = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 OptionalOptimizer: TypeAlias = torch.optim.Optimizer | OptimizerFactory | None

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import gymnasium as gym
-from gymnasium import spaces
-
+from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.string import ToStringMixin
+
+with needed_by("rlfast.utils.space_info"):
+    import gymnasium as gym
+    from gymnasium import spaces
 
 
 @dataclass(kw_only=True)

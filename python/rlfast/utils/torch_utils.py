@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
-from gymnasium import spaces
-from torch import nn
-from torch.distributions import Categorical, Distribution, Uniform
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.utils.torch_utils"):
+    import torch
+    from gymnasium import spaces
+    from torch import nn
+    from torch.distributions import Categorical, Distribution, Uniform
 
 
 @contextmanager

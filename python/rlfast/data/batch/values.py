@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
+from rlfast.utils.runtime.extras import needed_by
 from rlfast.utils.tree import is_tensor, object_array
 
 if TYPE_CHECKING:
@@ -97,8 +98,13 @@ def to_tensor(value: Any, dtype: torch.dtype | None, device: torch.device | str 
     :param device: the device of the result.
     :return: the tensor.
     :raises TypeError: the value is neither a number nor an array of numbers.
+    :raises MissingExtra: torch is not installed.
     """
-    import torch
+    try:
+        import torch
+    except ModuleNotFoundError:
+        with needed_by("to_torch"):
+            raise
 
     if isinstance(value, torch.Tensor):
         return value.to(device=device, dtype=dtype)

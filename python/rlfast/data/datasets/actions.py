@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
+
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.data.datasets"):
+    import gymnasium as gym
 
 
 def to_policy_form(act: Any, space: gym.Space[Any]) -> Any:

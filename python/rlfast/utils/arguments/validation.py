@@ -11,9 +11,12 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import numpy as np
-from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from rlfast.utils.arguments.checks import check_integer, check_number
+from rlfast.utils.runtime.extras import needed_by
+
+with needed_by("rlfast.utils.arguments"):
+    from annotated_types import Ge, Gt, Interval, Le, Lt
 
 PositiveInt: TypeAlias = Annotated[int, Ge(1)]
 NonNegativeInt: TypeAlias = Annotated[int, Ge(0)]

@@ -11,6 +11,7 @@ from typing import Any
 _LIBRARIES = {
     "train": (
         "annotated_types",
+        "cloudpickle",
         "gymnasium",
         "matplotlib",
         "safetensors",
