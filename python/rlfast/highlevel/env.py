@@ -246,7 +246,7 @@ class ContinuousEnvironments(Environments):
             raise ValueError(f"actions must be continuous, got {env.action_space}")
         self.state_shape = self.get_observation_shape()
         self.action_shape = env.action_space.shape
-        self.max_action: float = env.action_space.high[0]
+        self.max_action = float(env.action_space.high[0])
 
     def info(self) -> dict[str, Any]:
         return super().info() | {"max_action": self.max_action}

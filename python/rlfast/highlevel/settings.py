@@ -180,6 +180,9 @@ class Settings:
         :param sampling: has them.
         :raises ValueError: if the algorithm cannot have one of them.
         """
+        for name in ("num_train_envs", "step_per_collect"):
+            if getattr(sampling, name) < 1:
+                raise ValueError(f"SamplingConfig.{name} must be at least 1, got {getattr(sampling, name)}")
         self.values |= {
             "max_steps": sampling.max_steps,
             "num_envs": sampling.num_train_envs,
@@ -234,6 +237,9 @@ class Settings:
         """
         train, test, stop = (getattr(callbacks, f"epoch_{name}_callback") for name in ("train", "test", "stop"))
         eps = (0.0, 0.0, 0)
+        explores = isinstance(train, EpochTrainCallbackDQNSetEps | EpochTrainCallbackDQNEpsLinearDecay)
+        if (explores or isinstance(test, EpochTestCallbackDQNSetEps)) and "eps_start" not in self._names:
+            raise ValueError(f"{self.algorithm} does not choose random actions by eps: leave out callbacks that set it")
         if type(train) is EpochTrainCallbackDQNSetEps:
             eps = (train.eps_test, train.eps_test, 0)
         elif type(train) is EpochTrainCallbackDQNEpsLinearDecay:

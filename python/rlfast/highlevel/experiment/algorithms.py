@@ -198,8 +198,7 @@ class DQNExperimentBuilder(ExperimentBuilder):
 
         :param module_factory: makes it.
         """
-        self._model_factory = module_factory
-        return self
+        return self._put("_model_factory", ModuleFactory, module_factory)
 
     def with_model_factory_default(self, hidden_sizes: Sequence[int], hidden_activation: ModuleType = nn.ReLU) -> Self:
         """Returns the builder, with these options of the usual network.
@@ -234,8 +233,7 @@ class IQNExperimentBuilder(ExperimentBuilder):
 
         :param module_factory: makes it.
         """
-        self._preprocess_network_factory = module_factory
-        return self
+        return self._put("_preprocess_network_factory", IntermediateModuleFactory, module_factory)
 
     def _networks(self) -> list[Any]:
         params = self._params

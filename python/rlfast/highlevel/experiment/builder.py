@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -32,6 +32,7 @@ class ExperimentBuilder:
 
     _agent: ClassVar[type[Any]]
     _kind: ClassVar[type[Any]] = policy_params.Params
+    _env_factory: EnvFactory
 
     def __init__(
         self,
@@ -39,15 +40,15 @@ class ExperimentBuilder:
         experiment_config: ExperimentConfig | None = None,
         sampling_config: SamplingConfig | None = None,
     ) -> None:
-        if not isinstance(env_factory, EnvFactory):
-            raise TypeError(f"an experiment needs an EnvFactory, got {env_factory!r:.100}")
-        self._env_factory = env_factory
+        self._put("_env_factory", EnvFactory, env_factory)
         self._config = ExperimentConfig() if experiment_config is None else experiment_config
         self._sampling_config = SamplingConfig() if sampling_config is None else sampling_config
         self._logger_factory: LoggerFactory | None = None
         self._optim_factory: OptimizerFactory = OptimizerFactoryAdam()
         self._policy_wrapper_factory: PolicyWrapperFactory[Any] | None = None
-        self._trainer_callbacks = TrainerCallbacks()
+        self._epoch_train_callback: EpochTrainCallback | None = None
+        self._epoch_test_callback: EpochTestCallback | None = None
+        self._epoch_stop_callback: EpochStopCallback | None = None
         self._name: str | None = None
         self._settings: dict[str, Any] = {}
         self._params = self._kind()
@@ -91,24 +92,21 @@ class ExperimentBuilder:
 
         :param logger_factory: makes it.
         """
-        self._logger_factory = logger_factory
-        return self
+        return self._put("_logger_factory", LoggerFactory, logger_factory)
 
     def with_policy_wrapper_factory(self, policy_wrapper_factory: PolicyWrapperFactory[Any]) -> Self:
         """Returns the builder, with what wraps the policy.
 
         :param policy_wrapper_factory: wraps it.
         """
-        self._policy_wrapper_factory = policy_wrapper_factory
-        return self
+        return self._put("_policy_wrapper_factory", PolicyWrapperFactory, policy_wrapper_factory)
 
     def with_optim_factory(self, optim_factory: OptimizerFactory) -> Self:
         """Returns the builder, with what makes optimizers.
 
         :param optim_factory: makes them.
         """
-        self._optim_factory = optim_factory
-        return self
+        return self._put("_optim_factory", OptimizerFactory, optim_factory)
 
     def with_optim_factory_default(
         self, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-08, weight_decay: float = 0
@@ -126,24 +124,21 @@ class ExperimentBuilder:
 
         :param callback: is called.
         """
-        self._trainer_callbacks.epoch_train_callback = callback
-        return self
+        return self._put("_epoch_train_callback", EpochTrainCallback, callback)
 
     def with_epoch_test_callback(self, callback: EpochTestCallback) -> Self:
         """Returns the builder, with what is called before each test.
 
         :param callback: is called.
         """
-        self._trainer_callbacks.epoch_test_callback = callback
-        return self
+        return self._put("_epoch_test_callback", EpochTestCallback, callback)
 
     def with_epoch_stop_callback(self, callback: EpochStopCallback) -> Self:
         """Returns the builder, with what decides whether training ends early.
 
         :param callback: decides.
         """
-        self._trainer_callbacks.epoch_stop_callback = callback
-        return self
+        return self._put("_epoch_stop_callback", EpochStopCallback, callback)
 
     def with_name(self, name: str) -> Self:
         """Returns the builder, with the name of the experiment's folder.
@@ -153,17 +148,27 @@ class ExperimentBuilder:
         self._name = name
         return self
 
-    def _with_params(self, params: Any) -> Self:
-        if not isinstance(params, self._kind):
-            raise TypeError(f"{type(self).__name__} takes {self._kind.__name__}, got {params!r:.100}")
-        self._params = params
+    def _put(self, name: str, kind: type[Any], value: Any) -> Self:
+        """Sets what a method declares, and returns the builder.
+
+        :raises TypeError: if it is of another kind.
+        """
+        if not isinstance(value, kind):
+            wanted = f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}"
+            raise TypeError(f"{type(self).__name__} needs {wanted}, got {value!r:.100}")
+        setattr(self, name, value)
         return self
+
+    def _with_params(self, params: Any) -> Self:
+        return self._put("_params", self._kind, params)
 
     def _networks(self) -> list[Any]:
         """Returns the factories of networks."""
-        raise NotImplementedError(f"{type(self).__name__} is of no algorithm: use the builder of one")
+        return []
 
     def _create_agent_factory(self) -> AgentFactory:
+        if not hasattr(self, "_agent"):
+            raise NotImplementedError(f"{type(self).__name__} is of no algorithm: use the builder of one")
         made: AgentFactory = self._agent(self._params, self._sampling_config, *self._networks(), self._optim_factory)
         return made
 
@@ -171,7 +176,8 @@ class ExperimentBuilder:
         """Returns the experiment."""
         factory = self._create_agent_factory()
         factory.settings = dict(self._settings)
-        factory.set_trainer_callbacks(copy(self._trainer_callbacks))
+        callbacks = (self._epoch_train_callback, self._epoch_test_callback, self._epoch_stop_callback)
+        factory.set_trainer_callbacks(TrainerCallbacks(*callbacks))
         factory.set_policy_wrapper_factory(self._policy_wrapper_factory)
         return Experiment(
             self._config, self._env_factory, factory, self._sampling_config, self._logger_factory, self._name

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import gymnasium as gym
@@ -96,6 +97,8 @@ class _Declared(Declaration):
         return [f"{name}: {self._experiment.describe(name)}" for name in self._plan.beyond]
 
     def save(self, run_dir: Path) -> None:
+        if not self._experiment.config.persistence_enabled:
+            return  # the folder is deleted at the end, and the experiment need not be one that can be pickled
         self._experiment.save(str(run_dir))
         if self._experiment.config.log_file_enabled:
             path = run_dir / Experiment.LOG_FILENAME
@@ -106,7 +109,8 @@ class _Declared(Declaration):
     def environments(self, config: RunConfig) -> tuple[BaseVectorEnv, BaseVectorEnv]:
         experiment, factory = self._experiment, self._experiment.env_factory
         if "env_factory" in self._plan.beyond:
-            self.envs = factory.create_envs(config.num_envs, config.eval_envs, experiment.config.watch)
+            watch = experiment.config.watch and type(factory).create_envs is not EnvFactory.create_envs
+            self.envs = factory.create_envs(config.num_envs, config.eval_envs, watch)
             train_envs, test_envs = as_vector_env(self.envs.train_envs), as_vector_env(self.envs.test_envs)
             if getattr(factory, "envpool_factory", None) is None:
                 for name, envs in (("train", train_envs), ("test", test_envs)):
@@ -115,8 +119,7 @@ class _Declared(Declaration):
             train_envs, test_envs = normalized(config, train_envs, test_envs)
         else:
             train_envs, test_envs = super().environments(config)
-            watch = factory.create_venv(1, EnvMode.WATCH) if experiment.config.watch else None
-            self.envs = environments_of(factory.create_env(EnvMode.TRAIN), None, None, watch)
+            self.envs = environments_of(factory.create_env(EnvMode.TRAIN))
         self.envs.train_envs, self.envs.test_envs = train_envs, test_envs
         return train_envs, test_envs
 
@@ -260,10 +263,17 @@ class Experiment(ToStringMixin):
                 plan.add_environments(self.env_factory, env)
                 plan.add_callbacks(self.agent_factory.trainer_callbacks, env)
                 plan.values |= self.agent_factory.settings
+                self._check_restored()
                 config = plan.config(seed=self.config.seed, device=str(self.config.device), run_dir=run_dir)
-        except (ValueError, TypeError, AssertionError) as error:
+        except (ValueError, TypeError, AssertionError, gym.error.Error) as error:
             raise ConfigError(str(error)) from error
         return _Declared(self, config, plan, run_id)
+
+    def _check_restored(self) -> None:
+        folder = self.config.policy_restore_directory
+        names = (self.config.policy_persistence_mode.get_filename(), "checkpoint")
+        if folder and not any(Path(folder, name).exists() for name in names):
+            raise ValueError(f"policy_restore_directory={folder!r} has neither {names[0]} nor a {names[1]}")
 
     @classmethod
     def from_directory(cls, directory: str, restore_policy: bool = True) -> Experiment:
@@ -299,7 +309,8 @@ class Experiment(ToStringMixin):
     def _folder(self, name: str | None, *, must_be_new: bool) -> Path | None:
         if not self.config.persistence_enabled:
             return None
-        folder = Path(self.config.persistence_base_dir, name or self.name or datetime_tag())
+        distinct = f"{datetime_tag()}-{token_hex(3)}"  # several may start in one second
+        folder = Path(self.config.persistence_base_dir, name or self.name or distinct)
         if not must_be_new and (folder / self.EXPERIMENT_PICKLE_FILENAME).exists():
             shutil.rmtree(folder)
         self._pickled()  # raises an error before anything starts
@@ -389,8 +400,10 @@ class Experiment(ToStringMixin):
 
     def _watch(self, declared: _Declared) -> None:
         world = declared.world
-        if not self.config.watch or world is None or world.envs.watch_env is None:
+        if not self.config.watch or world is None:
             return
+        if world.envs.watch_env is None:  # made now, as it may open a window; factories of one's own made it before
+            world.envs.watch_env = self.env_factory.create_venv(1, EnvMode.WATCH)
         world.policy.eval()
         with Collector(world.policy, world.envs.watch_env) as collector:
             stats = collector.collect(n_episode=self.config.watch_num_episodes, render=self.config.watch_render)

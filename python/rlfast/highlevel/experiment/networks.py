@@ -44,8 +44,7 @@ class WithActor(ExperimentBuilder):
 
         :param actor_factory: makes it.
         """
-        self._actor_factory = actor_factory
-        return self
+        return self._put("_actor_factory", ActorFactory, actor_factory)
 
     def _networks(self) -> list[Any]:
         return [ActorFactoryTransientStorageDecorator(self._actor_factory, self._actor_future)]
@@ -96,18 +95,19 @@ class WithCritics(WithActor):
 
     def _init(self) -> None:
         super()._init()
-        self._critic_factories: list[CriticFactory] = [CriticFactoryDefault()] * self._number
+        for place in range(self._number):
+            self._with(CriticFactoryDefault(), place)
 
     def _with(self, factory: CriticFactory, *places: int) -> Self:
         for place in places:
-            self._critic_factories[place] = factory
+            self._put(f"_critic_factory{place}", CriticFactory, factory)
         return self
 
     def _with_actors(self, *places: int) -> Self:
         return self._with(CriticFactoryReuseActor(self._actor_future), *places)
 
     def _networks(self) -> list[Any]:
-        return [*super()._networks(), *self._critic_factories]
+        return [*super()._networks(), *(vars(self)[f"_critic_factory{place}"] for place in range(self._number))]
 
 
 class WithCritic(WithCritics):
@@ -208,8 +208,7 @@ class WithEnsemble(WithActor):
 
         :param factory: makes them.
         """
-        self.critic_ensemble_factory = factory
-        return self
+        return self._put("critic_ensemble_factory", CriticEnsembleFactory, factory)
 
     def with_critic_ensemble_factory_default(self, hidden_sizes: Sequence[int] = CRITIC_SIZES) -> Self:
         """Returns the builder, with these options of the usual critics.
