@@ -10,6 +10,9 @@
 //!   above the total to the last one.
 
 pub mod checks;
+mod section;
+
+pub use section::Section;
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};

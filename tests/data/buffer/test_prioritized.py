@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from data.buffer.rows import fill, row, rows
+from oracle.chi_square import is_plausible
 from rlfast.data import Batch, PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from rlfast.data.buffer import Prioritized
 
@@ -152,3 +153,15 @@ def test_a_storage_that_is_installed_leaves_priorities_as_they_were():
     buffer.set_batch(Batch({key: value for key, value in storage.items() if key != "weight"}))
     assert buffer[:].obs.tolist() == [3, 2, 1, 0]
     assert np.array_equal(buffer.weight[np.arange(5)], leaves)
+
+
+def test_one_of_many_buffers_is_drawn_from_by_its_own_priorities():
+    buffer = PrioritizedVectorReplayBuffer(90, 3, alpha=1.0, beta=0.4, seed=7)
+    for i in range(45):  # each ring of 30 rows has gone around
+        buffer.add(rows(i, 3))
+    priorities = np.arange(1.0, 31)
+    buffer.update_weight(np.arange(90), np.concatenate([np.full(30, 1e18), priorities, np.full(30, 1e18)]))
+    drawn = buffer.buffers[1].sample_indices(100_000)
+    assert is_plausible(np.bincount(drawn, minlength=30), priorities)
+    buffer.update_weight(np.arange(30, 60), np.where(np.arange(30) == 17, 1e9, 0.0))
+    assert set(buffer.buffers[1].sample_indices(1000).tolist()) == {17}
