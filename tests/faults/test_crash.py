@@ -1,4 +1,4 @@
-"""If saving is killed at any moment, or the disk is full at any byte, the previous file is unchanged."""
+"""If saving is killed at any moment, or the disk is full at any byte, the previous file or the rows are unchanged."""
 
 import errno
 import os
@@ -8,10 +8,13 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from faults.engines import add, contents, engine
+from rlfast.data import Batch, ReplayBuffer
 
 resource = pytest.importorskip("resource", reason="POSIX limits and signals")
 
@@ -105,13 +108,13 @@ def test_no_room_for_the_new_file_at_any_block(tmp_path):
 ON_A_SMALL_DISK = """
     import errno, sys
     sys.path[:0] = {path!r}
-    from faults.test_crash import on_a_full_disk
-    on_a_full_disk({folder!r})
+    from faults import test_crash
+    test_crash.{attempt}({folder!r})
 """
 
 
-def on_a_full_disk(folder):
-    """In a file system of 256 KiB: the second save does not fit beside the first."""
+def saving_on_a_full_disk(folder):
+    """The second save does not fit beside the first."""
     file = f"{folder}/replay"
     small, large = add(engine([64, 64]), 40, width=WIDTH), add(engine([512, 512]), 900, width=WIDTH)
     small.save(file)
@@ -124,9 +127,28 @@ def on_a_full_disk(folder):
     assert contents(survivor) == contents(small)
 
 
+def replacing_all_rows_on_a_full_disk(folder):
+    """New rows whose ``obs_next`` is another than the ``obs`` after it take more room than there is."""
+    rows, numbers = 400, np.arange(401 * 64, dtype=np.float32).reshape(401, 64)
+    flags = np.zeros(rows, bool)
+    whole = {"act": flags, "rew": np.ones(rows), "terminated": flags, "truncated": flags, "done": flags}
+    buffer = ReplayBuffer(rows, storage=folder)
+    for k in range(rows):
+        buffer.add(Batch(obs=numbers[k], obs_next=numbers[k + 1], info={}, **{key: whole[key][k] for key in whole}))
+    disk = os.statvfs(folder)
+    Path(folder, "filler").write_bytes(bytes(disk.f_bsize * (disk.f_bavail - 4)))
+    with pytest.raises(OSError, match="no storage space"):
+        buffer.set_batch(Batch(obs=-numbers[1:], obs_next=numbers[:-1], info={}, **whole))
+    batch, index = buffer.sample(0)
+    assert index.tolist() == list(range(rows))
+    assert np.array_equal(batch.obs, numbers[:-1])
+    assert np.array_equal(batch.obs_next, numbers[1:])
+
+
 @pytest.mark.pitfall("D6")
-def test_a_full_disk(tmp_path):
-    """A small tmpfs in a mount namespace of its own, for which Linux asks no privilege where user namespaces are on."""
+@pytest.mark.parametrize("attempt", [saving_on_a_full_disk, replacing_all_rows_on_a_full_disk])
+def test_a_full_disk(tmp_path, attempt):
+    """On a tmpfs in a mount namespace of its own, for which Linux asks no privilege where user namespaces are on."""
     shell = 'mount -t tmpfs -o size=256k tmpfs "$0" && exec "$@"'
     inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", shell, str(tmp_path)]
     try:
@@ -135,7 +157,7 @@ def test_a_full_disk(tmp_path):
         allowed = False
     if not allowed:
         pytest.skip("no user namespaces here")
-    command = inside + script(ON_A_SMALL_DISK, folder=str(tmp_path))
+    command = inside + script(ON_A_SMALL_DISK, folder=str(tmp_path), attempt=attempt.__name__)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
