@@ -612,3 +612,6 @@ fn update_statistics(
         running.start = cursor;
     }
 }
+
+#[cfg(test)]
+mod tests;
