@@ -107,7 +107,7 @@ const LONGEST: Duration = Duration::from_millis(50);
 
 /// Lets `network` act in those of `envs` that are ready, and adds every transition to the ring of its environment, until
 /// the limit is reached, a choice is too near, or it takes long. Environments whose episode ends are reset if they are
-/// still ready: at once, or with [`Autoreset::NextStep`] by their next step, which is no transition.
+/// still ready, unless they do it themselves; a step that only resets one is no transition.
 ///
 /// # Errors
 /// `Mismatch` for environments, a network or columns of other shapes and types than this function takes, and `Value` for a
@@ -164,8 +164,8 @@ pub fn collect<S: BitSource>(
 fn check(envs: &dyn AnyVector, network: &Network, running: &Running<'_>) -> Result<()> {
     let (width, space) = (envs.observation_space().len(), envs.action_space());
     let numbers = (envs.observation_dtype(), envs.action_dtype(), space.len());
-    if numbers != (DType::Float32, DType::Int64, 1) || envs.autoreset() == Autoreset::SameStep {
-        let wanted = "single floats, one whole number as action and no reset within a step";
+    if numbers != (DType::Float32, DType::Int64, 1) {
+        let wanted = "single floats and one whole number as action";
         return Err(Error::Mismatch(format!("environments with {wanted} collect, these have {numbers:?}")));
     }
     if !envs.info_fields().is_empty() || width != network.inputs() {

@@ -99,7 +99,7 @@ PLAYS = {
 
 
 @pytest.mark.parametrize("plays", PLAYS.values(), ids=PLAYS)
-@pytest.mark.parametrize("envs", [native, resetting, python])
+@pytest.mark.parametrize("envs", [native, resetting, within, python])
 @pytest.mark.parametrize("make", [dqn, pg, undecided, lambda: dqn(0.0)], ids=["dqn", "pg", "undecided", "greedy"])
 def test_collects_are_those_of_torch(make, envs, plays):
     found, wanted = (played(make, envs, mode, plays) for mode in (True, False))
@@ -132,7 +132,7 @@ def test_threads_change_nothing():
     assert all(np.array_equal(one, other) for one, other in zip(*results, strict=True))
 
 
-@pytest.mark.parametrize("envs", [native, resetting])
+@pytest.mark.parametrize("envs", [native, resetting, within])
 @pytest.mark.parametrize("make", [dqn, pg])
 def test_a_resumed_collect_goes_on_as_an_uninterrupted_one(make, envs):
     first = collector(make(), envs(), "auto")
@@ -166,7 +166,7 @@ def test_prioritized_rows_and_one_ring():
     assert np.array_equal(*rows)
 
 
-@pytest.mark.parametrize("envs", [native, resetting])
+@pytest.mark.parametrize("envs", [native, resetting, within])
 def test_rows_that_must_not_be_lost_are_not_overwritten(envs):
     one = collector(dqn(), envs(), True, VectorReplayBuffer(ENVS * 20, ENVS))
     one.collect(n_step=8)
@@ -216,7 +216,7 @@ class Own(Collector):
     [
         (lambda: collector(dqn(), native(), "auto"), "collecting in Rust"),
         (lambda: collector(dqn(), resetting(), "auto"), "collecting in Rust"),
-        (lambda: collector(dqn(), within(), "auto"), "one vector step at a time: the environments are not native"),
+        (lambda: collector(dqn(), within(), "auto"), "collecting in Rust"),
         (lambda: collector(dqn(), python(), "auto"), "one vector step at a time: the environments are not native"),
         (lambda: collector(dqn(), VectorEnvNormObs(native()), "auto"), "the environments are not native ones"),
         (lambda: collector(dqn(), native(), False), "by torch: native_acting is False"),

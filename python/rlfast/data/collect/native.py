@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any, Literal, cast
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
 from rlfast._core import SchemaMismatch, collect
 from rlfast.data.buffer.base import ReplayBuffer
@@ -135,8 +134,8 @@ class NativeCollecting(HookCalls):
         if self._reports_episodes or self._preprocessing is not None:
             raise NotNativeError("there are hooks, statistics of one's own, or a preprocess_fn")
         envs: Any = self._envs
-        if type(envs) is not NativeVectorEnv or envs.autoreset_mode is AutoresetMode.SAME_STEP:
-            raise NotNativeError("the environments are not native ones without wrappers that are reset between steps")
+        if type(envs) is not NativeVectorEnv:
+            raise NotNativeError("the environments are not native ones without wrappers")
         space = envs.single_observation_space
         if space.dtype != np.float32 or envs._backend.envs.info_fields:
             raise NotNativeError("the environments have infos, or observations that are not float32")

@@ -121,7 +121,8 @@ impl Rows {
         }
     }
 
-    /// Steps the environments that are ready, and moves the rows that are transitions to the front.
+    /// Steps the environments that are ready, writes their newest observations to `obs`, and moves the rows that are transitions
+    /// to the front.
     pub(super) fn step(
         &mut self,
         envs: &mut dyn AnyVector,
@@ -136,6 +137,11 @@ impl Rows {
         self.terminated.iter_mut().zip(&self.ends).for_each(|(to, &flag)| *to = flag != 0);
         self.truncated.iter_mut().zip(&self.cuts).for_each(|(to, &flag)| *to = flag != 0);
         self.write(obs, ready, width);
+        if let Values::Float32(last) = envs.final_obs() {
+            for (&row, last) in envs.ended().iter().zip(last.chunks_exact(width)) {
+                self.next[row * width..][..width].copy_from_slice(last);
+            }
+        }
         self.valid.clear();
         self.valid.extend_from_slice(ready);
         if !envs.resets().is_empty() {
