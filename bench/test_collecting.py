@@ -15,7 +15,7 @@ def bars(tianshou: float, sb3: float = 0, plain: float = 0) -> tuple[Bar, ...]:
 
 CASES = [
     Case("collect CartPole x16, MLP, Python environments", "collect", "policy", CART_POLE, PEERS, bars(8, 2.5, 1)),
-    Case("collect CartPole x16, MLP, native environments", "collect", "policy", CART_POLE, PEERS, bars(20, 6),
+    Case("collect CartPole x16, MLP, native environments", "collect", "policy", CART_POLE, PEERS, bars(100, 15, 7),
          own_operation="policy, native"),
     Case("collect CartPole x16, random, Python environments", "collect", "random", CART_POLE, PEERS),
     Case("collect CartPole x16, random, native environments", "collect", "random", CART_POLE, PEERS, bars(100),
@@ -25,8 +25,10 @@ CASES = [
     Case("100 episodes of CartPole, at most 100 steps, Python environments", "evaluate", "evaluate",
          {"envs": 100, "episodes": 100, "limit": 100}, (RLFAST, "tianshou1", "sb3")),
     Case("100 episodes of CartPole, at most 100 steps, native environments", "evaluate", "evaluate",
-         {"envs": 100, "episodes": 100, "limit": 100}, (RLFAST, "tianshou1", "sb3"), bars(10),
-         own_operation="evaluate, native"),
+         {"envs": 100, "episodes": 100, "limit": 100}, (RLFAST, "tianshou1", "sb3"),
+         (Bar(at_most=20e-3), *bars(10)), own_operation="evaluate, native"),
+    Case("choose an action for one observation, MLP", "choose", "choose", {}, (RLFAST, "tianshou1", "sb3"),
+         (Bar(at_most=8e-6),)),
 ]  # fmt: skip
 
 

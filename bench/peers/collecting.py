@@ -6,24 +6,29 @@ from importlib import import_module
 from typing import Any
 
 import gymnasium
+import numpy as np
 import torch
 
 from bench.peers import tasks
 
 
-def collector(library: str, env: Any, task: str, size: int) -> Any:
-    """Prepares a collector with a DQN policy that explores a little."""
-    data, policies = (import_module(f"{library}.{name}") for name in ("data", "policy"))
+def dqn_policy(library: str, task: str) -> Any:
+    """Prepares a DQN policy that explores a little."""
     torch.manual_seed(0)
     model = tasks.TianshouNet(task) if task == "image" else own_network(library)
-    policy = policies.DQNPolicy(
+    policy = import_module(f"{library}.policy").DQNPolicy(
         model=model,
         optim=torch.optim.Adam(model.parameters()),
         action_space=gymnasium.spaces.Discrete(tasks.action_count(task)),
         target_update_freq=100,
     )
     policy.set_eps(0.1)
-    policy.eval()
+    return policy.eval()
+
+
+def collector(library: str, env: Any, task: str, size: int) -> Any:
+    data = import_module(f"{library}.data")
+    policy = dqn_policy(library, task)
     made = data.Collector(policy, env, data.VectorReplayBuffer(size, len(env)), exploration_noise=True)
     made.reset()
     return made
@@ -64,3 +69,14 @@ def evaluating(library: str, env: Any, episodes: int) -> dict[str, Any]:
             made.collect(n_episode=episodes)
 
     return {"evaluate": evaluate}
+
+
+def choosing(library: str) -> dict[str, Any]:
+    """Prepares the choice of an action for one observation."""
+    policy, obs = dqn_policy(library, "cartpole"), np.full(4, 0.01, np.float32)
+
+    def choose(count: int) -> None:
+        for _ in range(count):
+            policy.compute_action(obs)
+
+    return {"choose": choose}

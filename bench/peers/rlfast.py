@@ -277,6 +277,12 @@ def collect(task: str, envs: int, size: int) -> dict[str, Any]:
     return operations
 
 
+def choose() -> dict[str, Any]:
+    from bench.peers.collecting import choosing
+
+    return choosing("rlfast")
+
+
 def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
     from bench.peers.collecting import dummy, evaluating
 

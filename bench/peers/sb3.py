@@ -257,12 +257,30 @@ def collect(task: str, envs: int, size: int) -> dict[str, Any]:
     return operations
 
 
-def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
+def steady_dqn() -> Any:
+    """Returns a DQN with the network that all libraries have."""
     from bench.peers import tasks
 
     model = stable_baselines3.DQN("MlpPolicy", make_vec_env("CartPole-v1"), buffer_size=1, device="cpu")
-    steady = tasks.network("cartpole")
-    model.policy.q_net.q_net = steady
+    model.policy.q_net.q_net = tasks.network("cartpole")
+    return model
+
+
+def choose() -> dict[str, Any]:
+    """Prepares the choice of an action for one observation."""
+    model, obs = steady_dqn(), np.full(4, 0.01, np.float32)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            model.predict(obs, deterministic=True)
+
+    return {"choose": run}
+
+
+def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
+    from bench.peers import tasks
+
+    model = steady_dqn()
     venv = VecMonitor(DummyVecEnv([lambda: tasks.make("cartpole", limit)] * envs))
 
     def run(count: int) -> None:

@@ -248,6 +248,12 @@ def collect(task: str, envs: int, size: int) -> dict[str, Any]:
     return collecting("tianshou", dummy("tianshou", task, envs), task, size)
 
 
+def choose() -> dict[str, Any]:
+    from bench.peers.collecting import choosing
+
+    return choosing("tianshou")
+
+
 def evaluate(envs: int, episodes: int, limit: int) -> dict[str, Any]:
     from bench.peers.collecting import dummy, evaluating
 
