@@ -1,6 +1,7 @@
 """Training state in any attribute or container is found, saved and restored."""
 
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
+from dataclasses import dataclass
 
 import gymnasium as gym
 import numpy as np
@@ -11,7 +12,7 @@ from torch import nn
 from torch.optim.lr_scheduler import ExponentialLR
 
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.data.plain_data import is_plain
+from rlfast.data.plain_data import is_plain, pack, unpack
 from rlfast.exploration import GaussianNoise
 from rlfast.policy import BasePolicy, DQNPolicy, TrainingStats
 from rlfast.utils import MovAvg, RunningMeanStd
@@ -119,6 +120,62 @@ def test_training_goes_on_bit_for_bit(tmp_path, updates_before_loading):
     assert other.mean is mean
     assert other.counters["losses"] is losses
     assert losses.maxlen == 3
+
+
+@dataclass(slots=True)
+class Slots:
+    steps: int
+    optim: torch.optim.Optimizer
+
+
+class SlotsBelow(Slots):
+    __slots__ = "_last"  # noqa: PLC0205
+
+
+class Tabular(Everywhere):
+    """Counts in containers whose keys are no strings, and in objects with slots."""
+
+    def __init__(self, seed=0):
+        super().__init__(seed)
+        self.critics.append(nn.Linear(2, 1))
+        self.below = SlotsBelow(0, torch.optim.Adam(self.critics[2].parameters(), lr=0.1))
+        self.visits, self.pairs, self.order = defaultdict(int), Counter(), OrderedDict()
+        self.seen, self.fixed = set(), frozenset()
+
+    def learn(self, batch, *args, **kwargs):
+        self.below.optim.zero_grad()
+        self.critics[2](torch.ones(2)).sum().square().backward()
+        self.below.optim.step()
+        self.below.steps += 1
+        self.below._last = self.below.steps / 2
+        self.visits[self.below.steps % 2] += 1
+        self.visits[np.int64(7)] += 1
+        self.pairs[1, ("x", self.below.steps)] += 1
+        self.order[-self.below.steps] = np.ones(1)
+        self.seen.add((np.int64(3), self.below.steps))
+        self.fixed |= {self.below.steps, "one", (0, 1)}
+        return super().learn(batch, *args, **kwargs)
+
+    def counted(self):
+        order = [(key, value.tolist()) for key, value in self.order.items()]
+        return self.below.steps, self.below._last, self.visits, self.pairs, order, self.seen, self.fixed
+
+
+@pytest.mark.parametrize("updates_before_loading", [0, 2])
+def test_keys_that_are_no_strings_and_slots_go_on(tmp_path, updates_before_loading):
+    policy, other = trained(Tabular(0), 3), trained(Tabular(1), updates_before_loading)
+    torch.save(policy.state_dict(), tmp_path / "policy.pth")
+    written = pack(policy.get_extra_state())  # as in checkpoints
+    trained(policy, 2)
+    visits, seen = other.visits, other.seen
+    other.load_state_dict(torch.load(tmp_path / "policy.pth", weights_only=True))
+    other.set_extra_state(unpack(*written))
+    trained(other, 2)
+    assert other.counted() == policy.counted()
+    assert everything(other) == everything(policy)
+    assert (type(other.visits), type(other.pairs), type(other.order)) == (defaultdict, Counter, OrderedDict)
+    assert other.visits is visits  # others hold them
+    assert other.seen is seen
 
 
 def test_optimizers_and_parts_have_the_names_of_their_places():

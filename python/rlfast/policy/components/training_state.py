@@ -3,7 +3,7 @@
 import inspect
 import sys
 import zlib
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import ModuleType
@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 _SCALAR_TYPES = (type(None), bool, int, float, str)
+_CONTAINERS = (list, tuple, deque, dict, OrderedDict, defaultdict, Counter, set, frozenset)
 _KINDS = "biuf"
 _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))  # attributes of every module: parameters, hooks and the like
 _SKIPPED = _MODULE_ATTRIBUTES | {
@@ -89,7 +90,7 @@ def _keep(found: Found, place: str, value: Any, registered: set[int]) -> bool:
     if all(callable(getattr(value, name, None)) for name in ("state_dict", "load_state_dict")):
         found.parts[place] = value
         return True
-    return not hasattr(value, "__dict__")
+    return not (hasattr(value, "__dict__") or hasattr(value, "__slots__"))
 
 
 class _Stream:
@@ -120,7 +121,14 @@ def _items(owner: Any) -> Iterator[tuple[Any, Any]]:
     elif isinstance(owner, list | tuple | deque):
         yield from enumerate(owner)
     else:
-        yield from ((name, value) for name, value in vars(owner).items() if name != "_rng")
+        names = dict.fromkeys((*getattr(owner, "__dict__", ()), *_slots(type(owner))))
+        yield from ((name, getattr(owner, name)) for name in names if name != "_rng" and hasattr(owner, name))
+
+
+def _slots(kind: type) -> Iterator[str]:
+    for one in kind.__mro__:
+        names = vars(one).get("__slots__", ())
+        yield from (names,) if isinstance(names, str) else names
 
 
 def _is_foreign(value: Any) -> bool:
@@ -140,11 +148,17 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
         return value.dtype.kind in _KINDS
     if isinstance(value, torch.Tensor):
         return not (depth and isinstance(value, nn.Parameter))
-    if depth > _MAX_DEPTH or type(value) not in (list, tuple, deque, dict):
+    if depth > _MAX_DEPTH or type(value) not in _CONTAINERS:
         return False
+    if isinstance(value, set | frozenset):
+        return all(map(_is_key, value))
     if isinstance(value, dict):
-        return all(type(key) in _SCALAR_TYPES and _is_plain(entry, depth + 1) for key, entry in value.items())
+        return all(_is_key(key) and _is_plain(entry, depth + 1) for key, entry in value.items())
     return all(_is_plain(entry, depth + 1) for entry in value)
+
+
+def _is_key(key: Any) -> bool:
+    return type(key) in _SCALAR_TYPES or isinstance(key, np.generic) or (type(key) is tuple and all(map(_is_key, key)))
 
 
 # -- values that have changed since a policy was made ----------------------------------------------------------------
@@ -198,7 +212,7 @@ def set_values(policy: nn.Module, state: dict[str, Values]) -> None:
 
 
 def _is_empty(value: Any) -> bool:
-    return isinstance(value, dict | list) and not value
+    return isinstance(value, dict | list | set) and not value
 
 
 def _fingerprint(value: Any) -> Any:
@@ -210,6 +224,8 @@ def _fingerprint(value: Any) -> Any:
         return (str(value.dtype), tuple(value.shape), zlib.crc32(flat.view(torch.uint8).numpy().tobytes()))
     if isinstance(value, np.ndarray | np.generic):
         return (value.dtype.str, value.shape, zlib.crc32(value.tobytes()))
+    if isinstance(value, set | frozenset):
+        return (type(value), frozenset(map(_fingerprint, value)))
     entries = value.items() if isinstance(value, dict) else enumerate(value)
     return (type(value), tuple((key, _fingerprint(entry)) for key, entry in entries))
 
@@ -223,10 +239,19 @@ def _serialized(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, dict):
-        return {"dict": [[key, _serialized(entry)] for key, entry in value.items()]}
+        return {"dict": [[_as_key(key), _serialized(entry)] for key, entry in value.items()]}
+    if isinstance(value, set | frozenset):
+        return {type(value).__name__: [_as_key(entry) for entry in value]}
     if isinstance(value, list | tuple | deque):
         return {type(value).__name__: [_serialized(entry) for entry in value]}
     return value
+
+
+def _as_key(key: Any) -> Any:
+    """Return a key as scalars of Python and tuples of them."""
+    if isinstance(key, tuple):
+        return tuple(map(_as_key, key))
+    return key.item() if isinstance(key, np.generic) else key
 
 
 def _restored(written: Any, old: Any) -> Any:
@@ -257,6 +282,13 @@ def _read_entries(kind: str, entries: Any, old: Any) -> Any:
         known.clear()
         known.update(read)
         return known
+    if kind == "frozenset":
+        return frozenset(entries)
+    if kind == "set":
+        known_set: set[Any] = old if isinstance(old, set) else set()
+        known_set.clear()
+        known_set.update(entries)
+        return known_set
     before = [*old] if isinstance(old, list | tuple | deque) else []
     before += [None] * (len(entries) - len(before))
     listed = [_restored(entry, one) for entry, one in zip(entries, before, strict=False)]
