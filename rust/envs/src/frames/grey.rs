@@ -1,5 +1,8 @@
 //! Luminance of coloured frames, and the brighter of two frames.
 
+#[cfg(target_arch = "x86_64")]
+mod shuffles;
+
 use rlfast_core::simd::{self, Kernel};
 
 /// The weights of red, green and blue in ITU-R BT.601's luminance (0.299, 0.587, 0.114) in units of 2^-15.
@@ -12,6 +15,11 @@ const SHIFT: u32 = 15;
 /// If `rgb` is not three times as long as `out`.
 pub fn grey(rgb: &[u8], out: &mut [u8]) {
     assert_eq!(rgb.len(), 3 * out.len(), "three bytes for each pixel");
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2.
+        return unsafe { shuffles::grey(rgb, out) };
+    }
     simd::run(Grey { rgb, out });
 }
 
@@ -25,12 +33,17 @@ impl Kernel for Grey<'_> {
 
     #[inline(always)]
     fn run(self) {
-        for (pixel, out) in self.rgb.as_chunks::<3>().0.iter().zip(self.out) {
-            let [red, green, blue] = [u32::from(pixel[0]), u32::from(pixel[1]), u32::from(pixel[2])];
-            let sum = red * WEIGHTS[0] + green * WEIGHTS[1] + blue * WEIGHTS[2];
-            *out = ((sum + (1 << (SHIFT - 1))) >> SHIFT) as u8;
+        for (&pixel, out) in self.rgb.as_chunks::<3>().0.iter().zip(self.out) {
+            *out = luminance(pixel);
         }
     }
+}
+
+#[inline(always)]
+fn luminance(pixel: [u8; 3]) -> u8 {
+    let [red, green, blue] = [u32::from(pixel[0]), u32::from(pixel[1]), u32::from(pixel[2])];
+    let sum = red * WEIGHTS[0] + green * WEIGHTS[1] + blue * WEIGHTS[2];
+    ((sum + (1 << (SHIFT - 1))) >> SHIFT) as u8
 }
 
 /// Replaces each byte of `frame` by that of `other` where it is greater.
@@ -80,6 +93,17 @@ mod tests {
         for (pixel, &got) in colours.chunks_exact(3).zip(&out) {
             let exact = 0.299 * f64::from(pixel[0]) + 0.587 * f64::from(pixel[1]) + 0.114 * f64::from(pixel[2]);
             assert!((f64::from(got) - exact).abs() <= 0.51, "{pixel:?}: {got}, not {exact}");
+        }
+    }
+
+    #[test]
+    fn every_length_has_the_same_luminance() {
+        let colours: Vec<u8> = (0..3 * 200_u32).map(|i| (i.wrapping_mul(2_246_822_519) >> 24) as u8).collect();
+        let wanted: Vec<u8> = colours.as_chunks::<3>().0.iter().map(|&pixel| luminance(pixel)).collect();
+        for pixels in 0..=200 {
+            let mut out = vec![0; pixels];
+            grey(&colours[..3 * pixels], &mut out);
+            assert_eq!(out, wanted[..pixels], "{pixels} pixels");
         }
     }
 

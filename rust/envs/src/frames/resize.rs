@@ -1,5 +1,8 @@
 //! Area resampling of grey frames.
 
+#[cfg(target_arch = "x86_64")]
+mod shuffles;
+
 use rlfast_core::simd::{self, Kernel};
 
 /// Why frames of a size cannot be resized to another.
@@ -48,6 +51,9 @@ pub struct AreaResize {
     totals: Vec<u32>,
     /// The result with rows and columns exchanged; padded.
     result: Vec<u8>,
+    /// A quicker way to the same numbers, where the processor and the sizes allow it.
+    #[cfg(target_arch = "x86_64")]
+    shuffles: Option<shuffles::Shuffles>,
 }
 
 impl AreaResize {
@@ -70,6 +76,8 @@ impl AreaResize {
         let mean = Mean::of(rows.total * columns.total);
         let lanes = target[0].next_multiple_of(LANES);
         Ok(Self {
+            #[cfg(target_arch = "x86_64")]
+            shuffles: shuffles::Shuffles::new(&rows, &columns),
             rows,
             columns,
             mean,
@@ -97,6 +105,10 @@ impl AreaResize {
     pub fn resize(&mut self, frame: &[u8], out: &mut [u8]) {
         assert_eq!(frame.len(), self.source().iter().product::<usize>(), "a frame of the promised size");
         assert_eq!(out.len(), self.target().iter().product::<usize>(), "a result of the promised size");
+        #[cfg(target_arch = "x86_64")]
+        if let Some(shuffles) = &mut self.shuffles {
+            return shuffles.resize(&self.rows, &self.columns, self.mean, frame, out);
+        }
         simd::run(Resize { by: self, frame, out });
     }
 

@@ -48,6 +48,27 @@ fn pixels_are_means_of_what_they_cover() {
 }
 
 #[test]
+fn any_two_widths_are_means_of_what_they_cover() {
+    for source in 1..40 {
+        for target in 1..=source {
+            check([6, source], [4, target]);
+            check([4, source], [4, target]);
+        }
+    }
+    check([128, 33], [1, 20]);
+    check([129, 33], [1, 20]); // sums beyond 15 bits
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn processors_with_shuffles_use_them_for_screens() {
+    let quick = |source, target| AreaResize::new(source, target).expect("sizes are fine").shuffles.is_some();
+    assert_eq!(quick([210, 160], [84, 84]), is_x86_feature_detected!("avx2"));
+    assert!(!quick([210, 160], [84, 20]));
+    assert!(!quick([129, 33], [1, 20]));
+}
+
+#[test]
 fn the_extremes_stay() {
     for size in [[210, 160], [771, 5], [257, LARGEST]] {
         for value in [0, 1, 254, 255] {
