@@ -26,7 +26,17 @@ class Config(OfflineControlConfig):
     """Factor of advantages in the weights of actions; small factors are imitation."""
 
 
-PRESETS: dict[str, Config] = {}
+PRESETS = {
+    "Pendulum-v1": Config(
+        max_steps=6_000,
+        eval_interval=2_000,
+        hidden_sizes=(64, 64),
+        learning_rate=1e-3,
+        gamma=0.95,
+        tau=0.01,
+        temperature=0.5,
+    ),
+}
 
 
 def build(config: Config, networks: Networks) -> IQLPolicy:
