@@ -1,8 +1,9 @@
 """Makes data for offline learning by an agent that is trained for it.
 
 The sets are those of arXiv:2004.07219 (section 5): `random` actions; `medium`, by an agent that was stopped on the way
-from random actions to the expert; `medium-replay`, all that it had seen until then; and `expert`. A file that is there
-already is not made again.
+from random actions to the expert; `medium-replay`, all that it had seen until then; and `expert`. Where there is an
+agent that random actions upset, `upset` has its episodes with one action in five random: they are short, though the
+agent alone is as good as the expert. A file that is there already is not made again.
 
     python tests/learning/offline_sets.py Pendulum-v1 --out sets
 """
@@ -42,10 +43,19 @@ class Source:
     """How far the medium agent is from random actions to the expert, from 0 to 1."""
     steps: int = 100_000
     """Transitions of each set but medium-replay."""
+    upset: dict[str, Any] | None = None
+    """Settings of the agent that random actions upset, besides those of the preset; None for no such agent."""
 
 
 SOURCES = {
-    "CartPole-v1": Source("dqn", {}, medium_interval=128, medium_explores={"eps": 0.2}, medium_part=0.25),
+    "CartPole-v1": Source(
+        "dqn",
+        {},
+        medium_interval=128,
+        medium_explores={"eps": 0.2},
+        medium_part=0.25,
+        upset={"gamma": 0.8, "n_step": 1, "eval_interval": 256},  # it looks a few steps ahead, and not to the edges
+    ),
     "Pendulum-v1": Source("sac", {"stop_return": None}, medium_interval=128, medium_explores={"noise": 0.5}),
     "InvertedPendulum-v5": Source("sac", {}, medium_interval=250, medium_explores={"noise": 0.2}),
 }
@@ -55,7 +65,7 @@ def make_sets(env: str, folder: Path, *, seed: int = 0) -> dict[str, Path]:
     """Trains the agents of an environment and gathers their data.
 
     :param env: id of the environment.
-    :param folder: for the runs `expert-run` and `medium-run`, and the files.
+    :param folder: for the runs `expert-run`, `medium-run` and `upset-run`, and the files.
     :param seed: of training and gathering.
     :return: the file of each set.
     """
@@ -77,6 +87,12 @@ def make_sets(env: str, folder: Path, *, seed: int = 0) -> dict[str, Path]:
         gather(medium_run, source.steps, files["medium"], **source.medium_explores)
     if not files["medium-replay"].exists():
         copyfile(medium_run / "checkpoint" / "buffer.snapshot", files["medium-replay"])
+    if source.upset is not None:
+        files["upset"], upset_run = folder / "upset.hdf5", folder / "upset-run"
+        if not upset_run.exists():
+            train(replace(preset, run_dir=upset_run, **source.upset))
+        if not files["upset"].exists():
+            gather(upset_run, source.steps, files["upset"], eps=0.2)
     return files
 
 
@@ -100,7 +116,7 @@ def main() -> None:
     folder = given.out / given.env
     for name, file in make_sets(given.env, folder, seed=given.seed).items():
         sys.stdout.write(f"{name:<14} {mean_return(file):9.1f}  {file}\n")
-    for run in ("medium-run", "expert-run"):
+    for run in sorted(path.name for path in folder.glob("*-run")):
         sys.stdout.write(f"{run:<14} {played(folder / run):9.1f}  in {EPISODES} tests\n")
 
 

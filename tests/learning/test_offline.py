@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from tests.learning.offline_sets import make_sets, played
+from tests.learning.offline_sets import make_sets, mean_return, played
 
 from rlfast.experiment import ALGORITHMS
 from rlfast.experiment.run import train
@@ -59,3 +59,11 @@ def test_medium_data_of_the_pendulum_are_surpassed(name, settings, seed, sets, t
 @pytest.mark.parametrize("name", ["discrete-bcq", "discrete-cql"])
 def test_a_pole_is_balanced_after_random_actions(name, seed, sets, tmp_path):
     assert learned(name, "CartPole-v1", sets("CartPole-v1")[0]["random"], seed, tmp_path / "run") >= 195
+
+
+@SEEDS
+@pytest.mark.parametrize("name", ["il"])
+def test_a_pole_is_balanced_after_episodes_that_random_actions_ended(name, seed, sets, tmp_path):
+    data = sets("CartPole-v1")[0]["upset"]
+    assert mean_return(data) <= 150
+    assert learned(name, "CartPole-v1", data, seed, tmp_path / "run") >= 450

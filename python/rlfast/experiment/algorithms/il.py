@@ -24,7 +24,10 @@ class Config(OfflineConfig):
     """Learning rate of Adam."""
 
 
-PRESETS = {"Pendulum-v1": Config(max_steps=6_000, eval_interval=2_000, hidden_sizes=(64, 64))}
+PRESETS = {
+    "CartPole-v1": Config(max_steps=10_000, eval_interval=5_000, hidden_sizes=(128, 128)),
+    "Pendulum-v1": Config(max_steps=6_000, eval_interval=2_000, hidden_sizes=(64, 64)),
+}
 
 
 def build(config: Config, networks: Networks) -> ImitationPolicy:
