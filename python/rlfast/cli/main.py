@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "train": "train an agent, or go on with a run",
     "eval": "play the policy of a run",
+    "status": "show the newest figures of a run",
     "plot": "draw learning curves over seeds",
     "data": "gather, describe and convert data for offline learning",
     "bench": "measure this machine beside other libraries",

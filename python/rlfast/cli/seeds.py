@@ -110,7 +110,7 @@ def child(algorithm: str, settings: str) -> int:
     :param settings: the settings as JSON.
     :return: the exit status.
     """
-    from rlfast.experiment.run import train
+    from rlfast.distributed.run import train
 
     config = find(algorithm).config.from_json(settings)
     return guarded("rlfast train", lambda: report(lambda: train(config)))

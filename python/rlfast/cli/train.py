@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _HELP = """usage: rlfast train ALGORITHM [--env ID] [--seed S] [--max-steps N] [--run-dir DIR] [any setting]
        rlfast train ALGORITHM --seeds 0-4 [--jobs N] [--run-dir DIR] [any setting]
-       rlfast train --resume RUN_DIR [--max-steps N] [--device NAME] [--allow-import] [--no-progress]
+       rlfast train --resume RUN_DIR [--max-steps N] [--device NAME] [--ray ADDRESS] [--allow-import] [--no-progress]
 
 algorithms:
 {algorithms}
@@ -67,7 +67,7 @@ def _train(algorithm: Algorithm, arguments: Sequence[str]) -> int:
     if several.seeds is None:
         if several.jobs is not None:
             return complain("--jobs is for --seeds: leave it out", 2)
-        from rlfast.experiment.run import train
+        from rlfast.distributed.run import train
 
         config = _parse(algorithm, settings)
         return report(lambda: train(config))
@@ -119,7 +119,7 @@ def _one_line(complaint: str) -> str:
 
 
 def _resume(arguments: Sequence[str]) -> int:
-    from rlfast.experiment.run import resume
+    from rlfast.distributed.run import resume
 
     parser = Parser("rlfast train --resume", "Goes on with a run where its checkpoint was taken.")
     parser.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="folder of the run")
@@ -129,6 +129,7 @@ def _resume(arguments: Sequence[str]) -> int:
         default=argparse.SUPPRESS,
         help="where the networks shall live: cpu, cuda, ... [the run's, if it is here]",
     )
+    parser.add_argument("--ray", default=argparse.SUPPRESS, help="address of another Ray cluster [the run's]")
     parser.add_argument("--allow-import", **ALLOW_IMPORT)
     parser.add_argument(
         "--no-progress", dest="progress", action="store_false", default=argparse.SUPPRESS, help="show no bar"

@@ -79,9 +79,11 @@ def build(config: RunConfig, declaration: Declaration | None = None) -> Parts:
     :param declaration: makes what the settings do not say. Default: they say all.
     :return: the parts.
     :raises ValueError: if the settings cannot be run: the algorithm has no network for the observations or actions, the
-        device does not exist, or there is not enough memory.
+        device does not exist, there is not enough memory, or the run is one of :mod:`rlfast.distributed`.
     :raises gymnasium.error.Error: if the environment does not exist.
     """
+    if config.ray is not None:
+        raise ValueError(f"--ray {config.ray} needs rlfast.distributed.train, or resume, in the place of this function")
     try:
         with ExitStack() as made:
             parts = _build(config, made, declaration or Declaration())
@@ -136,7 +138,6 @@ def _data(config: RunConfig, obs_space: gym.Space[Any], act_space: gym.Space[Any
 def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Parts:
     if isinstance(config, OfflineConfig):
         return _build_offline(config, made, declaration)
-    algorithm = algorithm_of(config)
     prepare_torch(config)
     train_envs, test_envs = (made.enter_context(closing(envs)) for envs in declaration.environments(config))
     obs_space, act_space = train_envs.single_observation_space, single_action_space(train_envs)
@@ -145,14 +146,7 @@ def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Part
     policy.seed(stream_seed(config.seed, "policy"))
     policy.to(config.device)
     train_collector, test_collector = collectors_of(config, policy, train_envs, test_envs, declaration.buffer_options())
-    buffer, learning_rates = train_collector.buffer, LearningRates(config, policy)
-
-    def before_collect(_: int, env_step: int) -> None:
-        learning_rates(env_step)
-        if algorithm.schedules is not None:
-            algorithm.schedules(config, policy, env_step)
-        if isinstance(buffer, PrioritizedVectorReplayBuffer) and isinstance(config, QLearningConfig):
-            buffer.set_beta(config.beta_at(env_step))
+    on_collect = partial(before_collect, config, policy, train_collector.buffer, LearningRates(config, policy))
 
     def before_test(*_: Any) -> None:
         explore_in_tests(config, policy)
@@ -162,10 +156,29 @@ def _build(config: RunConfig, made: ExitStack, declaration: Declaration) -> Part
         train_collector=train_collector,
         test_collector=test_collector,
         trainer=trainer_of(config),
-        before_collect=before_collect,
+        before_collect=on_collect,
         before_test=before_test,
         declaration=declaration,
     )
+
+
+def before_collect(
+    config: RunConfig, policy: BasePolicy, buffer: Any, learning_rates: LearningRates, _: int, env_step: int
+) -> None:
+    """Sets what changes in the course of a run: the function of :attr:`Parts.before_collect`, once the other arguments
+    are bound.
+
+    :param config: the settings of the run.
+    :param policy: the policy.
+    :param buffer: the replay buffer.
+    :param learning_rates: the schedules of learning rates.
+    :param env_step: environment steps so far.
+    """
+    learning_rates(env_step)
+    if (schedules := algorithm_of(config).schedules) is not None:
+        schedules(config, policy, env_step)
+    if isinstance(config, QLearningConfig) and hasattr(buffer, "set_beta"):
+        buffer.set_beta(config.beta_at(env_step))
 
 
 def collectors_of(

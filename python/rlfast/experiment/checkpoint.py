@@ -19,7 +19,7 @@ from safetensors import torch as tensors_file
 from rlfast.data.plain_data import WRONG_DATA, pack, summary, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from rlfast.data import ReplayBuffer
@@ -113,10 +113,10 @@ def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = 
     folder, head = _open(folder)
     _check_kind(folder, head, policy=trainer.policy, trainer=trainer)
     weights, state = _weights(folder, head, trainer.policy), _state(folder, head)
-    buffers = []
+    restorations = []
     if head["buffer"]:
         for name, ours in _buffers_of(trainer).items():
-            buffers.append((ours, _load_buffer(folder / name, ours, allow_pickle=allow_pickle)))
+            restorations.append(_restoration(folder / name, ours, allow_pickle=allow_pickle))
     with _naming_file(folder, "its training state does not fit"):
         trainer.check_state(state["trainer"])
     with _put_back(trainer), _naming_file(folder, "its training state does not fit"):
@@ -124,11 +124,11 @@ def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = 
         _check_optimizers(trainer.policy)
         lost = trainer.load_state_dict(state["trainer"])
         pack(trainer.state_dict())  # raises an error if a restored value cannot be saved again
-    for ours, buffer in buffers:
-        ours.__setstate__(buffer.__getstate__())  # in place, as collectors and trainer share the buffer
-    if not buffers and trainer.train_collector is None:
+    for restore in restorations:
+        restore()
+    if not restorations and trainer.train_collector is None:
         lost.append("the data were not saved: its rows are drawn in another order")
-    elif not buffers:
+    elif not restorations:
         lost.append("the replay buffer was not saved: it fills anew")
     return lost
 
@@ -330,6 +330,15 @@ def _put_back(trainer: BaseTrainer) -> Iterator[None]:
         except Exception as second:
             error.add_note(f"(what the trainer was could not be put back: {second!r})")
         raise
+
+
+def _restoration(path: Path, ours: Any, *, allow_pickle: bool) -> Callable[[], None]:
+    """Reads and checks a buffer, and returns a function that restores it."""
+    if hasattr(ours, "prepare_restore"):  # a buffer in other processes
+        restore: Callable[[], None] = ours.prepare_restore(path)
+        return restore
+    loaded = _load_buffer(path, ours, allow_pickle=allow_pickle)
+    return lambda: ours.__setstate__(loaded.__getstate__())  # in place, as collectors and trainer share the buffer
 
 
 def _load_buffer(path: Path, ours: ReplayBuffer, *, allow_pickle: bool) -> ReplayBuffer:

@@ -50,7 +50,35 @@ class RunWarning(UserWarning):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
+class ScalingConfig:
+    """The settings of runs that are spread over several processes; see :mod:`rlfast.distributed`."""
+
+    ray: str | None = None
+    """Spreads the run over a Ray cluster: its address, HOST:PORT; auto, for the cluster of this machine, or a new one;
+    or in-process, for the same parts without Ray. Default: one process."""
+    collectors: PositiveInt = 1
+    """Number of collectors, with --ray. They share the num_envs environments; off-policy, each has at least one."""
+    shards: PositiveInt = 1
+    """Number of parts of the replay buffer, with --ray, each in a process of its own."""
+    learners: PositiveInt = 1
+    """Number of learners, with --ray. They share batches, and average their gradients."""
+    chunk_steps: PositiveInt = 64
+    """Environment steps that a collector takes before it sends them, with --ray."""
+    weights_every: PositiveInt = 16
+    """Gradient steps between two broadcasts of the weights, with --ray: collectors begin with weights no older."""
+    insert_ahead: PositiveInt | None = None
+    """Environment steps that collectors may be ahead of learning, with --ray. Default: three times the chunk_steps of
+    all collectors, and at least twice collect_steps."""
+
+    def _check_scaling(self) -> None:
+        several = {name: getattr(self, name) for name in ("collectors", "shards", "learners")}
+        named = ", ".join(f"--{name} {number}" for name, number in several.items() if number > 1)
+        if self.ray is None and named:
+            raise ValueError(f"{named} spreads a run over processes, and --ray says where they are: --ray auto")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(ScalingConfig):
     """The settings of every run. Annotations define the values that a field accepts."""
 
     env: str = "CartPole-v1"
@@ -125,6 +153,7 @@ class RunConfig:
         for field in fields(self):
             value = validate(flag(field.name), getattr(self, field.name), hints[field.name])
             object.__setattr__(self, field.name, value)
+        self._check_scaling()
         if self.require_stop_return and self.stop_return is None:
             raise ValueError("--require-stop-return needs a --stop-return")
         if self.recurrent and not self.hidden_sizes:

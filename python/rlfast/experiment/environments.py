@@ -108,15 +108,16 @@ def env_seed(config: RunConfig, name: str) -> int:
     return config.seed if config.env_seeds is None else config.env_seeds[name == "test"]
 
 
-def seed_envs(envs: BaseVectorEnv, seed: int, name: str) -> None:
+def seed_envs(envs: BaseVectorEnv, seed: int, name: str, first: int = 0) -> None:
     """Gives each environment, and its action space, a seed of its own.
 
     :param envs: the environments.
     :param seed: what the seeds are drawn from.
     :param name: what the environments are for, such as ``"train"``; others get other seeds.
+    :param first: the number of the first of them, where they are some of more environments.
     """
-    envs.seed([stream_seed(seed, f"env/{name}/{i}") for i in range(len(envs))])
-    for i, space in enumerate(envs.action_space):
+    envs.seed([stream_seed(seed, f"env/{name}/{i}") for i in range(first, first + len(envs))])
+    for i, space in enumerate(envs.action_space, first):
         space.seed(stream_seed(seed, f"actions/{name}/{i}"))
 
 
@@ -130,11 +131,12 @@ def single_action_space(envs: BaseVectorEnv) -> gym.Space[Any]:
     return space
 
 
-def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
+def make_envs(config: RunConfig, name: str, first: int = 0) -> BaseVectorEnv:
     """Returns the environments for ``"train"`` or ``"test"``, each with its own seed.
 
     :param config: the settings of the run.
     :param name: ``"train"`` or ``"test"``.
+    :param first: the number of the first of them, where others are in other processes.
     :raises gymnasium.error.Error: if the environment does not exist.
     :raises ValueError: if the backend does not support it.
     """
@@ -147,7 +149,7 @@ def make_envs(config: RunConfig, name: str) -> BaseVectorEnv:
         if backend == "auto":
             backend = "native" if can_be_native(config.env) and not wrappers else "in-process"
         envs = make_vec(config.env, number, backend=backend, autoreset_mode=None, wrappers=wrappers)
-    seed_envs(envs, env_seed(config, name), name)
+    seed_envs(envs, env_seed(config, name), name, first)
     space = envs.single_observation_space
     shape = space.shape or ()
     if name == "train" and len(shape) > 2 and not is_image(space):

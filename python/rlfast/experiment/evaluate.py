@@ -83,7 +83,8 @@ def evaluate(
 
 
 def smallest(config: Any) -> Any:
-    """Returns the settings with the smallest buffer, and without data."""
+    """Returns the settings with the smallest buffer, without data, in one process."""
+    config = replace(config, ray=None, collectors=1, shards=1, learners=1)
     if hasattr(config, "data"):
         return replace(config, data=None)
     return replace(config, buffer_size=1) if hasattr(config, "buffer_size") else config

@@ -31,6 +31,7 @@ from rlfast.experiment.training import CHECKPOINT, CheckpointSaver, make_loggers
 from rlfast.utils.logger import CSVLogger
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rlfast.experiment.build import Parts
@@ -46,7 +47,12 @@ class ConfigError(ValueError):
     """Settings that cannot be run, found before anything was started."""
 
 
-def train(config: RunConfig, declaration: Declaration | None = None) -> RunResult:
+def train(
+    config: RunConfig,
+    declaration: Declaration | None = None,
+    *,
+    make_parts: Callable[[RunConfig, Declaration], Parts] = build,
+) -> RunResult:
     """Trains a policy, and writes logs, checkpoints and the learning curve to the folder of the run.
 
     SIGINT and SIGTERM end it after the current step. Checkpoint and learning curve are written then, too, and
@@ -54,6 +60,7 @@ def train(config: RunConfig, declaration: Declaration | None = None) -> RunResul
 
     :param config: the settings of the run.
     :param declaration: makes what the settings do not say. Default: they say all.
+    :param make_parts: makes the parts of the run.
     :return: the result.
     :raises ConfigError: if the settings cannot be run; nothing was started then.
     """
@@ -62,7 +69,7 @@ def train(config: RunConfig, declaration: Declaration | None = None) -> RunResul
     try:
         if isinstance(config, DataConfig) and config.data is None:
             raise ValueError(f"--data is needed: {algorithm.title} learns from a buffer's file or a dataset")
-        parts = build(config, declaration)
+        parts = make_parts(config, declaration)
         run_dir = make_run_dir(config, algorithm.name)
         config = replace(config, run_dir=run_dir)
         write_config(run_dir, config, algorithm.name, declaration.beyond)
@@ -72,7 +79,13 @@ def train(config: RunConfig, declaration: Declaration | None = None) -> RunResul
     return _run_and_close(config, run_dir, parts, checkpoint=None)
 
 
-def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunResult:
+def resume(
+    run_dir: Path,
+    *,
+    allow_import: bool = False,
+    make_parts: Callable[[RunConfig, Declaration], Parts] = build,
+    **changes: Any,
+) -> RunResult:
     """Continues a run from its checkpoint as if it had never stopped.
 
     Entries of logs after the checkpoint are removed. Warnings name parts that cannot be restored, such as environments
@@ -82,6 +95,7 @@ def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunR
     :param run_dir: the folder of the run.
     :param allow_import: whether the module in an environment's id such as ``"module:Env-v0"`` may be imported, and the
         objects of a declaration unpickled, which runs code that the folder names.
+    :param make_parts: makes the parts of the run.
     :param changes: settings to change, such as ``max_steps`` or ``device``.
     :return: the result.
     :raises ConfigError: if there is no such run, its checkpoint cannot be used, or a change is not possible; nothing
@@ -97,7 +111,7 @@ def resume(run_dir: Path, *, allow_import: bool = False, **changes: Any) -> RunR
         if not saved and any(CSVLogger(run_dir / "metrics.csv").restore_data()):
             raise FileNotFoundError(f"the checkpoint of {run_dir} is gone: put it back, or start another run")
         declaration = read_declaration(run_dir, read_beyond(run_dir), allow_import=allow_import)
-        parts = build(here, declaration)
+        parts = make_parts(here, declaration)
     except (*_CANNOT_RUN, TypeError) as error:
         raise ConfigError(str(error)) from error
     if not saved:

@@ -1,0 +1,213 @@
+"""Building the parts of a run that is spread over processes."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Any
+
+from rlfast.data.buffer.options.units import NStep, Sequence, Unit
+from rlfast.data.collect.collector import Collector
+from rlfast.distributed.actors import IN_PROCESS, Actor, Cluster, InProcessCluster
+from rlfast.distributed.collector_worker import CollectorWorker, WorkerConfig
+from rlfast.distributed.rate_limiter import RateLimiter
+from rlfast.distributed.ray_actors import RayCluster
+from rlfast.distributed.replay_collectors import Member, Pace, ReplayCollectors
+from rlfast.distributed.shard import Shard, ShardConfig
+from rlfast.distributed.sharded_buffer import PrioritizedShardedBuffer, ShardedBuffer
+from rlfast.distributed.trainers import ReplayTrainer
+from rlfast.distributed.weights import Broadcast
+from rlfast.experiment.build import Parts, before_collect, explore_in_tests, prepare_torch
+from rlfast.experiment.build import build as build_in_one_process
+from rlfast.experiment.config import (
+    DataConfig,
+    OffPolicyConfig,
+    QLearningConfig,
+    RunConfig,
+    SequenceConfig,
+    stream_seed,
+)
+from rlfast.experiment.declaration import Declaration
+from rlfast.experiment.environments import make_envs, single_action_space
+from rlfast.experiment.schedules import LearningRates
+from rlfast.policy import BasePolicy
+from rlfast.trainer import BaseTrainer
+
+
+def build(config: RunConfig, declaration: Declaration | None = None) -> Parts:
+    """Makes the parts of a run: with ``config.ray``, in actors; without, as :func:`rlfast.experiment.build.build`.
+
+    :param config: the settings of the run.
+    :param declaration: must be one that the settings say all of, if the parts are in actors.
+    :return: the parts. Closing them ends the actors.
+    :raises ValueError: if the settings cannot be run.
+    :raises ConnectionError: if there is no Ray cluster at the address.
+    :raises ImportError: if Ray is not installed.
+    :raises gymnasium.error.Error: if the environment does not exist.
+    """
+    declaration = declaration or Declaration()
+    if config.ray is None:
+        return build_in_one_process(config, declaration)
+    checked = check(config, declaration)
+    with ExitStack() as made:
+        cluster: Cluster = made.enter_context(closing(connect(config.ray)))
+        parts = _Builder(checked, declaration, cluster).parts(made)
+        made.pop_all()
+    return parts
+
+
+def connect(address: str) -> Cluster:
+    """Connects to a cluster.
+
+    :param address: ``HOST:PORT``, ``"auto"``, or ``"in-process"``.
+    :raises ConnectionError: if there is no Ray cluster at the address.
+    :raises ImportError: if Ray is not installed.
+    """
+    return InProcessCluster() if address == IN_PROCESS else RayCluster(address)
+
+
+def check(config: RunConfig, declaration: Declaration) -> OffPolicyConfig:
+    """Checks that a run can be spread over processes.
+
+    :param config: its settings.
+    :param declaration: makes what they do not say.
+    :return: the settings.
+    :raises ValueError: if it cannot.
+    """
+    if declaration.beyond:
+        raise ValueError(f"--ray: other processes know the settings alone, not {'; '.join(declaration.beyond)}")
+    if isinstance(config, DataConfig):
+        raise ValueError("--ray spreads collecting over processes, and this algorithm learns from data: leave it out")
+    for name in ("normalize_obs", "normalize_reward"):
+        if getattr(config, name):
+            flag = "--" + name.replace("_", "-")
+            raise ValueError(f"{flag} needs statistics of all environments, which are in one process: leave out --ray")
+    if not isinstance(config, OffPolicyConfig):
+        raise ValueError("--ray spreads off-policy algorithms, which learn from a replay buffer")
+    if config.recurrent and not isinstance(config, SequenceConfig):
+        raise ValueError("--recurrent and --ray cannot be had together, except by r2d2, which learns from sequences")
+    if config.shards > config.collectors:
+        raise ValueError(
+            f"--shards {config.shards} needs as many --collectors, got {config.collectors}: each fills one shard"
+        )
+    return config
+
+
+class _Builder:
+    """Makes the parts of one run.
+
+    :param config: its settings.
+    :param declaration: the default one.
+    :param cluster: where the actors are.
+    """
+
+    def __init__(self, config: OffPolicyConfig, declaration: Declaration, cluster: Cluster) -> None:
+        self._config, self._declaration, self._cluster = config, declaration, cluster
+        share, rest = divmod(max(config.num_envs, config.collectors), config.collectors)
+        self._envs = [share + (number < rest) for number in range(config.collectors)]
+        self._owners = [number % config.shards for number in range(config.collectors)]
+
+    def parts(self, made: ExitStack) -> Parts:
+        config = self._config
+        shards = [self._shard(number, 0) for number in range(config.shards)]
+        workers = [self._worker(number, 0) for number in range(config.collectors)]
+        for actor in (*shards, *workers):
+            actor.call("ready").result()
+        prepare_torch(config)
+        test_envs = made.enter_context(closing(make_envs(config, "test")))
+        space = single_action_space(test_envs)
+        policy = self._declaration.policy(config, test_envs.single_observation_space, space)
+        policy.seed(stream_seed(config.seed, "policy"))
+        policy.to(config.device)
+        if not isinstance(config, SequenceConfig):
+            policy.n_step = 1  # the shards sum rewards
+        buffer = self._buffer(shards)
+        collectors: Any = self._collectors(workers, buffer, policy)
+        return Parts(
+            policy=policy,
+            train_collector=collectors,
+            test_collector=Collector(policy, test_envs, exploration_noise=explore_in_tests(config, policy)),
+            trainer=partial(_trainer, config, self._cluster),
+            before_collect=partial(before_collect, config, policy, buffer, LearningRates(config, policy)),
+            before_test=lambda *_: (explore_in_tests(config, policy), None)[1],
+            declaration=self._declaration,
+        )
+
+    def _unit(self) -> Unit:
+        config = self._config
+        if isinstance(config, SequenceConfig):
+            return Sequence(config.sequence_length, config.burn_in)
+        return NStep(config.n_step, config.gamma)
+
+    @property
+    def _alpha(self) -> float | None:
+        config = self._config
+        return config.alpha if isinstance(config, QLearningConfig) and config.prioritized else None
+
+    def _shard(self, number: int, restarts: int) -> Actor:
+        config = self._config
+        rings = sum(envs for envs, owner in zip(self._envs, self._owners, strict=True) if owner == number)
+        made = ShardConfig(
+            rows=max(config.buffer_size // config.shards, rings),
+            rings=rings,
+            seed=stream_seed(config.seed, f"sampler/shard/{number}/{restarts}"),
+            unit=self._unit(),
+            alpha=self._alpha,
+        )
+        return self._cluster.start(Shard, made)
+
+    def _worker(self, number: int, restarts: int) -> Actor:
+        made = WorkerConfig(
+            run=self._config,
+            number=number,
+            first_env=sum(self._envs[:number]),
+            envs=self._envs[number],
+            rows=max(self._config.chunk_steps, self._envs[number]),
+            all_envs=sum(self._envs),
+            restarts=restarts,
+        )
+        return self._cluster.start(CollectorWorker, made)
+
+    def _buffer(self, shards: list[Actor]) -> ShardedBuffer:
+        config = self._config
+        given: dict[str, Any] = {"seed": stream_seed(config.seed, "sampler"), "ahead": int(config.ray != IN_PROCESS)}
+        if self._alpha is None:
+            return ShardedBuffer(shards, **given)
+        assert isinstance(config, QLearningConfig)  # noqa: S101 (others have no priorities)
+        return PrioritizedShardedBuffer(shards, beta=config.beta, **given)
+
+    def _collectors(self, workers: list[Actor], buffer: ShardedBuffer, policy: BasePolicy) -> ReplayCollectors:
+        config = self._config
+        members, filled = [], [0] * config.shards
+        for number, (envs, shard) in enumerate(zip(self._envs, self._owners, strict=True)):
+            members.append(Member(number, envs, shard, filled[shard], workers[number]))
+            workers[number].call("attach", buffer.shards[shard], filled[shard], False)
+            filled[shard] += envs
+        ahead = max(3 * config.chunk_steps * config.collectors, 2 * config.collect_steps)
+        return ReplayCollectors(
+            self._cluster,
+            members,
+            buffer,
+            RateLimiter(
+                samples_per_insert=config.updates_per_step * config.batch_size,
+                min_size=max(config.start_steps, 1),
+                tolerance=config.insert_ahead or ahead,
+            ),
+            Broadcast(self._cluster, policy, config.weights_every),
+            Pace(chunk=config.chunk_steps, budget=config.max_steps, batch_size=config.batch_size),
+            self._worker,
+            self._shard,
+        )
+
+
+def _trainer(config: OffPolicyConfig, cluster: Cluster, **given: Any) -> BaseTrainer:
+    trainer = ReplayTrainer(
+        batch_size=config.batch_size,
+        step_per_collect=config.collect_steps,
+        update_per_step=config.updates_per_step,
+        start_timesteps=config.start_steps,
+        start_random=config.start_random,
+        **given,
+    )
+    trainer.report_to(cluster)
+    return trainer

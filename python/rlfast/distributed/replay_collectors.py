@@ -1,0 +1,351 @@
+"""Collectors that fill the shards of a replay buffer while the learner learns."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlfast.data.stats import CollectStats
+from rlfast.distributed.actors import Actor, ActorLost, Call, Cluster
+from rlfast.distributed.collector_worker import Order, Report
+from rlfast.distributed.rate_limiter import RateLimiter
+from rlfast.distributed.sharded_buffer import ShardedBuffer
+from rlfast.distributed.weights import Broadcast
+from rlfast.experiment.config import RunWarning
+
+_DEPTH = 2
+"""Orders of a collector at a time: the second waits for the first in its queue, so that it need not wait for us."""
+
+_RESTARTS = 5
+"""How often a collector may end without having done an order before the run fails."""
+
+
+class _Given(NamedTuple):
+    """An order that was given."""
+
+    steps: int
+    call: Call
+    shard: Actor
+    """Where the rows go."""
+
+
+@dataclass
+class Member:
+    """A collector, as the learner sees it."""
+
+    number: int
+    envs: int
+    shard: int
+    """The shard that gets its rows."""
+    first_ring: int
+    """The number of the ring there of its first environment."""
+    actor: Actor
+    orders: deque[_Given] = field(default_factory=deque)
+    """Its orders that have not ended."""
+    failures: int = 0
+    """How often it has ended since it last did an order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How far collectors go."""
+
+    chunk: int
+    """Environment steps of an order."""
+    budget: int
+    """Environment steps of the whole run."""
+    batch_size: int
+    """Rows of a gradient step, of all learners together."""
+
+
+class ReplayCollectors:
+    """Several collectors as the one collector of a trainer.
+
+    :meth:`collect` returns as soon as the steps that it was asked for have arrived in the shards. The collectors go on
+    meanwhile, as far as the rate limiter lets them, and never beyond the steps of the run.
+
+    :param cluster: where the collectors are.
+    :param members: the collectors, attached to their shards.
+    :param buffer: the shards.
+    :param limiter: says how many rows may be inserted.
+    :param broadcast: shares the weights.
+    :param pace: how far they go.
+    :param restart: starts a collector, by its number and the number of restarts so far.
+    :param restart_shard: starts a shard likewise.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        members: Sequence[Member],
+        buffer: ShardedBuffer,
+        limiter: RateLimiter,
+        broadcast: Broadcast,
+        pace: Pace,
+        restart: Callable[[int, int], Actor],
+        restart_shard: Callable[[int, int], Actor],
+    ) -> None:
+        self._cluster, self._members = cluster, [*members]
+        self._restart, self._restart_shard = restart, restart_shard
+        self.buffer, self.limiter, self._broadcast, self._pace = buffer, limiter, broadcast, pace
+        buffer.supervise(on_lost=self._replace_shard, on_empty=self._refill)
+        self.env_num = sum(member.envs for member in self._members)
+        self.is_closed = False
+        self.gradient_step = 0
+        """Gradient steps of the learner so far, which the trainer keeps up to date."""
+        self._granted = self._arrived = self._sampled = 0
+        self._reports: list[Report] = []
+        self.restarts = self.shards_lost = 0
+        self.staleness: deque[int] = deque(maxlen=100)
+        """Gradient steps that the newest reports' weights had missed when their rows arrived."""
+        self.reset_stat()
+
+    def reset_stat(self) -> None:
+        """Sets ``collect_step``, ``collect_episode`` and ``collect_time`` to zero."""
+        self.collect_step, self.collect_episode, self.collect_time = 0, 0, 0.0
+
+    @property
+    def in_flight(self) -> int:
+        """Environment steps that were ordered and have not arrived."""
+        return sum(order.steps for member in self._members for order in member.orders)
+
+    @property
+    def orders(self) -> int:
+        """Number of orders that have not ended."""
+        return sum(len(member.orders) for member in self._members)
+
+    def figures(self) -> dict[str, float]:
+        """Returns what ``rlfast status`` shows: ratio, age of the weights, and lengths of queues."""
+        stale = self.staleness or [0]
+        return {
+            "samples_per_insert": self.limiter.ratio,
+            "samples_per_insert_wanted": self.limiter.samples_per_insert,
+            "staleness_mean": float(np.mean(stale)),
+            "staleness_max": float(max(stale)),
+            "orders_in_flight": float(self.orders),
+            "steps_in_flight": float(self.in_flight),
+            "steps_waiting": float(self._arrived),
+            "rows": float(len(self.buffer)),
+            "collectors_lost": float(self.restarts),
+            "shards_lost": float(self.shards_lost),
+        }
+
+    # -- collecting --------------------------------------------------------------------------------------------------
+
+    def collect(
+        self,
+        n_step: int | None = None,
+        n_episode: int | None = None,
+        random: bool = False,
+        *,
+        exact: bool = True,  # noqa: ARG002 (it always is)
+    ) -> CollectStats:
+        """Waits until a number of environment steps have arrived.
+
+        :param n_step: the number; the steps beyond it count in the next call.
+        :param n_episode: must be None: how long episodes are is not known before.
+        :param random: whether actions are random. Then the collectors do not go on after these steps.
+        :param exact: ignored: the number is always exact.
+        :return: the statistics of the steps, and of the episodes whose end has arrived since the last call.
+        :raises TypeError: if ``n_step`` is not given.
+        :raises RuntimeError: if the steps of the run have all been ordered, or a collector ends again and again.
+        """
+        if n_step is None or n_episode is not None:
+            raise TypeError(f"several collectors count steps: give n_step, got n_step={n_step}, n_episode={n_episode}")
+        start = time.perf_counter()
+        self._count_samples()
+        while self._arrived < n_step:
+            self._dispatch(n_step - self._arrived, random=random)
+            if not self.orders:
+                raise RuntimeError(f"no step is left of the {self._pace.budget} of the run: {n_step} were asked for")
+            self._receive()
+        self._arrived -= n_step
+        if not random:
+            self._dispatch(0, random=False)
+        return self._stats(n_step, time.perf_counter() - start)
+
+    def _count_samples(self) -> None:
+        samples = self.gradient_step * self._pace.batch_size
+        self.limiter.sample(samples - self._sampled)
+        self._sampled = samples
+
+    def _dispatch(self, needed: int, *, random: bool) -> None:
+        """Orders steps, as many as may be taken.
+
+        :param needed: steps that the learner waits for, which are ordered in any case.
+        :param random: whether actions are random; then no other steps are ordered.
+        """
+        for depth in range(_DEPTH):
+            for member in self._members:
+                if len(member.orders) > depth:
+                    continue
+                steps = min(max(self._pace.chunk // member.envs, 1) * member.envs, self._pace.budget - self._granted)
+                if random:
+                    steps = min(steps, needed - self.in_flight)
+                elif self.in_flight >= needed and steps > self.limiter.insertable:
+                    return
+                if steps <= 0:
+                    return
+                self._order(member, steps, random)
+
+    def _order(self, member: Member, steps: int, random: bool) -> None:
+        order = Order(steps, random, self._granted, self._broadcast.newest(self.gradient_step))
+        self._granted += steps
+        self.limiter.insert(steps)
+        call = member.actor.call("collect", order)
+        member.orders.append(_Given(steps, call, self.buffer.shards[member.shard]))
+
+    def _receive(self) -> None:
+        """Waits for a report, and takes all that are there."""
+        given = [order.call for member in self._members for order in member.orders]
+        done = set(map(id, self._cluster.wait(given)))
+        for member in self._members:
+            while member.orders and id(member.orders[0].call) in done:
+                self._take(member)
+
+    def _take(self, member: Member) -> None:
+        try:
+            report: Report = member.orders[0].call.result()
+        except ActorLost as error:
+            self._replace(member, error)
+            return
+        order = member.orders.popleft()
+        member.failures = 0
+        self._arrived += report.steps
+        self._reports.append(report)
+        self.staleness.append(self.gradient_step - report.version)
+        if self.buffer.shards[member.shard] is not order.shard:  # it was replaced since
+            return
+        if report.level is None:
+            self.buffer.lose(member.shard)
+        else:
+            self.buffer.note(member.shard, report.level)
+
+    def _stats(self, steps: int, seconds: float) -> CollectStats:
+        reports, self._reports = self._reports, []
+        returns = [report.returns for report in reports if len(report.returns)]
+        lens = [report.lens for report in reports if len(report.lens)]
+        episodes = sum(map(len, lens))
+        self.collect_step += steps
+        self.collect_episode += episodes
+        self.collect_time += seconds
+        return CollectStats.with_autogenerated_stats(
+            returns=np.concatenate(returns) if returns else np.zeros(0),
+            lens=np.concatenate(lens) if lens else np.zeros(0, np.int64),
+            n_collected_episodes=episodes,
+            n_collected_steps=steps,
+            n_broken_episodes=sum(report.broken for report in reports),
+            collect_time=seconds,
+            collect_speed=steps / max(seconds, 1e-9),
+        )
+
+    # -- losses ------------------------------------------------------------------------------------------------------
+
+    def _replace(self, member: Member, error: ActorLost) -> None:
+        """Starts a collector anew. The steps that it had not reported are ordered again."""
+        member.failures += 1
+        if member.failures > _RESTARTS:
+            raise RuntimeError(f"collector {member.number} has ended {member.failures} times in a row") from error
+        lost = sum(order.steps for order in member.orders)
+        self._granted -= lost
+        self.limiter.insert(-lost)
+        member.orders.clear()
+        self.restarts += 1
+        warnings.warn(
+            f"collector {member.number} was lost, and {lost} steps with it: another one takes its place",
+            RunWarning,
+            stacklevel=2,
+        )
+        member.actor = self._restart(member.number, self.restarts)
+        self._attach(member, self.buffer.shards[member.shard])
+
+    def _replace_shard(self, number: int) -> Actor:
+        """Starts a shard anew, which is empty, and sends the rows of its collectors there."""
+        self.shards_lost += 1
+        rows = self.buffer.rows_of(number)
+        warnings.warn(
+            f"replay shard {number} was lost, and its {rows:,} rows with it: an empty one takes its place",
+            RunWarning,
+            stacklevel=2,
+        )
+        shard = self._restart_shard(number, self.shards_lost)
+        for member in self._members:
+            if member.shard == number:
+                self._attach(member, shard)
+        return shard
+
+    @staticmethod
+    def _attach(member: Member, shard: Actor) -> None:
+        member.actor.call("attach", shard, member.first_ring, True)
+
+    def _refill(self) -> None:
+        """Waits until a shard has rows again, after all were lost."""
+        while not self.buffer.top.mass > 0.0:
+            self._dispatch(0 if self.orders else 1, random=False)
+            if not self.orders:
+                raise RuntimeError("all replay shards were lost, and no step of the run is left to fill new ones")
+            self._receive()
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state of all collectors for a checkpoint, once what they were ordered to do has arrived."""
+        states: list[dict[str, Any]] = []
+        while len(states) < len(self._members):
+            while self.orders:
+                self._receive()
+            try:
+                states = [call.result() for call in [member.actor.call("state") for member in self._members]]
+            except ActorLost as error:
+                self._replace_lost(error)
+        return {
+            "counters": {name: getattr(self, name) for name in _COUNTERS},
+            "limiter": self.limiter.state_dict(),
+            "returns": np.concatenate([np.zeros(0), *(report.returns for report in self._reports)]),
+            "lens": np.concatenate([np.zeros(0, np.int64), *(report.lens for report in self._reports)]),
+            "collectors": states,
+        }
+
+    def _replace_lost(self, error: ActorLost) -> None:
+        for member in self._members:
+            try:
+                member.actor.call("ready").result()
+            except ActorLost:
+                self._replace(member, error)
+
+    def load_state_dict(self, state: dict[str, Any]) -> dict[int, str]:
+        """Restores a state. The shards are restored separately.
+
+        :param state: the return value of :meth:`state_dict`, of as many collectors.
+        :return: the environments that begin new episodes, and why.
+        :raises ValueError: if it is the state of another number of collectors.
+        """
+        if len(state["collectors"]) != len(self._members):
+            raise ValueError(f"the state is of {len(state['collectors'])} collectors, not of {len(self._members)}")
+        self.limiter.load_state_dict(state["limiter"])
+        for name in _COUNTERS:
+            setattr(self, name, state["counters"][name])
+        report = Report(0, state["returns"], state["lens"], 0, 0, None, 0.0)
+        self._reports = [report] if len(report.lens) else []
+        self._broadcast.forget()
+        lost, first = {}, 0
+        for member, own in zip(self._members, state["collectors"], strict=True):
+            missing: dict[int, str] = member.actor.call("restore", own).result()
+            lost.update({first + number: why for number, why in missing.items()})
+            first += member.envs
+        return lost
+
+    def close(self) -> None:
+        """Ends the collectors and the shards."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._cluster.close()
+
+
+_COUNTERS = ("gradient_step", "_granted", "_arrived", "_sampled", "collect_step", "collect_episode", "collect_time")
