@@ -24,6 +24,7 @@ pub mod ring;
 pub mod rings;
 mod sampler;
 pub mod schema;
+pub mod session;
 pub mod side;
 mod slabs;
 pub mod snapshot;

@@ -1,21 +1,17 @@
 //! NumPy arrays: making them, reading them, and lending them memory of ours.
 
 use std::os::raw::{c_int, c_void};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO};
 use numpy::npyffi::objects::{PyArray_Descr, PyArrayObject};
 use numpy::npyffi::types::npy_intp;
 use numpy::npyffi::{NpyTypes, PY_ARRAY_API, get_type_object};
-use numpy::{
-    Element, PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayDyn, PyArrayMethods as _,
-    PyUntypedArrayMethods as _,
-};
+use numpy::{Element, PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict as _, PyInt, PyList};
+use pyo3::types::{PyDict, PyInt, PyList};
 use rlfast_core::convert::NumberType;
 use rlfast_core::memory::Region;
 use rlfast_core::{recycle, vectors};
@@ -25,27 +21,115 @@ use crate::error::IntoPython as _;
 /// Axes that every NumPy supports.
 pub const NPY_MAXDIMS: usize = 32;
 
-/// Whether `object` is exactly an `ndarray`.
-#[inline]
-pub fn is_array(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
-    // SAFETY: callers pass live objects; the type object is NumPy's own.
-    unsafe { ffi::Py_TYPE(object) == get_type_object(py, NpyTypes::PyArray_Type) }
+/// An array that is borrowed from an object.
+#[derive(Clone, Copy)]
+pub struct ArrayRef<'a>(&'a PyArrayObject);
+
+impl<'a> ArrayRef<'a> {
+    /// The array that `object` is; None if it is none, or of a subclass of `ndarray`.
+    #[inline(always)]
+    pub fn of(object: &'a Bound<'_, PyAny>) -> Option<Self> {
+        // SAFETY: a live object; the type object is NumPy's own. An `ndarray` lives as long as the reference to the object.
+        unsafe {
+            let is_array = ffi::Py_TYPE(object.as_ptr()) == get_type_object(object.py(), NpyTypes::PyArray_Type);
+            is_array.then(|| Self(&*object.as_ptr().cast::<PyArrayObject>()))
+        }
+    }
+
+    /// The lengths of its axes.
+    #[inline(always)]
+    pub fn dims(self) -> &'a [npy_intp] {
+        // SAFETY: NumPy keeps `nd` dimensions, and may keep none at all for an array without axes.
+        if self.0.nd == 0 { &[] } else { unsafe { std::slice::from_raw_parts(self.0.dimensions, self.0.nd as usize) } }
+    }
+
+    /// The bytes from one entry of each axis to the next.
+    #[inline(always)]
+    pub fn strides(self) -> &'a [npy_intp] {
+        // SAFETY: as for the dimensions.
+        if self.0.nd == 0 { &[] } else { unsafe { std::slice::from_raw_parts(self.0.strides, self.0.nd as usize) } }
+    }
+
+    /// How many elements it has.
+    pub fn len(self) -> usize {
+        self.dims().iter().product::<npy_intp>() as usize
+    }
+
+    /// The address of the first element.
+    #[inline(always)]
+    pub fn data(self) -> *mut u8 {
+        self.0.data.cast()
+    }
+
+    /// The owner of its memory, or null.
+    #[inline(always)]
+    pub fn base(self) -> *mut ffi::PyObject {
+        self.0.base
+    }
+
+    /// Whether its bytes are in C order without gaps.
+    #[inline(always)]
+    pub fn is_contiguous(self) -> bool {
+        self.has(NPY_ARRAY_C_CONTIGUOUS)
+    }
+
+    /// Whether it has all these flags.
+    #[inline(always)]
+    pub fn has(self, flags: c_int) -> bool {
+        self.0.flags & flags == flags
+    }
+
+    /// Whether its dtype is this very object.
+    #[inline(always)]
+    pub fn has_dtype(self, descr: &Bound<'_, PyArrayDescr>) -> bool {
+        self.0.descr.cast() == descr.as_ptr()
+    }
+
+    /// Its dtype.
+    #[inline]
+    pub fn dtype<'py>(self, py: Python<'py>) -> Bound<'py, PyArrayDescr> {
+        // SAFETY: an array always has a dtype.
+        unsafe { Bound::from_borrowed_ptr(py, self.0.descr.cast()).cast_into_unchecked() }
+    }
+
+    /// The letter of the kind of its dtype.
+    #[inline]
+    pub fn kind(self) -> u8 {
+        // SAFETY: as above.
+        unsafe { (*self.0.descr).kind as u8 }
+    }
+
+    /// Its elements in C order; None if they are of another type, with gaps between them, or not aligned.
+    ///
+    /// # Safety
+    /// While the elements are read, the thread stays attached and runs nothing of Python's, so that nobody writes to them.
+    #[inline]
+    pub unsafe fn elements<T: Element>(self, py: Python<'_>) -> Option<&'a [T]> {
+        if !self.has(NPY_ARRAY_CARRAY_RO) || !self.has_dtype(&T::get_dtype(py)) {
+            return None;
+        }
+        let (data, count) = (self.0.data.cast::<T>(), self.len());
+        // SAFETY: so many elements of this type, contiguous and aligned; without any, the address may be null.
+        Some(if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(data, count) } })
+    }
+
+    /// Whether it holds numbers or bools.
+    #[inline]
+    pub fn is_number(self) -> bool {
+        matches!(self.kind(), b'b' | b'i' | b'u' | b'f' | b'c')
+    }
 }
 
-/// Whether `object` is a NumPy scalar.
-#[inline]
-pub fn is_scalar(py: Python<'_>, object: *mut ffi::PyObject) -> bool {
-    // SAFETY: callers pass live objects; the type object is NumPy's own.
-    unsafe { ffi::PyObject_TypeCheck(object, get_type_object(py, NpyTypes::PyGenericArrType_Type)) != 0 }
-}
-
-/// A NumPy scalar as an array of no axes.
-pub fn from_scalar<'py>(scalar: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = scalar.py();
-    // SAFETY: callers checked that it is a scalar; without a dtype it keeps its own.
+/// A NumPy scalar as an array of no axes; None for another object.
+pub fn from_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = object.py();
+    // SAFETY: a live object, and the type object is NumPy's own; a scalar without a dtype keeps its own.
     unsafe {
-        let made = PY_ARRAY_API.PyArray_FromScalar(py, scalar.as_ptr(), std::ptr::null_mut());
-        Bound::from_owned_ptr_or_err(py, made)
+        if ffi::PyObject_TypeCheck(object.as_ptr(), get_type_object(py, NpyTypes::PyGenericArrType_Type)) == 0 {
+            return Ok(None);
+        }
+        let made = PY_ARRAY_API.PyArray_FromScalar(py, object.as_ptr(), std::ptr::null_mut());
+        Bound::from_owned_ptr_or_err(py, made).map(Some)
     }
 }
 
@@ -72,36 +156,6 @@ pub unsafe fn scalar_into(object: *mut ffi::PyObject, nbytes: usize, cell: &mut 
         let value = object.cast::<u8>().add(size_of::<ffi::PyObject>());
         std::ptr::copy_nonoverlapping(value, cell.as_mut_ptr(), nbytes);
     }
-}
-
-/// The fields of an array.
-///
-/// # Safety
-/// `object` is an `ndarray` that outlives the reference.
-#[inline]
-pub unsafe fn fields<'a>(object: *mut ffi::PyObject) -> &'a PyArrayObject {
-    // SAFETY: as promised.
-    unsafe { &*object.cast::<PyArrayObject>() }
-}
-
-/// The dimensions and strides of an array.
-///
-/// # Safety
-/// As `fields`.
-#[inline]
-pub unsafe fn axes(array: &PyArrayObject) -> (&[npy_intp], &[npy_intp]) {
-    let nd = array.nd as usize;
-    if nd == 0 {
-        return (&[], &[]);
-    }
-    // SAFETY: NumPy keeps `nd` dimensions and strides.
-    unsafe { (std::slice::from_raw_parts(array.dimensions, nd), std::slice::from_raw_parts(array.strides, nd)) }
-}
-
-/// Returns whether an array's bytes are in C order without gaps.
-#[inline]
-pub fn is_contiguous(array: &PyArrayObject) -> bool {
-    array.flags & NPY_ARRAY_C_CONTIGUOUS != 0
 }
 
 /// The type of a dtype's numbers; None where they are no plain numbers, or their bytes are not in this machine's order.
@@ -157,7 +211,7 @@ fn plain<'py>(descr: &Bound<'py, PyArrayDescr>, dims: &mut [npy_intp]) -> PyResu
             std::ptr::null_mut(),
         );
         let array = Bound::from_owned_ptr_or_err(py, made)?;
-        let data = fields(array.as_ptr()).data.cast();
+        let data = (*made.cast::<PyArrayObject>()).data.cast();
         Ok((array, data))
     }
 }
@@ -196,89 +250,55 @@ pub fn over<'py>(
 }
 
 /// A 1-d array of values. (`PyArray1::from_slice` panics where there is no memory.)
-pub fn vector<'py, T: Element + Copy>(py: Python<'py>, values: &[T]) -> PyResult<Bound<'py, PyArray1<T>>> {
-    let (array, data) = plain(&T::get_dtype(py), &mut [values.len() as npy_intp])?;
-    // SAFETY: a fresh array of as many values of this type.
-    unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), data.cast::<T>(), values.len()) };
-    Ok(array.cast_into()?)
+pub fn vector<'py, T: Element + Copy>(py: Python<'py>, values: &[T]) -> PyResult<Bound<'py, PyAny>> {
+    let mut made = NewArray::new(py, &[values.len()])?;
+    made.items().copy_from_slice(values);
+    Ok(made.array)
 }
 
-/// Returns a new array of a shape and the address of its first value. The caller writes all values before they are read.
-pub fn fresh<'py, T: Element>(py: Python<'py>, shape: &[usize]) -> PyResult<(Bound<'py, PyAny>, *mut T)> {
-    let mut dims = [0; NPY_MAXDIMS];
-    let dims = &mut dims[..shape.len()];
-    dims.iter_mut().zip(shape).for_each(|(axis, &length)| *axis = length as npy_intp);
-    let (array, data) = plain(&T::get_dtype(py), dims)?;
-    Ok((array, data.cast()))
+/// A new array in memory of NumPy's own, whose elements are written before anybody else knows it.
+pub struct NewArray<'py, T> {
+    /// The array.
+    pub array: Bound<'py, PyAny>,
+    data: *mut T,
+    len: usize,
 }
 
-/// The integers of an index of any shape.
-pub struct Index {
-    /// The integers, in C order.
-    pub rows: Vec<i64>,
+impl<'py, T: Element> NewArray<'py, T> {
+    /// Makes an array of a shape.
+    pub fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
+        let mut dims = [0; NPY_MAXDIMS];
+        let dims = &mut dims[..shape.len()];
+        dims.iter_mut().zip(shape).for_each(|(axis, &length)| *axis = length as npy_intp);
+        let (array, data) = plain(&T::get_dtype(py), dims)?;
+        Ok(Self { array, data: data.cast(), len: shape.iter().product() })
+    }
+
+    /// The elements. Their values are arbitrary until they are written.
+    pub fn items(&mut self) -> &mut [T] {
+        // SAFETY: as many elements as NumPy made, of which this alone knows; bools are only reached by `bytes`.
+        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+    }
+}
+
+impl NewArray<'_, bool> {
+    /// The elements as bytes, to be set to 0 or 1.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: as above; a bool has one byte.
+        unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.len) }
+    }
+}
+
+/// The elements of an array in C order, and its shape.
+pub struct Shaped<T> {
+    /// The elements.
+    pub values: Vec<T>,
     /// The shape.
     pub shape: Vec<npy_intp>,
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Index {
-    type Error = PyErr;
-
-    fn extract(index: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let py = index.py();
-        if is_array(py, index.as_ptr()) {
-            // SAFETY: an array, alive as long as `index`.
-            let array = unsafe { fields(index.as_ptr()) };
-            if is_contiguous(array) && array.descr.cast() == numpy::dtype::<i64>(py).as_ptr() {
-                // SAFETY: as above.
-                let (dims, _) = unsafe { axes(array) };
-                let count = dims.iter().product::<npy_intp>() as usize;
-                let data = if count == 0 { NonNull::dangling().as_ptr() } else { array.data.cast::<i64>() };
-                // SAFETY: `count` aligned integers; while attached nobody else writes them.
-                let rows = unsafe { std::slice::from_raw_parts(data, count) };
-                return Ok(Self { rows: vectors::copied(rows).python()?, shape: dims.to_vec() });
-            }
-        }
-        if let Ok(list) = index.cast_exact::<PyList>()
-            && let Some(rows) = list.iter().map(|row| row.cast_exact::<PyInt>().ok()?.extract().ok()).collect()
-        {
-            return Ok(Self { rows, shape: vec![list.len() as npy_intp] });
-        }
-        let numpy = py.import("numpy")?;
-        let array = numpy.call_method1("asarray", (index,))?;
-        let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
-        let count: usize = array.getattr("size")?.extract()?;
-        if kind != "i" && kind != "u" && count > 0 {
-            let dtype = array.getattr("dtype")?;
-            return Err(PyTypeError::new_err(format!("an index is an array of integers, got dtype {dtype}")));
-        }
-        let array = numpy.call_method1("ascontiguousarray", (array, "int64"))?;
-        let shape = array.getattr("shape")?.extract()?;
-        let flat = array.call_method0("ravel")?.cast_into::<PyArray1<i64>>()?;
-        Ok(Self { rows: vectors::copied(flat.readonly().as_slice()?).python()?, shape })
-    }
-}
-
-/// The numbers of an array, or of anything that NumPy makes one of, as doubles, and the shape.
-pub fn doubles(value: &Bound<'_, PyAny>) -> PyResult<(Vec<f64>, Vec<npy_intp>)> {
-    let array = match value.cast::<PyArrayDyn<f64>>() {
-        Ok(array) if array.is_c_contiguous() => array.clone(),
-        _ => {
-            let numpy = value.py().import("numpy")?;
-            let array = numpy.call_method1("asarray", (value, "float64"))?;
-            let options = [("order", "C")].into_py_dict(value.py())?;
-            array.call_method("copy", (), Some(&options))?.cast_into()?
-        }
-    };
-    let shape = array.shape().iter().map(|&length| length as npy_intp).collect();
-    let values = vectors::copied(array.readonly().as_slice()?).python()?;
-    Ok((values, shape))
-}
-
-/// Numbers that become an array of some shape.
-pub struct Shaped<T> {
-    values: Vec<T>,
-    shape: Vec<npy_intp>,
-}
+/// An index of any shape.
+pub type Index = Shaped<i64>;
 
 impl<T> Shaped<T> {
     /// The array's elements in C order, and its shape.
@@ -289,6 +309,55 @@ impl<T> Shaped<T> {
     /// A matrix, row by row.
     pub fn matrix(values: Vec<T>, rows: usize, columns: usize) -> Self {
         Self::new(values, vec![rows as npy_intp, columns as npy_intp])
+    }
+}
+
+impl<T: Element + Copy> Shaped<T> {
+    /// Copies an array of this very type; None for another object.
+    fn copied(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let Some(array) = ArrayRef::of(object) else { return Ok(None) };
+        // SAFETY: they are only copied.
+        let Some(values) = (unsafe { array.elements::<T>(object.py()) }) else { return Ok(None) };
+        Ok(Some(Self::new(vectors::copied(values).python()?, array.dims().to_vec())))
+    }
+
+    /// Copies an object as NumPy converts it to this type, with at least `axes` axes.
+    fn converted(object: &Bound<'_, PyAny>, axes: usize) -> PyResult<Self> {
+        let py = object.py();
+        let options = PyDict::new(py);
+        options.set_item("ndmin", axes)?;
+        options.set_item("order", "C")?;
+        let made = py.import("numpy")?.call_method("array", (object, T::get_dtype(py)), Some(&options))?;
+        Ok(Self::copied(&made)?.expect("invariant: a copy of this type in C order"))
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Shaped<i64> {
+    type Error = PyErr;
+
+    fn extract(index: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Some(index) = Self::copied(&index)? {
+            return Ok(index);
+        }
+        if let Ok(list) = index.cast_exact::<PyList>()
+            && let Some(values) = list.iter().map(|row| row.cast_exact::<PyInt>().ok()?.extract().ok()).collect()
+        {
+            return Ok(Self::new(values, vec![list.len() as npy_intp]));
+        }
+        let array = index.py().import("numpy")?.call_method1("asarray", (index,))?;
+        if let Some(found) = ArrayRef::of(&array).filter(|found| !b"iu".contains(&found.kind()) && found.len() > 0) {
+            let dtype = found.dtype(index.py());
+            return Err(PyTypeError::new_err(format!("an index is an array of integers, got dtype {dtype}")));
+        }
+        Self::converted(&array, 1)
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Shaped<f64> {
+    type Error = PyErr;
+
+    fn extract(numbers: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Self::copied(&numbers)?.map_or_else(|| Self::converted(&numbers, 0), Ok)
     }
 }
 

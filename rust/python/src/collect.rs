@@ -9,7 +9,7 @@ use rlfast_envs::collect::{Collected, Limit, Noise, Running, collect as run};
 use rlfast_envs::vector::AnyVector;
 use rlfast_envs::vector::requests::ids;
 
-use crate::array::{Index, fresh, vector};
+use crate::array::{Index, NewArray, vector};
 use crate::draws::{Locked, locked};
 use crate::error::{IntoPython as _, mismatch};
 use crate::network::Network;
@@ -52,12 +52,11 @@ pub fn collect<'py>(
         return mismatch!("observations are no rows of single floats");
     };
     let (rows, width) = given.as_array().dim();
-    let (after, room) = fresh::<f32>(py, &[rows, width])?;
-    // SAFETY: a fresh array of so many floats, which nobody else knows before this function returns.
-    let now = unsafe { std::slice::from_raw_parts_mut(room, rows * width) };
+    let mut after = NewArray::new(py, &[rows, width])?;
+    let now = after.items();
     now.iter_mut().zip(given.as_array()).for_each(|(to, &number)| *to = number);
     let clocks = clocks.map(|clocks| copied(clocks.as_slice()?).python()).transpose()?;
-    let mut running = Running { obs: now, ready: ids(&ready.rows).python()?, limit: read_limit(limit)? };
+    let mut running = Running { obs: now, ready: ids(&ready.values).python()?, limit: read_limit(limit)? };
     let done = match (explore, &clocks) {
         (Some((epsilon, count, bit_generator)), None) => locked(&bit_generator, |source: &mut Locked<'_>| {
             work(py, envs, replay, network, &mut running, Noise::Epsilon { epsilon, count, source })
@@ -69,11 +68,11 @@ pub fn collect<'py>(
     let numbers = |rows: &[usize]| vector(py, &rows.iter().map(|&row| row as i64).collect::<Vec<_>>());
     let left = match &running.limit {
         Limit::Steps(left) | Limit::Episodes(left) => left.into_pyobject(py)?.into_any(),
-        Limit::Quotas(left) => vector(py, left)?.into_any(),
+        Limit::Quotas(left) => vector(py, left)?,
     };
     let ended = (vector(py, &done.returns)?, vector(py, &done.lengths)?, numbers(&done.stale)?);
-    let rows = vector(py, &done.rows)?;
-    (after, numbers(&running.ready)?, left, done.vector_steps, rows, ended, done.undecided).into_pyobject(py)
+    let (ready, rows) = (numbers(&running.ready)?, vector(py, &done.rows)?);
+    (after.array, ready, left, done.vector_steps, rows, ended, done.undecided).into_pyobject(py)
 }
 
 fn work<S: BitSource + Send>(
@@ -96,7 +95,7 @@ fn read_limit(limit: &Bound<'_, PyTuple>) -> PyResult<Limit> {
     match kind.as_str() {
         "steps" => Ok(Limit::Steps(value.extract()?)),
         "episodes" => Ok(Limit::Episodes(value.extract()?)),
-        "quotas" => Ok(Limit::Quotas(value.extract::<Index>()?.rows)),
+        "quotas" => Ok(Limit::Quotas(value.extract::<Index>()?.values)),
         other => Err(PyValueError::new_err(format!("a limit is of steps, episodes or quotas, got {other}"))),
     }
 }

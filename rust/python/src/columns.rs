@@ -9,6 +9,7 @@ use pyo3::types::{PyString, PyTuple, PyType};
 use rlfast_core::replay::Replay as Engine;
 use rlfast_core::replay::layout::{Leaf, MAX_DEPTH};
 use rlfast_core::replay::schema::{self, Schema};
+use rlfast_core::replay::session::HostColumns;
 
 use crate::array::number_type;
 use crate::error::IntoPython as _;
@@ -114,9 +115,16 @@ impl Columns {
         restored.look_at(engine);
         Ok(restored)
     }
+}
 
-    /// Records how the engine stores the columns.
-    pub fn look_at(&mut self, engine: &Engine) {
+impl HostColumns for Columns {
+    type Dtype = Arc<Dtype>;
+
+    fn schema(&self) -> &Schema<Arc<Dtype>> {
+        &self.schema
+    }
+
+    fn look_at(&mut self, engine: &Engine) {
         let linked = engine.table().is_some_and(|table| table.layout().linked());
         self.may_lack_next = self.schema.saves_obs_next() && linked;
     }

@@ -3,16 +3,18 @@
 //! There are three steps, so that no Python code runs while the engine is locked: the engine's [`Plan`] lists the arrays,
 //! [`Allocated::new`] makes them for the engine to fill, and [`Allocated::nest`] puts them into dicts and batches.
 
+use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE};
 use numpy::npyffi::types::npy_intp;
 use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rlfast_core::replay::gather::Output;
-use rlfast_core::replay::plan::{Plan, PlannedArray, SharedPair};
+use rlfast_core::replay::plan::{Plan, PlannedArray};
+use rlfast_core::replay::session::Prepared;
 use rlfast_core::vectors::product;
 
-use crate::array::{self, NPY_MAXDIMS};
+use crate::array::{self, ArrayRef, NPY_MAXDIMS};
 use crate::batch::nested;
 use crate::columns::Columns;
 use crate::error::IntoPython as _;
@@ -27,16 +29,15 @@ pub struct Allocated<'py> {
 }
 
 impl<'py> Allocated<'py> {
-    /// Makes the arrays for `rows` rows, in the leading axes `shape`, of which `pairs` share blocks; `out` may give some of them.
+    /// Makes the arrays for `rows` rows, in the leading axes `shape`; `out` may give some of them.
     pub fn new(
         py: Python<'py>,
-        columns: &Columns,
-        plan: &Plan,
+        prepared: &Prepared<Columns>,
         rows: usize,
         shape: &[npy_intp],
-        pairs: &[SharedPair],
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
+        let Prepared { columns, plan, pairs, .. } = prepared;
         let planned = plan.arrays();
         let outputs = Vec::with_capacity(planned.len());
         let mut made = Self { arrays: vec![None; planned.len()], outputs, bytes: 0 };
@@ -67,8 +68,9 @@ impl<'py> Allocated<'py> {
         Ok(made)
     }
 
-    /// The arrays of `plan`, once their rows are written, in a dict, with a batch around the inner ones.
-    pub fn nest(mut self, py: Python<'py>, columns: &Columns, plan: &Plan) -> PyResult<Bound<'py, PyDict>> {
+    /// The arrays, once their rows are written, in a dict, with a batch around the inner ones.
+    pub fn nest(mut self, py: Python<'py>, prepared: &Prepared<Columns>) -> PyResult<Bound<'py, PyDict>> {
+        let Prepared { columns, plan, .. } = prepared;
         nested(py, plan.fields(), &columns.keys, &mut self.arrays, &columns.batch)
     }
 }
@@ -145,18 +147,11 @@ fn checked<'py>(
             "out needs writable C-contiguous arrays of dtype {descr} and shape {dims:?}, got {got}"
         ))
     };
-    if !array::is_array(py, given.as_ptr()) {
+    let Some(array) = ArrayRef::of(&given) else { return Err(bad()) };
+    let fits = array.dims() == dims && array.has(NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE);
+    if !fits || !array.dtype(py).is_equiv_to(descr) {
         return Err(bad());
     }
-    // SAFETY: an array, alive through `given`.
-    let array = unsafe { array::fields(given.as_ptr()) };
-    // SAFETY: as above.
-    let (shape, _) = unsafe { array::axes(array) };
-    let dtype = given.getattr("dtype")?.cast_into::<PyArrayDescr>()?;
-    let writable = array.flags & numpy::npyffi::flags::NPY_ARRAY_WRITEABLE != 0;
-    if shape != dims || !array::is_contiguous(array) || !writable || !dtype.is_equiv_to(descr) {
-        return Err(bad());
-    }
-    let data = array.data.cast();
+    let data = array.data();
     Ok((given, data))
 }

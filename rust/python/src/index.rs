@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use rlfast_core::replay::provenance::{Provenance, strided};
 use rlfast_core::{memory, vectors};
 
-use crate::array::{self, Index, Shaped};
+use crate::array::{self, ArrayRef, Index, Shaped};
 use crate::error::IntoPython as _;
 
 /// The owner of an index array's memory.
@@ -55,26 +55,19 @@ impl Remembering {
     /// Returns the records of the elements of `index`; None for an array without records, or one that was changed.
     fn recall(index: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let py = index.py();
+        let Some(array) = ArrayRef::of(index) else { return Ok(None) };
         let mut owner = index.clone();
-        while array::is_array(py, owner.as_ptr()) {
-            // SAFETY: an array, alive through `owner`.
-            let base = unsafe { array::fields(owner.as_ptr()) }.base;
-            // SAFETY: a live object or null.
-            let Some(base) = (unsafe { Bound::from_borrowed_ptr_or_opt(py, base) }) else { return Ok(None) };
+        while let Some(array) = ArrayRef::of(&owner) {
+            // SAFETY: an object that the array keeps alive, or null.
+            let Some(base) = (unsafe { Bound::from_borrowed_ptr_or_opt(py, array.base()) }) else { return Ok(None) };
             owner = base;
         }
         let Ok(owner) = owner.cast::<IndexOwner>() else { return Ok(None) };
-        if !array::is_array(py, index.as_ptr()) {
+        if !array.has_dtype(&numpy::dtype::<i64>(py)) {
             return Ok(None);
         }
-        // SAFETY: an array, alive through `index`.
-        let array = unsafe { array::fields(index.as_ptr()) };
-        if array.descr.cast() != numpy::dtype::<i64>(py).as_ptr() {
-            return Ok(None);
-        }
-        // SAFETY: as above.
-        let (dims, strides) = unsafe { array::axes(array) };
-        let first = (array.data as isize - owner.get().shown.as_ptr() as isize) / 8;
+        let (dims, strides) = (array.dims(), array.strides());
+        let first = (array.data() as isize - owner.get().shown.as_ptr() as isize) / 8;
         let rows = owner.get().recall(first, dims, strides)?;
         Ok(rows.map(|rows| Self { rows, shape: dims.to_vec() }))
     }
@@ -88,7 +81,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Remembering {
         if let Some(remembered) = Self::recall(&index)? {
             return Ok(remembered);
         }
-        let Index { rows, shape } = index.extract()?;
+        let Index { values: rows, shape } = index.extract()?;
         Ok(Self { rows: Provenance { index: rows, ..Provenance::default() }, shape })
     }
 }
@@ -117,7 +110,7 @@ impl<'py> IntoPyObject<'py> for Remembering {
 /// Returns the same rows in an array that records the row of each one's goal (-1: its own goal).
 #[pyfunction]
 pub fn carry(mut index: Remembering, goals: Index) -> PyResult<Remembering> {
-    let (rows, goals) = (index.rows.index.len(), goals.rows);
+    let (rows, goals) = (index.rows.index.len(), goals.values);
     if rows != goals.len() {
         let text = format!("one goal for each row: got {rows} rows and {} goals", goals.len());
         return Err(PyValueError::new_err(text));

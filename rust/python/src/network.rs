@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods as _};
+use numpy::{PyArrayDescrMethods as _, PyReadonlyArrayDyn, PyUntypedArrayMethods as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rlfast_core::convert::as_singles;
 use rlfast_core::nn::{Choice, Function, Network as Engine, Node, Weights};
 use rlfast_core::replay::table::Source;
-use rlfast_core::vectors::{self, product};
+use rlfast_core::vectors;
 
-use crate::array::{self, fresh};
+use crate::array::{self, ArrayRef, NewArray};
 use crate::error::{IntoPython as _, mismatch};
 use crate::items::Items;
 
@@ -41,19 +41,14 @@ impl Network {
     fn forward<'py>(&self, obs: &Object<'py>, slots: Items<usize>) -> PyResult<Vec<Object<'py>>> {
         let py = obs.py();
         let (numbers, rows) = self.read(obs)?;
-        let (mut arrays, mut rooms) = (Vec::new(), Vec::new());
-        for &slot in &slots.0 {
-            let Some(width) = self.engine.width(slot) else {
-                return Err(PyValueError::new_err(format!("there is no slot {slot} of {}", self.engine.slots())));
-            };
-            let elements = product(&[rows, width]).python()?;
-            let (array, room) = fresh::<f32>(py, &[rows, width])?;
-            arrays.push(array);
-            // SAFETY: a fresh array of so many floats, which nobody else knows before this method returns.
-            rooms.push(unsafe { std::slice::from_raw_parts_mut(room, elements) });
-        }
+        let outputs = slots.0.iter().map(|&slot| match self.engine.width(slot) {
+            Some(width) => NewArray::new(py, &[rows, width]),
+            None => Err(PyValueError::new_err(format!("there is no slot {slot} of {}", self.engine.slots()))),
+        });
+        let mut outputs: Vec<NewArray<'_, f32>> = outputs.collect::<PyResult<_>>()?;
+        let mut rooms: Vec<_> = outputs.iter_mut().map(NewArray::items).collect();
         self.run(py, numbers, rows, |numbers| self.engine.forward(numbers, &slots.0, &mut rooms)).python()?;
-        Ok(arrays)
+        Ok(outputs.into_iter().map(|output| output.array).collect())
     }
 
     #[pyo3(signature = (obs, clocks = None))]
@@ -61,12 +56,11 @@ impl Network {
         let py = obs.py();
         let (numbers, rows) = self.read(obs)?;
         let clocks = clocks.map(|clocks| vectors::copied(clocks.as_slice()?).python()).transpose()?;
-        let (array, room) = fresh::<i64>(py, &[rows])?;
-        // SAFETY: as in `forward`.
-        let actions = unsafe { std::slice::from_raw_parts_mut(room, rows) };
+        let mut output = NewArray::new(py, &[rows])?;
+        let actions = output.items();
         let choice = clocks.as_deref().map_or(Choice::Greatest, Choice::Clocks);
         let decided = self.run(py, numbers, rows, |numbers| self.engine.choose(numbers, choice, actions)).python()?;
-        Ok(decided.then_some(array))
+        Ok(decided.then_some(output.array))
     }
 
     #[getter]
@@ -116,32 +110,18 @@ impl Network {
 
     /// The numbers of an array, and the length of its first axis.
     fn numbers<'a>(&self, obs: &'a Object<'_>) -> PyResult<(Cow<'a, [f32]>, Option<usize>)> {
-        if !array::is_array(obs.py(), obs.as_ptr()) {
-            return mismatch!("observations are no array");
+        let Some(array) = ArrayRef::of(obs) else { return mismatch!("observations are no array") };
+        let (py, rows) = (obs.py(), array.dims().first().map(|&rows| rows as usize));
+        // SAFETY: callers read them while attached, without running anything of Python's.
+        if let Some(floats) = unsafe { array.elements(py) } {
+            return Ok((Cow::Borrowed(floats), rows));
         }
-        if let Ok(floats) = obs.cast::<numpy::PyArrayDyn<f32>>()
-            && floats.is_c_contiguous()
-        {
-            let rows = floats.shape().first().copied();
-            let numbers = match floats.len() {
-                0 => &[][..],
-                // SAFETY: so many contiguous floats, alive through `obs`; while attached, nobody else writes to them.
-                length => unsafe { std::slice::from_raw_parts(numpy::PyArrayMethods::data(floats), length) },
-            };
-            return Ok((Cow::Borrowed(numbers), rows));
-        }
-        // SAFETY: an array, which lives as long as `obs`.
-        let given = unsafe { array::fields(obs.as_ptr()) };
-        // SAFETY: as above.
-        let (dims, _) = unsafe { array::axes(given) };
-        let descr = numpy::PyUntypedArrayMethods::dtype(obs.cast::<numpy::PyUntypedArray>()?);
-        let length = dims.iter().product::<isize>() as usize;
-        let stride = numpy::PyArrayDescrMethods::itemsize(&descr) as isize;
-        let source = Source::rows(given.data.cast(), stride);
-        let number = array::number_type(&descr).filter(|_| array::is_contiguous(given));
+        let descr = array.dtype(py);
+        let source = Source::rows(array.data(), descr.itemsize() as isize);
+        let number = array::number_type(&descr).filter(|_| array.is_contiguous());
         // SAFETY: so many contiguous numbers of this type.
-        match number.and_then(|number| unsafe { as_singles(number, source, length) }) {
-            Some(singles) => Ok((Cow::Owned(singles), dims.first().map(|&rows| rows as usize))),
+        match number.and_then(|number| unsafe { as_singles(number, source, array.len()) }) {
+            Some(singles) => Ok((Cow::Owned(singles), rows)),
             None => mismatch!("observations are of a dtype that is not read directly, or not contiguous"),
         }
     }
@@ -150,10 +130,7 @@ impl Network {
 /// Reads a node, and adds the arrays of its weights to `kept`.
 fn read_node(node: &Bound<'_, PyTuple>, kept: &mut Vec<Py<PyAny>>) -> PyResult<Node> {
     let item = |at: usize| node.get_item(at);
-    let slot = |at: usize| item(at)?.extract::<usize>();
-    let number = |at: usize| item(at)?.extract::<f32>();
     let kind: String = item(0)?.extract()?;
-    let map = |function| Ok(Node::Map { input: slot(1)?, function });
     match kind.as_str() {
         "linear" => {
             let (weight, bias) = (item(2)?, item(3)?);
@@ -163,21 +140,15 @@ fn read_node(node: &Bound<'_, PyTuple>, kept: &mut Vec<Py<PyAny>>) -> PyResult<N
             };
             let bias = if bias.is_none() { None } else { Some(weights(&bias, kept)?) };
             let weight = weights(&weight, kept)?;
-            Ok(Node::Linear { input: slot(1)?, weight, bias, outputs, relu: item(4)?.extract()? })
+            Ok(Node::Linear { input: item(1)?.extract()?, weight, bias, outputs, relu: item(4)?.extract()? })
         }
-        "softmax" => Ok(Node::Softmax { input: slot(1)? }),
-        "dueling" => Ok(Node::Dueling { advantage: slot(1)?, value: slot(2)? }),
         "constant" => Ok(Node::Constant { values: weights(&item(1)?, kept)? }),
-        "relu" => map(Function::Relu),
-        "leaky_relu" => map(Function::LeakyRelu(number(2)?)),
-        "tanh" => map(Function::Tanh),
-        "sigmoid" => map(Function::Sigmoid),
-        "silu" => map(Function::Silu),
-        "elu" => map(Function::Elu(number(2)?)),
-        "exp" => map(Function::Exp),
-        "clamp" => map(Function::Clamp(number(2)?, number(3)?)),
-        "scale" => map(Function::Scale(number(2)?)),
-        other => Err(PyValueError::new_err(format!("there is no node {other}"))),
+        "dueling" => Ok(Node::Dueling { advantage: item(1)?.extract()?, value: item(2)?.extract()? }),
+        "softmax" => Ok(Node::Softmax { input: item(1)?.extract()? }),
+        name => {
+            let numbers = node.iter().skip(2).map(|number| number.extract()).collect::<PyResult<Vec<_>>>()?;
+            Ok(Node::Map { input: item(1)?.extract()?, function: Function::named(name, &numbers).python()? })
+        }
     }
 }
 

@@ -34,7 +34,7 @@ type Gathered = (Shaped<f64>, Shaped<bool>, Shaped<bool>, u8);
 
 /// The numbers of environments, if any were given.
 fn numbers(ids: Option<&Index>) -> Option<&[i64]> {
-    ids.map(|ids| &ids.rows[..])
+    ids.map(|ids| &ids.values[..])
 }
 
 #[pymethods]

@@ -9,7 +9,6 @@ pub mod hosted;
 mod priorities;
 mod reading;
 mod snapshots;
-mod state;
 mod writing;
 
 use std::path::Path;
@@ -21,6 +20,7 @@ use pyo3::types::{PyTuple, PyType};
 use rlfast_core::memory::Storage;
 use rlfast_core::replay::ring::Ring;
 use rlfast_core::replay::schema::Schema;
+use rlfast_core::replay::session::Session;
 use rlfast_core::replay::{Config, Replay as Engine};
 
 use crate::array::Shaped;
@@ -29,7 +29,9 @@ use crate::error::IntoPython as _;
 use crate::items::Items;
 use crate::rows::RowSources;
 use crate::shared::{Shared, Spare};
-pub(crate) use state::State;
+
+/// The engine, and the columns as Python names them. Nothing of it calls Python.
+pub(crate) type State = Session<Columns>;
 
 /// The replay engine: typed columns over one or more rings.
 #[pyclass(frozen, module = "rlfast._core")]
@@ -37,6 +39,8 @@ pub struct Replay {
     state: Shared<State>,
     batch: Py<PyType>,
     last_added: Spare<Box<LastAdded>>,
+    /// The callable that adds the rows which `append` cannot.
+    fallback: Shared<Option<Arc<Py<PyAny>>>>,
     /// Whether `append` leaves all rows to the fallback.
     always_falls_back: AtomicBool,
 }
@@ -128,7 +132,8 @@ impl Replay {
         let engine = Engine::new(config).python()?;
         let columns = Columns::new(py, batch.clone_ref(py), Schema::new(save_obs_next));
         let state = Shared::new(State::new(engine, columns));
-        Ok(Self { state, batch, last_added: Spare::new(), always_falls_back: AtomicBool::new(false) })
+        let (last_added, fallback) = (Spare::new(), Shared::new(None));
+        Ok(Self { state, batch, last_added, fallback, always_falls_back: AtomicBool::new(false) })
     }
 
     #[getter]

@@ -10,10 +10,10 @@ use rlfast_core::returns::estimator::{Estimator, MOST, fraction};
 use rlfast_core::returns::{self, BufferRows, Ends, Floats, Real};
 use rlfast_core::vectors;
 
-use crate::array::Index;
+use crate::array::{Index, NewArray};
 use crate::error::IntoPython as _;
 use crate::items::Items;
-use arrays::{Input, Output, array, away, flat, roll_out, shaped, typed};
+use arrays::{Input, array, away, flat, roll_out, shaped, typed};
 
 type Object<'py> = Bound<'py, PyAny>;
 
@@ -62,11 +62,11 @@ fn estimate_of<'py, T: Float>(
     let truncated = truncated.map(|flags| shaped("truncated", &flags, &shape)?.flags()).transpose()?;
     let mut outputs = [const { None }; MOST.1];
     for output in outputs.iter_mut().take(estimator.outputs()) {
-        *output = Some(Output::<T>::new(py, &shape)?);
+        *output = Some(NewArray::<T>::new(py, &shape)?);
     }
     if !terminated.items().is_empty() {
         let slices = inputs.each_ref().map(|input| input.as_ref().map_or(&[][..], Numbers::items));
-        let filled = outputs.each_mut().map(|output| output.as_mut().map_or(&mut [][..], Output::items));
+        let filled = outputs.each_mut().map(|output| output.as_mut().map_or(&mut [][..], NewArray::items));
         let truncated = truncated.as_ref().map(Input::items);
         let ends = Ends::new(terminated.items(), truncated, shape[1..].iter().product());
         away(py, slices[0].len(), || estimator.run(slices, ends, filled));
@@ -103,12 +103,12 @@ pub fn episodic_returns<'py>(
     let terminated = flat("terminated", terminated, rows)?.flags()?;
     let truncated = flat("truncated", truncated, rows)?.flags()?;
     let places = flat::<i64>("indices", places, rows)?;
-    unfinished.rows.sort_unstable();
-    let (mut returns, mut advantages) = (Output::<f64>::new(py, &[rows])?, Output::<f64>::new(py, &[rows])?);
+    unfinished.values.sort_unstable();
+    let (mut returns, mut advantages) = (NewArray::<f64>::new(py, &[rows])?, NewArray::<f64>::new(py, &[rows])?);
     let values = values.as_ref().map(EitherFloat::as_floats);
     let next_values = next_values.as_ref().map(EitherFloat::as_floats);
     let (rewards, flags) = (rewards.as_floats(), (terminated.items(), truncated.items()));
-    let rows = BufferRows { places: places.items(), unfinished: &unfinished.rows };
+    let rows = BufferRows { places: places.items(), unfinished: &unfinished.values };
     let (returns_out, advantages_out) = (returns.items(), advantages.items());
     away(py, rows.places.len(), || {
         returns::episodic(rewards, values, next_values, flags, rows, gamma, gae_lambda, returns_out, advantages_out);
@@ -147,7 +147,7 @@ fn bootstrapped_of<'py, T: Float>(
         )));
     }
     let (sums, discounts, next_values) = (Input::new(sums)?, Input::new(discounts)?, Input::new(next_values)?);
-    let mut returns = Output::<T>::new(sums.0.py(), next_values.0.shape())?;
+    let mut returns = NewArray::<T>::new(sums.0.py(), next_values.0.shape())?;
     returns::bootstrapped(sums.items(), discounts.items(), next_values.items(), returns.items());
     Ok(returns.array)
 }

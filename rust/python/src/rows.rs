@@ -1,7 +1,6 @@
 //! Finds the bytes of each column in rows that Python passes, without changing anything.
 
-use numpy::npyffi::objects::PyArrayObject;
-use numpy::{PyArrayDescr, PyArrayDescrMethods as _};
+use numpy::PyArrayDescrMethods as _;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
@@ -9,7 +8,7 @@ use rlfast_core::convert::{as_single, put_float, put_integer};
 use rlfast_core::replay::incoming::{GivenArray, Incoming};
 use rlfast_core::replay::schema::{Kind, Node, Role};
 
-use crate::array;
+use crate::array::{self, ArrayRef};
 use crate::columns::{Column, Columns, KEYWORDS};
 use crate::error::{IntoPython as _, mismatch};
 use crate::stacks;
@@ -190,25 +189,25 @@ impl Columns {
         out: &mut RowSources,
     ) -> PyResult<()> {
         let column = &self.schema.columns()[at];
-        if !array::is_array(py, value.as_ptr()) {
-            if rows.is_none() && column.leaf.shape.is_empty() && scalar(column, value, out.found.cell(at)) {
-                out.found.place_cell(at, column);
-                return Ok(());
+        if let Some(array) = ArrayRef::of(value) {
+            // SAFETY: the caller keeps the array alive.
+            unsafe { out.found.place(at, column, given(py, array, column), rows) }.python()?;
+            if let Some(rows) = rows {
+                recognise(py, array, at, column, rows, out);
             }
-            if !array::is_scalar(py, value.as_ptr()) {
-                return mismatch!("{} is no array", column.leaf.path.join("."));
-            }
-            let value = array::from_scalar(value)?;
-            // SAFETY: an array, which is kept alive.
-            unsafe { out.found.place(at, column, given(&value, column), rows) }.python()?;
-            out.kept.push(value.unbind());
             return Ok(());
         }
-        // SAFETY: an array, which the caller keeps alive.
-        unsafe { out.found.place(at, column, given(value, column), rows) }.python()?;
-        if let Some(rows) = rows {
-            recognise(value, at, column, rows, out);
+        if rows.is_none() && column.leaf.shape.is_empty() && scalar(column, value, out.found.cell(at)) {
+            out.found.place_cell(at, column);
+            return Ok(());
         }
+        let value = array::from_scalar(value)?;
+        let Some(array) = value.as_ref().and_then(ArrayRef::of) else {
+            return mismatch!("{} is no array", column.leaf.path.join("."));
+        };
+        // SAFETY: the array is kept alive.
+        unsafe { out.found.place(at, column, given(py, array, column), rows) }.python()?;
+        out.kept.extend(value.map(Bound::unbind));
         Ok(())
     }
 
@@ -281,11 +280,14 @@ impl Columns {
                 let column = &self.schema.columns()[at];
                 out.found.place_singles(at, column, singles(value, column, rows)).python()
             }
-            (&Kind::Leaf(at), "actions") if array::is_array(py, value.as_ptr()) => {
-                let column = &self.schema.columns()[at];
-                // SAFETY: an array, which the caller keeps alive.
-                unsafe { out.found.place_flat(at, column, given(value, column), rows) }.python()
-            }
+            (&Kind::Leaf(at), "actions") => match ArrayRef::of(value) {
+                Some(array) => {
+                    let column = &self.schema.columns()[at];
+                    // SAFETY: the caller keeps the array alive.
+                    unsafe { out.found.place_flat(at, column, given(py, array, column), rows) }.python()
+                }
+                None => self.read(py, at, value, Some(rows), out),
+            },
             (Kind::Foreign, _) => mismatch!("{name} is kept outside the columns"),
             _ => self.find_at(py, node, value, Some(rows), out),
         };
@@ -295,57 +297,44 @@ impl Columns {
 
 /// Finds the numbers of the frames of an array of stacks, which was placed as it is.
 #[inline]
-fn recognise(array: &Bound<'_, PyAny>, at: usize, column: &Column, rows: usize, out: &mut RowSources) {
-    // SAFETY: an array, as the caller checked, which lives as long as the reference.
-    let fields = unsafe { array::fields(array.as_ptr()) };
-    // SAFETY: as above.
-    let Some(shown) = (unsafe { stacks::shown_by(array.py(), fields) }) else { return };
-    if let Some(numbers) = shown.numbers(rows, column.leaf.nbytes()).filter(|_| has_dtype(array.py(), fields, column)) {
+fn recognise(py: Python<'_>, array: ArrayRef<'_>, at: usize, column: &Column, rows: usize, out: &mut RowSources) {
+    let Some(shown) = stacks::shown_by(py, array) else { return };
+    if let Some(numbers) = shown.numbers_of(rows, column.leaf.nbytes()).filter(|_| has_dtype(py, array, column)) {
         // SAFETY: a number for each frame, which live as long as the array; `FrameRing` never changes frames that it showed.
         unsafe { out.found.place_numbers(at, numbers.as_ptr()) };
     }
 }
 
-/// An array as the engine sees it. The caller checked that it is one.
+/// An array as the engine sees it.
 #[inline(always)]
-fn given<'a>(array: &'a Bound<'_, PyAny>, column: &Column) -> GivenArray<'a> {
-    let py = array.py();
-    // SAFETY: an array, as the caller checked, which lives as long as the reference.
-    let array = unsafe { array::fields(array.as_ptr()) };
-    // SAFETY: as above.
-    let (dims, strides) = unsafe { array::axes(array) };
+fn given<'a>(py: Python<'_>, array: ArrayRef<'a>, column: &Column) -> GivenArray<'a> {
     let same_dtype = has_dtype(py, array, column);
     GivenArray {
-        data: array.data.cast(),
-        dims,
-        strides,
-        is_contiguous: array::is_contiguous(array),
+        data: array.data(),
+        dims: array.dims(),
+        strides: array.strides(),
+        is_contiguous: array.is_contiguous(),
         same_dtype,
-        number: if same_dtype { column.number } else { array::number_type(&dtype_of(py, array)) },
+        number: if same_dtype { column.number } else { array::number_type(&array.dtype(py)) },
     }
 }
 
 /// Whether an array has a column's dtype: the same object, or, as those that were unpickled are, one like it.
 #[inline(always)]
-fn has_dtype(py: Python<'_>, array: &PyArrayObject, column: &Column) -> bool {
-    array.descr.cast() == column.dtype.descr.as_ptr() || has_equal_dtype(py, array, column)
+fn has_dtype(py: Python<'_>, array: ArrayRef<'_>, column: &Column) -> bool {
+    array.has_dtype(column.dtype.descr.bind(py)) || has_equal_dtype(py, array, column)
 }
 
 #[cold]
-fn has_equal_dtype(py: Python<'_>, array: &PyArrayObject, column: &Column) -> bool {
-    dtype_of(py, array).is_equiv_to(column.dtype.descr.bind(py))
-}
-
-fn dtype_of<'py>(py: Python<'py>, array: &PyArrayObject) -> Bound<'py, PyArrayDescr> {
-    // SAFETY: the dtype of a live array.
-    unsafe { Bound::from_borrowed_ptr(py, array.descr.cast()).cast_into_unchecked() }
+fn has_equal_dtype(py: Python<'_>, array: ArrayRef<'_>, column: &Column) -> bool {
+    array.dtype(py).is_equiv_to(column.dtype.descr.bind(py))
 }
 
 /// Numbers as float32, one for each row; None for what NumPy had better convert.
 fn singles(value: &Bound<'_, PyAny>, column: &Column, rows: usize) -> Option<Vec<f32>> {
-    if array::is_array(value.py(), value.as_ptr()) {
+    if let Some(array) = ArrayRef::of(value) {
         // SAFETY: an array, alive through `value`.
-        return unsafe { given(value, column).singles(rows) };
+        return unsafe { given(value.py(), array, column).singles(rows) };
     }
     match value.cast_exact::<PyList>() {
         Ok(list) if list.len() == rows => list.iter().map(|item| single(&item)).collect(),

@@ -10,7 +10,7 @@ use rlfast_core::segment_tree::SumTree;
 use rlfast_core::segment_tree::checks::{leaves_at, range_of};
 use rlfast_core::vectors::{collected, filled, with_room};
 
-use crate::array::{Index, Shaped, doubles};
+use crate::array::{Index, Shaped};
 use crate::error::IntoPython as _;
 use crate::replay::State;
 use crate::shared::Shared;
@@ -79,7 +79,7 @@ impl SegmentTree {
             let leaf = leaves_at(&[index], self.leaves).python()?[0];
             return Ok(self.over(py, 1, |tree| tree.leaf(leaf)).into_pyobject(py)?.into_any());
         }
-        let Index { rows, shape } = index.extract()?;
+        let Index { values: rows, shape } = index.extract()?;
         let leaves = leaves_at(&rows, self.leaves).python()?;
         let values = self.over(py, leaves.len(), |tree| collected(leaves.into_iter().map(|leaf| tree.leaf(leaf))));
         Shaped::new(values.python()?, shape).into_pyobject(py)
@@ -89,15 +89,15 @@ impl SegmentTree {
     /// an index occurs twice, the last value wins. Nothing changes if an index or a value is invalid.
     fn __setitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let index = match scalar::<i64>(index) {
-            Some(index) => Index { rows: vec![index], shape: Vec::new() },
+            Some(index) => Index::new(vec![index], Vec::new()),
             None => index.extract()?,
         };
         let values = match scalar::<f64>(value) {
-            Some(value) => filled(value, index.rows.len()).python()?,
+            Some(value) => filled(value, index.values.len()).python()?,
             None => broadcast(value, &index.shape)?,
         };
         check(&values)?;
-        let leaves = leaves_at(&index.rows, self.leaves).python()?;
+        let leaves = leaves_at(&index.values, self.leaves).python()?;
         self.over(py, leaves.len(), |tree| tree.set_many(&leaves, &values));
         Ok(())
     }
@@ -124,7 +124,10 @@ impl SegmentTree {
         let single = scalar::<f64>(value);
         let (masses, shape) = match single {
             Some(mass) => (vec![mass], Vec::new()),
-            None => doubles(value)?,
+            None => {
+                let masses: Shaped<f64> = value.extract()?;
+                (masses.values, masses.shape)
+            }
         };
         let leaves = self.over(py, masses.len(), |tree| tree.find_checked(&masses)).python()?;
         if single.is_some() {
@@ -144,8 +147,8 @@ impl SegmentTree {
         Ok((slf.get_type(), (this.leaves,), leaves.python()?.into()))
     }
 
-    fn __setstate__(&self, py: Python<'_>, leaves: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (values, _) = doubles(leaves)?;
+    fn __setstate__(&self, py: Python<'_>, leaves: Shaped<f64>) -> PyResult<()> {
+        let Shaped { values, .. } = leaves;
         check(&values)?;
         if values.len() != self.leaves {
             return Err(PyValueError::new_err(format!("got {} leaves for a tree of {}", values.len(), self.leaves)));
@@ -165,13 +168,13 @@ fn scalar<'py, T: FromPyObject<'py, 'py>>(object: &'py Bound<'py, PyAny>) -> Opt
 
 /// One value for each index.
 fn broadcast(value: &Bound<'_, PyAny>, shape: &[npy_intp]) -> PyResult<Vec<f64>> {
-    let (values, own_shape) = doubles(value)?;
-    if own_shape == shape {
-        return Ok(values);
+    let given: Shaped<f64> = value.extract()?;
+    if given.shape == shape {
+        return Ok(given.values);
     }
     let numpy = value.py().import("numpy")?;
     let spread = numpy.call_method1("broadcast_to", (value, shape.to_vec()))?;
-    Ok(doubles(&spread)?.0)
+    Ok(spread.extract::<Shaped<f64>>()?.values)
 }
 
 /// Checks that values are valid leaves.

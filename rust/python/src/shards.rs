@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use rlfast_data::shards::{Row, Shards};
 use rlfast_data::transition::STACK;
 
-use crate::array::{fresh, vector};
+use crate::array::{NewArray, vector};
 use crate::error::IntoPython as _;
 use crate::shared::Shared;
 
@@ -76,15 +76,10 @@ impl UnpluggedShards {
             return Err(PyIndexError::new_err(format!("rows {start} to {stop} are not there: there are {length}")));
         }
         let shape = [stop - start, STACK, size[0], size[1]];
-        let bytes = shape.iter().product();
-        let (obs, obs_room) = fresh::<u8>(py, &shape)?;
-        let (next, next_room) = fresh::<u8>(py, &shape)?;
-        // SAFETY: fresh arrays of that many bytes, contiguous, that nobody else knows; on an error they are dropped unread.
-        let (obs_room, next_room) = unsafe {
-            (std::slice::from_raw_parts_mut(obs_room, bytes), std::slice::from_raw_parts_mut(next_room, bytes))
-        };
+        let (mut obs, mut next) = (NewArray::new(py, &shape)?, NewArray::new(py, &shape)?);
+        let (obs_room, next_room) = (obs.items(), next.items());
         self.shards.detached(py, |shards| shards.decode(start..stop, obs_room, next_room)).python()?;
-        Ok((obs, next))
+        Ok((obs.array, next.array))
     }
 }
 
@@ -93,5 +88,5 @@ fn column<'py, T: numpy::Element + Copy>(
     rows: &[Row],
     value: impl Fn(&Row) -> T,
 ) -> PyResult<Bound<'py, PyAny>> {
-    Ok(vector(py, &rows.iter().map(value).collect::<Vec<_>>())?.into_any())
+    vector(py, &rows.iter().map(value).collect::<Vec<_>>())
 }

@@ -13,7 +13,7 @@ use rlfast_envs::vector::requests::{self, Resets};
 use rlfast_envs::vector::{AnyVector, Output, Values, ValuesMut};
 use rlfast_envs::{DType, InfoField, Space};
 
-use crate::array::{self, Index, Shaped};
+use crate::array::{self, ArrayRef, Index, NewArray, Shaped};
 use crate::error::{IntoPython as _, mismatch};
 use crate::items::Items;
 use crate::shared::Shared;
@@ -97,7 +97,7 @@ impl NativeEnvs {
         seeds: &Bound<'py, PyList>,
         options: Option<Items<f64>>,
     ) -> PyResult<(Object<'py>, Infos)> {
-        let ids = ids.map(|ids| requests::ids(&ids.rows)).transpose().python()?;
+        let ids = ids.map(|ids| requests::ids(&ids.values)).transpose().python()?;
         let seeds: Vec<_> = seeds.iter().map(|seed| read_seed(&seed)).collect::<PyResult<_>>()?;
         let rows = ids.as_ref().map_or(self.num_envs, Vec::len);
         let (obs, values) = self.observation.fresh(py, rows)?;
@@ -112,18 +112,20 @@ impl NativeEnvs {
 
     #[pyo3(signature = (actions, ids=None))]
     fn step<'py>(&self, py: Python<'py>, actions: &Object<'py>, ids: Option<Index>) -> PyResult<Bound<'py, PyTuple>> {
-        let ids = ids.map(|ids| requests::ids(&ids.rows)).transpose().python()?;
+        let ids = ids.map(|ids| requests::ids(&ids.values)).transpose().python()?;
         let rows = ids.as_ref().map_or(self.num_envs, Vec::len);
         let actions = self.action.read(actions, rows)?;
         let (obs, obs_values) = self.observation.fresh(py, rows)?;
-        let (rew, rewards) = fresh::<f64, f64>(py, rows)?;
-        let (terminated, ends) = fresh::<bool, u8>(py, rows)?;
-        let (truncated, cuts) = fresh::<bool, u8>(py, rows)?;
+        let mut rew = NewArray::<f64>::new(py, &[rows])?;
+        let (mut terminated, mut truncated) =
+            (NewArray::<bool>::new(py, &[rows])?, NewArray::<bool>::new(py, &[rows])?);
         let mut infos = self.fresh_infos(rows)?;
-        let output = Output { obs: obs_values, rew: rewards, terminated: ends, truncated: cuts };
+        let (terminal, cut) = (terminated.bytes(), truncated.bytes());
+        let output = Output { obs: obs_values, rew: rew.items(), terminated: terminal, truncated: cut };
         let resets = self.stepped(py, ids.as_deref(), rows, actions, (output, infos.as_deref_mut())).python()?;
         let resets = resets.map(|resets| self.reset_arrays(py, resets, &obs, rows)).transpose()?;
-        (obs, rew, terminated, truncated, infos.map(|infos| self.matrix(infos, rows)), resets).into_pyobject(py)
+        (obs, rew.array, terminated.array, truncated.array, infos.map(|infos| self.matrix(infos, rows)), resets)
+            .into_pyobject(py)
     }
 
     fn get_state<'py>(&self, py: Python<'py>, id: usize) -> PyResult<Bound<'py, PyBytes>> {
@@ -230,30 +232,15 @@ impl Row {
 
     /// The elements of an array of `rows` rows that is exactly as the environments take it.
     fn read<'a>(&self, object: &'a Object<'_>, rows: usize) -> PyResult<Values<'a>> {
-        if !array::is_array(object.py(), object.as_ptr()) {
-            return mismatch!("actions are no array");
-        }
-        // SAFETY: an array, which lives as long as `object`.
-        let given = unsafe { array::fields(object.as_ptr()) };
-        // SAFETY: as above.
-        let (dims, _) = unsafe { array::axes(given) };
-        let as_is =
-            given.flags & NPY_ARRAY_CARRAY_RO == NPY_ARRAY_CARRAY_RO && given.descr.cast() == self.descr.as_ptr();
+        let Some(array) = ArrayRef::of(object) else { return mismatch!("actions are no array") };
+        let dims = array.dims();
+        let as_is = array.has(NPY_ARRAY_CARRAY_RO) && array.has_dtype(self.descr.bind(object.py()));
         if !as_is || dims.first() != Some(&(rows as npy_intp)) || dims[1..] != self.dims {
             return mismatch!("actions are not an array of {:?} with {rows} rows of {:?}", self.dtype, self.dims);
         }
-        let elements = dims.iter().product::<npy_intp>() as usize;
         // SAFETY: so many elements of this dtype in C order; callers stay attached while they use them, so nobody writes.
-        Ok(unsafe { Values::from_raw(self.dtype, given.data.cast(), elements) })
+        Ok(unsafe { Values::from_raw(self.dtype, array.data(), array.len()) })
     }
-}
-
-/// Returns a new array of `rows` numbers or bools, and its bytes, to which there is no other reference.
-fn fresh<'py, 'a, T: numpy::Element, Held>(py: Python<'py>, rows: usize) -> PyResult<(Object<'py>, &'a mut [Held])> {
-    let bytes = product(&[rows, size_of::<Held>()]).python()?;
-    let (array, data) = array::empty(&T::get_dtype(py), &mut [rows as npy_intp], bytes)?;
-    // SAFETY: so many elements; callers keep the array until they are done with them, and show it to nobody before.
-    Ok((array, unsafe { std::slice::from_raw_parts_mut(data.cast(), rows) }))
 }
 
 // -- arguments -------------------------------------------------------------------------------------------------------

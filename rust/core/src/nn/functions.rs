@@ -2,6 +2,8 @@
 //!
 //! Exponentials are computed in double precision, from a polynomial whose error is below 1e-13, and then rounded once.
 
+use crate::error::{Result, value_error};
+
 /// A function of each number of a slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Function {
@@ -26,6 +28,25 @@ pub enum Function {
 }
 
 impl Function {
+    /// Returns the function with this name and these numbers.
+    ///
+    /// # Errors
+    /// `Value` for another name, or another count of numbers.
+    pub fn named(name: &str, numbers: &[f32]) -> Result<Self> {
+        Ok(match (name, numbers) {
+            ("relu", []) => Self::Relu,
+            ("leaky_relu", &[slope]) => Self::LeakyRelu(slope),
+            ("tanh", []) => Self::Tanh,
+            ("sigmoid", []) => Self::Sigmoid,
+            ("silu", []) => Self::Silu,
+            ("elu", &[alpha]) => Self::Elu(alpha),
+            ("exp", []) => Self::Exp,
+            ("clamp", &[least, most]) => Self::Clamp(least, most),
+            ("scale", &[factor]) => Self::Scale(factor),
+            _ => return value_error!("there is no node {name} of {} numbers", numbers.len()),
+        })
+    }
+
     /// Replaces each number by its value.
     #[inline(always)]
     pub(super) fn apply(self, numbers: &mut [f32]) {
@@ -148,6 +169,25 @@ pub(super) fn softmax<const L: usize>(slot: &mut [[f32; L]]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_are_found_by_their_names_and_numbers() {
+        for (name, numbers, wanted) in [
+            ("relu", &[][..], Function::Relu),
+            ("leaky_relu", &[0.5], Function::LeakyRelu(0.5)),
+            ("tanh", &[], Function::Tanh),
+            ("sigmoid", &[], Function::Sigmoid),
+            ("silu", &[], Function::Silu),
+            ("elu", &[2.0], Function::Elu(2.0)),
+            ("exp", &[], Function::Exp),
+            ("clamp", &[-1.0, 2.0], Function::Clamp(-1.0, 2.0)),
+            ("scale", &[3.0], Function::Scale(3.0)),
+        ] {
+            assert_eq!(Function::named(name, numbers).unwrap(), wanted);
+            assert!(Function::named(name, &[0.0; 3]).is_err(), "{name}");
+        }
+        assert_eq!(Function::named("none", &[]).unwrap_err().to_string(), "there is no node none of 0 numbers");
+    }
 
     #[test]
     fn exponentials_are_those_of_the_standard_library() {

@@ -8,10 +8,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rlfast_core::error::Result;
+use rlfast_core::error::{Error, Result};
 use rlfast_core::recycle::{Block, Recycler};
 use rlfast_core::vectors::product;
 
+/// The most frames of a stack.
+const MAX_STACK: usize = 16;
 /// The approximate bytes of the lanes of all environments.
 const LANES: usize = 4 << 20;
 /// The fewest and the most steps that lanes have room for.
@@ -27,6 +29,10 @@ pub struct Stacks {
     offset: usize,
     /// Number of stacks.
     pub rows: usize,
+    /// Frames of a stack.
+    pub stack: usize,
+    /// Bytes of a frame.
+    pub frame: usize,
     /// Bytes from one stack to the next.
     pub stride: usize,
     /// The numbers of the frames of all stacks, in order.
@@ -40,37 +46,57 @@ impl Stacks {
         self.memory.base().wrapping_add(self.offset)
     }
 
-    /// Returns new stacks of `stack` frames of `frame` bytes: those of `self`, in which stack `places[k]` is stack `k` of
-    /// `part`. None if there is no such place.
+    /// Returns whether an array with this first byte, these lengths and strides shows the frames of all stacks, in its first axes.
+    #[must_use]
+    #[inline]
+    pub fn are_shown(&self, data: *const u8, dims: &[isize], strides: &[isize]) -> bool {
+        data == self.data().cast_const()
+            && dims.len() >= 2
+            && dims[..2] == [self.rows as isize, self.stack as isize]
+            && strides[..2] == [self.stride as isize, self.frame as isize]
+    }
+
+    /// Returns the numbers of the frames of all stacks, in order, if there are `rows` stacks of `nbytes` bytes.
+    #[must_use]
+    #[inline]
+    pub fn numbers_of(&self, rows: usize, nbytes: usize) -> Option<&[u64]> {
+        (rows == self.rows && nbytes == self.stack * self.frame).then_some(&self.numbers)
+    }
+
+    /// Returns new stacks: those of `self`, in which stack `places[k]` is stack `k` of `part`. None if there is no such place, or
+    /// the stacks of `part` are of another size or not as many as there are places.
     ///
     /// # Errors
     /// If there is no memory.
-    ///
-    /// # Panics
-    /// If `part` has fewer stacks than there are places.
-    pub fn with(&self, places: &[usize], part: &Self, stack: usize, frame: usize) -> Result<Option<Self>> {
-        assert!(part.rows >= places.len(), "a stack for each place");
-        if places.iter().any(|&place| place >= self.rows) {
+    pub fn with(&self, places: &[i64], part: &Self) -> Result<Option<Self>> {
+        if (part.rows, part.stack, part.frame) != (places.len(), self.stack, self.frame) {
             return Ok(None);
         }
         let mut sources: Vec<(&Self, usize)> = (0..self.rows).map(|row| (self, row)).collect();
-        places.iter().enumerate().for_each(|(k, &place)| sources[place] = (part, k));
-        let made = Self::empty(self.rows, stack, frame, sources.iter().flat_map(|(from, row)| from.of(*row, stack)))?;
+        for (k, &place) in places.iter().enumerate() {
+            let Some(source) = usize::try_from(place).ok().and_then(|place| sources.get_mut(place)) else {
+                return Ok(None);
+            };
+            *source = (part, k);
+        }
+        let made =
+            Self::empty(self.rows, self.stack, self.frame, sources.iter().flat_map(|(from, row)| from.of(*row)))?;
         for (row, (from, k)) in sources.into_iter().enumerate() {
+            let (from, to) = (from.data().wrapping_add(k * from.stride), made.data().wrapping_add(row * made.stride));
             // SAFETY: both have whole stacks of this size, and the new memory is not known to others yet.
-            unsafe { copy(from.data().add(k * from.stride), made.data().add(row * made.stride), stack * frame) };
+            unsafe { copy(from, to, made.stride) };
         }
         Ok(Some(made))
     }
 
-    fn of(&self, row: usize, stack: usize) -> impl Iterator<Item = u64> + use<'_> {
-        self.numbers[row * stack..][..stack].iter().copied()
+    fn of(&self, row: usize) -> impl Iterator<Item = u64> + use<'_> {
+        self.numbers[row * self.stack..][..self.stack].iter().copied()
     }
 
     /// Returns stacks whose bytes are still to be written.
     fn empty(rows: usize, stack: usize, frame: usize, numbers: impl Iterator<Item = u64>) -> Result<Self> {
         let memory = Arc::new(BLOCKS.block(product(&[rows, stack, frame])?)?);
-        Ok(Self { memory, offset: 0, rows, stride: stack * frame, numbers: numbers.collect() })
+        Ok(Self { memory, offset: 0, rows, stack, frame, stride: stack * frame, numbers: numbers.collect() })
     }
 }
 
@@ -105,12 +131,15 @@ impl StackRing {
     /// Returns a ring for `envs` environments with stacks of `stack` frames of `frame` bytes, which are zeros.
     ///
     /// # Errors
-    /// `Room` or `Memory` if there is not enough memory.
-    ///
-    /// # Panics
-    /// If a number is 0.
+    /// `Value` if a number is 0 or the stacks are longer than [`MAX_STACK`], `Room` or `Memory` if there is not enough memory.
     pub fn new(envs: usize, stack: usize, frame: usize) -> Result<Self> {
-        assert!(envs > 0 && stack > 0 && frame > 0, "at least one of each");
+        if envs == 0 || frame == 0 || !(1..=MAX_STACK).contains(&stack) {
+            let text = format!(
+                "frames need an environment, stacks of 1 to {MAX_STACK} frames, and a shape without zeros; got {envs}, {stack} \
+                 and frames of {frame} bytes"
+            );
+            return Err(Error::Value(text));
+        }
         let steps = (LANES / product(&[envs, frame])?).clamp(STEPS.0, STEPS.1);
         let slots = stack - 1 + steps;
         let memory = Arc::new(BLOCKS.block(product(&[envs, slots, frame])?)?);
@@ -130,16 +159,14 @@ impl StackRing {
         self.lanes.len()
     }
 
-    /// Returns the bytes of a frame.
-    #[must_use]
-    pub fn frame(&self) -> usize {
-        self.frame
-    }
-
-    /// Returns the frames of a stack.
-    #[must_use]
-    pub fn stack(&self) -> usize {
-        self.stack
+    /// Returns the environments with these numbers.
+    ///
+    /// # Errors
+    /// `Index` for one that does not exist.
+    pub fn places(&self, ids: &[i64]) -> Result<Vec<usize>> {
+        let unknown = |id| Error::Index(format!("there are environments 0 to {}, got {id}", self.envs() - 1));
+        let place = |&id| usize::try_from(id).ok().filter(|&env| env < self.envs()).ok_or_else(|| unknown(id));
+        ids.iter().map(place).collect()
     }
 
     /// Adds a frame for each of `envs` (None for all), and returns their stacks. Where `fresh` is true, the stack is
@@ -223,7 +250,8 @@ impl StackRing {
             }
             let (memory, offset) = (self.lanes[0].memory.clone(), self.lanes[0].offset);
             let numbers = self.lanes.iter().flat_map(|lane| lane.numbers.iter().copied()).collect();
-            return Ok(Stacks { memory, offset, rows: self.envs(), stride: self.slots * self.frame, numbers });
+            let (stack, frame) = (self.stack, self.frame);
+            return Ok(Stacks { memory, offset, rows: self.envs(), stack, frame, stride: self.slots * frame, numbers });
         }
         let lanes: Vec<&Lane> = envs.unwrap_or_default().iter().map(|&env| &self.lanes[env]).collect();
         let numbers = lanes.iter().flat_map(|lane| lane.numbers.iter().copied());
@@ -278,7 +306,7 @@ impl StackRing {
     }
 
     fn lane_of(&self, stacks: &Stacks, row: usize) -> Lane {
-        let numbers = stacks.of(row, self.stack).collect();
+        let numbers = stacks.of(row).collect();
         Lane { memory: stacks.memory.clone(), offset: stacks.offset + row * stacks.stride, numbers }
     }
 }

@@ -1,12 +1,12 @@
 //! The values that a batch takes without running any Python code.
 
-use numpy::{Element, PyArrayDescr};
+use numpy::Element;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi};
 
 use super::{empty, is_batch, stacking, with_fields};
-use crate::array;
+use crate::array::{self, ArrayRef, NewArray};
 
 /// Dicts that are nested deeper, such as one that holds itself, are left to Python code.
 const MAX_DEPTH: usize = 8;
@@ -44,13 +44,8 @@ pub fn convert<'py>(fields: &Bound<'py, PyDict>, batch: &Bound<'py, PyType>, dep
 #[inline]
 fn converted<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Plain<'py>> {
     let py = value.py();
-    if array::is_array(py, value.as_ptr()) {
-        // SAFETY: an array, alive through `value`.
-        let array = unsafe { array::fields(value.as_ptr()) };
-        if is_number(array) {
-            return Ok(Plain::Kept);
-        }
-        return of_rows(stacking::rows_of_array(value), batch);
+    if let Some(array) = ArrayRef::of(value) {
+        return if array.is_number() { Ok(Plain::Kept) } else { of_rows(stacking::rows_of_array(py, array), batch) };
     }
     if let Some(array) = number(value)? {
         return Ok(Plain::Made(array));
@@ -80,12 +75,8 @@ fn number<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>>
     if value.is_exact_instance_of::<PyInt>() {
         return value.extract::<i64>().ok().map(|number| scalar(py, number)).transpose();
     }
-    if array::is_scalar(py, value.as_ptr()) {
-        let value = array::from_scalar(value)?;
-        // SAFETY: an array, alive through `value`.
-        return Ok(is_number(unsafe { array::fields(value.as_ptr()) }).then_some(value));
-    }
-    Ok(None)
+    let made = array::from_scalar(value)?;
+    Ok(made.filter(|made| ArrayRef::of(made).is_some_and(ArrayRef::is_number)))
 }
 
 fn of_dict<'py>(dict: &Bound<'py, PyDict>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Plain<'py>> {
@@ -115,8 +106,7 @@ fn of_sequence<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>) -> Py
         return of_rows(Some(items), batch);
     }
     let array = array::from_any(value)?;
-    // SAFETY: an array, alive through this reference.
-    match is_number(unsafe { array::fields(array.as_ptr()) }) {
+    match ArrayRef::of(&array).is_some_and(ArrayRef::is_number) {
         true => Ok(Plain::Made(array)),
         false => Ok(Plain::Unknown), // integers beyond 64 bits
     }
@@ -129,17 +119,9 @@ fn of_rows<'py>(rows: Option<Vec<Bound<'py, PyAny>>>, batch: &Bound<'py, PyType>
     }
 }
 
-pub fn is_number(array: &numpy::npyffi::objects::PyArrayObject) -> bool {
-    // SAFETY: an array always has a dtype.
-    let kind = unsafe { (*array.descr).kind } as u8;
-    matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c')
-}
-
 /// A number as an array of no axes.
 fn scalar<T: Element>(py: Python<'_>, value: T) -> PyResult<Bound<'_, PyAny>> {
-    let descr: Bound<'_, PyArrayDescr> = numpy::dtype::<T>(py);
-    let (array, data) = array::empty(&descr, &mut [], size_of::<T>())?;
-    // SAFETY: a fresh array of one `T`.
-    unsafe { data.cast::<T>().write(value) };
-    Ok(array)
+    let mut made = NewArray::new(py, &[])?;
+    made.items()[0] = value;
+    Ok(made.array)
 }

@@ -1,35 +1,30 @@
 //! Dicts of equal keys, such as the infos of several environments, as a batch of arrays with a row for each.
 
+use numpy::Element;
 use numpy::npyffi::types::npy_intp;
-use numpy::{Element, PyArrayDescr};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
-use super::plain::is_number;
 use super::{empty, is_made_here, with_fields};
-use crate::array::{self, NPY_MAXDIMS};
+use crate::array::{self, ArrayRef, NPY_MAXDIMS};
 
 /// Dicts that are nested deeper are left to Python code.
 const MAX_DEPTH: usize = 8;
 
 /// The entries of an array of objects with one axis.
-pub fn rows_of_array<'py>(array: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
-    let py = array.py();
-    // SAFETY: callers checked that it is an array, which is alive through `array`.
-    let fields = unsafe { array::fields(array.as_ptr()) };
-    // SAFETY: as above; an array always has a dtype.
-    let ((dims, strides), kind) = unsafe { (array::axes(fields), (*fields.descr).kind) };
-    if kind as u8 != b'O' || dims.len() != 1 {
+pub fn rows_of_array<'py>(py: Python<'py>, array: ArrayRef<'_>) -> Option<Vec<Bound<'py, PyAny>>> {
+    let (&[rows], &[stride]) = (array.dims(), array.strides()) else { return None };
+    if array.kind() != b'O' {
         return None;
     }
     let entry = |row: npy_intp| {
         // SAFETY: a row of the array, which holds a reference to an object, or null for None; objects are aligned or read as bytes.
         unsafe {
-            let entry = fields.data.offset(row * strides[0]).cast::<*mut pyo3::ffi::PyObject>().read_unaligned();
+            let entry = array.data().offset(row * stride).cast::<*mut pyo3::ffi::PyObject>().read_unaligned();
             Bound::from_borrowed_ptr_or_opt(py, entry)
         }
     };
-    (0..dims[0]).map(entry).collect()
+    (0..rows).map(entry).collect()
 }
 
 /// The items of a list or tuple.
@@ -89,15 +84,11 @@ fn stacked_values<'py>(values: &[Bound<'py, PyAny>]) -> PyResult<Option<Bound<'p
     if values[0].is_exact_instance_of::<PyInt>() {
         return numbers(py, values.iter().map(|value| value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()));
     }
-    if array::is_scalar(py, values[0].as_ptr()) {
-        let arrays = values.iter().map(|value| match array::is_scalar(py, value.as_ptr()) {
-            true => array::from_scalar(value).map(Some),
-            false => Ok(None),
-        });
-        let arrays: Option<Vec<_>> = arrays.collect::<PyResult<_>>()?;
-        return arrays.map_or(Ok(None), |arrays| stacked_arrays(&arrays));
+    if ArrayRef::of(&values[0]).is_some() {
+        return stacked_arrays(values);
     }
-    stacked_arrays(values)
+    let arrays: Option<Vec<_>> = values.iter().map(array::from_scalar).collect::<PyResult<_>>()?;
+    arrays.map_or(Ok(None), |arrays| stacked_arrays(&arrays))
 }
 
 fn numbers<'py, T: Element + Copy>(
@@ -105,37 +96,29 @@ fn numbers<'py, T: Element + Copy>(
     values: impl Iterator<Item = Option<T>>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let values: Option<Vec<T>> = values.collect();
-    values.map(|values| Ok(array::vector(py, &values)?.into_any())).transpose()
+    values.map(|values| array::vector(py, &values)).transpose()
 }
 
 /// Contiguous arrays of numbers of one dtype and shape along a new first axis.
 fn stacked_arrays<'py>(values: &[Bound<'py, PyAny>]) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = values[0].py();
-    if !values.iter().all(|value| array::is_array(py, value.as_ptr())) {
-        return Ok(None);
-    }
-    // SAFETY: arrays, which are alive through `values`.
-    let arrays: Vec<_> = values.iter().map(|value| unsafe { array::fields(value.as_ptr()) }).collect();
-    // SAFETY: as above.
-    let shape = |at: usize| unsafe { array::axes(arrays[at]) }.0;
-    // SAFETY: the dtype of a live array.
-    let descr: Bound<'py, PyArrayDescr> =
-        unsafe { Bound::from_borrowed_ptr(py, arrays[0].descr.cast()).cast_into_unchecked() };
-    let alike = (0..arrays.len())
-        .all(|at| arrays[at].descr == arrays[0].descr && shape(at) == shape(0) && array::is_contiguous(arrays[at]));
-    let axes = shape(0).len() + 1;
-    if !alike || !is_number(arrays[0]) || array::number_type(&descr).is_none() || axes > NPY_MAXDIMS {
+    let Some(arrays) = values.iter().map(ArrayRef::of).collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let (shape, descr) = (arrays[0].dims(), arrays[0].dtype(py));
+    let alike = |array: &ArrayRef<'_>| array.has_dtype(&descr) && array.dims() == shape && array.is_contiguous();
+    let axes = shape.len() + 1;
+    if !arrays.iter().all(alike) || !arrays[0].is_number() || array::number_type(&descr).is_none() || axes > NPY_MAXDIMS
+    {
         return Ok(None);
     }
     let mut dims = [0; NPY_MAXDIMS];
     dims[0] = arrays.len() as npy_intp;
-    dims[1..axes].copy_from_slice(shape(0));
+    dims[1..axes].copy_from_slice(shape);
     let itemsize = numpy::PyArrayDescrMethods::itemsize(&descr);
-    let bytes = shape(0).iter().product::<npy_intp>() as usize * itemsize;
+    let bytes = shape.iter().product::<npy_intp>() as usize * itemsize;
     let (stack, data) = array::empty(&descr, &mut dims[..axes], bytes * arrays.len())?;
     for (at, array) in arrays.iter().enumerate() {
         // SAFETY: a fresh array with room for `bytes` of each, which each contiguous array has; nobody else writes while attached.
-        unsafe { std::ptr::copy_nonoverlapping(array.data.cast::<u8>(), data.add(at * bytes), bytes) };
+        unsafe { std::ptr::copy_nonoverlapping(array.data(), data.add(at * bytes), bytes) };
     }
     Ok(Some(stack))
 }

@@ -6,7 +6,6 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pyo3::exceptions::PyTypeError;
@@ -15,13 +14,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use pyo3::{Borrowed, ffi};
-use rlfast_core::error::Result;
-use rlfast_core::replay::Added;
 
-use super::{Replay, State};
-use crate::columns::{Columns, KEYWORDS};
+use super::Replay;
+use crate::columns::KEYWORDS;
 use crate::error::{IntoPython as _, SchemaMismatch};
-use crate::rows::RowSources;
 
 /// How many of [`KEYWORDS`] must be given: all but the last.
 const REQUIRED: usize = KEYWORDS.len() - 1;
@@ -29,32 +25,14 @@ const REQUIRED: usize = KEYWORDS.len() - 1;
 /// The values of a row in the order of [`KEYWORDS`]; a missing value is None.
 type Values<'a, 'py> = [Option<&'a Bound<'py, PyAny>>; KEYWORDS.len()];
 
-impl State {
-    /// A row of ring 0.
-    fn append(&mut self, columns: &Arc<Columns>, rows: &RowSources) -> Result<Option<i64>> {
-        let (mut index, mut length, mut start) = ([0], [0], [0]);
-        let mut one = [0.0];
-        let mut many = Vec::new();
-        let agents = self.engine().agents();
-        let episode_return = if agents == 1 {
-            &mut one[..]
-        } else {
-            many.resize(agents, 0.0);
-            &mut many[..]
-        };
-        let mut added =
-            Added { index: &mut index, episode_return, episode_length: &mut length, episode_start: &mut start };
-        Ok(self.add(columns, &[0], rows, &mut added)?.map(|()| index[0]))
-    }
-}
-
 impl Replay {
     fn append<'py>(&self, py: Python<'py>, values: &Values<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut refused = None;
         if !self.always_falls_back.load(Ordering::Relaxed) {
             let added = self.with_columns(py, |columns, rows| {
                 columns.find_named(py, values, rows)?;
-                self.state.with(py, |state| state.append(columns, rows)).python()
+                // SAFETY: the row was found for these columns, and lives as long as the values.
+                self.state.with(py, |state| unsafe { state.append(columns, &rows.found) }).python()
             });
             match added {
                 Ok(index) => return Ok(index.into_pyobject(py)?.into_any()),
@@ -62,7 +40,7 @@ impl Replay {
                 Err(error) => return Err(error),
             }
         }
-        let Some(fallback) = self.state.with(py, |state| state.fallback()) else {
+        let Some(fallback) = self.fallback.with(py, |fallback| fallback.clone()) else {
             return Err(refused.expect("invariant: without a fallback, the row was tried"));
         };
         let row = PyDict::new(py);

@@ -18,7 +18,7 @@ impl Replay {
         index: Index,
         step: impl Fn(&Engine, usize) -> usize + Send,
     ) -> PyResult<Shaped<i64>> {
-        let rows = self.state.with(py, |state| state.engine().map(index.rows, step)).python()?;
+        let rows = self.state.with(py, |state| state.engine().map(index.values, step)).python()?;
         Ok(Shaped::new(rows, index.shape))
     }
 }
@@ -52,7 +52,7 @@ impl Replay {
     }
 
     fn unroll(&self, py: Python<'_>, index: Index, length: usize) -> PyResult<(Shaped<i64>, Shaped<i64>)> {
-        let Index { rows: index, .. } = index;
+        let index = index.values;
         let bytes = index.len().saturating_mul(length).saturating_mul(8);
         let (rows, counts) = self.state.over(py, bytes, |state| state.engine().unroll(&index, length)).python()?;
         Ok((Shaped::matrix(rows, index.len(), length), counts.into()))
@@ -65,7 +65,7 @@ impl Replay {
         before: usize,
         length: usize,
     ) -> PyResult<(Shaped<i64>, Shaped<bool>)> {
-        let Index { rows: index, .. } = index;
+        let index = index.values;
         let width = before.saturating_add(length);
         let bytes = index.len().saturating_mul(width).saturating_mul(9);
         let look = |state: &mut State| state.engine().window(&index, before, length);
@@ -102,7 +102,7 @@ impl Replay {
         value: KeyPath,
         ends: Items<KeyPath>,
     ) -> PyResult<(Shaped<f32>, Shaped<i64>, Shaped<i64>)> {
-        let Index { rows: index, .. } = index;
+        let index = index.values;
         let bytes = index.len().saturating_mul(length).saturating_mul(4);
         let ends: Vec<_> = ends.0.into_iter().map(|path| path.0).collect();
         let follow = |state: &mut State| state.engine().follow(&index, length, &value.0, &ends);
@@ -117,8 +117,8 @@ impl Replay {
         future_k: f64,
         horizon: usize,
     ) -> PyResult<(Shaped<bool>, Shaped<i64>)> {
-        let draw = |state: &mut State| state.options_mut().hindsight(&index.rows, future_k, horizon);
-        let (relabel, goals) = self.state.over(py, index.rows.len() * 32, draw).python()?;
+        let draw = |state: &mut State| state.options_mut().hindsight(&index.values, future_k, horizon);
+        let (relabel, goals) = self.state.over(py, index.values.len() * 32, draw).python()?;
         Ok((relabel.into(), goals.into()))
     }
 

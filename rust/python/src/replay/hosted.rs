@@ -34,7 +34,8 @@ impl Replay {
         let rings = self.state.with(py, |state| state.engine().rings().len());
         self.with_columns(py, |columns, rows| {
             columns.find_step(py, [obs, actions, obs_next, rewards, dones, timeouts], rings, rows)?;
-            self.state.with(py, |state| state.record(columns, rows)).python()
+            // SAFETY: `find_step` made a source for each column, good for all rows while the values live, which the caller holds.
+            self.state.with(py, |state| unsafe { state.record(columns, &rows.found) }).python()
         })
     }
 
@@ -50,7 +51,7 @@ impl Replay {
         let fields = self.gathered(py, &index, request)?;
         if let Some(rewards) = fields.get_item(intern!(py, "rewards"))? {
             let rewards = rewards.cast_into::<PyArray1<f32>>()?;
-            fields.set_item(intern!(py, "rewards"), rewards.reshape([index.rows.len(), 1])?)?;
+            fields.set_item(intern!(py, "rewards"), rewards.reshape([index.values.len(), 1])?)?;
         }
         let timeouts = fields.get_item(intern!(py, "timeouts"))?;
         if let (Some(dones), Some(timeouts)) = (fields.get_item(intern!(py, "dones"))?, timeouts) {
@@ -74,12 +75,12 @@ fn column(values: Vec<f32>) -> Shaped<f32> {
 #[pyfunction]
 #[pyo3(signature = (steps, capacity, envs = None))]
 pub fn step_rows(steps: Index, capacity: i64, envs: Option<Index>) -> PyResult<Shaped<i64>> {
-    let Index { mut rows, shape } = steps;
+    let Index { values: mut rows, shape } = steps;
     if let Some(Index { shape: beside, .. }) = envs.as_ref().filter(|envs| envs.shape != shape) {
         let text = format!("one environment for each step: got shapes {beside:?} and {shape:?}");
         return Err(PyValueError::new_err(text));
     }
-    hosted::step_rows(&mut rows, capacity, envs.as_ref().map(|envs| &envs.rows[..])).python()?;
+    hosted::step_rows(&mut rows, capacity, envs.as_ref().map(|envs| &envs.values[..])).python()?;
     Ok(Shaped::new(rows, shape))
 }
 

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use rlfast_core::replay::priorities::Priorities;
 
 use super::{Replay, State};
-use crate::array::{Index, Shaped, doubles};
+use crate::array::{Index, Shaped};
 use crate::error::IntoPython as _;
 use crate::index::Remembering;
 use crate::segment_tree::SegmentTree;
@@ -52,13 +52,13 @@ impl Replay {
     #[pyo3(signature = (index, normalize = None))]
     fn weights(&self, py: Python<'_>, index: Index, normalize: Option<bool>) -> PyResult<Shaped<f64>> {
         self.with_priorities(py, |_| ())?;
-        let weigh = |state: &mut State| state.options_mut().weights(&index.rows, normalize);
-        let weights = self.state.over(py, index.rows.len() * 16, weigh).python()?;
+        let weigh = |state: &mut State| state.options_mut().weights(&index.values, normalize);
+        let weights = self.state.over(py, index.values.len() * 16, weigh).python()?;
         Ok(Shaped::new(weights.expect("invariant: a prioritized buffer stays one"), index.shape))
     }
 
-    fn update_priority(&self, py: Python<'_>, index: Remembering, priority: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let (rows, (priority, _)) = (index.rows, doubles(priority)?);
+    fn update_priority(&self, py: Python<'_>, index: Remembering, priority: Shaped<f64>) -> PyResult<u64> {
+        let (rows, priority) = (index.rows, priority.values);
         let update = |state: &mut State| {
             state.options_mut().update_priorities(&rows.index, rows.generations.as_deref(), &priority)
         };

@@ -1,22 +1,20 @@
 //! Reading rows: drawn ones, or those of an index.
 
-use std::sync::Arc;
-
 use numpy::npyffi::types::npy_intp;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rlfast_core::error::Result;
-use rlfast_core::replay::check_stack;
-use rlfast_core::replay::plan::{Plan, SharedPair};
+use rlfast_core::replay::Replay as Engine;
 use rlfast_core::replay::provenance::Provenance;
+use rlfast_core::replay::session::Selection;
 use rlfast_core::replay::view::ColumnView;
 use rlfast_core::vectors;
 
 use super::{Replay, State};
 use crate::array::{self, Index, RegionKeeper, Shaped};
 use crate::batch::with_fields;
-use crate::columns::{Columns, KeyPath};
+use crate::columns::KeyPath;
 use crate::error::IntoPython as _;
 use crate::gather::Allocated;
 use crate::index::Remembering;
@@ -33,39 +31,6 @@ pub(crate) struct Request<'a, 'py> {
     pub out: Option<&'a Bound<'py, PyAny>>,
 }
 
-/// The rows that are gathered.
-enum Selection<'a> {
-    Given(&'a [i64]),
-    /// As many rows as there is room for.
-    Drawn(&'a mut Vec<i64>),
-}
-
-impl Selection<'_> {
-    fn rows(&self) -> &[i64] {
-        match self {
-            Self::Given(rows) => rows,
-            Self::Drawn(rows) => rows,
-        }
-    }
-
-    /// Draws the rows, or checks those that were given.
-    fn resolve(&mut self, state: &mut State) -> Result<()> {
-        match self {
-            Self::Given(rows) => state.engine().rings().check(rows),
-            Self::Drawn(rows) => state.options_mut().draw(rows, None),
-        }
-    }
-}
-
-/// The rows and sizes that are found before arrays are made.
-struct Prepared {
-    columns: Arc<Columns>,
-    plan: Arc<Plan>,
-    pairs: Vec<SharedPair>,
-    /// The count of writes at which rows were drawn, or the pairs found.
-    at: Option<u64>,
-}
-
 impl Replay {
     /// The rows at `index`, whose shape is `shape`, in a nested dict.
     pub(crate) fn gathered<'py>(
@@ -74,7 +39,7 @@ impl Replay {
         index: &Index,
         request: Request<'_, 'py>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        Ok(self.gathered_with(py, Selection::Given(&index.rows), &index.shape, request, |_, _| Ok(()))?.0)
+        Ok(self.gathered_with(py, Selection::Given(&index.values), &index.shape, request, |_, _| Ok(()))?.0)
     }
 
     /// Returns the rows in new arrays, and their records and weights at the time of the copy.
@@ -84,55 +49,23 @@ impl Replay {
         mut selection: Selection<'_>,
         shape: &[npy_intp],
         request: Request<'_, 'py>,
-        beside: impl Fn(&mut State, &[i64]) -> Result<T> + Sync,
+        beside: impl Fn(&mut Engine, &[i64]) -> Result<T> + Sync,
     ) -> PyResult<(Bound<'py, PyDict>, T)> {
         let (keys, stack) = (request.keys, request.stack);
         let mut share = request.out.is_none() && shape.len() == 1;
         loop {
-            let prepared = self.state.with(py, |state| prepare(state, &mut selection, keys, stack, share)).python()?;
-            let Prepared { columns, plan, pairs, at } = prepared;
-            let count = selection.rows().len();
-            let allocated = Allocated::new(py, &columns, &plan, count, shape, &pairs, request.out)?;
-            let gather = |state: &mut State| {
-                if !state.has(&columns) || at.is_some_and(|at| at != state.writes()) {
-                    return Ok(None);
-                }
-                if at.is_none() {
-                    selection.resolve(state)?;
-                }
-                // SAFETY: the index was checked or drawn, and each output was made with room for its rows.
-                unsafe { state.engine().gatherer()?.gather(selection.rows(), &allocated.outputs) };
-                beside(state, selection.rows()).map(Some)
-            };
+            let prepared = self.state.with(py, |state| state.prepare(&mut selection, keys, stack, share)).python()?;
+            let allocated = Allocated::new(py, &prepared, selection.rows().len(), shape, request.out)?;
+            let outputs = &allocated.outputs;
+            // SAFETY: each output was made with room for its rows.
+            let gather = |state: &mut State| unsafe { state.gather(&prepared, &mut selection, outputs, &beside) };
             if let Some(beside) = self.state.over(py, allocated.bytes, gather).python()? {
-                return Ok((allocated.nest(py, &columns, &plan)?, beside));
+                return Ok((allocated.nest(py, &prepared)?, beside));
             }
             // Another thread wrote in between. Without shared blocks, nothing depends on what the rows are before they are copied.
             share = false;
         }
     }
-}
-
-/// The plan for a request; with `share`, and where it matters, also which rows there are and what can share blocks.
-fn prepare(
-    state: &mut State,
-    selection: &mut Selection<'_>,
-    keys: Option<&[String]>,
-    stack: Option<usize>,
-    share: bool,
-) -> Result<Prepared> {
-    if state.engine().table().is_none() {
-        selection.resolve(state)?; // a draw says best that there is nothing
-    }
-    let stack = stack.unwrap_or(state.engine().config().stack_num);
-    check_stack(stack)?;
-    let (columns, plan) = (state.columns().clone(), state.plan(keys, stack)?);
-    if !share || !plan.may_share() {
-        return Ok(Prepared { columns, plan, pairs: Vec::new(), at: None });
-    }
-    selection.resolve(state)?;
-    let pairs = plan.shared_pairs(state.engine().gatherer()?, selection.rows());
-    Ok(Prepared { columns, plan, pairs, at: Some(state.writes()) })
 }
 
 #[pymethods]
@@ -159,9 +92,7 @@ impl Replay {
     ) -> PyResult<(Bound<'py, PyAny>, Remembering)> {
         let mut index = vectors::filled(0, batch_size).python()?;
         let request = Request { out, ..Request::default() };
-        let known = |state: &mut State, index: &[i64]| {
-            Ok((state.options_mut().weights(index, None)?, state.engine().generations(index)?))
-        };
+        let known = |engine: &mut Engine, index: &[i64]| Ok((engine.weights(index, None)?, engine.generations(index)?));
         let shape = [batch_size as npy_intp];
         let (fields, (weights, generations)) =
             self.gathered_with(py, Selection::Drawn(&mut index), &shape, request, known)?;

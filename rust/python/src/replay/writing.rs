@@ -1,6 +1,5 @@
 //! Writing rows.
 
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,51 +10,13 @@ use rlfast_core::error::Result;
 use rlfast_core::replay::Added;
 
 use super::{LastAdded, Replay, State};
-use crate::array::{Index, Shaped, fresh, vector};
+use crate::array::{Index, NewArray, Shaped, vector};
 use crate::columns::Columns;
 use crate::error::{IntoPython as _, SchemaMismatch, mismatch};
 use crate::items::Items;
 use crate::rows::RowSources;
 
 type AddedArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
-
-impl State {
-    /// Writes rows; None if the columns are not `columns` any more, for which the rows were found.
-    pub(super) fn add(
-        &mut self,
-        columns: &Arc<Columns>,
-        rings: &[usize],
-        rows: &RowSources,
-        added: &mut Added<'_>,
-    ) -> Result<Option<()>> {
-        if !self.has(columns) {
-            return Ok(None);
-        }
-        // SAFETY: the rows were found for these columns, and each has a source that is good for all of them: the memory is kept
-        // alive by them, or by the caller's arguments.
-        unsafe {
-            self.rows_mut().add(rings, rows.found.sources(), rows.found.terminated(), rows.found.truncated(), added)
-        }
-        .map(Some)
-    }
-
-    /// Puts whole columns in the place of all rows; None likewise.
-    fn load(
-        &mut self,
-        columns: &Arc<Columns>,
-        rows: &RowSources,
-        known: Option<&[bool]>,
-        sizes: &[usize],
-        cursors: &[usize],
-    ) -> Result<Option<()>> {
-        if !self.has(columns) {
-            return Ok(None);
-        }
-        let flags = (rows.found.terminated(), rows.found.truncated());
-        // SAFETY: as in `add`.
-        unsafe { self.rows_mut().load(rows.found.sources(), flags, known, sizes, cursors) }.map(Some)
-    }
-}
 
 impl Replay {
     /// Runs work that adds rows to the columns and returns None if those have changed: first with the columns of the last
@@ -105,27 +66,25 @@ impl Replay {
         let (agents, scalar) = columns.schema.agents();
         let shape = if scalar { &[n][..] } else { &[n, agents] };
         // Filled by `add` below; on an error they are dropped unread.
-        let (index, index_room) = fresh::<i64>(py, &[n])?;
-        let (returns, returns_room) = fresh::<f64>(py, shape)?;
-        let (length, length_room) = fresh::<i64>(py, &[n])?;
-        let (start, start_room) = fresh::<i64>(py, &[n])?;
-        // SAFETY: fresh arrays that nobody else knows, contiguous, each of the length just given.
-        let mut added = unsafe {
-            Added {
-                index: slice::from_raw_parts_mut(index_room, n),
-                episode_return: slice::from_raw_parts_mut(returns_room, n * agents),
-                episode_length: slice::from_raw_parts_mut(length_room, n),
-                episode_start: slice::from_raw_parts_mut(start_room, n),
-            }
+        let (mut index, mut returns) = (NewArray::new(py, &[n])?, NewArray::new(py, shape)?);
+        let (mut length, mut start) = (NewArray::new(py, &[n])?, NewArray::new(py, &[n])?);
+        let mut added = Added {
+            index: index.items(),
+            episode_return: returns.items(),
+            episode_length: length.items(),
+            episode_start: start.items(),
         };
-        let done = self.state.with(py, |state| state.add(columns, rings, rows, &mut added)).python()?;
-        Ok(done.map(|()| (index, returns, length, start)))
+        // SAFETY: the rows were found for these columns, each with a source that is good for all of them: the memory is kept alive by
+        // them, or by the caller's arguments.
+        let add = |state: &mut State| unsafe { state.add(columns, rings, &rows.found, &mut added) };
+        let done = self.state.with(py, add).python()?;
+        Ok(done.map(|()| (index.array, returns.array, length.array, start.array)))
     }
 }
 
 /// Ring numbers, one for each row.
 fn ring_numbers(rings: Index) -> PyResult<Vec<usize>> {
-    let Index { rows: rings, .. } = rings;
+    let rings = rings.values;
     if let Some(bad) = rings.iter().find(|&&r| r < 0) {
         return Err(PyIndexError::new_err(format!("ring {bad} is not there; rings count from 0")));
     }
@@ -150,7 +109,7 @@ impl Replay {
 
     #[pyo3(signature = (careful, always = false))]
     fn on_mismatch(&self, py: Python<'_>, careful: Py<PyAny>, always: bool) {
-        drop(self.state.with(py, |state| state.set_fallback(Arc::new(careful))));
+        drop(self.fallback.with(py, |fallback| fallback.replace(Arc::new(careful))));
         self.always_falls_back.store(always, Ordering::Relaxed);
     }
 
@@ -176,13 +135,14 @@ impl Replay {
         let mut rows = RowSources::default();
         columns.find(py, fields, Some(total), &mut rows)?;
         let known = known.as_ref().map(|known| &known.0[..]);
-        let load = |state: &mut State| state.load(&columns, &rows, known, &sizes.0, &cursors.0);
+        // SAFETY: as in `add_rows`.
+        let load = |state: &mut State| unsafe { state.load(&columns, &rows.found, known, &sizes.0, &cursors.0) };
         let loaded = self.state.over(py, total.saturating_mul(columns.schema.row_bytes()), load).python()?;
         loaded.map_or_else(|| mismatch!("the columns have changed meanwhile"), Ok)
     }
 
     fn has_obs_next(&self, py: Python<'_>, index: Index) -> PyResult<Shaped<bool>> {
-        Ok(self.state.with(py, |state| state.engine().have_obs_next(&index.rows)).python()?.into())
+        Ok(self.state.with(py, |state| state.engine().have_obs_next(&index.values)).python()?.into())
     }
 
     fn running<'py>(&self, py: Python<'py>, ring: usize) -> PyResult<(Bound<'py, PyAny>, u64, usize)> {
@@ -194,7 +154,7 @@ impl Replay {
         let total = match &running.episode_return[..] {
             [] => 0.0_f64.into_pyobject(py)?.into_any(),
             [one] if scalar => one.into_pyobject(py)?.into_any(),
-            many => vector(py, many)?.into_any(),
+            many => vector(py, many)?,
         };
         Ok((total, running.length, offset + running.start))
     }

@@ -6,8 +6,7 @@ use pyo3::marker::Ungil;
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
 
-use super::{Float, Object};
-use crate::array::fresh;
+use super::Object;
 
 /// Elements from which on work takes several milliseconds, so that others should have the interpreter meanwhile.
 const LONG: usize = 1 << 23;
@@ -43,25 +42,6 @@ impl<'py> Input<'py, bool> {
         }
         let bytes = self.0.call_method1("view", ("uint8",))?;
         Ok(Self(self.0.py().import("numpy")?.call_method1("not_equal", (bytes, 0))?.cast_into()?))
-    }
-}
-
-/// Returns a new array, whose elements a kernel writes before they are read.
-pub(super) struct Output<'py, T> {
-    pub(super) array: Object<'py>,
-    data: *mut T,
-    len: usize,
-}
-
-impl<'py, T: Float> Output<'py, T> {
-    pub(super) fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
-        let (array, data) = fresh::<T>(py, shape)?;
-        Ok(Self { array, data, len: shape.iter().product() })
-    }
-
-    pub(super) fn items(&mut self) -> &mut [T] {
-        // SAFETY: a fresh array of as many elements, which this alone knows.
-        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
     }
 }
 

@@ -90,8 +90,46 @@ fn stacks_can_be_set_and_put_among_others() {
     let all = ring.stacks(None).unwrap();
     assert_eq!(shown(&all), [given[STACK * FRAME..].to_vec(), vec![0; STACK * FRAME], given[..STACK * FRAME].to_vec()]);
     let part = ring.stacks(Some(&[2])).unwrap();
-    let mixed = all.with(&[1], &part, STACK, FRAME).unwrap().unwrap();
+    let mixed = all.with(&[1], &part).unwrap().unwrap();
     assert_eq!(shown(&mixed), [shown(&all)[0].clone(), shown(&part)[0].clone(), shown(&all)[2].clone()]);
     assert_eq!(mixed.numbers[STACK..2 * STACK], part.numbers[..]);
-    assert!(all.with(&[3], &part, STACK, FRAME).unwrap().is_none());
+    for places in [&[3][..], &[-1], &[0, 1]] {
+        assert!(all.with(places, &part).unwrap().is_none(), "{places:?}");
+    }
+    let other = StackRing::new(1, STACK, FRAME + 1).unwrap().stacks(None).unwrap();
+    assert!(all.with(&[1], &other).unwrap().is_none());
+}
+
+#[test]
+fn an_array_shows_stacks_by_its_address_and_its_first_axes() {
+    let stacks = StackRing::new(2, STACK, FRAME).unwrap().stacks(None).unwrap();
+    let (data, stride) = (stacks.data().cast_const(), stacks.stride as isize);
+    let (rows, stack, frame) = (2, STACK as isize, FRAME as isize);
+    assert!(stacks.are_shown(data, &[rows, stack, 3], &[stride, frame, 1]));
+    assert!(stacks.are_shown(data, &[rows, stack], &[stride, frame]));
+    for (data, dims, strides) in [
+        (data.wrapping_add(1), &[rows, stack][..], &[stride, frame][..]),
+        (data, &[1, stack], &[stride, frame]),
+        (data, &[rows, 1], &[stride, frame]),
+        (data, &[rows, stack], &[0, frame]),
+        (data, &[rows, stack], &[stride, 0]),
+        (data, &[rows], &[stride]),
+    ] {
+        assert!(!stacks.are_shown(data, dims, strides), "{dims:?} {strides:?}");
+    }
+    assert_eq!(stacks.numbers_of(2, STACK * FRAME), Some(&stacks.numbers[..]));
+    assert!(stacks.numbers_of(1, STACK * FRAME).is_none() && stacks.numbers_of(2, FRAME).is_none());
+}
+
+#[test]
+fn sizes_and_environments_that_cannot_be_are_errors() {
+    for (envs, stack, frame) in [(0, STACK, FRAME), (1, 0, FRAME), (1, MAX_STACK + 1, FRAME), (1, STACK, 0)] {
+        assert!(StackRing::new(envs, stack, frame).is_err(), "{envs} {stack} {frame}");
+    }
+    let ring = StackRing::new(2, STACK, FRAME).unwrap();
+    assert_eq!(ring.places(&[1, 0]).unwrap(), [1, 0]);
+    for bad in [-1, 2] {
+        let error = ring.places(&[0, bad]).unwrap_err().to_string();
+        assert_eq!(error, format!("there are environments 0 to 1, got {bad}"));
+    }
 }
