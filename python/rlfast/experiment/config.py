@@ -484,6 +484,20 @@ ATARI_VALUES = ATARI_REPLAY | {
     "eval_eps": 0.005,
 }
 """The same for algorithms that learn values of actions."""
+PENDULUM: dict[str, Any] = {
+    "stop_return": -200.0,
+    "max_steps": 20_000,
+    "num_envs": 8,
+    "eval_interval": 1_000,
+    "collect_steps": 8,
+    "hidden_sizes": (64, 64),
+    "learning_rate": 2e-3,
+    "gamma": 0.95,
+    "buffer_size": 100_000,
+}
+"""What the presets for Pendulum-v1 have in common, of algorithms with a replay buffer."""
+PENDULUM_SOFT = PENDULUM | {"alpha_learning_rate": 2e-3, "alpha": 0.5}
+"""The same for algorithms with a temperature."""
 
 
 def flag(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import EntropyConfig
+from rlfast.experiment.config import PENDULUM_SOFT, EntropyConfig
 from rlfast.utils.arguments.validation import NonNegativeFloat, NonNegativeInt, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
@@ -34,22 +34,7 @@ class Config(EntropyConfig):
 
 
 PRESETS = {
-    "Pendulum-v1": Config(
-        stop_return=-200.0,
-        max_steps=20_000,
-        num_envs=8,
-        eval_interval=1_000,
-        collect_steps=8,
-        updates_per_step=0.25,
-        critic_hidden_sizes=(64, 64),
-        policy_delay=1,
-        hidden_sizes=(64, 64),
-        learning_rate=2e-3,
-        alpha_learning_rate=2e-3,
-        alpha=0.5,
-        gamma=0.95,
-        buffer_size=100_000,
-    ),
+    "Pendulum-v1": Config(**PENDULUM_SOFT, updates_per_step=0.25, critic_hidden_sizes=(64, 64), policy_delay=1),
 }
 
 

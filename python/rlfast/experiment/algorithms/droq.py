@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import SoftConfig
+from rlfast.experiment.config import PENDULUM_SOFT, SoftConfig
 from rlfast.utils.arguments.validation import PositiveFloat, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
@@ -30,23 +30,7 @@ class Config(SoftConfig):
 
 
 PRESETS = {
-    "Pendulum-v1": Config(
-        stop_return=-200.0,
-        max_steps=20_000,
-        num_envs=8,
-        eval_interval=1_000,
-        collect_steps=8,
-        updates_per_step=1.0,
-        actor_delay=4,
-        batch_size=128,
-        hidden_sizes=(64, 64),
-        learning_rate=2e-3,
-        alpha_learning_rate=2e-3,
-        alpha=0.5,
-        gamma=0.95,
-        tau=0.02,
-        buffer_size=100_000,
-    ),
+    "Pendulum-v1": Config(**PENDULUM_SOFT, actor_delay=4, batch_size=128, updates_per_step=1.0, tau=0.02),
 }
 
 

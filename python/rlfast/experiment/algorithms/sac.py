@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import SoftConfig
+from rlfast.experiment.config import PENDULUM_SOFT, SoftConfig
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -21,21 +21,7 @@ class Config(SoftConfig):
 
 
 PRESETS = {
-    "Pendulum-v1": Config(
-        stop_return=-200.0,
-        max_steps=20_000,
-        num_envs=8,
-        eval_interval=1_000,
-        collect_steps=8,
-        updates_per_step=0.25,
-        hidden_sizes=(64, 64),
-        learning_rate=2e-3,
-        alpha_learning_rate=2e-3,
-        alpha=0.5,
-        gamma=0.95,
-        tau=0.02,
-        buffer_size=100_000,
-    ),
+    "Pendulum-v1": Config(**PENDULUM_SOFT, updates_per_step=0.25, tau=0.02),
     "InvertedPendulum-v5": Config(
         env="InvertedPendulum-v5", stop_return=950.0, hidden_sizes=(128, 128), learning_rate=1e-3, max_steps=50_000
     ),

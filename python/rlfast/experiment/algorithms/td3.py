@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import OffPolicyConfig
+from rlfast.experiment.config import PENDULUM, OffPolicyConfig
 from rlfast.utils.arguments.validation import NonNegativeFloat, PositiveInt, UnitFloat
 
 if TYPE_CHECKING:
@@ -40,19 +40,7 @@ class Config(OffPolicyConfig):
 
 
 PRESETS = {
-    "Pendulum-v1": Config(
-        stop_return=-200.0,
-        max_steps=20_000,
-        num_envs=8,
-        eval_interval=1_000,
-        collect_steps=8,
-        updates_per_step=0.25,
-        hidden_sizes=(64, 64),
-        learning_rate=2e-3,
-        gamma=0.95,
-        tau=0.02,
-        buffer_size=100_000,
-    ),
+    "Pendulum-v1": Config(**PENDULUM, updates_per_step=0.25, tau=0.02),
 }
 
 
