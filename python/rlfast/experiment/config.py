@@ -225,7 +225,7 @@ class OffPolicyConfig(RunConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class EntropyConfig(OffPolicyConfig):
-    """What runs have whose actors are paid for entropy, too: soft actor-critic and what came of it."""
+    """The settings of runs that maximise entropy beside returns: soft actor-critic and its variants."""
 
     env: str = "Pendulum-v1"
     num_envs: PositiveInt = 1
@@ -235,14 +235,14 @@ class EntropyConfig(OffPolicyConfig):
     auto_alpha: bool = True
     """Learn the temperature, so that the entropy stays at its target."""
     target_entropy: FiniteFloat | None = None
-    """That target. Default: minus the number of action dimensions."""
+    """The target of the entropy. Default: minus the number of action dimensions."""
     alpha_learning_rate: NonNegativeFloat = 3e-4
     """Adam's step size, of the temperature."""
 
     def temperature(self, action_size: int) -> Alpha:
-        """The temperature, fixed or learned.
+        """Returns the temperature, fixed or learned.
 
-        :param action_size: how many numbers an action has.
+        :param action_size: number of elements of an action.
         """
         from rlfast.policy import AutoAlpha, FixedAlpha
         from rlfast.utils.optim import adam
@@ -255,7 +255,7 @@ class EntropyConfig(OffPolicyConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SoftConfig(EntropyConfig):
-    """What such runs have whose critics have target networks."""
+    """The settings of such runs whose critics have target networks."""
 
     tau: UnitFloat = 0.005
     """How far the target critics move at each gradient step."""
@@ -314,7 +314,7 @@ class QLearningConfig(OffPolicyConfig, ExplorationConfig):
     updates_per_step: PositiveFloat = 0.25
 
     def beta_at(self, env_step: int) -> float:
-        """Exponent of the importance weights after so many environment steps.
+        """Returns the exponent of the importance weights after ``env_step`` environment steps.
 
         >>> QLearningConfig(beta=0.5, beta_end=1.0, beta_steps=100).beta_at(50)
         0.75
@@ -441,7 +441,7 @@ class AdvantageConfig(PolicyGradientConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NaturalGradientConfig(AdvantageConfig):
-    """What runs have whose actors step along the natural gradient."""
+    """The settings of runs whose actors take steps along the natural gradient."""
 
     compile: ClassVar[bool] = False  # type: ignore[misc]
     """Always False: the length of a step is searched for."""

@@ -1,4 +1,4 @@
-"""How the parts of a run are made. Settings say it; a declaration with Python objects says more."""
+"""How the parts of a run are made: from its settings, or from the Python objects of a declaration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PICKLE = "experiment.pkl"
 
 
 class Declaration:
-    """Makes the parts of a run as its settings say. :mod:`rlfast.highlevel` overrides what other objects make."""
+    """Makes the parts of a run from its settings. :mod:`rlfast.highlevel` overrides methods for other parts."""
 
     @property
     def beyond(self) -> Sequence[str]:
@@ -66,7 +66,7 @@ class Declaration:
         :param config: the settings of the run.
         :param obs_space: observation space of one environment.
         :param act_space: action space of one environment.
-        :param data: what an algorithm imitates that also acts; None for others.
+        :param data: the transitions of an expert, for an algorithm that imitates it and also acts; None for others.
         """
         algorithm = algorithm_of(config)
         return algorithm.build(config, Networks(config, algorithm.title, obs_space, act_space, data))

@@ -266,6 +266,7 @@ pub struct NewArray<'py, T> {
 
 impl<'py, T: Element> NewArray<'py, T> {
     /// Makes an array of a shape.
+    #[inline]
     pub fn new(py: Python<'py>, shape: &[usize]) -> PyResult<Self> {
         let mut dims = [0; NPY_MAXDIMS];
         let dims = &mut dims[..shape.len()];
@@ -275,6 +276,7 @@ impl<'py, T: Element> NewArray<'py, T> {
     }
 
     /// The elements. Their values are arbitrary until they are written.
+    #[inline]
     pub fn items(&mut self) -> &mut [T] {
         // SAFETY: as many elements as NumPy made, of which this alone knows; bools are only reached by `bytes`.
         unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }

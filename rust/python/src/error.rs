@@ -35,6 +35,7 @@ pub fn out_of_range(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 }
 
 /// Turns an engine error into the exception that its documentation names.
+#[cold]
 fn to_python(error: Error) -> PyErr {
     let text = error.to_string();
     match error {

@@ -1,4 +1,4 @@
-"""What the networks of a run have in common: spaces, settings and hidden layers."""
+"""The part of the networks of a run that all of them share: spaces, settings and hidden layers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NetworkBase:
     :param title: the title of the algorithm, for errors.
     :param obs_space: observation space of one environment.
     :param act_space: action space of one environment.
-    :param data: what an algorithm imitates that also acts; None for others.
+    :param data: the transitions of an expert, for an algorithm that imitates it and also acts; None for others.
     """
 
     def __init__(

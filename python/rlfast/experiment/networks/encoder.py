@@ -1,4 +1,4 @@
-"""Encoders of observations that are no vectors."""
+"""Encoders of observations that are not vectors."""
 
 from __future__ import annotations
 
