@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
-REACHED = {"dqn_cartpole": 475, "icm_mountain_car": 0.9, "psrl_chain": 3_400, "tic_tac_toe": 0.8}
+REACHED = {
+    "dqn_cartpole": 475,
+    "gail_cartpole": 475,
+    "icm_mountain_car": 0.9,
+    "offline_cartpole": 475,
+    "psrl_chain": 3_400,
+    "tic_tac_toe": 0.8,
+}
 
 
 @pytest.mark.filterwarnings("ignore:The old environment creation API:DeprecationWarning")  # of PettingZoo

@@ -3,6 +3,7 @@ import logging as standard
 import re
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -68,6 +69,10 @@ def test_run_cli_takes_options(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["script", "--help"])
     with pytest.raises(SystemExit):
         logging.run_cli(main)
+    monkeypatch.setattr(sys, "argv", ["script"])
+    assert logging.run_cli(partial(main, Sampling(5), seed=7), level=standard.INFO) == (5, 7)
+    monkeypatch.setattr(sys, "argv", ["script", "--sampling.num_envs", "4"])
+    assert logging.run_cli(partial(main, seed=7), level=standard.INFO) == (4, 7)
     assert "how many at once" in capsys.readouterr().out
 
 

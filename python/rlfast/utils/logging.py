@@ -6,10 +6,13 @@ All names of the standard module ``logging`` are here as well, so that scripts c
 from __future__ import annotations
 
 import atexit
+import inspect
 import logging as _logging
 import sys
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from datetime import datetime
+from functools import partial
 from io import StringIO
 from logging import *  # noqa: F403 (the names of the standard module)
 from types import TracebackType
@@ -88,6 +91,7 @@ def run_cli(main_fn: Callable[..., T], format: str = LOG_DEFAULT_FORMAT, level: 
     """Runs a function as :func:`run_main` does, with arguments from the command line, parsed by ``jsonargparse``.
 
     :param main_fn: the function. Its parameters become options, and docstrings of a dataclass's attributes their help.
+        The arguments of a ``functools.partial`` are defaults.
     :param format: as in :func:`configure`.
     :param level: as in :func:`configure`.
     :return: as from :func:`run_main`.
@@ -98,7 +102,12 @@ def run_cli(main_fn: Callable[..., T], format: str = LOG_DEFAULT_FORMAT, level: 
     except ImportError as error:
         raise ImportError("run_cli needs jsonargparse: pip install 'rlfast[cli]'") from error
     set_parsing_settings(docstring_parse_attribute_docstrings=True)
-    return run_main(lambda: auto_cli(main_fn), format=format, level=level)
+    function, defaults = main_fn, {}
+    if isinstance(main_fn, partial):  # which has no name, and jsonargparse asks for one
+        function = main_fn.func
+        given = inspect.signature(function).bind_partial(*main_fn.args, **main_fn.keywords).arguments
+        defaults = {name: dict(vars(value)) if is_dataclass(value) else value for name, value in given.items()}
+    return run_main(lambda: auto_cli(function, set_defaults=defaults), format=format, level=level)
 
 
 def datetime_tag() -> str:
