@@ -43,6 +43,8 @@ class Library:
 
 LIBRARIES = {
     RLFAST: Library(RLFAST),
+    "rlfast lz4": Library(RLFAST, variant="lz4"),
+    "rlfast zstd": Library(RLFAST, variant="zstd"),
     "tianshou1": Library("tianshou", "tianshou1", "tianshou", "1."),
     "tianshou2": Library("tianshou", "tianshou2", "tianshou", "2."),
     "sb3": Library("sb3", "modern", "stable-baselines3"),

@@ -12,6 +12,7 @@ import numpy as np
 import rlfast
 from bench.peers import workload
 from rlfast.data import Batch, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from rlfast.env.atari import make_atari_vec
 
 VARIANT = ""
 
@@ -246,6 +247,44 @@ def memory_rows(obs_dim: int, act_dim: int, rows: int) -> dict[str, Any]:
         return buffer
 
     fill_new(16)
+    return {"fill": fill_new}
+
+
+def pong_steps(envs: int, length: int = 4000) -> list[workload.Transition]:
+    """Returns vector steps with 4-stacks of frames of Pong.
+
+    Each environment shows one recording of random play, from a step of its own on.
+    """
+    recorder = make_atari_vec("Pong", 1, seed=0)
+    stacks, rng = [recorder.reset()[0][0]], np.random.default_rng(0)
+    for action in rng.integers(6, size=length):
+        obs, _, terminated, truncated, _ = recorder.step(np.array([action]))
+        stacks.append(recorder.reset([0])[0][0] if terminated[0] or truncated[0] else obs[0])
+    recorder.close()
+    steps, zeros = [], np.zeros(envs)
+    for step in range(length):
+        at = (np.arange(envs) * (length // envs) + step) % length
+        obs, obs_next = (np.stack([stacks[k + ahead] for k in at]) for ahead in (0, 1))
+        steps.append(workload.Transition(obs, zeros.astype(int), zeros, zeros > 0, at == length - 1, obs_next))
+    return steps
+
+
+def storage_pong(envs: int, rows: int, batch_sizes: list[int]) -> dict[str, Any]:
+    """Prepares a buffer of frames of Pong, in the storage that the variant names."""
+    buffer = VectorReplayBuffer(rows, envs, storage=VARIANT or "ram")
+    add = adding(buffer, pong_steps(envs), envs)
+    return {"add": add} | workload.sampling(buffer.sample, batch_sizes)
+
+
+def memory_pong(envs: int, rows: int) -> dict[str, Any]:
+    steps = pong_steps(envs)
+
+    def fill_new(rows: int = rows) -> VectorReplayBuffer:
+        buffer = VectorReplayBuffer(rows, envs, storage=VARIANT or "ram")
+        adding(buffer, steps, envs)
+        return buffer
+
+    fill_new(64 * envs)
     return {"fill": fill_new}
 
 

@@ -76,13 +76,12 @@ class Replay:
         beta: float = 1.0,
         weight_norm: bool = True,
         seed: int = 0,
-        storage: str | None = None,
+        storage: str = "ram",
     ) -> Replay:
         """:param batch: the class of nested values in results, and besides dict in rows; instances are made around a
         dict
         without calling ``__init__``. :param alpha: exponent of priorities; None for uniform sampling. :param storage:
-        folder
-        for columns in files."""
+        "ram", "lz4", "zstd", or a folder for columns in files."""
 
     # -- structure ---------------------------------------------------------------------------------------------------
     @property

@@ -500,3 +500,14 @@ def test_nothing_is_overwritten(tiny, run_dir):
     with pytest.raises(ConfigError, match="is not empty"):
         train(tiny(seed=9))
     assert parameter_hash(run_dir) == before
+
+
+@pytest.mark.parametrize("storage", ["ram", "lz4", "zstd"])
+def test_the_storage_of_the_buffer_changes_nothing_else(tiny, run_dir, storage):
+    train(replace(tiny(), storage=storage))
+    found, parts = parameter_hash(run_dir), build(read_config(run_dir))
+    assert parts.train_collector.buffer._store.storage == storage
+    parts.close()
+    shutil.rmtree(run_dir)
+    train(tiny())
+    assert parameter_hash(run_dir) == found

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from oracle.replay import Fields, Replay, Row
 from property.compare import flatten, must_raise, nest, places, same, same_fields
-from property.programs import Bad, Beta, Config, Operation
+from property.programs import STORAGES, Bad, Beta, Config, Operation, storages
 from property.samples import legal_sample
 from rlfast.data import (
     Batch,
@@ -78,11 +78,13 @@ class Buffers:
         self.config = config
         self.last_only = config.save_only_last_obs and all(shape for _, shape in config.kind.values())
         self.folder = tempfile.TemporaryDirectory()
+        self.storages = storages(config)
         self.buffer = make(config, self.storage(), save_only_last_obs=self.last_only)
 
     def storage(self) -> str:
-        """Where columns shall be: in memory, or in files of a new folder."""
-        self.place = tempfile.mkdtemp(dir=self.folder.name) if self.config.on_disk else "ram"
+        """Where rows shall be: each time in another storage than the time before."""
+        storage = next(self.storages)
+        self.place = tempfile.mkdtemp(dir=self.folder.name) if storage == "folder" else storage
         return self.place
 
     def close(self) -> None:
@@ -149,9 +151,9 @@ class Buffers:
             how = "memory"
         match how:
             case "memory":
-                self.buffer, self.place = pickle.loads(pickle.dumps(self.buffer)), "ram"
+                self.buffer, self.place = pickle.loads(pickle.dumps(self.buffer)), copied(self.place)
             case "copy":
-                self.buffer, self.place = copy.deepcopy(self.buffer), "ram"
+                self.buffer, self.place = copy.deepcopy(self.buffer), copied(self.place)
             case _:
                 self._through_a_file(how)
         return how != "hdf5"  # Tianshou's layout has no place for what index arrays remember
@@ -340,6 +342,7 @@ class Cached(Buffers):
         self.capacities = [sum(config.capacities) // 2] + [config.capacities[0]] * len(config.capacities)
         main = make(replace(config, capacities=(self.capacities[0],)))
         self.folder = tempfile.TemporaryDirectory()
+        self.storages = storages(config)
         size = config.capacities[0]
         self.buffer = CachedReplayBuffer(main, len(config.capacities), size, seed=3, storage=self.storage())
 
@@ -347,10 +350,15 @@ class Cached(Buffers):
         return CachedReplay(self.capacities, **self.config.options())
 
 
+def copied(place: str) -> str:
+    """Where the rows of a copy are."""
+    return place if place in STORAGES else "ram"
+
+
 def in_files(folder: str) -> bool:
     """Whether memory is mapped from files of a folder (they have no names any more), where the system tells."""
     maps = FilePath("/proc/self/maps")
-    return folder == "ram" or not maps.exists() or folder in maps.read_text()
+    return folder in STORAGES or not maps.exists() or folder in maps.read_text()
 
 
 def last_frames(fields: Fields) -> Fields:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from oracle.replay import Fields, Replay
 from property.compare import flatten, must_raise, nest, same
 from property.observations import LATE
-from property.programs import Config, Extend, Install, Late, Operation
+from property.programs import Config, Extend, Install, Late, Operation, storages
 from property.questions import compare
 from rlfast import _core
 
@@ -34,10 +34,13 @@ class Engine:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.folder = tempfile.TemporaryDirectory()
+        self.storages = storages(config)
         self.replay = self._make()
 
     def _make(self) -> _core.Replay:
-        storage = tempfile.mkdtemp(dir=self.folder.name) if self.config.on_disk else None
+        """An empty engine, each one in another storage than the one before."""
+        storage = next(self.storages)
+        storage = tempfile.mkdtemp(dir=self.folder.name) if storage == "folder" else storage
         capacities = list(self.config.capacities)
         return _core.Replay(capacities, batch=Nested, seed=3, storage=storage, **self.config.options())
 

@@ -19,6 +19,8 @@ OBSERVATIONS: dict[str, Kind] = {
     "empty": {("obs",): ("f4", (2, 0))},
     "image": {("obs",): ("u1", (4, 3, 2))},
     "wide image": {("obs",): ("u1", (4, 12, 11))},
+    "picture": {("obs",): ("u1", (33, 32))},
+    "two pictures": {("obs", "left"): ("f4", (17, 16)), ("obs", "right"): ("u1", (33, 32)), ("obs", "id"): ("i8", ())},
     "last image": {("obs",): ("u1", (34, 32, 4))},
     "last colours": {("obs",): ("u1", (19, 19, 6))},
     "two frames": {("obs",): ("f4", (2, 3))},

@@ -1,12 +1,16 @@
 """Random programs: the object to build, and the operations on it. They are plain data that print and shrink."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from random import Random
 from typing import Any
 
 from oracle.replay import Path
 from property.observations import ACTIONS, ADVANCE, ENDS, FOLLOW, LATE, OBJECT_OBSERVATIONS, OBSERVATIONS, Kind, Step
+
+STORAGES = ("ram", "folder", "lz4", "zstd")
+"""Where rows are; "folder" stands for a new one."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Config:
     agents: int = 0
     n_step: int = 3
     gamma: float = 0.9
-    on_disk: bool = False
+    storage: str = "ram"
     save_only_last_obs: bool = False
     unit: str = "row"
     length: int = 3
@@ -167,7 +171,7 @@ def random_config(random: Random, *, objects: bool) -> Config:
         agents=random.choice((0, 0, 0, 2)),
         n_step=random.randint(1, 6),
         gamma=random.choice((0.5, 0.9, 1.0)),
-        on_disk=random.random() < 0.35,
+        storage=random.choice(STORAGES),
         save_only_last_obs=random.random() < 0.2,
         unit=random.choice(UNITS),
         length=random.randint(1, 5),
@@ -235,3 +239,9 @@ def shorter(program: Program) -> Sequence[Program]:
                 less = Add(tuple(other for other in operation.steps if other is not step))
                 result.append(Program(config, (*operations[:place], less, *operations[place + 1 :])))
     return result
+
+
+def storages(config: Config) -> Iterator[str]:
+    """The storages of a buffer and of those that are restored from it."""
+    first = STORAGES.index(config.storage)
+    return cycle(STORAGES[first:] + STORAGES[:first])

@@ -7,12 +7,12 @@ import pytest
 
 from property import samples
 from property.buffers import Buffers, Cached
-from property.programs import random_program
+from property.programs import STORAGES, random_program
 from property.runner import run
 
 EVERYWHERE = {"closed", "extended from other", "extended from itself", "extended from all", "installed"}
 EVERYWHERE |= {f"sampled {unit}" for unit in ("row", "stack", "n-step", "sequence")}
-EVERYWHERE |= {"filled", "filled weight", "read from files"}
+EVERYWHERE |= {"filled", "filled weight"} | {f"read from {storage}" for storage in STORAGES}
 EVERYWHERE |= {f"persisted by {how}" for how in ("memory", "file", "copy", "hdf5")} | {"persisted to files"}
 
 
@@ -36,13 +36,13 @@ def counted(target, seen):
 
         def persist(self, how):
             seen[f"persisted by {how}"] += len(self.buffer) > 0
-            seen["persisted to files"] += len(self.buffer) > 0 and self.config.on_disk and how in ("file", "hdf5")
+            seen["persisted to files"] += len(self.buffer) > 0 and how in ("file", "hdf5")
             return super().persist(how)
 
         def compare(self, model, random):
             super().compare(model, random)
             seen[f"sampled {self.config.unit}"] += len(model.candidates()) > 0
-            seen["read from files"] += len(self.buffer) > 0 and self.place != "ram"
+            seen[f"read from {self.place if self.place in STORAGES else 'folder'}"] += len(self.buffer) > 0
 
     return Counted
 

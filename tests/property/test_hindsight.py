@@ -44,7 +44,7 @@ class Pair:
 
     def __init__(self, random, folder):
         self.random, self.folder = random, folder
-        self.storage = str(folder) if random.random() < 0.3 else "ram"
+        self.storage = str(random.choice(["ram", str(folder), "lz4", "zstd"]))
         self.capacities = random.integers(1, 14, random.integers(1, 4)).tolist()
         self.stack_num, self.horizon = int(random.integers(1, 4)), int(random.choice([1, 3, 50]))
         self.unit = Transition() if random.random() < 0.5 else NStep(int(random.integers(1, 5)), 0.5)

@@ -207,7 +207,7 @@ def collectors_of(
 def _buffer(config: RunConfig, options: dict[str, Any]) -> ReplayBuffer:
     if not isinstance(config, OffPolicyConfig):
         return VectorReplayBuffer(config.collect_steps, config.num_envs, **options)
-    given: dict[str, Any] = {"seed": stream_seed(config.seed, "sampler")}
+    given: dict[str, Any] = {"seed": stream_seed(config.seed, "sampler"), "storage": config.storage}
     if isinstance(config, SequenceConfig):
         given["unit"] = Sequence(config.sequence_length, config.burn_in)
     else:

@@ -208,6 +208,8 @@ class OffPolicyConfig(RunConfig):
     """Number of rewards summed before bootstrapping."""
     buffer_size: PositiveInt = 1_000_000
     """Number of transitions in the buffer."""
+    storage: str = "ram"
+    """Where they are: "ram", "lz4" or "zstd" (in RAM, with pictures packed), or a folder for files."""
     start_steps: NonNegativeInt = 1_000
     """Number of environment steps before the first update, with random actions."""
     start_random: bool = True

@@ -4,6 +4,7 @@ pub mod convert;
 pub mod error;
 pub mod memory;
 pub mod nn;
+pub mod pack;
 pub mod pool;
 pub mod power;
 pub mod prefetch;

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 
 use crate::error::{Error, Result};
+use crate::pack::Codec;
 use crate::shared::fork_count;
 
 const HUGE_PAGE: usize = 2 << 20;
@@ -25,6 +26,8 @@ pub enum Storage {
     /// Anonymous memory.
     #[default]
     Ram,
+    /// Anonymous memory, in which frames are packed once they are behind the newest.
+    Packed(Codec),
     /// A scratch file. It is unlinked as soon as it is open, so that the system removes it however the process ends.
     File(Arc<Scratch>),
 }
@@ -41,6 +44,19 @@ pub struct Scratch {
 }
 
 impl Storage {
+    /// Returns the storage of a name: `"ram"`, `"lz4"` or `"zstd"`, or else a folder.
+    ///
+    /// # Errors
+    /// As [`Storage::file`].
+    pub fn named(name: &str) -> Result<Self> {
+        match name {
+            "ram" => Ok(Self::Ram),
+            "lz4" => Ok(Self::Packed(Codec::Lz4)),
+            "zstd" => Ok(Self::Packed(Codec::Zstd)),
+            folder => Self::file(Path::new(folder)),
+        }
+    }
+
     /// Returns storage in a new scratch file inside `folder`, which is created when missing.
     ///
     /// # Errors
@@ -58,6 +74,18 @@ impl Storage {
             end: AtomicU64::new(0),
             fork_count: fork_count(),
         })))
+    }
+
+    /// Returns how frames are packed; None if they are stored as they are.
+    #[must_use]
+    pub fn codec(&self) -> Option<Codec> {
+        if let Self::Packed(codec) = self { Some(*codec) } else { None }
+    }
+
+    /// Returns whether rows are on disk.
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        matches!(self, Self::File(_))
     }
 
     /// Checks that no other process writes to the columns. A forked child shares the file of its parent, and each would see the
@@ -84,7 +112,7 @@ impl Storage {
     /// [`Error::Memory`] or [`Error::Io`] with the bytes that are needed and the bytes that are available.
     pub fn check(&self, what: &str, needed: u128) -> Result<()> {
         match self {
-            Self::Ram => {
+            Self::Ram | Self::Packed(_) => {
                 let limit = memory_limit();
                 if needed > u128::from(limit) {
                     return Err(Error::Memory { what: what.to_owned(), needed, limit });
@@ -171,7 +199,7 @@ impl Region {
     pub fn zeroed(len: usize, storage: &Storage) -> Result<Arc<Self>> {
         storage.check("this column", len as u128)?;
         match storage {
-            Storage::Ram => Self::anonymous(len, len >= HUGE_PAGE),
+            Storage::Ram | Storage::Packed(_) => Self::anonymous(len, len >= HUGE_PAGE),
             Storage::File(scratch) => Self::scratch(len, scratch),
         }
     }
@@ -183,7 +211,7 @@ impl Region {
     /// As `zeroed`.
     pub fn sparse(len: usize, storage: &Storage) -> Result<Arc<Self>> {
         match storage {
-            Storage::Ram => Self::anonymous(len, false),
+            Storage::Ram | Storage::Packed(_) => Self::anonymous(len, false),
             Storage::File(_) => Self::zeroed(len, storage),
         }
     }

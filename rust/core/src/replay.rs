@@ -119,7 +119,8 @@ impl Replay {
         match &mut self.table {
             Some(table) => table.extend(leaves),
             None => {
-                let layout = Layout::new(leaves, self.config.save_obs_next)?;
+                let single = self.config.storage.codec().is_some();
+                let layout = Layout::new(leaves, self.config.save_obs_next, single)?;
                 let beside = self.priorities.as_ref().map_or(0, |_| priority_bytes(self.rings.total()));
                 let (capacities, storage) = (&self.config.capacities, self.config.storage.clone());
                 self.table = Some(Table::new(layout, capacities, storage, beside)?);

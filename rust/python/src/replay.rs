@@ -11,7 +11,6 @@ mod reading;
 mod snapshots;
 mod writing;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -99,7 +98,7 @@ options! {
 impl Replay {
     #[new]
     #[pyo3(signature = (capacities, *, batch, save_obs_next = true, stack_num = 1, sample_avail = false, alpha = None,
-        beta = 1.0, weight_norm = true, seed = 0, storage = None))]
+        beta = 1.0, weight_norm = true, seed = 0, storage = "ram"))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of a constructor")]
     fn new(
         py: Python<'_>,
@@ -112,12 +111,9 @@ impl Replay {
         beta: f64,
         weight_norm: bool,
         seed: u64,
-        storage: Option<String>,
+        storage: &str,
     ) -> PyResult<Self> {
-        let storage = match storage {
-            None => Storage::Ram,
-            Some(folder) => Storage::file(Path::new(&folder)).python()?,
-        };
+        let storage = Storage::named(storage).python()?;
         let config = Config {
             capacities: capacities.0,
             save_obs_next,

@@ -53,7 +53,9 @@ class ReplayBuffer(TianshouView):
         ...]``.
     :param sample_avail: draw only rows whose frame stack lies within their episode.
     :param seed: seed of the buffer's random streams; None draws one from ``np.random``.
-    :param storage: ``"ram"``, or a folder for columns in memory-mapped files. Copies of the buffer are in RAM.
+    :param storage: ``"ram"``; ``"lz4"`` or ``"zstd"`` to pack pictures (and stacks of frames) in RAM once they are
+        behind the newest, exactly and to a fraction of their bytes; or a folder for columns in memory-mapped files.
+        Copies of a buffer in a folder are in RAM.
     :param sampler: ``Uniform()`` or ``Prioritized(alpha, beta)``.
     :param unit: the unit that a drawn row is expanded to: ``Transition()``, ``FrameStack(n)``, ``NStep(n, gamma)`` or
         ``Sequence(length, burn_in)``.
@@ -591,7 +593,7 @@ class ReplayBuffer(TianshouView):
 
         :param path: the file.
         :param allow_pickle: whether pickled objects are loaded, which is safe only for files you trust.
-        :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
+        :param storage: where rows are: see :class:`ReplayBuffer`.
         :param compute_reward_fn: the reward function of a buffer with hindsight, unless it was pickled.
         :return: the buffer.
         :raises ValueError: if the file is not a complete snapshot of such a buffer.
@@ -632,7 +634,7 @@ class ReplayBuffer(TianshouView):
         :param allow_pickle: whether any class or function is unpickled, such as the reward function of a hindsight
             buffer, which is safe only for files you trust.
         :param seed: seed of the random streams, which the layout does not store; None draws one from ``np.random``.
-        :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
+        :param storage: where rows are: see :class:`ReplayBuffer`.
         :return: the buffer.
         :raises ValueError: if the file has another layout, or another kind of buffer.
         :raises pickle.UnpicklingError: if the file has more than plain data, and ``allow_pickle`` is False.

@@ -35,7 +35,7 @@ class CachedReplayBuffer(ReplayBufferManager):
     :param cached_buffer_num: caches, one for each environment.
     :param max_episode_length: rows of each cache; of a longer episode the last rows are kept.
     :param seed: of the random streams; None draws one from ``np.random``.
-    :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
+    :param storage: where rows are: see :class:`ReplayBuffer`.
     :raises AssertionError: a number below 1, or a main buffer with rows or with several rings.
 
     >>> from rlfast.data import Batch, CachedReplayBuffer, ReplayBuffer

@@ -29,7 +29,7 @@ class ReplayBufferManager(ReplayBuffer):
 
     :param buffer_list: empty buffers of the same class and options; their sizes may differ.
     :param seed: seed of the random streams; None draws one from ``np.random``.
-    :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
+    :param storage: where rows are: see :class:`ReplayBuffer`.
     :raises AssertionError: if there are no buffers, one has rows, or their classes or options differ.
     """
 

@@ -5,8 +5,10 @@
 //! addresses are collected in a list first. Large gathers are divided among the thread pool.
 
 use crate::memory;
+use crate::pack::Unpacker;
 use crate::pool;
 use crate::prefetch::prefetch_at;
+use crate::replay::frames::{Frame, FrameStore, unpacker};
 use crate::replay::layout::{LINK, Layout, Place, link};
 use crate::replay::pixels;
 use crate::replay::rings::Rings;
@@ -54,6 +56,59 @@ pub struct Gatherer<'a> {
     table: &'a Table,
 }
 
+/// A list of the pieces of output rows.
+trait Pieces<'a>: Default {
+    fn clear(&mut self);
+
+    /// Appends a piece at an address; null stands for zeros.
+    fn at(&mut self, address: *const u8);
+
+    /// Appends frames of a store.
+    fn frames(&mut self, store: &'a FrameStore, ids: impl Iterator<Item = u32>);
+
+    /// Returns whether the pieces of `next` follow one later than these.
+    fn shifts_to(&self, next: &Self) -> bool;
+}
+
+/// Pieces in stores that do not pack frames.
+impl<'a> Pieces<'a> for Vec<*const u8> {
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    #[inline]
+    fn at(&mut self, address: *const u8) {
+        self.push(address);
+    }
+
+    #[inline]
+    fn frames(&mut self, store: &'a FrameStore, ids: impl Iterator<Item = u32>) {
+        self.extend(ids.map(|id| store.at(id)));
+    }
+
+    fn shifts_to(&self, next: &Self) -> bool {
+        self[1..] == next[..next.len() - 1]
+    }
+}
+
+impl<'a> Pieces<'a> for Vec<Frame<'a>> {
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    fn at(&mut self, address: *const u8) {
+        self.push(Frame::At(address));
+    }
+
+    fn frames(&mut self, store: &'a FrameStore, ids: impl Iterator<Item = u32>) {
+        self.extend(ids.map(|id| store.find(id)));
+    }
+
+    fn shifts_to(&self, next: &Self) -> bool {
+        self[1..] == next[..next.len() - 1]
+    }
+}
+
 impl Layout {
     /// Returns the bytes of one row of an output.
     #[must_use]
@@ -63,9 +118,9 @@ impl Layout {
             Content::ObsOfNext(leaf) => self.nbytes[leaf] * stack,
             Content::Block(twin) => {
                 let leaf = self.obs[twin];
-                match self.places[leaf] {
-                    Place::Frames { stack, .. } => self.nbytes[leaf] / stack * (stack + 1),
-                    _ => self.nbytes[leaf] * (stack + 1),
+                match self.stacked(leaf) {
+                    Some(stack) => self.nbytes[leaf] / stack * (stack + 1),
+                    None => self.nbytes[leaf] * (stack + 1),
                 }
             }
         }
@@ -122,6 +177,7 @@ impl<'a> Gatherer<'a> {
     unsafe fn range(&self, index: &[i64], start: usize, outputs: &[Output]) {
         let reach = outputs.iter().map(|output| self.reach(output)).max().unwrap_or(0);
         let mut sources = Vec::new();
+        let mut unpacker = self.table.codec().map(unpacker);
         let mut coming = index.chunks(TILE).skip(1);
         self.prefetch(&index[..index.len().min(TILE)], reach);
         for (tile, rows) in index.chunks(TILE).enumerate() {
@@ -134,7 +190,7 @@ impl<'a> Gatherer<'a> {
                 let bytes = self.table.layout.output_bytes(output.content, output.stack);
                 let dst = output.dst.wrapping_add(first * bytes);
                 // SAFETY: as promised by the caller.
-                unsafe { self.leaf(rows, output, dst, bytes, &mut sources) }
+                unsafe { self.leaf(rows, output, dst, bytes, &mut sources, unpacker.as_mut()) }
             }
         }
     }
@@ -159,7 +215,15 @@ impl<'a> Gatherer<'a> {
         rows.iter().for_each(|&i| self.table.prefetch(i as usize, reach));
     }
 
-    unsafe fn leaf(&self, rows: &[i64], output: &Output, dst: *mut u8, bytes: usize, sources: &mut Vec<*const u8>) {
+    unsafe fn leaf(
+        &self,
+        rows: &[i64],
+        output: &Output,
+        dst: *mut u8,
+        bytes: usize,
+        sources: &mut Vec<*const u8>,
+        unpacker: Option<&mut Unpacker>,
+    ) {
         let places = &self.table.layout.places;
         // SAFETY: rows are slots, so their addresses are inside the table; `dst` has room for them.
         unsafe {
@@ -183,6 +247,9 @@ impl<'a> Gatherer<'a> {
                     }));
                     copy_list(sources, dst, bytes);
                 }
+                (content, stack) if let Some(unpacker) = unpacker => {
+                    self.unpacked(rows, content, stack, dst, bytes, unpacker);
+                }
                 (content, stack) => {
                     sources.clear();
                     for &i in rows {
@@ -202,6 +269,48 @@ impl<'a> Gatherer<'a> {
         }
     }
 
+    /// Copies an output whose pieces may be packed.
+    unsafe fn unpacked(
+        &self,
+        rows: &[i64],
+        content: Content,
+        stack: usize,
+        dst: *mut u8,
+        bytes: usize,
+        unpacker: &mut Unpacker,
+    ) {
+        let mut pieces: Vec<Frame<'_>> = Vec::new();
+        rows.iter().for_each(|&i| self.sources(i as usize, content, stack, &mut pieces));
+        let mut copy = |piece: Frame<'_>, dst: *mut u8, bytes: usize| {
+            // SAFETY: whole pieces (null for zeros), for which the callers below have room.
+            unsafe {
+                match piece {
+                    Frame::At(src) => put(src, dst, bytes),
+                    Frame::Packed(chunk, place) => unpacker.copy(chunk, place, dst, bytes),
+                }
+            }
+        };
+        let Some((frames, pixel)) = self.table.layout.output_pixels(content) else {
+            let piece = bytes / (pieces.len() / rows.len());
+            for (k, &from) in pieces.iter().enumerate() {
+                copy(from, dst.wrapping_add(k * piece), piece);
+            }
+            return;
+        };
+        let whole = bytes / stack;
+        let frame = whole / frames;
+        let mut split = vec![0_u8; whole];
+        let split = split.as_mut_ptr();
+        let places: Vec<_> = (0..frames).map(|j| split.wrapping_add(j * frame).cast_const()).collect();
+        for (k, pieces) in pieces.chunks_exact(frames).enumerate() {
+            for (&from, at) in pieces.iter().zip(&places) {
+                copy(from, at.cast_mut(), frame);
+            }
+            // SAFETY: all frames were just copied; the caller promises room for the row.
+            unsafe { pixels::join(&places, pixel, frame, dst.add(k * whole)) };
+        }
+    }
+
     /// For an `obs_next` leaf whose twin is stored as plain bytes, returns the address of the twin's first row, the
     /// bytes from one row to the next, and the number of the twin.
     fn plain_next(&self, leaf: usize) -> Option<(*const u8, usize, usize)> {
@@ -215,7 +324,7 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Appends the addresses of the pieces of one output row; null stands for zeros.
-    fn sources(&self, index: usize, content: Content, stack: usize, out: &mut Vec<*const u8>) {
+    fn sources<P: Pieces<'a>>(&self, index: usize, content: Content, stack: usize, out: &mut P) {
         let layout = &self.table.layout;
         match (content, stack) {
             (Content::Leaf(leaf), 1) => match layout.places[leaf] {
@@ -232,13 +341,9 @@ impl<'a> Gatherer<'a> {
             }
             (Content::Block(twin), _) => {
                 let leaf = layout.obs[twin];
-                if let Place::Frames { stack, .. } = layout.places[leaf] {
+                if let Some(stack) = layout.stacked(leaf) {
                     self.own(index, leaf, out);
-                    let mark = out.len();
-                    self.next(index, twin, out);
-                    let newest = out[mark + stack - 1];
-                    out.truncate(mark);
-                    out.push(newest);
+                    self.next_frames(index, twin, stack - 1, out);
                 } else {
                     self.rings.stack(self.table, index, stack, |_, row, _| self.own(row, leaf, out));
                     self.next(index, twin, out);
@@ -249,35 +354,41 @@ impl<'a> Gatherer<'a> {
 
     /// Appends the address of the row's leaf, or those of its frames.
     #[inline]
-    fn own(&self, index: usize, leaf: usize, out: &mut Vec<*const u8>) {
+    fn own<P: Pieces<'a>>(&self, index: usize, leaf: usize, out: &mut P) {
         let place = self.table.layout.places[leaf];
         let r = self.rings.of(index);
         match place {
-            Place::Frames { .. } if self.rings[r].seq(index).is_none() => self.no_frames(leaf, out),
-            Place::Frames { .. } => self.frames(r, leaf, self.table.own(index, place), out),
+            Place::Frames { .. } if self.rings[r].seq(index).is_none() => self.no_frames(leaf, 0, out),
+            Place::Frames { .. } => self.frames(r, leaf, self.table.own(index, place), 0, out),
             Place::Next { twin } => self.next(index, twin, out),
-            _ => out.push(self.table.own(index, place)),
+            _ => out.at(self.table.own(index, place)),
         }
     }
 
     /// Appends the address of the row's `obs_next`, or those of its frames.
     #[inline]
-    fn next(&self, index: usize, twin: usize, out: &mut Vec<*const u8>) {
+    fn next<P: Pieces<'a>>(&self, index: usize, twin: usize, out: &mut P) {
+        self.next_frames(index, twin, 0, out);
+    }
+
+    /// The same from frame `from` of the stack on.
+    #[inline]
+    fn next_frames<P: Pieces<'a>>(&self, index: usize, twin: usize, from: usize, out: &mut P) {
         let r = self.rings.of(index);
         let ring = &self.rings[r];
         let leaf = self.table.layout.obs[twin];
         let place = self.table.layout.places[leaf];
         let at = self.table.next_of(ring, index, twin);
         match (place, at) {
-            (Place::Frames { .. }, Some(ids)) => self.frames(r, leaf, ids, out),
-            (Place::Frames { .. }, None) => self.no_frames(leaf, out),
-            (_, at) => out.push(at.unwrap_or(std::ptr::null())),
+            (Place::Frames { .. }, Some(ids)) => self.frames(r, leaf, ids, from, out),
+            (Place::Frames { .. }, None) => self.no_frames(leaf, from, out),
+            (_, at) => out.at(at.unwrap_or(std::ptr::null())),
         }
     }
 
     /// Appends the addresses of the stack of `obs_next`, as the actor sees it after the step: before the episode's
     /// oldest row, the `obs` of that row repeats.
-    fn next_stack(&self, index: usize, twin: usize, stack: usize, out: &mut Vec<*const u8>) {
+    fn next_stack<P: Pieces<'a>>(&self, index: usize, twin: usize, stack: usize, out: &mut P) {
         let leaf = self.table.layout.obs[twin];
         // A row without a link is its own `obs_next`, with its own stack.
         let alone = self.table.byte(index, LINK) == link::NONE;
@@ -286,17 +397,17 @@ impl<'a> Gatherer<'a> {
         });
     }
 
-    fn frames(&self, r: usize, leaf: usize, ids: *const u8, out: &mut Vec<*const u8>) {
+    fn frames<P: Pieces<'a>>(&self, r: usize, leaf: usize, ids: *const u8, from: usize, out: &mut P) {
         if let Place::Frames { store, stack, .. } = self.table.layout.places[leaf] {
             let store = &self.table.frames[r][store];
             // SAFETY: callers pass the frame numbers of this leaf in the record or the side row of a live row.
-            out.extend((0..stack).map(|j| store.at(unsafe { Table::id(ids, j) }).cast_const()));
+            out.frames(store, (from..stack).map(|j| unsafe { Table::id(ids, j) }));
         }
     }
 
-    fn no_frames(&self, leaf: usize, out: &mut Vec<*const u8>) {
+    fn no_frames<P: Pieces<'a>>(&self, leaf: usize, from: usize, out: &mut P) {
         if let Place::Frames { stack, .. } = self.table.layout.places[leaf] {
-            out.extend(std::iter::repeat_n(std::ptr::null(), stack));
+            (from..stack).for_each(|_| out.at(std::ptr::null()));
         }
     }
 
@@ -305,16 +416,25 @@ impl<'a> Gatherer<'a> {
     #[must_use]
     pub fn shifts(&self, index: &[i64], twin: usize, stack: usize) -> bool {
         let leaf = self.table.layout.obs[twin];
-        if let Place::Frames { stack, .. } = self.table.layout.places[leaf] {
+        if let Some(stack) = self.table.layout.stacked(leaf) {
             return index.iter().all(|&i| self.frames_shift(i as usize, twin, stack));
         }
-        let (mut obs, mut next) = (Vec::new(), Vec::new());
+        if self.table.codec().is_some() {
+            return self.pieces_shift::<Vec<Frame<'_>>>(index, twin, stack);
+        }
+        self.pieces_shift::<Vec<*const u8>>(index, twin, stack)
+    }
+
+    /// Returns the same for stacks of rows.
+    fn pieces_shift<P: Pieces<'a>>(&self, index: &[i64], twin: usize, stack: usize) -> bool {
+        let leaf = self.table.layout.obs[twin];
+        let (mut obs, mut next) = (P::default(), P::default());
         index.iter().all(|&i| {
             obs.clear();
             next.clear();
             self.sources(i as usize, Content::Leaf(leaf), stack, &mut obs);
             self.sources(i as usize, Content::Leaf(self.table.layout.next[twin]), stack, &mut next);
-            obs[1..] == next[..next.len() - 1]
+            obs.shifts_to(&next)
         })
     }
 

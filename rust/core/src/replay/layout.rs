@@ -105,6 +105,11 @@ impl Leaf {
         (self.shape.len() >= 3 && fits(stack, MIN_PIXEL_FRAME)).then_some((stack, Some(channels * self.itemsize)))
     }
 
+    /// Returns whether a row has the shape of a picture.
+    fn is_picture(&self) -> bool {
+        self.shape.len() >= 2 && self.nbytes() >= MIN_PIXEL_FRAME
+    }
+
     fn same_rows(&self, other: &Self) -> bool {
         self.dtype == other.dtype && self.shape == other.shape && self.path[1..] == other.path[1..]
     }
@@ -123,7 +128,8 @@ pub enum Place {
         /// The number of the column.
         column: usize,
     },
-    /// As `stack` frame numbers (u32) in the row record, for frames in a frame store.
+    /// As `stack` frame numbers (u32) in the row record, for frames in a frame store. A picture that is not one of a stack
+    /// has one number.
     Frames {
         /// Bytes from the start of the record.
         offset: usize,
@@ -186,6 +192,8 @@ pub struct Layout {
     pub(super) columns: Vec<usize>,
     /// Bytes of one frame of each frame store.
     pub(super) frames: Vec<usize>,
+    /// Whether there are single pictures that are frames.
+    pub(super) single: bool,
     /// Whether any frames are stacked along the last axis.
     pub(super) any_pixels: bool,
     /// The leaves whose bytes are copied without change to the record or a column.
@@ -194,12 +202,13 @@ pub struct Layout {
 
 impl Layout {
     /// Returns the layout for the leaves of the first row. An `obs_next` with the structure of `obs` is stored by
-    /// links; without `save_obs_next`, at the ends of episodes alone.
+    /// links; without `save_obs_next`, at the ends of episodes alone. With `single`, a picture is a frame also where it
+    /// is not one of a stack.
     ///
     /// # Errors
     /// `Value` for a path that is empty or occurs twice, a `rew` that is not f64, or a flag that is not one bool;
     /// `Room` for a row that is too large.
-    pub fn new(leaves: Vec<Leaf>, save_obs_next: bool) -> Result<Self> {
+    pub fn new(leaves: Vec<Leaf>, save_obs_next: bool, single: bool) -> Result<Self> {
         check(&leaves)?;
         let obs: Vec<usize> = (0..leaves.len()).filter(|&i| leaves[i].root() == "obs").collect();
         let next = twins(&leaves, &obs).unwrap_or_default();
@@ -218,12 +227,13 @@ impl Layout {
             side_stride: 0,
             columns: Vec::new(),
             frames: Vec::new(),
+            single: false,
             any_pixels: false,
             copied: Vec::new(),
         };
         let framed = layout.linked() || !save_obs_next;
         for i in layout.obs.clone() {
-            layout.put(i, framed);
+            layout.put(i, framed, single);
         }
         layout.obs_part = HEADER..layout.stride;
         for i in 0..layout.leaves.len() {
@@ -234,7 +244,7 @@ impl Layout {
                 "done" => layout.places[i] = Place::Record { offset: DONE },
                 _ => match layout.next.iter().position(|&n| n == i) {
                     Some(twin) => layout.places[i] = Place::Next { twin },
-                    None => layout.put(i, false),
+                    None => layout.put(i, false, false),
                 },
             }
         }
@@ -314,6 +324,16 @@ impl Layout {
         }
     }
 
+    /// Returns the number of frames of a row of a leaf that is stored as a stack of frames; None for other leaves, also
+    /// for single pictures.
+    #[must_use]
+    pub fn stacked(&self, leaf: usize) -> Option<usize> {
+        match self.places[leaf] {
+            Place::Frames { stack, .. } if stack > 1 => Some(stack),
+            _ => None,
+        }
+    }
+
     /// Returns whether `obs_next` is stored by links, in all rows or at the ends of episodes.
     #[must_use]
     pub fn linked(&self) -> bool {
@@ -332,13 +352,15 @@ impl Layout {
         self.stride + self.columns.iter().sum::<usize>() + self.frames.iter().sum::<usize>()
     }
 
-    fn put(&mut self, i: usize, framed: bool) {
+    fn put(&mut self, i: usize, framed: bool, single: bool) {
         let (nbytes, itemsize) = (self.leaves[i].nbytes(), self.leaves[i].itemsize);
-        let stack = if framed { self.leaves[i].stack() } else { None };
+        let picture = single && self.leaves[i].is_picture();
+        let stack = if framed { self.leaves[i].stack().or(picture.then_some((1, None))) } else { None };
         self.places[i] = match stack {
             Some((stack, pixel)) => {
                 self.frames.push(nbytes / stack);
                 self.any_pixels |= pixel.is_some();
+                self.single |= stack == 1;
                 Place::Frames { offset: self.room(4 * stack, 4), store: self.frames.len() - 1, stack, pixel }
             }
             None if nbytes <= RECORD_LEAF => Place::Record { offset: self.room(nbytes, itemsize) },
@@ -449,7 +471,7 @@ mod tests {
             leaf(&["terminated"], "|b1", 1, &[]),
             leaf(&["obs_next"], "<f8", 8, &[17]),
         ];
-        let layout = Layout::new(leaves, true).unwrap();
+        let layout = Layout::new(leaves, true, false).unwrap();
         assert_eq!(layout.stride, 176);
         assert!(layout.linked());
         assert_eq!(layout.places[4], Place::Next { twin: 0 });
@@ -459,7 +481,7 @@ mod tests {
     fn a_stack_of_images_is_kept_as_frame_numbers() {
         let stack = [4, 84, 84];
         let leaves = vec![leaf(&["obs"], "|u1", 1, &stack), leaf(&["obs_next"], "|u1", 1, &stack)];
-        let layout = Layout::new(leaves, true).unwrap();
+        let layout = Layout::new(leaves, true, false).unwrap();
         assert_eq!(layout.places[0], Place::Frames { offset: 8, store: 0, stack: 4, pixel: None });
         assert_eq!(layout.frames, [84 * 84]);
     }
@@ -477,23 +499,36 @@ mod tests {
             ([4, 84, 84], 1, None), // along the first axis
         ] {
             let leaves = vec![leaf(&["obs"], "?", itemsize, &shape), leaf(&["obs_next"], "?", itemsize, &shape)];
-            let layout = Layout::new(leaves, true).unwrap();
+            let layout = Layout::new(leaves, true, false).unwrap();
             assert_eq!([layout.pixels(0), layout.pixels(1)], [wanted; 2], "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn a_single_picture_is_a_frame_where_that_is_asked_for() {
+        for (shape, single, stacked) in
+            [(&[84, 84][..], true, None), (&[3, 84, 84], true, Some(3)), (&[2000], false, None)]
+        {
+            let leaves = vec![leaf(&["obs"], "|u1", 1, shape), leaf(&["obs_next"], "|u1", 1, shape)];
+            let layout = Layout::new(leaves.clone(), true, true).unwrap();
+            assert_eq!(matches!(layout.places[0], Place::Frames { .. }), single, "{shape:?}");
+            assert_eq!((layout.stacked(0), layout.single), (stacked, single && stacked.is_none()));
+            assert_eq!(Layout::new(leaves, true, false).unwrap().stacked(0), stacked);
         }
     }
 
     #[test]
     fn an_obs_next_of_another_structure_has_places_of_its_own() {
         let leaves = vec![leaf(&["obs"], "<f4", 4, &[4]), leaf(&["obs_next"], "<f8", 8, &[4])];
-        let layout = Layout::new(leaves, true).unwrap();
+        let layout = Layout::new(leaves, true, false).unwrap();
         assert!(!layout.linked());
         assert!(matches!(layout.places[1], Place::Record { .. }));
     }
 
     #[test]
     fn bad_columns_are_refused() {
-        assert!(Layout::new(vec![leaf(&["a"], "<f4", 4, &[]); 2], true).is_err());
-        assert!(Layout::new(vec![leaf(&["rew"], "<f4", 4, &[])], true).is_err());
-        assert!(Layout::new(vec![leaf(&["done"], "<f4", 4, &[])], true).is_err());
+        assert!(Layout::new(vec![leaf(&["a"], "<f4", 4, &[]); 2], true, false).is_err());
+        assert!(Layout::new(vec![leaf(&["rew"], "<f4", 4, &[])], true, false).is_err());
+        assert!(Layout::new(vec![leaf(&["done"], "<f4", 4, &[])], true, false).is_err());
     }
 }

@@ -93,12 +93,11 @@ impl Layout {
         };
         let obs = self.obs(twin);
         let bytes = self.leaves()[obs].nbytes();
-        let (framed, frame) = match self.place(obs) {
-            // Stacks along the last axis are not contiguous in a block.
-            Place::Frames { pixel: Some(_), .. } => return None,
-            Place::Frames { stack, .. } => (true, bytes / stack),
-            _ => (false, bytes),
-        };
+        // Stacks along the last axis are not contiguous in a block.
+        if self.pixels(obs).is_some() {
+            return None;
+        }
+        let (framed, frame) = self.stacked(obs).map_or((false, bytes), |stack| (true, bytes / stack));
         (frame >= SHARED_FRAME && framed == (stack == 1)).then_some((twin, is_next))
     }
 }
@@ -220,7 +219,7 @@ mod tests {
             leaves.push(leaf(flag, "|b1", 1, &[]));
         }
         leaves.push(leaf("obs_next", "|u1", 1, obs));
-        Layout::new(leaves, save_obs_next).unwrap()
+        Layout::new(leaves, save_obs_next, false).unwrap()
     }
 
     fn plan(layout: &Layout, stack: usize) -> Plan {
@@ -267,7 +266,7 @@ mod tests {
         let foreign = vec![vec!["obs".to_owned(), "kept".to_owned()], vec!["info".to_owned()]];
         let schema = Schema::new(save_obs_next).with(columns, foreign, flag()).unwrap();
         let leaves = schema.columns().iter().map(|column| column.leaf.clone()).collect();
-        (schema, Layout::new(leaves, save_obs_next).unwrap())
+        (schema, Layout::new(leaves, save_obs_next, false).unwrap())
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Slabs {
 
     /// Returns whether chunks are on disk, where a chunk takes room before it is written.
     pub fn is_on_disk(&self) -> bool {
-        !matches!(self.storage, Storage::Ram)
+        self.storage.is_on_disk()
     }
 
     /// Returns the number of chunks mapped so far.

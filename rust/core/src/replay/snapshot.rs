@@ -11,6 +11,7 @@
 
 mod codec;
 mod reading;
+mod rewriting;
 mod writing;
 
 use std::fs::File;
@@ -24,6 +25,8 @@ use reading::read_header;
 
 const MAGIC: [u8; 8] = *b"RLFASTB\x01";
 const END: [u8; 4] = *b"END ";
+/// In the header of a snapshot whose rows have single pictures as frames: see [`Layout::new`].
+const SINGLE_FRAMES: &str = "single frames";
 
 /// The sections of a snapshot before its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub struct Header {
     pub capacities: Vec<usize>,
     /// The bytes that the caller stored with the snapshot.
     pub extra: Vec<u8>,
+    /// Whether single pictures are frames in its rows.
+    single_frames: bool,
 }
 
 /// A vector to write to, which returns an error when memory runs out.

@@ -7,10 +7,12 @@
 //! nothing, needs no option, and takes at most the memory of two columns.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{Result, value_error};
 use crate::memory::{self, Region, Storage};
+use crate::pack::Codec;
+use crate::pool;
 use crate::prefetch::prefetch_at;
 use crate::replay::frames::FrameStore;
 use crate::replay::layout::{Copied, DONE, EPISODE, LINK, Layout, Leaf, Place, SINGLE, TERMINATED, TRUNCATED, link};
@@ -110,9 +112,11 @@ impl Table {
     pub(super) fn new(layout: Layout, capacities: &[usize], storage: Storage, beside: u128) -> Result<Self> {
         let total: usize = capacities.iter().sum();
         let sides = if layout.linked() { 4 } else { 0 }; // bytes of the number of a side row
-        let needed = total as u128 * (layout.row_bytes() + sides) as u128;
-        let needed = needed + if matches!(storage, Storage::Ram) { beside } else { 0 };
-        storage.check(&format!("{total} rows of {} bytes", layout.row_bytes() + sides), needed)?;
+        // How short packed frames are is not known before they come.
+        let frames = if storage.codec().is_some() { layout.frames.iter().sum() } else { 0 };
+        let row = layout.row_bytes() + sides - frames;
+        let needed = total as u128 * row as u128 + if storage.is_on_disk() { 0 } else { beside };
+        storage.check(&format!("{total} rows of {row} bytes"), needed)?;
         let records = Region::zeroed(product(&[total, layout.stride])?, &storage)?;
         let column = |&length: &usize| Region::zeroed(product(&[total, length])?, &storage);
         let columns = layout.columns.iter().map(column).collect::<Result<_>>()?;
@@ -169,6 +173,11 @@ impl Table {
         Ok(())
     }
 
+    /// Returns how frames are packed; None if they are stored as they are.
+    pub(super) fn codec(&self) -> Option<Codec> {
+        self.storage.codec()
+    }
+
     /// Returns the layout of a row.
     #[must_use]
     pub fn layout(&self) -> &Layout {
@@ -215,6 +224,9 @@ impl Table {
         if self.layout.frames.is_empty() {
             return Ok(());
         }
+        if self.storage.codec().is_some() {
+            self.pack(rings);
+        }
         for &r in rings {
             self.rows_wanted[r] += 1;
         }
@@ -227,6 +239,27 @@ impl Table {
             }
         }
         result
+    }
+
+    /// Packs the chunks that are behind the newest frames of these rings. Vector environments fill them in the same step, so the
+    /// threads of the pool share them.
+    fn pack(&mut self, rings: &[usize]) {
+        let stores = 0..self.layout.frames.len();
+        let mut due: Vec<_> = rings.iter().flat_map(|&r| stores.clone().map(move |store| (r, store))).collect();
+        due.retain(|&(r, store)| self.frames[r][store].due() > 0);
+        due.sort_unstable();
+        due.dedup();
+        if due.len() < 2 {
+            return; // `reserve` of the store packs it
+        }
+        let packed: Vec<_> = due.iter().map(|_| OnceLock::new()).collect();
+        pool::run(due.len(), |k| {
+            let (r, store) = due[k];
+            packed[k].get_or_init(|| self.frames[r][store].pack());
+        });
+        for ((r, store), packed) in due.into_iter().zip(packed) {
+            self.frames[r][store].install(packed.into_inner().unwrap_or_default());
+        }
     }
 
     /// Reserves room for `stacks` more stacks of each leaf in a ring.
@@ -557,6 +590,9 @@ impl Table {
         if self.layout.linked() {
             self.side.reserve(rooms.iter().map(|room| room.sides).sum())?;
         }
+        if self.storage.codec().is_some() {
+            return Ok(()); // frames are packed as they come, so they never need the room that they would take together
+        }
         for (stores, room) in self.frames.iter_mut().zip(rooms) {
             for (store, &frames) in stores.iter_mut().zip(&room.frames) {
                 store.reserve(frames)?;
@@ -661,9 +697,8 @@ impl Table {
                         let (store, given) = (&self.frames[r][store], numbers(sources[leaf], k, stack));
                         let seen = &self.seen(r, twin).next;
                         (0..stack).all(|j| {
-                            let at = || store.at(Self::id(kept, j));
                             is_same(&given, j, seen, j)
-                                || (!new.is_null() && memory::equal(new.add(j * store.frame()), at(), store.frame()))
+                                || (!new.is_null() && store.equals(Self::id(kept, j), new.add(j * store.frame())))
                         })
                     }
                     _ => !new.is_null() && memory::equal(new, kept, self.layout.nbytes[leaf]),
@@ -850,7 +885,7 @@ unsafe fn intern(
                 Known::Same(_) => None,
                 Known::Shifted(ids) => {
                     let id = Table::id(ids, j + 1);
-                    (recognised || memory::equal(at(j), store.at(id), frame)).then_some(id)
+                    (recognised || store.equals(id, at(j))).then_some(id)
                 }
                 Known::Input(bytes, ids) => {
                     let equal = || !bytes.is_null() && memory::equal(at(j), bytes.add((j + 1) * frame), frame);

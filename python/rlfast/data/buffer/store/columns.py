@@ -17,6 +17,8 @@ from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.options.samplers import Prioritized
 from rlfast.data.schema import Leaves, Schema, flatten, nest
 
+PACKED = ("lz4", "zstd")
+"""Storages in memory that pack frames. A copy of a buffer packs its frames as well."""
 _LOADED = frozenset({"obs", "obs_next", "terminated", "truncated"})
 """Columns that the engine stores in a form of its own, so that only ``load`` can change them."""
 
@@ -30,7 +32,7 @@ class Columns:
     :param capacities: number of rows of each ring.
     :param config: the options of the buffer.
     :param seed: seed of the engine's random streams.
-    :param storage: ``"ram"``, or a folder for columns in memory-mapped files.
+    :param storage: where rows are: see :class:`rlfast.data.ReplayBuffer`.
     :ivar last: with ``ignore_obs_next``, the ``obs_next`` of rows that end an episode, for object leaves of ``obs``.
     :ivar plain: whether all columns are in the engine.
     :ivar quick: whether, moreover, rows need no conversion before the engine gets them.
@@ -42,6 +44,7 @@ class Columns:
         self.objects: Leaves = {}
         self.last: dict[Path, dict[int, Any]] = {}
         self.assigned: dict[str, Leaves] = {}
+        self.storage = storage
         self.core = self._engine(capacities, seed, storage)
         self._update_flags()
         self._views: weakref.WeakValueDictionary[Path, NDArray[Any]] = weakref.WeakValueDictionary()
@@ -58,7 +61,7 @@ class Columns:
             stack_num=self.config.stack_num,
             sample_avail=self.config.sample_avail,
             seed=seed,
-            storage=None if storage == "ram" else storage,
+            storage=storage,
             **priorities,
         )
 
@@ -78,8 +81,10 @@ class Columns:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         capacities, snapshot = state.pop("capacities"), state.pop("snapshot")
+        state.setdefault("storage", "ram")  # of a pickle of an earlier version
         self.__dict__.update(state, _views=weakref.WeakValueDictionary())
-        self.core = self._engine(capacities, 0, "ram")  # the snapshot has the random streams
+        self.storage = self.storage if self.storage in PACKED else "ram"
+        self.core = self._engine(capacities, 0, self.storage)  # the snapshot has the random streams
         self.core.restore(snapshot)
         self.adopt(self.schema, self.objects)
 

@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::io::Read;
 
 use super::codec::{Fields, Reader};
-use super::{END, Header};
+use super::rewriting::rewritten;
+use super::{END, Header, SINGLE_FRAMES};
 use crate::error::{Error, Result, value_error};
-use crate::memory;
+use crate::memory::{self, Storage};
+use crate::pack::Codec;
 use crate::replay::layout::{DONE, LINK, Layout, Leaf, Place, TERMINATED, TRUNCATED, link};
 use crate::replay::priorities::Priorities;
 use crate::replay::ring::{Episode, Ring, RunningEpisode, Saved};
@@ -42,13 +44,26 @@ impl Replay {
         let rings = read_rings(&mut reader.section(*b"RING")?, &config.capacities)?;
         let mut table = None;
         if has_table {
-            let layout = read_leaves(&mut reader.section(*b"LEAF")?, config.save_obs_next)?;
-            let mut fresh = Table::new(layout.0, &config.capacities, config.storage.clone(), 0)?;
-            fresh.extend(layout.1)?;
+            let (first, late) = read_leaves(&mut reader.section(*b"LEAF")?)?;
+            let layout = |single| Layout::new(first.clone(), config.save_obs_next, single);
+            let (saved, mine) = (layout(header.single_frames)?, layout(config.storage.codec().is_some())?);
+            let made = |layout: Layout, storage: Storage| -> Result<Table> {
+                let mut table = Table::new(layout, &config.capacities, storage, 0)?;
+                table.extend(late.clone())?;
+                Ok(table)
+            };
+            let converts = saved.single != mine.single;
+            let storage = match converts {
+                false => config.storage.clone(),
+                true if saved.single => Storage::Packed(Codec::Lz4),
+                true => Storage::Ram,
+            };
+            let mut fresh = made(saved, storage)?;
             for r in 0..rings.len() {
                 read_rows(reader, &mut fresh, &rings, r)?;
             }
-            table = Some(fresh);
+            table =
+                Some(if converts { rewritten(&fresh, &rings, made(mine, config.storage.clone())?)? } else { fresh });
         } else if rings.live() > 0 {
             return value_error!("the snapshot is damaged: rows without columns");
         }
@@ -73,10 +88,10 @@ pub(super) fn read_header(reader: &mut Reader<impl Read>) -> Result<Header> {
     reader.magic()?;
     let mut head = reader.section(*b"HEAD")?;
     let capacities = head.words()?;
-    head.text()?;
+    let single_frames = head.text()? == SINGLE_FRAMES;
     head.end()?;
     let extra = reader.section(*b"EXTR")?.bytes;
-    Ok(Header { capacities, extra })
+    Ok(Header { capacities, extra, single_frames })
 }
 
 fn read_options(fields: &mut Fields, config: &mut Config) -> Result<bool> {
@@ -120,8 +135,8 @@ fn read_rings(fields: &mut Fields, capacities: &[usize]) -> Result<Rings> {
     Ok(rings)
 }
 
-/// Reads the leaves, and returns the layout of those of the first row and the leaves that were added later.
-fn read_leaves(fields: &mut Fields, save_obs_next: bool) -> Result<(Layout, Vec<Leaf>)> {
+/// Reads the leaves, and returns those of the first row and those that were added later.
+fn read_leaves(fields: &mut Fields) -> Result<(Vec<Leaf>, Vec<Leaf>)> {
     let count = fields.count(32)?;
     let first = fields.u64()? as usize;
     let mut all = vectors::with_room(count)?;
@@ -142,7 +157,7 @@ fn read_leaves(fields: &mut Fields, save_obs_next: bool) -> Result<(Layout, Vec<
         return value_error!("the snapshot is damaged: its columns contradict themselves");
     }
     let late = all.split_off(first);
-    Ok((Layout::new(all, save_obs_next)?, late))
+    Ok((all, late))
 }
 
 fn read_rows(reader: &mut Reader<impl Read>, table: &mut Table, rings: &Rings, r: usize) -> Result<()> {

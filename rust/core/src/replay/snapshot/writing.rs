@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 
 use super::codec::{Writer, append_bytes, put, put_text, put_words};
-use super::{END, MAGIC};
+use super::{END, MAGIC, SINGLE_FRAMES};
 use crate::replay::Replay;
+use crate::replay::frames::Frame;
 use crate::replay::layout::{LINK, Layout, link};
 use crate::replay::table::Table;
 
@@ -14,7 +15,10 @@ impl Replay {
         let mut writer = Writer { to, crc: 0 };
         let mut head = Vec::new();
         put_words(&mut head, &self.config.capacities);
-        put_text(&mut head, "");
+        put_text(
+            &mut head,
+            if self.table.as_ref().is_some_and(|table| table.layout.single) { SINGLE_FRAMES } else { "" },
+        );
         writer.section(*b"HEAD", &head)?;
         writer.section(*b"EXTR", extra)?;
         writer.section(*b"CONF", &self.options())?;
@@ -103,11 +107,17 @@ impl Replay {
             writer.begin(*b"FRAM", 16 + store.count() as u64 * store.frame() as u64)?;
             writer.bytes(&u64::from(store.tail()).to_le_bytes())?;
             writer.bytes(&u64::from(store.count()).to_le_bytes())?;
-            let mut frame = Vec::new();
+            let (mut bytes, mut unpacker) = (Vec::new(), store.unpacker());
             for k in 0..store.count() {
-                frame.clear();
-                append_bytes(store.at(store.tail().wrapping_add(k)), store.frame(), &mut frame);
-                writer.bytes(&frame)?;
+                bytes.clear();
+                match (store.find(store.tail().wrapping_add(k)), &mut unpacker) {
+                    (Frame::At(at), _) => append_bytes(at, store.frame(), &mut bytes),
+                    (Frame::Packed(chunk, place), Some(unpacker)) => {
+                        bytes.extend_from_slice(unpacker.read(chunk, place, store.frame()));
+                    }
+                    (Frame::Packed(..), None) => unreachable!("invariant: packed frames have a reader"),
+                }
+                writer.bytes(&bytes)?;
             }
             writer.finish()?;
         }
