@@ -313,7 +313,7 @@ def test_without_its_buffer_a_run_fills_a_new_one(folders):
     save_checkpoint(folders / "checkpoint", stopped, save_buffer=False)
     assert not (folders / "checkpoint" / "buffer.snapshot").exists()
     resumed = off_policy(folders / "resumed")
-    assert load_checkpoint(folders / "checkpoint", resumed) == ["the replay buffer was not saved: it fills anew"]
+    assert load_checkpoint(str(folders / "checkpoint"), resumed) == ["the replay buffer was not saved: it fills anew"]
     assert len(resumed.train_collector.buffer) == 0
     assert resumed.env_step == stopped.env_step
 
@@ -321,10 +321,10 @@ def test_without_its_buffer_a_run_fills_a_new_one(folders):
 def test_a_policy_alone(folders):
     stopped = off_policy(folders / "stopped")
     run_until(stopped, 2)
-    save_checkpoint(folders / "checkpoint", stopped)
+    save_checkpoint(str(folders / "checkpoint"), stopped)
     other = policy(5)
     where = {"epoch": 1, "env_step": stopped.env_step, "gradient_step": stopped.gradient_step}
-    assert load_policy(folders / "checkpoint", other) == where
+    assert load_policy(str(folders / "checkpoint"), other) == where
     for ours, theirs in zip(other.parameters(), stopped.policy.parameters(), strict=True):
         assert torch.equal(ours, theirs)
 

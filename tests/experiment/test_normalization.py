@@ -124,7 +124,7 @@ def test_an_evaluation_shows_the_policy_what_its_tests_did(run_dir, monkeypatch)
     norm = RunningMeanStd.norm
     monkeypatch.setattr(RunningMeanStd, "norm", lambda self, data: applied.append(self) or norm(self, data))
     returns = evaluate(run_dir, 2).returns
-    saved = load_normalization(run_dir / "checkpoint")
+    saved = load_normalization(str(run_dir / "checkpoint"))
     assert saved["count"] > 600
     assert {one.count for one in applied} == {saved["count"]}  # no observation was added
     assert applied[0].mean.tolist() == saved["mean"].tolist()
@@ -135,7 +135,7 @@ def test_an_evaluation_shows_the_policy_what_its_tests_did(run_dir, monkeypatch)
 def test_a_checkpoint_without_statistics_is_told(run_dir):
     train(ppo(run_dir, normalize_obs=False))
     with pytest.raises(ValueError, match="it has no statistics of observations"):
-        load_normalization(run_dir / "checkpoint")
+        load_normalization(str(run_dir / "checkpoint"))
 
 
 def test_only_boxes_are_normalized(run_dir):

@@ -8,6 +8,7 @@ import shutil
 import zlib
 from contextlib import contextmanager
 from copy import deepcopy
+from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ from rlfast.data.plain_data import WRONG_DATA, pack, summary, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from rlfast.data import ReplayBuffer
     from rlfast.policy import BasePolicy
@@ -41,7 +41,7 @@ _EXTRA = "_extra_state"
 
 
 def save_checkpoint(
-    folder: Path, trainer: BaseTrainer, *, save_buffer: bool = True, allow_pickle: bool = False
+    folder: Path | str, trainer: BaseTrainer, *, save_buffer: bool = True, allow_pickle: bool = False
 ) -> None:
     """Writes a checkpoint, from which training can continue. It replaces an old one once it is complete.
 
@@ -60,6 +60,7 @@ def save_checkpoint(
     :raises TypeError: if a part of the state is not plain data.
     :raises ValueError: if a weight is NaN.
     """
+    folder = Path(folder)
     state = trainer.policy.state_dict()
     _check_weights(state, trainer.policy, "the policy")
     extra = {name: value for name, value in state.items() if name.endswith(_EXTRA)}
@@ -96,7 +97,7 @@ def save_checkpoint(
     shutil.rmtree(old, ignore_errors=True)
 
 
-def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = False) -> list[str]:
+def load_checkpoint(folder: Path | str, trainer: BaseTrainer, *, allow_pickle: bool = False) -> list[str]:
     """Restores the state of a trainer, its policy, buffer and collectors from a checkpoint.
 
     Types, shapes and checksums are checked before anything is changed. If a part cannot be restored all the same, the
@@ -133,7 +134,7 @@ def load_checkpoint(folder: Path, trainer: BaseTrainer, *, allow_pickle: bool = 
     return lost
 
 
-def load_policy(folder: Path, policy: BasePolicy) -> dict[str, Any]:
+def load_policy(folder: Path | str, policy: BasePolicy) -> dict[str, Any]:
     """Restores only the policy of a checkpoint, to act or to learn from new data.
 
     :param folder: the folder of the checkpoint.
@@ -151,7 +152,7 @@ def load_policy(folder: Path, policy: BasePolicy) -> dict[str, Any]:
     return {name: head[name] for name in _COUNTERS}
 
 
-def load_wrappers(folder: Path) -> list[dict[str, Any]]:
+def load_wrappers(folder: Path | str) -> list[dict[str, Any]]:
     """Returns the states of the wrappers of test environments, such as statistics of observations, outermost first.
 
     :param folder: the folder of the checkpoint.
@@ -166,7 +167,7 @@ def load_wrappers(folder: Path) -> list[dict[str, Any]]:
     return states
 
 
-def load_normalization(folder: Path) -> dict[str, Any]:
+def load_normalization(folder: Path | str) -> dict[str, Any]:
     """Returns the statistics with which the observations of tests were normalized.
 
     :param folder: the folder of the checkpoint of a run with ``normalize_obs``.
@@ -176,7 +177,7 @@ def load_normalization(folder: Path) -> dict[str, Any]:
     """
     states = load_wrappers(folder)
     if not states:
-        raise ValueError(f"{folder / _STATE} is damaged, or of another run: it has no statistics of observations")
+        raise ValueError(f"{Path(folder) / _STATE} is damaged, or of another run: it has no statistics of observations")
     return states[0]
 
 
@@ -209,8 +210,9 @@ def _sync(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _open(folder: Path) -> tuple[Path, dict[str, Any]]:
+def _open(given: Path | str) -> tuple[Path, dict[str, Any]]:
     """Returns the folder of the newest complete checkpoint, and its header."""
+    folder = Path(given)
     if not (folder / _HEAD).exists() and (old := folder.with_name(folder.name + ".old")).exists():
         folder = old
     try:
