@@ -18,6 +18,7 @@ from rlfast.functional.losses import (
     smoothed_action,
     soft_value,
     squared_loss,
+    surrogate_loss,
     td_error,
     temperature_loss,
     value_loss,
@@ -108,6 +109,13 @@ def test_clipped_surrogate_loss_by_hand(dual_clip, objectives):
     assert loss.item() == pytest.approx(-sum(objectives) / 5)
 
 
+def test_surrogate_loss_by_hand():
+    new, old = torch.tensor([math.log(3.0), 0.0]), torch.tensor([math.log(2.0), math.log(4.0)])
+    assert surrogate_loss(new, old, torch.tensor([4.0, -8.0])).item() == pytest.approx(-(1.5 * 4 - 0.25 * 8) / 2)
+    each = torch.tensor([[math.log(3.0), 0.0]])  # two dimensions of one action
+    assert surrogate_loss(each, torch.zeros(1, 2), torch.tensor([2.0])).item() == pytest.approx(-(3 * 2 + 1 * 2) / 2)
+
+
 def test_the_clip_stops_the_gradient():
     log_prob = RATIO.log().requires_grad_()
     clipped_surrogate_loss(log_prob, torch.zeros(5), ADVANTAGE, 0.2, dual_clip=3.0).backward()
@@ -162,6 +170,11 @@ def test_defaults_are_those_of_the_papers():
     value, old, returns = torch.tensor([1.0]), torch.tensor([0.0]), torch.tensor([3.0])
     assert value_loss(value, returns, old).item() == pytest.approx((0.2 - 3) ** 2)
     assert value_loss(-value, -returns, old).item() == pytest.approx((0.2 - 3) ** 2)  # it is clipped from below as well
+    assert huber_loss(torch.tensor([3.0])).item() == 2.5
+    assert clipped_surrogate_loss(torch.tensor([1.0]), old, value).item() == pytest.approx(-1.2)
+    assert clipped_surrogate_loss(torch.tensor([3.0]), old, -value).item() == pytest.approx(math.exp(3))  # not dual
+    assert smoothed_action(old, torch.tensor([0.5])).item() == pytest.approx(0.1)
+    assert smoothed_action(old, torch.tensor([9.0])).item() == 0.5
 
 
 def test_ratios_of_each_dimension_are_of_new_to_old():

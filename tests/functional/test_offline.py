@@ -27,13 +27,14 @@ def test_the_actors_loss_of_td3_bc_by_hand():
 
 
 def test_squared_distance_is_a_sum_over_dimensions():
-    assert squared_distance(torch.tensor([[[1.0, 2.0], [0.0, 3.0]]]), torch.zeros(1, 2, 2)).tolist() == [14.0]
+    act, data = torch.tensor([[[1.0, 2.0], [0.0, 3.0]]]), torch.tensor([[[0.0, 0.0], [0.0, 1.0]]])
+    assert squared_distance(act, data).tolist() == [1 + 4 + 4]
 
 
 def test_expectile_loss_weighs_both_sides():
-    error = torch.tensor([1.0, -2.0, 0.0])
-    assert expectile_loss(error, 0.9).item() == pytest.approx((0.9 * 1 + 0.1 * 4) / 3)
-    assert expectile_loss(error, 0.5).item() == pytest.approx(0.5 * 5 / 3)
+    error = torch.tensor([0.5, -2.0, 0.0])
+    assert expectile_loss(error, 0.9).item() == pytest.approx((0.9 * 0.25 + 0.1 * 4) / 3)
+    assert expectile_loss(error, 0.5).item() == pytest.approx(0.5 * 4.25 / 3)
 
 
 def test_weights_of_advantages():
@@ -55,7 +56,7 @@ def test_conservative_gap_by_hand():
 
 
 def test_softened_minimum_by_hand():
-    assert softened_minimum(torch.tensor([1.0, 5.0]), torch.tensor([3.0, 1.0]), 0.75).tolist() == [1.5, 2.0]
+    assert softened_minimum(torch.tensor([2.0, 5.0]), torch.tensor([4.0, 1.0]), 0.75).tolist() == [2.5, 2.0]
 
 
 def test_autoencoder_loss_by_hand():
@@ -68,6 +69,7 @@ def test_autoencoder_loss_by_hand():
 def test_likely_actions():
     logits = torch.log(torch.tensor([[0.5, 0.2, 0.3], [0.05, 0.9, 0.05]]))
     assert likely_actions(logits, 0.5).tolist() == [[True, False, True], [False, True, False]]
+    assert likely_actions(logits, 1.0).tolist() == [[True, False, False], [False, True, False]]  # the best alone
     illegal = torch.tensor([[0.0, -torch.inf, -50.0]])
     assert likely_actions(illegal, 0.0).tolist() == [[True, False, True]]
 
@@ -75,3 +77,17 @@ def test_likely_actions():
 def test_discriminator_loss_by_hand():
     policy, expert = torch.tensor([0.0, math.log(3.0)]), torch.tensor([math.log(3.0)])
     assert discriminator_loss(policy, expert).item() == pytest.approx((math.log(2) + math.log(4)) / 2 - math.log(3 / 4))
+
+
+def test_defaults():
+    error = torch.tensor([0.5, -2.0])
+    assert torch.equal(expectile_loss(error), expectile_loss(error, 0.7))
+    assert torch.equal(exponential_weight(error), exponential_weight(error, 3.0, 100.0))
+    assert torch.equal(conservative_gap(error[None], error[:1]), conservative_gap(error[None], error[:1], 1.0))
+    assert torch.equal(softened_minimum(error, -error), softened_minimum(error, -error, 0.75))
+    logits = torch.log(torch.tensor([[0.6, 0.2, 0.15, 0.05]]))  # 1/3 and 1/4 of the most likely
+    assert likely_actions(logits).tolist() == [[True, True, False, False]]
+    advantage = torch.tensor([0.5, 3.03])  # e to the power of the second is between 20 and 21
+    assert regression_weight(advantage).tolist() == pytest.approx([math.exp(0.5), 20.0])
+    q, act, data = torch.tensor([2.0]), torch.zeros(1, 1), torch.ones(1, 1)
+    assert torch.equal(regularized_actor_loss(q, act, data), regularized_actor_loss(q, act, data, 2.5))

@@ -61,3 +61,13 @@ def test_sums_step_by_step(n_step):
         assert sums[row, t] == pytest.approx(sum(0.9 ** (i - t) * rew[row, i] for i in range(t, end)))
         assert last[row, t] == end - 1
         assert discount[row, t] == pytest.approx(0 if terminated[row, end - 1] else 0.9 ** (end - t))
+
+
+def test_defaults():
+    value = torch.tensor([5.0])
+    assert torch.equal(unrescaled(value), unrescaled(value, 0.001))
+    rew, flags = np.array([[1.0, 2.0]]), np.zeros((1, 2), bool)
+    sums, discount, last = nstep_sums_within(rew, flags, ~flags)
+    assert sums.tolist() == rew.tolist()
+    assert discount.tolist() == [[0.99, 0.99]]
+    assert last.tolist() == [[0, 1]]
