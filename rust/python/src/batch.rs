@@ -122,16 +122,38 @@ unsafe extern "C" fn init(this: *mut ffi::PyObject, args: *mut ffi::PyObject, kw
 fn initialize(this: &Bound<'_, PyAny>, args: &Bound<'_, PyAny>, kwargs: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let py = this.py();
     let args = args.cast::<PyTuple>()?;
-    // A caller written in C may hold this dict, and would see it change and share it with the batch.
-    let fields = match kwargs {
-        Some(kwargs) => kwargs.cast::<PyDict>()?.copy()?,
-        None => PyDict::new(py),
+    // A caller written in C may hold the keywords, and would see them change and share them with the batch.
+    let fields = PyDict::new(py);
+    let Some(given) = kwargs.map(|kwargs| kwargs.cast::<PyDict>()).transpose()? else {
+        return if args.is_empty() { set_fields(this, &fields) } else { hand_over(this, args, &fields) };
     };
-    let is_field = |name| Ok::<_, PyErr>(!fields.contains(name)?);
-    let all_fields = args.is_empty() && is_field(intern!(py, "batch_dict"))? && is_field(intern!(py, "copy"))?;
-    if all_fields && plain::convert(&fields, &this.get_type(), 0)? {
-        return set_fields(this, &fields);
+    if !args.is_empty() || has_other_parameters(given)? {
+        return hand_over(this, args, given);
     }
-    this.call_method(intern!(py, "_init"), args, Some(&fields))?;
-    Ok(())
+    match plain::convert(given, &fields, &this.get_type(), 0)? {
+        true => set_fields(this, &fields),
+        false => hand_over(this, args, &fields),
+    }
+}
+
+/// Whether parameters of `Batch` are given that are no fields. To compare lengths first is quicker than to look both up.
+fn has_other_parameters(given: &Bound<'_, PyDict>) -> PyResult<bool> {
+    let py = given.py();
+    let names = [intern!(py, "batch_dict"), intern!(py, "copy")];
+    let (mut place, mut key) = (0, std::ptr::null_mut());
+    // SAFETY: a live dict, which nothing changes meanwhile, and its keys.
+    while unsafe { ffi::PyDict_Next(given.as_ptr(), &raw mut place, &raw mut key, std::ptr::null_mut()) } != 0 {
+        // SAFETY: as above.
+        match unsafe { ffi::PyUnicode_GetLength(key) } {
+            ..0 => return Err(PyErr::fetch(py)),
+            4 | 10 => return Ok(given.contains(names[0])? || given.contains(names[1])?),
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+/// Lets the subclass take what is not plain.
+fn hand_over(this: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>, fields: &Bound<'_, PyDict>) -> PyResult<()> {
+    this.call_method(intern!(this.py(), "_init"), args, Some(fields)).map(drop)
 }

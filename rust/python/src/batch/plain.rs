@@ -1,9 +1,9 @@
 //! The values that a batch takes without running any Python code.
 
 use numpy::Element;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
-use pyo3::{Borrowed, ffi};
 
 use super::{empty, is_batch, stacking, with_fields};
 use crate::array::{self, ArrayRef, NewArray};
@@ -21,27 +21,35 @@ enum Plain<'py> {
     Unknown,
 }
 
-/// Turns the plain values of `fields` into what a batch of class `batch` holds, in place; returns whether all are plain: numbers and
-/// lists of them become arrays, dicts of plain values and several dicts of numbers become batches, and arrays of numbers, batches and
-/// None stay.
-pub fn convert<'py>(fields: &Bound<'py, PyDict>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<bool> {
-    let py = fields.py();
+/// Sets `fields` to what a batch of class `batch` holds for the plain values among those `given`, and to the values themselves for others;
+/// returns whether all are plain: numbers and lists of them become arrays, dicts of plain values and several dicts of numbers become
+/// batches, and arrays of numbers, batches and None stay.
+pub fn convert<'py>(
+    given: &Bound<'py, PyDict>,
+    fields: &Bound<'py, PyDict>,
+    batch: &Bound<'py, PyType>,
+    depth: usize,
+) -> PyResult<bool> {
+    let py = given.py();
     let mut all = true;
     let (mut place, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: a live dict, whose keys stay the same meanwhile.
-    while unsafe { ffi::PyDict_Next(fields.as_ptr(), &raw mut place, &raw mut key, &raw mut value) } != 0 {
-        // SAFETY: objects of the dict, which keeps the value until it gets another for this key.
-        let (key, value) = unsafe { (Borrowed::from_ptr(py, key), Borrowed::from_ptr(py, value)) };
+    // SAFETY: a live dict.
+    while unsafe { ffi::PyDict_Next(given.as_ptr(), &raw mut place, &raw mut key, &raw mut value) } != 0 {
+        // SAFETY: live objects. They are held, as the garbage collector may run code that changes the dict.
+        let (key, value) = unsafe { (Bound::from_borrowed_ptr(py, key), Bound::from_borrowed_ptr(py, value)) };
         match converted(&value, batch, depth)? {
-            Plain::Kept => {}
+            Plain::Kept => fields.set_item(key, value)?,
             Plain::Made(plain) => fields.set_item(key, plain)?,
-            Plain::Unknown => all = false,
+            Plain::Unknown => {
+                fields.set_item(key, value)?;
+                all = false;
+            }
         }
     }
     Ok(all)
 }
 
-#[inline]
+#[inline(always)]
 fn converted<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>, depth: usize) -> PyResult<Plain<'py>> {
     let py = value.py();
     if let Some(array) = ArrayRef::of(value) {
@@ -63,7 +71,7 @@ fn converted<'py>(value: &Bound<'py, PyAny>, batch: &Bound<'py, PyType>, depth: 
 }
 
 /// A number as an array of no axes; None for another value, and for an integer beyond 64 bits.
-#[inline]
+#[inline(always)]
 fn number<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = value.py();
     if value.is_exact_instance_of::<PyFloat>() {
@@ -87,8 +95,8 @@ fn of_dict<'py>(dict: &Bound<'py, PyDict>, batch: &Bound<'py, PyType>, depth: us
     if depth == MAX_DEPTH || !dict.keys().iter().all(|key| key.is_exact_instance_of::<PyString>()) {
         return Ok(Plain::Unknown);
     }
-    let inner = dict.copy()?;
-    match convert(&inner, batch, depth + 1)? {
+    let inner = PyDict::new(py);
+    match convert(dict, &inner, batch, depth + 1)? {
         true => with_fields(batch.as_unbound(), inner).map(Plain::Made),
         false => Ok(Plain::Unknown),
     }
