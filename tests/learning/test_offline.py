@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 from tests.learning.offline_sets import make_sets, mean_return, played
@@ -61,9 +62,23 @@ def test_a_pole_is_balanced_after_random_actions(name, seed, sets, tmp_path):
     assert learned(name, "CartPole-v1", sets("CartPole-v1")[0]["random"], seed, tmp_path / "run") >= 195
 
 
+AFTER_UPSETS: dict[str, dict[str, Any]] = {
+    "il": {},
+    "discrete-bcq": {
+        "hidden_sizes": (128, 128),
+        "learning_rate": 1e-3,
+        "n_step": 1,
+        "unlikely_action_threshold": 0.6,
+        "imitation_logits_penalty": 1e-3,
+    },
+    "discrete-crr": {},
+}
+"""Settings besides those of the presets, which are for random actions."""
+
+
 @SEEDS
-@pytest.mark.parametrize("name", ["il"])
-def test_a_pole_is_balanced_after_episodes_that_random_actions_ended(name, seed, sets, tmp_path):
+@pytest.mark.parametrize(("name", "settings"), AFTER_UPSETS.items())
+def test_a_pole_is_balanced_after_episodes_that_random_actions_ended(name, settings, seed, sets, tmp_path):
     data = sets("CartPole-v1")[0]["upset"]
     assert mean_return(data) <= 150
-    assert learned(name, "CartPole-v1", data, seed, tmp_path / "run") >= 450
+    assert learned(name, "CartPole-v1", data, seed, tmp_path / "run", **settings) >= 450

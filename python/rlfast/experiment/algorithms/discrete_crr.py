@@ -30,7 +30,15 @@ class Config(OfflineChoiceConfig):
     """Weight of the penalty on values of actions that are not in the data."""
 
 
-PRESETS: dict[str, Config] = {}
+PRESETS = {
+    "CartPole-v1": Config(
+        max_steps=6_000,
+        eval_interval=3_000,
+        batch_size=256,
+        policy_improvement_mode="binary",
+        min_q_weight=0.1,
+    ),
+}
 
 
 def build(config: Config, networks: Networks) -> DiscreteCRRPolicy:
