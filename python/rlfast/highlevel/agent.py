@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from torch import nn
@@ -182,6 +183,12 @@ class AgentFactory(ToStringMixin, ABC):
     def __init__(self, sampling_config: SamplingConfig, optim_factory: OptimizerFactory) -> None:
         self.sampling_config = sampling_config
         self.optim_factory = optim_factory
+        self._begin()
+
+    def __post_init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self.policy_wrapper_factory: PolicyWrapperFactory[Any] | None = None
         self.trainer_callbacks = TrainerCallbacks()
         self.settings: dict[str, Any] = {}
@@ -189,7 +196,8 @@ class AgentFactory(ToStringMixin, ABC):
     @property
     def factories(self) -> dict[str, Any]:
         """The factories of networks, by name."""
-        return {name: value for name, value in vars(self).items() if name.startswith(("actor", "critic", "model"))}
+        kinds = ("actor", "critic", "model")
+        return {name: one for name, one in vars(self).items() if name.startswith(kinds) and name.endswith("_factory")}
 
     def plan(self, envs: Environments) -> Settings:
         """Returns what settings say of the policy and of its training, and what they do not.
@@ -311,6 +319,7 @@ class OffPolicyAgentFactory(AgentFactory):
     """Makes parts of an algorithm that learns from a replay buffer; see :class:`AgentFactory`."""
 
 
+@dataclass(eq=False, repr=False)
 class PGAgentFactory(OnPolicyAgentFactory):
     """Makes parts of REINFORCE; see :class:`AgentFactory`.
 
@@ -322,18 +331,13 @@ class PGAgentFactory(OnPolicyAgentFactory):
 
     algorithm = "pg"
 
-    def __init__(
-        self,
-        params: PGParams,
-        sampling_config: SamplingConfig,
-        actor_factory: ActorFactory,
-        optim_factory: OptimizerFactory,
-    ) -> None:
-        super().__init__(sampling_config, optim_factory)
-        self.params = params
-        self.actor_factory = actor_factory
+    params: PGParams
+    sampling_config: SamplingConfig
+    actor_factory: ActorFactory
+    optim_factory: OptimizerFactory
 
 
+@dataclass(eq=False, repr=False)
 class ActorCriticAgentFactory(OnPolicyAgentFactory, Generic[TActorCriticParams, TPolicy]):
     """Makes parts of an algorithm with an actor and a critic; see :class:`AgentFactory`.
 
@@ -344,23 +348,16 @@ class ActorCriticAgentFactory(OnPolicyAgentFactory, Generic[TActorCriticParams, 
     :param optimizer_factory: makes optimizers.
     """
 
-    def __init__(
-        self,
-        params: TActorCriticParams,
-        sampling_config: SamplingConfig,
-        actor_factory: ActorFactory,
-        critic_factory: CriticFactory,
-        optimizer_factory: OptimizerFactory,
-    ) -> None:
-        super().__init__(sampling_config, optimizer_factory)
-        self.params = params
-        self.actor_factory = actor_factory
-        self.critic_factory = critic_factory
-        self.critic_use_action = False
+    params: TActorCriticParams
+    sampling_config: SamplingConfig
+    actor_factory: ActorFactory
+    critic_factory: CriticFactory
+    optimizer_factory: InitVar[OptimizerFactory]
 
-    @property
-    def factories(self) -> dict[str, Any]:
-        return {"actor_factory": self.actor_factory, "critic_factory": self.critic_factory}
+    critic_use_action = False
+
+    def __post_init__(self, optimizer_factory: OptimizerFactory) -> None:
+        super().__init__(self.sampling_config, optimizer_factory)
 
     def create_actor_critic_module_opt(self, envs: Environments, device: TDevice, lr: float) -> ActorCriticOpt:
         """Returns an actor, a critic and their optimizer.
@@ -399,6 +396,7 @@ class TRPOAgentFactory(ActorCriticAgentFactory[Any, Any]):
     algorithm = "trpo"
 
 
+@dataclass(eq=False, repr=False)
 class DiscreteCriticOnlyAgentFactory(OffPolicyAgentFactory, Generic[TDiscreteCriticOnlyParams, TPolicy]):
     """Makes parts of an algorithm with values of discrete actions; see :class:`AgentFactory`.
 
@@ -408,16 +406,10 @@ class DiscreteCriticOnlyAgentFactory(OffPolicyAgentFactory, Generic[TDiscreteCri
     :param optim_factory: makes optimizers.
     """
 
-    def __init__(
-        self,
-        params: TDiscreteCriticOnlyParams,
-        sampling_config: SamplingConfig,
-        model_factory: ModuleFactory,
-        optim_factory: OptimizerFactory,
-    ) -> None:
-        super().__init__(sampling_config, optim_factory)
-        self.params = params
-        self.model_factory = model_factory
+    params: TDiscreteCriticOnlyParams
+    sampling_config: SamplingConfig
+    model_factory: ModuleFactory
+    optim_factory: OptimizerFactory
 
 
 class DQNAgentFactory(DiscreteCriticOnlyAgentFactory[Any, Any]):
@@ -432,6 +424,7 @@ class IQNAgentFactory(DiscreteCriticOnlyAgentFactory[Any, Any]):
     algorithm = "iqn"
 
 
+@dataclass(eq=False, repr=False)
 class DDPGAgentFactory(OffPolicyAgentFactory):
     """Makes parts of DDPG; see :class:`AgentFactory`.
 
@@ -444,20 +437,14 @@ class DDPGAgentFactory(OffPolicyAgentFactory):
 
     algorithm = "ddpg"
 
-    def __init__(
-        self,
-        params: Any,
-        sampling_config: SamplingConfig,
-        actor_factory: ActorFactory,
-        critic_factory: CriticFactory,
-        optim_factory: OptimizerFactory,
-    ) -> None:
-        super().__init__(sampling_config, optim_factory)
-        self.params = params
-        self.actor_factory = actor_factory
-        self.critic_factory = critic_factory
+    params: Any
+    sampling_config: SamplingConfig
+    actor_factory: ActorFactory
+    critic_factory: CriticFactory
+    optim_factory: OptimizerFactory
 
 
+@dataclass(eq=False, repr=False)
 class REDQAgentFactory(OffPolicyAgentFactory):
     """Makes parts of REDQ; see :class:`AgentFactory`.
 
@@ -470,20 +457,14 @@ class REDQAgentFactory(OffPolicyAgentFactory):
 
     algorithm = "redq"
 
-    def __init__(
-        self,
-        params: Any,
-        sampling_config: SamplingConfig,
-        actor_factory: ActorFactory,
-        critic_ensemble_factory: CriticEnsembleFactory,
-        optim_factory: OptimizerFactory,
-    ) -> None:
-        super().__init__(sampling_config, optim_factory)
-        self.params = params
-        self.actor_factory = actor_factory
-        self.critic_ensemble_factory = critic_ensemble_factory
+    params: Any
+    sampling_config: SamplingConfig
+    actor_factory: ActorFactory
+    critic_ensemble_factory: CriticEnsembleFactory
+    optim_factory: OptimizerFactory
 
 
+@dataclass(eq=False, repr=False)
 class ActorDualCriticsAgentFactory(OffPolicyAgentFactory, Generic[TActorDualCriticsParams, TPolicy]):
     """Makes parts of an algorithm with an actor and two critics; see :class:`AgentFactory`.
 
@@ -495,20 +476,12 @@ class ActorDualCriticsAgentFactory(OffPolicyAgentFactory, Generic[TActorDualCrit
     :param optim_factory: makes optimizers.
     """
 
-    def __init__(
-        self,
-        params: TActorDualCriticsParams,
-        sampling_config: SamplingConfig,
-        actor_factory: ActorFactory,
-        critic1_factory: CriticFactory,
-        critic2_factory: CriticFactory,
-        optim_factory: OptimizerFactory,
-    ) -> None:
-        super().__init__(sampling_config, optim_factory)
-        self.params = params
-        self.actor_factory = actor_factory
-        self.critic1_factory = critic1_factory
-        self.critic2_factory = critic2_factory
+    params: TActorDualCriticsParams
+    sampling_config: SamplingConfig
+    actor_factory: ActorFactory
+    critic1_factory: CriticFactory
+    critic2_factory: CriticFactory
+    optim_factory: OptimizerFactory
 
 
 class SACAgentFactory(ActorDualCriticsAgentFactory[Any, Any]):

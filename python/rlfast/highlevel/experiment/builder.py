@@ -14,12 +14,7 @@ from rlfast.highlevel.logger import LoggerFactory
 from rlfast.highlevel.optim import OptimizerFactory, OptimizerFactoryAdam
 from rlfast.highlevel.params import policy_params
 from rlfast.highlevel.params.policy_wrapper import PolicyWrapperFactory
-from rlfast.highlevel.trainer import (
-    EpochStopCallback,
-    EpochTestCallback,
-    EpochTrainCallback,
-    TrainerCallbacks,
-)
+from rlfast.highlevel.trainer import EpochStopCallback, EpochTestCallback, EpochTrainCallback, TrainerCallbacks
 
 
 class ExperimentBuilder:

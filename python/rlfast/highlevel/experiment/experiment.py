@@ -32,9 +32,7 @@ from rlfast.highlevel.logger import LoggerFactory, LoggerFactoryDefault
 from rlfast.highlevel.module.core import TDevice
 from rlfast.highlevel.persistence import PersistenceGroup, PolicyPersistence
 from rlfast.highlevel.settings import Settings, buffer_options
-from rlfast.highlevel.trainer import (
-    TrainingContext,
-)
+from rlfast.highlevel.trainer import TrainingContext
 from rlfast.highlevel.world import World
 from rlfast.utils import logging
 from rlfast.utils.logger import BaseLogger, LazyLogger

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 
@@ -132,7 +132,19 @@ class ParamTransformerLRScheduler(ParamTransformer):
         ParamTransformerMultiLRScheduler(pairs, self.key_scheduler).transform(params, data)
 
 
-class ParamTransformerActorAndCriticLRScheduler(ParamTransformer):
+class _OfParts(ParamTransformer):
+    """Likewise, for parts with an optimizer each: fields are the names of their factories, and of the scheduler."""
+
+    _parts: ClassVar[tuple[str, ...]]
+
+    def transform(self, params: dict[str, Any], data: ParamTransformerData) -> None:
+        *keys, scheduler = vars(self).values()
+        pairs = [(getattr(data, part).optim, key) for part, key in zip(self._parts, keys, strict=True)]
+        ParamTransformerMultiLRScheduler(pairs, scheduler).transform(params, data)
+
+
+@dataclass(eq=False, repr=False)
+class ParamTransformerActorAndCriticLRScheduler(_OfParts):
     """Likewise, for an actor and a critic.
 
     :param key_scheduler_factory_actor: the name of the actor's factory.
@@ -140,17 +152,15 @@ class ParamTransformerActorAndCriticLRScheduler(ParamTransformer):
     :param key_scheduler: the name of the scheduler.
     """
 
-    def __init__(self, key_scheduler_factory_actor: str, key_scheduler_factory_critic: str, key_scheduler: str) -> None:
-        self.key_factory_actor = key_scheduler_factory_actor
-        self.key_factory_critic = key_scheduler_factory_critic
-        self.key_scheduler = key_scheduler
+    _parts = ("actor", "critic1")
 
-    def transform(self, params: dict[str, Any], data: Any) -> None:
-        pairs = [(data.actor.optim, self.key_factory_actor), (data.critic1.optim, self.key_factory_critic)]
-        ParamTransformerMultiLRScheduler(pairs, self.key_scheduler).transform(params, data)
+    key_scheduler_factory_actor: str
+    key_scheduler_factory_critic: str
+    key_scheduler: str
 
 
-class ParamTransformerActorDualCriticsLRScheduler(ParamTransformer):
+@dataclass(eq=False, repr=False)
+class ParamTransformerActorDualCriticsLRScheduler(_OfParts):
     """Likewise, for an actor and two critics.
 
     :param key_scheduler_factory_actor: the name of the actor's factory.
@@ -159,25 +169,12 @@ class ParamTransformerActorDualCriticsLRScheduler(ParamTransformer):
     :param key_scheduler: the name of the scheduler.
     """
 
-    def __init__(
-        self,
-        key_scheduler_factory_actor: str,
-        key_scheduler_factory_critic1: str,
-        key_scheduler_factory_critic2: str,
-        key_scheduler: str,
-    ) -> None:
-        self.key_factory_actor = key_scheduler_factory_actor
-        self.key_factory_critic1 = key_scheduler_factory_critic1
-        self.key_factory_critic2 = key_scheduler_factory_critic2
-        self.key_scheduler = key_scheduler
+    _parts = ("actor", "critic1", "critic2")
 
-    def transform(self, params: dict[str, Any], data: Any) -> None:
-        pairs = [
-            (data.actor.optim, self.key_factory_actor),
-            (data.critic1.optim, self.key_factory_critic1),
-            (data.critic2.optim, self.key_factory_critic2),
-        ]
-        ParamTransformerMultiLRScheduler(pairs, self.key_scheduler).transform(params, data)
+    key_scheduler_factory_actor: str
+    key_scheduler_factory_critic1: str
+    key_scheduler_factory_critic2: str
+    key_scheduler: str
 
 
 @dataclass(eq=False, repr=False)
