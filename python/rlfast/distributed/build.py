@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
+
+import gymnasium as gym
 
 from rlfast.data.buffer.options.units import NStep, Sequence, Unit
 from rlfast.data.collect.collector import Collector
@@ -14,7 +17,8 @@ from rlfast.distributed.rate_limiter import RateLimiter
 from rlfast.distributed.ray_actors import RayCluster
 from rlfast.distributed.replay_collectors import Member, Pace, ReplayCollectors
 from rlfast.distributed.shard import Shard, ShardConfig
-from rlfast.distributed.sharded_buffer import PrioritizedShardedBuffer, ShardedBuffer
+from rlfast.distributed.sharded_buffer import ShardedBuffer
+from rlfast.distributed.team import LearnerConfig, LearnerWorker, Team, make_buffer, make_policy
 from rlfast.distributed.trainers import ReplayTrainer
 from rlfast.distributed.weights import Broadcast
 from rlfast.experiment.build import Parts, before_collect, explore_in_tests, prepare_torch
@@ -90,7 +94,20 @@ def check(config: RunConfig, declaration: Declaration) -> OffPolicyConfig:
         raise ValueError(
             f"--shards {config.shards} needs as many --collectors, got {config.collectors}: each fills one shard"
         )
+    if config.learners > 1:
+        _check_learners(config)
     return config
+
+
+def _check_learners(config: OffPolicyConfig) -> None:
+    if config.ray == IN_PROCESS:
+        raise ValueError(f"--learners {config.learners} need processes of their own: give --ray another address")
+    if config.compile:
+        raise ValueError(
+            f"--learners {config.learners} average gradients within a step, and --compile makes it one: leave one out"
+        )
+    if config.batch_size % config.learners:
+        raise ValueError(f"--learners {config.learners} must share --batch-size {config.batch_size} evenly")
 
 
 class _Builder:
@@ -116,18 +133,18 @@ class _Builder:
         prepare_torch(config)
         test_envs = made.enter_context(closing(make_envs(config, "test")))
         space = single_action_space(test_envs)
-        policy = self._declaration.policy(config, test_envs.single_observation_space, space)
+        policy = make_policy(config, test_envs.single_observation_space, space)
         policy.seed(stream_seed(config.seed, "policy"))
-        policy.to(config.device)
-        if not isinstance(config, SequenceConfig):
-            policy.n_step = 1  # the shards sum rewards
-        buffer = self._buffer(shards)
-        collectors: Any = self._collectors(workers, buffer, policy)
+        team = self._team(policy, test_envs.single_observation_space, space) if config.learners > 1 else None
+        ahead = int(config.ray != IN_PROCESS)
+        seed = stream_seed(config.seed, "sampler")
+        buffer = make_buffer(config, shards, seed, ahead, None if team is None else team.largest)
+        collectors: Any = self._collectors(workers, buffer, policy, _nothing if team is None else team.close)
         return Parts(
             policy=policy,
             train_collector=collectors,
             test_collector=Collector(policy, test_envs, exploration_noise=explore_in_tests(config, policy)),
-            trainer=partial(_trainer, config, self._cluster),
+            trainer=partial(_trainer, config, self._cluster, team),
             before_collect=partial(before_collect, config, policy, buffer, LearningRates(config, policy)),
             before_test=lambda *_: (explore_in_tests(config, policy), None)[1],
             declaration=self._declaration,
@@ -168,15 +185,21 @@ class _Builder:
         )
         return self._cluster.start(CollectorWorker, made)
 
-    def _buffer(self, shards: list[Actor]) -> ShardedBuffer:
+    def _team(self, policy: BasePolicy, obs_space: gym.Space[Any], act_space: gym.Space[Any]) -> Team:
         config = self._config
-        given: dict[str, Any] = {"seed": stream_seed(config.seed, "sampler"), "ahead": int(config.ray != IN_PROCESS)}
-        if self._alpha is None:
-            return ShardedBuffer(shards, **given)
-        assert isinstance(config, QLearningConfig)  # noqa: S101 (others have no priorities)
-        return PrioritizedShardedBuffer(shards, beta=config.beta, **given)
 
-    def _collectors(self, workers: list[Actor], buffer: ShardedBuffer, policy: BasePolicy) -> ReplayCollectors:
+        def start(rank: int) -> Actor:
+            made = LearnerConfig(run=config, rank=rank, observation_space=obs_space, action_space=act_space)
+            return self._cluster.start(LearnerWorker, made)
+
+        team = Team(self._cluster, start, policy, config.learners, config.device)
+        for worker in team.workers:
+            worker.call("ready").result()
+        return team
+
+    def _collectors(
+        self, workers: list[Actor], buffer: ShardedBuffer, policy: BasePolicy, on_close: Callable[[], None]
+    ) -> ReplayCollectors:
         config = self._config
         members, filled = [], [0] * config.shards
         for number, (envs, shard) in enumerate(zip(self._envs, self._owners, strict=True)):
@@ -197,12 +220,17 @@ class _Builder:
             Pace(chunk=config.chunk_steps, budget=config.max_steps, batch_size=config.batch_size),
             self._worker,
             self._shard,
+            on_close,
         )
 
 
-def _trainer(config: OffPolicyConfig, cluster: Cluster, **given: Any) -> BaseTrainer:
+def _nothing() -> None:
+    """Does nothing, where there is nothing to close."""
+
+
+def _trainer(config: OffPolicyConfig, cluster: Cluster, team: Team | None, **given: Any) -> BaseTrainer:
     trainer = ReplayTrainer(
-        batch_size=config.batch_size,
+        batch_size=config.batch_size // config.learners,
         step_per_collect=config.collect_steps,
         update_per_step=config.updates_per_step,
         start_timesteps=config.start_steps,
@@ -210,4 +238,6 @@ def _trainer(config: OffPolicyConfig, cluster: Cluster, **given: Any) -> BaseTra
         **given,
     )
     trainer.report_to(cluster)
+    if team is not None:
+        trainer.learn_with(team)
     return trainer

@@ -78,6 +78,7 @@ class ReplayCollectors:
     :param pace: how far they go.
     :param restart: starts a collector, by its number and the number of restarts so far.
     :param restart_shard: starts a shard likewise.
+    :param on_close: called when the collectors are closed.
     """
 
     def __init__(
@@ -90,9 +91,10 @@ class ReplayCollectors:
         pace: Pace,
         restart: Callable[[int, int], Actor],
         restart_shard: Callable[[int, int], Actor],
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._cluster, self._members = cluster, [*members]
-        self._restart, self._restart_shard = restart, restart_shard
+        self._restart, self._restart_shard, self._on_close = restart, restart_shard, on_close
         self.buffer, self.limiter, self._broadcast, self._pace = buffer, limiter, broadcast, pace
         buffer.supervise(on_lost=self._replace_shard, on_empty=self._refill)
         self.env_num = sum(member.envs for member in self._members)
@@ -345,6 +347,7 @@ class ReplayCollectors:
         """Ends the collectors and the shards."""
         if not self.is_closed:
             self.is_closed = True
+            self._on_close()
             self._cluster.close()
 
 

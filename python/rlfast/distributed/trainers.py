@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
-from rlfast.distributed.actors import Cluster
+from rlfast.data import ReplayBuffer
+from rlfast.distributed.actors import Actor, Cluster
+from rlfast.distributed.team import LearnerLost, Team
+from rlfast.policy import TrainingStats
 from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
 from rlfast.trainer.base import BaseTrainer
 
@@ -45,7 +49,8 @@ class _Reporting(BaseTrainer):
         assert self._reported is not None  # noqa: S101 (checked by the caller)
         since, steps = self._reported
         self._reported = (now, self.env_step)
-        figures = {"steps_per_second": (self.env_step - steps) / (now - since), **collectors.figures()}
+        speed = (self.env_step - steps) / (now - since)
+        figures = {"steps_per_second": speed, **collectors.figures(), **self._figures_beside()}
         self.logger.write(
             f"{SCOPE}/env_step", self.env_step, {f"{SCOPE}/{name}": value for name, value in figures.items()}
         )
@@ -53,9 +58,42 @@ class _Reporting(BaseTrainer):
             for name, value in figures.items():
                 self._cluster.gauge(name, value)
 
+    def _figures_beside(self) -> dict[str, float]:
+        """Returns figures beside those of the collectors."""
+        return {}
+
 
 class ReplayTrainer(_Reporting, OffpolicyTrainer):
-    """Off-policy training from shards that several collectors fill."""
+    """Off-policy training from shards that several collectors fill, by one or several learners."""
+
+    _team: Team | None = None
+
+    def learn_with(self, team: Team) -> None:
+        """Makes gradient steps with other learners, and keeps the state that they go back to with each checkpoint.
+
+        :param team: the other learners.
+        """
+        self._team, save = team, self.save_checkpoint_fn
+
+        def save_and_keep(epoch: int, env_step: int, gradient_step: int) -> str:
+            team.keep(gradient_step)
+            return "" if save is None else save(epoch, env_step, gradient_step)
+
+        self.save_checkpoint_fn = save_and_keep
+
+    def _sample_and_update(self, buffer: ReplayBuffer, times: int = 1, *, following: int = 0) -> TrainingStats:
+        team, own = self._team, partial(super()._sample_and_update, buffer, times, following=following)
+        if team is None:
+            return own()
+        shards: list[Actor] = buffer.shards  # of a ShardedBuffer
+        while True:
+            try:
+                return team.update(own, times, self.env_step, shards)
+            except LearnerLost as error:
+                team.recover(error, self.gradient_step)
+
+    def _figures_beside(self) -> dict[str, float]:
+        return {} if self._team is None else {"learners_lost": float(self._team.lost)}
 
 
 class RolloutTrainer(_Reporting, OnpolicyTrainer):

@@ -66,6 +66,7 @@ def optim_step(
     """
     optim.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
+    _reduce(optim)
     if max_grad_norm:
         clipped = _held(optim) if module is None else module.parameters()
         nn.utils.clip_grad_norm_(clipped, max_grad_norm)
@@ -100,10 +101,18 @@ def descend(loss: torch.Tensor, optim: Any, max_grad_norm: float | None = None) 
         optim.zero_grad()
     moved = [p for p in held if p.requires_grad]
     _backward(loss, moved)
+    _reduce(optim)
     if max_grad_norm and (grads := [p.grad for p in moved if p.grad is not None]):
         _clip(grads, max_grad_norm)
     if not _step_fused(optim):
         optim.step()
+
+
+def _reduce(optim: Any) -> None:
+    """Call the ``reduce_gradients`` of an optimizer that several learners have (:mod:`rlfast.distributed`)."""
+    reduce = getattr(optim, "reduce_gradients", None)
+    if reduce is not None:
+        reduce(_held(optim))
 
 
 def _held(optim: torch.optim.Optimizer) -> list[torch.Tensor]:
