@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from rlfast.utils.runtime.extras import lazy_names
 
 if TYPE_CHECKING:
-    from rlfast.distributed.rate_limiter import RateLimiter
+    from rlfast.distributed.replay.rate_limiter import RateLimiter
+    from rlfast.distributed.replay.shard import Shard, ShardConfig
+    from rlfast.distributed.replay.sharded_buffer import PrioritizedShardedBuffer, ShardedBuffer
+    from rlfast.distributed.replay.top_tree import TopTree, importance_weights
     from rlfast.distributed.run import resume, train
-    from rlfast.distributed.shard import Shard, ShardConfig
-    from rlfast.distributed.sharded_buffer import PrioritizedShardedBuffer, ShardedBuffer
-    from rlfast.distributed.top_tree import TopTree, importance_weights
 
 __all__ = [
     "PrioritizedShardedBuffer",
@@ -30,10 +30,10 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "rate_limiter": ("RateLimiter",),
+        "replay.rate_limiter": ("RateLimiter",),
         "run": ("resume", "train"),
-        "shard": ("Shard", "ShardConfig"),
-        "sharded_buffer": ("PrioritizedShardedBuffer", "ShardedBuffer"),
-        "top_tree": ("TopTree", "importance_weights"),
+        "replay.shard": ("Shard", "ShardConfig"),
+        "replay.sharded_buffer": ("PrioritizedShardedBuffer", "ShardedBuffer"),
+        "replay.top_tree": ("TopTree", "importance_weights"),
     },
 )

@@ -9,23 +9,27 @@ from typing import Any
 
 import gymnasium as gym
 
+from rlfast.data import VectorReplayBuffer
 from rlfast.data.buffer.options.units import NStep, Sequence, Unit
 from rlfast.data.collect.collector import Collector
-from rlfast.distributed.actors import IN_PROCESS, Actor, Cluster, InProcessCluster
-from rlfast.distributed.collector_worker import CollectorWorker, WorkerConfig
-from rlfast.distributed.rate_limiter import RateLimiter
-from rlfast.distributed.ray_actors import RayCluster
-from rlfast.distributed.replay_collectors import Member, Pace, ReplayCollectors
-from rlfast.distributed.shard import Shard, ShardConfig
-from rlfast.distributed.sharded_buffer import ShardedBuffer
-from rlfast.distributed.team import LearnerConfig, LearnerWorker, Team, make_buffer, make_policy
-from rlfast.distributed.trainers import ReplayTrainer
-from rlfast.distributed.weights import Broadcast
+from rlfast.distributed.cluster.actors import IN_PROCESS, Actor, Cluster, InProcessCluster
+from rlfast.distributed.cluster.ray_cluster import RayCluster
+from rlfast.distributed.collectors.collector_worker import CollectorWorker, WorkerConfig
+from rlfast.distributed.collectors.replay_collectors import Member, Pace, ReplayCollectors
+from rlfast.distributed.collectors.rollout_collectors import RolloutCollectors
+from rlfast.distributed.collectors.rollout_worker import RolloutWorker
+from rlfast.distributed.collectors.weights import Broadcast
+from rlfast.distributed.learning.team import LearnerConfig, LearnerWorker, Team, make_buffer, make_policy
+from rlfast.distributed.learning.trainers import ReplayTrainer, RolloutTrainer
+from rlfast.distributed.replay.rate_limiter import RateLimiter
+from rlfast.distributed.replay.shard import Shard, ShardConfig
+from rlfast.distributed.replay.sharded_buffer import ShardedBuffer
 from rlfast.experiment.build import Parts, before_collect, explore_in_tests, prepare_torch
 from rlfast.experiment.build import build as build_in_one_process
 from rlfast.experiment.config import (
     DataConfig,
     OffPolicyConfig,
+    OnPolicyConfig,
     QLearningConfig,
     RunConfig,
     SequenceConfig,
@@ -52,10 +56,13 @@ def build(config: RunConfig, declaration: Declaration | None = None) -> Parts:
     declaration = declaration or Declaration()
     if config.ray is None:
         return build_in_one_process(config, declaration)
-    checked = check(config, declaration)
+    check(config, declaration)
     with ExitStack() as made:
         cluster: Cluster = made.enter_context(closing(connect(config.ray)))
-        parts = _Builder(checked, declaration, cluster).parts(made)
+        if isinstance(config, OffPolicyConfig):
+            parts = _ReplayBuilder(config, declaration, cluster).parts(made)
+        else:
+            parts = _rollout_parts(config, declaration, cluster, made)
         made.pop_all()
     return parts
 
@@ -70,12 +77,11 @@ def connect(address: str) -> Cluster:
     return InProcessCluster() if address == IN_PROCESS else RayCluster(address)
 
 
-def check(config: RunConfig, declaration: Declaration) -> OffPolicyConfig:
+def check(config: RunConfig, declaration: Declaration) -> None:
     """Checks that a run can be spread over processes.
 
     :param config: its settings.
     :param declaration: makes what they do not say.
-    :return: the settings.
     :raises ValueError: if it cannot.
     """
     if declaration.beyond:
@@ -86,8 +92,10 @@ def check(config: RunConfig, declaration: Declaration) -> OffPolicyConfig:
         if getattr(config, name):
             flag = "--" + name.replace("_", "-")
             raise ValueError(f"{flag} needs statistics of all environments, which are in one process: leave out --ray")
-    if not isinstance(config, OffPolicyConfig):
-        raise ValueError("--ray spreads off-policy algorithms, which learn from a replay buffer")
+    if isinstance(config, OnPolicyConfig):
+        _check_rollouts(config)
+        return
+    assert isinstance(config, OffPolicyConfig)  # noqa: S101 (there are no others)
     if config.recurrent and not isinstance(config, SequenceConfig):
         raise ValueError("--recurrent and --ray cannot be had together, except by r2d2, which learns from sequences")
     if config.shards > config.collectors:
@@ -96,7 +104,16 @@ def check(config: RunConfig, declaration: Declaration) -> OffPolicyConfig:
         )
     if config.learners > 1:
         _check_learners(config)
-    return config
+
+
+def _check_rollouts(config: OnPolicyConfig) -> None:
+    for name in ("shards", "learners"):
+        if (number := getattr(config, name)) > 1:
+            raise ValueError(f"--{name} {number} are for algorithms with a replay buffer: leave it out")
+    if config.num_envs % config.collectors:
+        raise ValueError(f"--collectors {config.collectors} must share the --num-envs {config.num_envs} evenly")
+    if config.max_steps % config.num_envs:
+        raise ValueError(f"--max-steps {config.max_steps} must be a multiple of the --num-envs {config.num_envs}")
 
 
 def _check_learners(config: OffPolicyConfig) -> None:
@@ -110,8 +127,8 @@ def _check_learners(config: OffPolicyConfig) -> None:
         raise ValueError(f"--learners {config.learners} must share --batch-size {config.batch_size} evenly")
 
 
-class _Builder:
-    """Makes the parts of one run.
+class _ReplayBuilder:
+    """Makes the parts of one run with a replay buffer.
 
     :param config: its settings.
     :param declaration: the default one.
@@ -240,4 +257,49 @@ def _trainer(config: OffPolicyConfig, cluster: Cluster, team: Team | None, **giv
     trainer.report_to(cluster)
     if team is not None:
         trainer.learn_with(team)
+    return trainer
+
+
+def _rollout_parts(config: RunConfig, declaration: Declaration, cluster: Cluster, made: ExitStack) -> Parts:
+    share = config.num_envs // config.collectors
+
+    def worker(number: int, restarts: int) -> Actor:
+        given = WorkerConfig(
+            run=config,
+            number=number,
+            first_env=number * share,
+            envs=share,
+            rows=config.collect_steps // config.collectors,
+            all_envs=config.num_envs,
+            restarts=restarts,
+        )
+        return cluster.start(RolloutWorker, given)
+
+    workers = [worker(number, 0) for number in range(config.collectors)]
+    for actor in workers:
+        actor.call("ready").result()
+    prepare_torch(config)
+    test_envs = made.enter_context(closing(make_envs(config, "test")))
+    policy = declaration.policy(config, test_envs.single_observation_space, single_action_space(test_envs))
+    policy.seed(stream_seed(config.seed, "policy"))
+    policy.to(config.device)
+    buffer = VectorReplayBuffer(config.collect_steps, config.num_envs)
+    collectors: Any = RolloutCollectors(cluster, workers, buffer, policy, worker)
+    return Parts(
+        policy=policy,
+        train_collector=collectors,
+        test_collector=Collector(policy, test_envs, exploration_noise=explore_in_tests(config, policy)),
+        trainer=partial(_rollout_trainer, config, cluster),
+        before_collect=partial(before_collect, config, policy, buffer, LearningRates(config, policy)),
+        before_test=lambda *_: (explore_in_tests(config, policy), None)[1],
+        declaration=declaration,
+    )
+
+
+def _rollout_trainer(config: RunConfig, cluster: Cluster, **given: Any) -> BaseTrainer:
+    assert isinstance(config, OnPolicyConfig)  # noqa: S101 (checked before)
+    trainer = RolloutTrainer(
+        batch_size=config.batch_size, step_per_collect=config.collect_steps, repeat_per_collect=config.repeat, **given
+    )
+    trainer.report_to(cluster)
     return trainer

@@ -10,7 +10,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from rlfast.distributed.actors import Actor, ActorLost, Call, Cluster, Shared
+from rlfast.distributed.cluster.actors import Actor, ActorLost, Call, Cluster, Shared
 from rlfast.utils.runtime.extras import needed_by
 
 _SECONDS = 5.0

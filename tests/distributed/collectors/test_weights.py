@@ -2,8 +2,8 @@ import gymnasium as gym
 import pytest
 import torch
 
-from rlfast.distributed.actors import InProcessCluster
-from rlfast.distributed.weights import Broadcast, acting_module, acting_weights, take_weights
+from rlfast.distributed.cluster.actors import InProcessCluster
+from rlfast.distributed.collectors.weights import Broadcast, acting_module, acting_weights, take_weights
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.networks import Networks
 from rlfast.policy import RandomPolicy

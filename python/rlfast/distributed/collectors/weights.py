@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from rlfast.distributed.actors import Cluster, Shared
+from rlfast.distributed.cluster.actors import Cluster, Shared
 from rlfast.policy import BasePolicy
 from rlfast.utils.arguments.checks import count_of
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from rlfast.data import VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
 from rlfast.data.stats import CollectStats
-from rlfast.distributed.actors import Actor, ActorLost
-from rlfast.distributed.shard import Level
-from rlfast.distributed.weights import Weights, take_weights
+from rlfast.distributed.cluster.actors import Actor, ActorLost
+from rlfast.distributed.collectors.weights import Weights, take_weights
+from rlfast.distributed.replay.shard import Level
 from rlfast.env import BaseVectorEnv
 from rlfast.experiment.algorithms import algorithm_of
 from rlfast.experiment.config import ExplorationConfig, OffPolicyConfig, RunConfig, stream_seed
@@ -104,11 +104,14 @@ class CollectorWorker:
         self.policy.train()
         noise = isinstance(self._run, OffPolicyConfig | ExplorationConfig)
         rows = VectorReplayBuffer(-(-config.rows // config.envs) * config.envs, config.envs, seed=0)
-        self.collector = Collector(self.policy, envs, rows, exploration_noise=noise)
+        self.collector = self._make_collector(config, envs, rows, noise)
         self._version = -1
         self._shard: Actor | None = None
         self._first_ring = 0
         self._begins = False
+
+    def _make_collector(self, config: WorkerConfig, envs: Any, rows: VectorReplayBuffer, noise: bool) -> Collector:  # noqa: ARG002
+        return Collector(self.policy, envs, rows, exploration_noise=noise)
 
     def ready(self) -> bool:
         """Returns True; whoever waits for it knows that the environments exist."""

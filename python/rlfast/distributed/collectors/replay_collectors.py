@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlfast.data.stats import CollectStats
-from rlfast.distributed.actors import Actor, ActorLost, Call, Cluster
-from rlfast.distributed.collector_worker import Order, Report
-from rlfast.distributed.rate_limiter import RateLimiter
-from rlfast.distributed.sharded_buffer import ShardedBuffer
-from rlfast.distributed.weights import Broadcast
+from rlfast.distributed.cluster.actors import Actor, ActorLost, Call, Cluster
+from rlfast.distributed.collectors.collector_worker import Order, Report
+from rlfast.distributed.collectors.weights import Broadcast
+from rlfast.distributed.replay.rate_limiter import RateLimiter
+from rlfast.distributed.replay.sharded_buffer import ShardedBuffer
 from rlfast.experiment.config import RunWarning
 
 _DEPTH = 2

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from distributed import learner_rank as ranks
-from rlfast.distributed.learners import Group, free_address, share_gradients
+from distributed.learning import learner_rank as ranks
+from rlfast.distributed.learning.group import Group, free_address, share_gradients
 from rlfast.policy.components import training_state
 from rlfast.utils.optim import descend, optim_step
 

@@ -6,7 +6,7 @@ import torch
 
 from rlfast.data import Batch, NStep, PrioritizedVectorReplayBuffer, Sequence, VectorReplayBuffer
 from rlfast.distributed import PrioritizedShardedBuffer, Shard, ShardConfig, ShardedBuffer
-from rlfast.distributed.actors import ActorLost, InProcessCluster
+from rlfast.distributed.cluster.actors import ActorLost, InProcessCluster
 
 
 def chunk(start, steps=4, envs=2, end=False):
@@ -298,8 +298,8 @@ def test_priorities_of_rows_that_were_lost_are_counted():
 
 
 def test_shards_are_saved_and_restored(tmp_path, monkeypatch):
-    monkeypatch.setattr("rlfast.distributed.shard.PIECE", 100)  # many pieces
-    monkeypatch.setattr("rlfast.distributed.sharded_buffer.PIECE", 100)
+    monkeypatch.setattr("rlfast.distributed.replay.shard.PIECE", 100)  # many pieces
+    monkeypatch.setattr("rlfast.distributed.replay.sharded_buffer.PIECE", 100)
     _, buffer = sharded(kind=PrioritizedShardedBuffer, alpha=1.0, beta=1.0)
     batch, indices = buffer.sample(12)
     buffer.update_weight(indices, batch.obs + 1.0)

@@ -1,4 +1,4 @@
-"""A learner of rank 1 in a process of its own, for test_learners.py: python learner_rank.py ADDRESS FOLDER ALGORITHM."""
+"""A learner of rank 1 in a process of its own, for test_group.py: python learner_rank.py ADDRESS FOLDER ALGORITHM."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rlfast.data import Batch, ReplayBuffer
-from rlfast.distributed.learners import Group, share_gradients
+from rlfast.distributed.learning.group import Group, share_gradients
 from rlfast.experiment.algorithms import ALGORITHMS
 from rlfast.experiment.networks import Networks
 

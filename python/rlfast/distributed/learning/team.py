@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import gymnasium as gym
 import torch
 
-from rlfast.distributed.actors import Actor, ActorLost, Call, Cluster, Shared
-from rlfast.distributed.learners import Group, free_address, share_gradients
-from rlfast.distributed.sharded_buffer import PrioritizedShardedBuffer, ShardedBuffer
+from rlfast.distributed.cluster.actors import Actor, ActorLost, Call, Cluster, Shared
+from rlfast.distributed.learning.group import Group, free_address, share_gradients
+from rlfast.distributed.replay.sharded_buffer import PrioritizedShardedBuffer, ShardedBuffer
 from rlfast.experiment.build import before_collect
 from rlfast.experiment.config import OffPolicyConfig, QLearningConfig, RunWarning, SequenceConfig, stream_seed
 from rlfast.experiment.declaration import Declaration

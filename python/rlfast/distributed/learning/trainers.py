@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from rlfast.data import ReplayBuffer
-from rlfast.distributed.actors import Actor, Cluster
-from rlfast.distributed.team import LearnerLost, Team
+from rlfast.distributed.cluster.actors import Actor, Cluster
+from rlfast.distributed.learning.team import LearnerLost, Team
 from rlfast.policy import TrainingStats
 from rlfast.trainer import OffpolicyTrainer, OnpolicyTrainer
 from rlfast.trainer.base import BaseTrainer

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from rlfast.data import Batch
-from rlfast.distributed.actors import Actor, ActorLost, Call
-from rlfast.distributed.shard import PIECE, Drawn, Level
-from rlfast.distributed.top_tree import TopTree, importance_weights
+from rlfast.distributed.cluster.actors import Actor, ActorLost, Call
+from rlfast.distributed.replay.shard import PIECE, Drawn, Level
+from rlfast.distributed.replay.top_tree import TopTree, importance_weights
 
 
 class DrawnIndex(np.ndarray[Any, np.dtype[np.int64]]):

@@ -1,0 +1,1 @@
+"""Where actors run: in Ray, or in this process."""

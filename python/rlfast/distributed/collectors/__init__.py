@@ -1,0 +1,1 @@
+"""Collectors in several actors."""

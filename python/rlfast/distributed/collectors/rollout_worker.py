@@ -1,0 +1,138 @@
+"""A collector of roll-outs, in an actor, that acts as a part of one collector with all environments."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rlfast.data import Batch, VectorReplayBuffer
+from rlfast.data.collect.collector import Collector
+from rlfast.distributed.collectors.collector_worker import CollectorWorker, Report, WorkerConfig
+from rlfast.distributed.collectors.weights import Weights
+from rlfast.experiment.algorithms import algorithm_of
+from rlfast.policy import BasePolicy
+
+
+class Streams(NamedTuple):
+    """The states of the random streams that choose actions."""
+
+    policy: dict[str, Any] | None
+    torch_of_policy: torch.Tensor | None
+    torch: torch.Tensor
+
+    @classmethod
+    def of(cls, policy: BasePolicy) -> Streams:
+        """Returns the states of a policy's streams, and of torch's global one.
+
+        :param policy: the policy.
+        """
+        own = policy._torch_rng  # noqa: SLF001 (as a checkpoint of the policy does)
+        return cls(policy.random_state(), None if own is None else own.get_state(), torch.get_rng_state())
+
+    def restore(self, policy: BasePolicy) -> None:
+        """Restores the states.
+
+        :param policy: the policy.
+        """
+        policy.set_random_state(self.policy)
+        policy._torch_rng = None  # noqa: SLF001
+        if self.torch_of_policy is not None:
+            policy._torch_rng = torch.Generator()  # noqa: SLF001
+            policy._torch_rng.set_state(self.torch_of_policy)  # noqa: SLF001
+        torch.set_rng_state(self.torch)
+
+    def equals(self, other: Streams) -> bool:
+        """Whether these are the states of the other.
+
+        :param other: the other.
+        """
+        pairs = zip(self[1:], other[1:], strict=True)
+        return repr(self.policy) == repr(other.policy) and all(
+            a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs
+        )
+
+
+class JointPolicy:
+    """A policy that chooses the actions of some environments by drawing those of all of them.
+
+    It draws as many random numbers as one collector with all environments would, and gives each environment those that
+    it would have there. The rows of other environments are copies of its own; they change no other row.
+
+    :param policy: the policy.
+    :param first: the number of the first environment.
+    :param total: the number of all environments.
+    """
+
+    def __init__(self, policy: BasePolicy, first: int, total: int) -> None:
+        self._policy, self._first, self._total = policy, first, total
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def _joint(self, rows: int) -> tuple[NDArray[np.int64], slice]:
+        """Returns the row that each environment is given, and the places of our own."""
+        return np.clip(np.arange(self._total) - self._first, 0, rows - 1), slice(self._first, self._first + rows)
+
+    def __call__(self, batch: Batch, state: Any = None, **options: Any) -> Batch:
+        """Chooses actions; see :meth:`rlfast.policy.BasePolicy.forward`."""
+        given, own = self._joint(len(batch))
+        result: Any = self._policy(batch[given], None if state is None else state[given], **options)
+        kept = Batch(act=result.act[own])
+        for name in ("state", "policy"):
+            if (value := result.get(name)) is not None:
+                kept[name] = value[own]
+        return kept
+
+    def exploration_noise(self, act: Any, batch: Batch) -> Any:
+        """Adds noise to actions; see :meth:`rlfast.policy.ActingPolicy.exploration_noise`."""
+        given, own = self._joint(len(batch))
+        return self._policy.exploration_noise(act[given], batch[given])[own]
+
+
+class RolloutOrder(NamedTuple):
+    """What a collector is to do."""
+
+    steps: int
+    env_step: int
+    weights: Weights
+    streams: Streams
+
+
+class Rollout(NamedTuple):
+    """What it has done."""
+
+    rows: VectorReplayBuffer
+    """The rows, in a ring for each environment."""
+    report: Report
+    streams: Streams
+    """The streams after it, the same in all collectors."""
+
+
+class RolloutWorker(CollectorWorker):
+    """Collects roll-outs. It is the object of an actor.
+
+    :param config: what it is for.
+    """
+
+    def _make_collector(self, config: WorkerConfig, envs: Any, rows: VectorReplayBuffer, noise: bool) -> Collector:
+        policy: Any = JointPolicy(self.policy, config.first_env, config.all_envs)
+        return Collector(policy, envs, rows, exploration_noise=noise, native_acting=False)
+
+    def roll_out(self, order: RolloutOrder) -> Rollout:
+        """Collects, and returns the rows.
+
+        :param order: what to do.
+        """
+        begin = time.perf_counter()
+        self._take(order.weights)
+        if (schedules := algorithm_of(self._run).schedules) is not None:
+            schedules(self._run, self.policy, order.env_step)
+        order.streams.restore(self.policy)
+        self.collector.reset_buffer(keep_statistics=True)
+        stats = self.collector.collect(n_step=order.steps)
+        rows: Any = self.collector.buffer
+        return Rollout(rows, self._report(stats, None, time.perf_counter() - begin), Streams.of(self.policy))

@@ -1,0 +1,1 @@
+"""Learners in several processes, and the trainers of runs with actors."""
