@@ -12,6 +12,7 @@ import gymnasium as gym
 from rlfast.data import VectorReplayBuffer
 from rlfast.data.buffer.options.units import NStep, Sequence, Unit
 from rlfast.data.collect.collector import Collector
+from rlfast.data.plain_data import summary
 from rlfast.distributed.cluster.actors import IN_PROCESS, Actor, Cluster, InProcessCluster
 from rlfast.distributed.cluster.ray_cluster import RayCluster
 from rlfast.distributed.collectors.collector_worker import CollectorWorker, WorkerConfig
@@ -57,13 +58,16 @@ def build(config: RunConfig, declaration: Declaration | None = None) -> Parts:
     if config.ray is None:
         return build_in_one_process(config, declaration)
     check(config, declaration)
-    with ExitStack() as made:
-        cluster: Cluster = made.enter_context(closing(connect(config.ray)))
-        if isinstance(config, OffPolicyConfig):
-            parts = _ReplayBuilder(config, declaration, cluster).parts(made)
-        else:
-            parts = _rollout_parts(config, declaration, cluster, made)
-        made.pop_all()
+    try:
+        with ExitStack() as made:
+            cluster: Cluster = made.enter_context(closing(connect(config.ray)))
+            if isinstance(config, OffPolicyConfig):
+                parts = _ReplayBuilder(config, declaration, cluster).parts(made)
+            else:
+                parts = _rollout_parts(config, declaration, cluster, made)
+            made.pop_all()
+    except (RuntimeError, MemoryError, OverflowError) as error:  # such as those of actors that could not be made
+        raise ValueError(f"what these settings ask for cannot be made: {summary(error)}") from error
     return parts
 
 

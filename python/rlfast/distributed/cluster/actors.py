@@ -1,7 +1,7 @@
 """Actors: objects whose methods are called in another process, one call after the other.
 
-What is built on them knows only these classes. :mod:`rlfast.distributed.cluster.ray_cluster` runs them in Ray; here they run in
-this process, for tests, and for looking into a run with a debugger.
+What is built on them knows only these classes. :mod:`rlfast.distributed.cluster.ray_cluster` runs them in Ray; here
+they run in this process, for tests, and for looking into a run with a debugger.
 """
 
 from __future__ import annotations
