@@ -12,7 +12,7 @@ use rlfast_core::vectors::{filled, product};
 
 use crate::DType;
 use crate::vector::{AnyVector, Autoreset};
-use rows::{Places, Rows};
+use rows::{Places, StepRows};
 
 /// Which environments are stepped, and for how long. The rules are those of the limits of rlfast's collectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub struct Collected {
 
 /// The state of a collection: what continues after a pause.
 #[derive(Debug)]
-pub struct Running<'a> {
+pub struct CollectState<'a> {
     /// The newest observations of all environments, row by row.
     pub obs: &'a mut [f32],
     /// The environments that are stepped, ascending.
@@ -117,7 +117,7 @@ pub fn collect<S: BitSource>(
     envs: &mut dyn AnyVector,
     replay: &mut Replay,
     network: &Network,
-    running: &mut Running<'_>,
+    running: &mut CollectState<'_>,
     mut noise: Noise<'_, S>,
 ) -> Result<Collected> {
     let width = network.inputs();
@@ -125,7 +125,7 @@ pub fn collect<S: BitSource>(
     let Some(places) = Places::of(replay, width) else {
         return Err(Error::Mismatch("the columns are not those of transitions alone".to_owned()));
     };
-    let mut rows = Rows::new(running.ready.len(), width)?;
+    let mut rows = StepRows::new(running.ready.len(), width)?;
     let mut done = Collected { rows: filled(0, envs.num_envs())?, ..Collected::default() };
     let start = Instant::now();
     while !running.limit.reached(&running.ready) && (!done.vector_steps.is_multiple_of(16) || start.elapsed() < LONGEST)
@@ -161,7 +161,7 @@ pub fn collect<S: BitSource>(
     Ok(done)
 }
 
-fn check(envs: &dyn AnyVector, network: &Network, running: &Running<'_>) -> Result<()> {
+fn check(envs: &dyn AnyVector, network: &Network, running: &CollectState<'_>) -> Result<()> {
     let (width, space) = (envs.observation_space().len(), envs.action_space());
     let numbers = (envs.observation_dtype(), envs.action_dtype(), space.len());
     if numbers != (DType::Float32, DType::Int64, 1) {

@@ -5,12 +5,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rlfast_core::rng::draws::BitSource;
 use rlfast_core::vectors::copied;
-use rlfast_envs::collect::{Collected, Limit, Noise, Running, collect as run};
+use rlfast_envs::collect::{CollectState, Collected, Limit, Noise, collect as run};
 use rlfast_envs::vector::AnyVector;
 use rlfast_envs::vector::requests::ids;
 
 use crate::array::{Index, NewArray, vector};
-use crate::draws::{Locked, locked};
+use crate::draws::locked;
 use crate::error::{IntoPython as _, mismatch};
 use crate::network::Network;
 use crate::replay::{Replay, State};
@@ -21,17 +21,8 @@ type Object<'py> = Bound<'py, PyAny>;
 /// The probability and the number of random actions, and the bit generator that they are drawn from.
 type Exploration<'py> = (f64, u32, Object<'py>);
 
-/// A stream that nothing is drawn from.
-struct Nothing;
-
-impl BitSource for Nothing {
-    fn next_u32(&mut self) -> u32 {
-        0
-    }
-    fn next_double(&mut self) -> f64 {
-        0.0
-    }
-}
+/// How random actions come into the choices, with any stream.
+type AnyNoise<'a> = Noise<'a, &'a mut (dyn BitSource + Send)>;
 
 /// Lets a network act in environments and adds the transitions to a replay engine, until a limit is reached.
 #[pyfunction]
@@ -56,13 +47,13 @@ pub fn collect<'py>(
     let now = after.items();
     now.iter_mut().zip(given.as_array()).for_each(|(to, &number)| *to = number);
     let clocks = clocks.map(|clocks| copied(clocks.as_slice()?).python()).transpose()?;
-    let mut running = Running { obs: now, ready: ids(&ready.values).python()?, limit: read_limit(limit)? };
+    let mut running = CollectState { obs: now, ready: ids(&ready.values).python()?, limit: read_limit(limit)? };
     let done = match (explore, &clocks) {
-        (Some((epsilon, count, bit_generator)), None) => locked(&bit_generator, |source: &mut Locked<'_>| {
+        (Some((epsilon, count, bit_generator)), None) => locked(&bit_generator, |source| {
             work(py, envs, replay, network, &mut running, Noise::Epsilon { epsilon, count, source })
         })??,
-        (None, Some(clocks)) => work(py, envs, replay, network, &mut running, Noise::<Nothing>::Clocks(clocks))?,
-        (None, None) => work(py, envs, replay, network, &mut running, Noise::<Nothing>::None)?,
+        (None, Some(clocks)) => work(py, envs, replay, network, &mut running, Noise::Clocks(clocks))?,
+        (None, None) => work(py, envs, replay, network, &mut running, Noise::None)?,
         _ => return Err(PyValueError::new_err("give explore or clocks, not both")),
     };
     let numbers = |rows: &[usize]| vector(py, &rows.iter().map(|&row| row as i64).collect::<Vec<_>>());
@@ -75,13 +66,13 @@ pub fn collect<'py>(
     (after.array, ready, left, done.vector_steps, rows, ended, done.undecided).into_pyobject(py)
 }
 
-fn work<S: BitSource + Send>(
+fn work(
     py: Python<'_>,
     envs: &NativeEnvs,
     replay: &Replay,
     network: &Network,
-    running: &mut Running<'_>,
-    noise: Noise<'_, S>,
+    running: &mut CollectState<'_>,
+    noise: AnyNoise<'_>,
 ) -> PyResult<Collected> {
     let network = network.engine();
     let collect =

@@ -2,29 +2,26 @@
 
 mod arrays;
 
-use numpy::{Element, PyArrayDyn, PyUntypedArrayMethods as _};
+use std::borrow::Cow;
+
+use numpy::{Element, PyUntypedArrayMethods as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rlfast_core::returns::estimator::{Estimator, MOST, fraction};
-use rlfast_core::returns::{self, BufferRows, Ends, Floats, Real};
-use rlfast_core::vectors;
+use rlfast_core::returns::{self, BufferRows, Ends, Real};
 
 use crate::array::{Index, NewArray};
 use crate::error::IntoPython as _;
 use crate::items::Items;
-use arrays::{Input, array, away, flat, roll_out, shaped, typed};
+use arrays::{FloatArray, Input, Wanted, array, away, is_single, read, roll_out, typed};
 
 type Object<'py> = Bound<'py, PyAny>;
 
 /// A float type that arrays may have.
-trait Float: Real + Element + From<f32> {}
+trait Float: Real + Element {}
 impl Float for f32 {}
 impl Float for f64 {}
-
-fn is_single(object: &Object<'_>) -> bool {
-    object.cast::<PyArrayDyn<f32>>().is_ok()
-}
 
 /// Runs the estimator `name` on arrays of numbers of one shape, the first of which are the rewards, and on the flags `(terminated,
 /// truncated)` of that shape. If any array is float64, single-precision ones are widened. Time is the first axis, and the others are independent columns.
@@ -51,21 +48,26 @@ fn estimate_of<'py, T: Float>(
 ) -> PyResult<Object<'py>> {
     let py = floats.py();
     let shape = roll_out(&floats.get_item(0)?)?;
+    let wanted = Wanted::Shape(&shape);
     let mut inputs = [const { None }; MOST.0];
     for (at, (place, name)) in inputs.iter_mut().zip(estimator.inputs()).enumerate() {
         let object = floats.get_item(at)?;
         if at < estimator.needed() || !object.is_none() {
-            *place = Some(Numbers::<T>::new(name, &object, &shape)?);
+            *place = Some(FloatArray::new(name, &object, wanted)?);
         }
     }
-    let terminated = shaped::<bool>("terminated", &terminated, &shape)?.flags()?;
-    let truncated = truncated.map(|flags| shaped("truncated", &flags, &shape)?.flags()).transpose()?;
+    let mut numbers: [Cow<'_, [T]>; MOST.0] = Default::default();
+    for (numbers, input) in numbers.iter_mut().zip(inputs.iter().flatten()) {
+        *numbers = T::read(input.floats()).python()?;
+    }
+    let terminated = read("terminated", &terminated, wanted)?.flags()?;
+    let truncated = truncated.map(|flags| read("truncated", &flags, wanted)?.flags()).transpose()?;
     let mut outputs = [const { None }; MOST.1];
     for output in outputs.iter_mut().take(estimator.outputs()) {
         *output = Some(NewArray::<T>::new(py, &shape)?);
     }
     if !terminated.items().is_empty() {
-        let slices = inputs.each_ref().map(|input| input.as_ref().map_or(&[][..], Numbers::items));
+        let slices = numbers.each_ref().map(|numbers| &numbers[..]);
         let filled = outputs.each_mut().map(|output| output.as_mut().map_or(&mut [][..], NewArray::items));
         let truncated = truncated.as_ref().map(Input::items);
         let ends = Ends::new(terminated.items(), truncated, shape[1..].iter().product());
@@ -97,17 +99,18 @@ pub fn episodic_returns<'py>(
     let py = rewards.py();
     let (gamma, gae_lambda) = (fraction("gamma", gamma).python()?, fraction("gae_lambda", gae_lambda).python()?);
     let rows = array("rewards", rewards)?.len();
-    let rewards = EitherFloat::new("rewards", rewards, rows)?;
-    let values = values.map(|values| EitherFloat::new("values", values, rows)).transpose()?;
-    let next_values = next_values.map(|values| EitherFloat::new("next_values", values, rows)).transpose()?;
-    let terminated = flat("terminated", terminated, rows)?.flags()?;
-    let truncated = flat("truncated", truncated, rows)?.flags()?;
-    let places = flat::<i64>("indices", places, rows)?;
+    let wanted = Wanted::Rows(rows);
+    let rewards = FloatArray::new("rewards", rewards, wanted)?;
+    let values = values.map(|values| FloatArray::new("values", values, wanted)).transpose()?;
+    let next_values = next_values.map(|values| FloatArray::new("next_values", values, wanted)).transpose()?;
+    let terminated = read("terminated", terminated, wanted)?.flags()?;
+    let truncated = read("truncated", truncated, wanted)?.flags()?;
+    let places = read::<i64>("indices", places, wanted)?;
     unfinished.values.sort_unstable();
     let (mut returns, mut advantages) = (NewArray::<f64>::new(py, &[rows])?, NewArray::<f64>::new(py, &[rows])?);
-    let values = values.as_ref().map(EitherFloat::as_floats);
-    let next_values = next_values.as_ref().map(EitherFloat::as_floats);
-    let (rewards, flags) = (rewards.as_floats(), (terminated.items(), truncated.items()));
+    let values = values.as_ref().map(FloatArray::floats);
+    let next_values = next_values.as_ref().map(FloatArray::floats);
+    let (rewards, flags) = (rewards.floats(), (terminated.items(), truncated.items()));
     let rows = BufferRows { places: places.items(), unfinished: &unfinished.values };
     let (returns_out, advantages_out) = (returns.items(), advantages.items());
     away(py, rows.places.len(), || {
@@ -150,52 +153,4 @@ fn bootstrapped_of<'py, T: Float>(
     let mut returns = NewArray::<T>::new(sums.0.py(), next_values.0.shape())?;
     returns::bootstrapped(sums.items(), discounts.items(), next_values.items(), returns.items());
     Ok(returns.array)
-}
-
-/// The numbers of an array, widened if they are of lower precision.
-enum Numbers<'py, T> {
-    Given(Input<'py, T>),
-    Widened(Vec<T>),
-}
-
-impl<'py, T: Float> Numbers<'py, T> {
-    /// The numbers of an array of the roll-out's shape.
-    fn new(name: &str, object: &Object<'py>, shape: &[usize]) -> PyResult<Self> {
-        if size_of::<T>() == size_of::<f32>() || !is_single(object) {
-            return shaped(name, object, shape).map(Self::Given);
-        }
-        let singles = shaped::<f32>(name, object, shape)?;
-        let mut widened = vectors::with_room(singles.items().len()).python()?;
-        widened.extend(singles.items().iter().map(|&number| T::from(number)));
-        Ok(Self::Widened(widened))
-    }
-
-    fn items(&self) -> &[T] {
-        match self {
-            Self::Given(array) => array.items(),
-            Self::Widened(numbers) => numbers,
-        }
-    }
-}
-
-/// An array that may be of either float type, as rows of one number.
-enum EitherFloat<'py> {
-    F32(Input<'py, f32>),
-    F64(Input<'py, f64>),
-}
-
-impl<'py> EitherFloat<'py> {
-    fn new(name: &str, object: &Object<'py>, rows: usize) -> PyResult<Self> {
-        if is_single(object) {
-            return Ok(Self::F32(flat(name, object, rows)?));
-        }
-        Ok(Self::F64(flat(name, object, rows)?))
-    }
-
-    fn as_floats(&self) -> Floats<'_> {
-        match self {
-            Self::F32(array) => Floats::F32(array.items()),
-            Self::F64(array) => Floats::F64(array.items()),
-        }
-    }
 }

@@ -44,7 +44,7 @@ impl Network {
         if slots.len() != out.len() || !slots.iter().zip(out.iter()).all(fits) {
             return value_error!("the results of {rows} rows have other lengths");
         }
-        let out: Vec<Rows<f32>> = out.iter_mut().map(|out| Rows::of(out, rows)).collect();
+        let out: Vec<DisjointRows<f32>> = out.iter_mut().map(|out| DisjointRows::of(out, rows)).collect();
         self.each(obs, rows, |done| {
             for (&slot, out) in slots.iter().zip(&out) {
                 for k in 0..done.rows.len() {
@@ -72,7 +72,7 @@ impl Network {
         if actions.len() != rows || !clocks {
             return value_error!("the actions or clocks of {rows} rows have other lengths");
         }
-        let (slot, width, actions) = (self.slots() - 1, self.outputs(), Rows::of(actions, rows));
+        let (slot, width, actions) = (self.slots() - 1, self.outputs(), DisjointRows::of(actions, rows));
         self.each(obs, rows, |done| {
             let scale = done.scale(slot);
             for (k, scale) in scale.iter().take(done.rows.len()).enumerate() {
@@ -154,15 +154,15 @@ fn first_clock(done: &Done<'_>, slot: usize, k: usize, clocks: &[f32], scale: f3
 }
 
 /// The rows of a slice, which several threads write, each its own.
-struct Rows<T> {
+struct DisjointRows<T> {
     data: *mut T,
     width: usize,
 }
 
 // SAFETY: `row` is called for different rows by different threads.
-unsafe impl<T: Send> Sync for Rows<T> {}
+unsafe impl<T: Send> Sync for DisjointRows<T> {}
 
-impl<T> Rows<T> {
+impl<T> DisjointRows<T> {
     fn of(slice: &mut [T], rows: usize) -> Self {
         Self { data: slice.as_mut_ptr(), width: slice.len() / rows.max(1) }
     }

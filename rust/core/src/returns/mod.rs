@@ -25,6 +25,7 @@ mod nstep;
 mod recurrence;
 mod vtrace;
 
+use std::borrow::Cow;
 use std::ops::{Add, Mul, Sub};
 
 pub use bootstrapped::bootstrapped;
@@ -34,6 +35,8 @@ pub use gae::gae;
 pub use nstep::nstep;
 pub use vtrace::{VTrace, vtrace};
 
+use crate::error::Result;
+use crate::vectors::collected;
 use recurrence::group;
 
 /// The float types of roll-outs. All computations use the type of the arrays.
@@ -42,6 +45,11 @@ pub trait Real: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mu
     const ZERO: Self;
     /// -0, which added to any number leaves that number as it is, the sign of zero included.
     const NEGATIVE_ZERO: Self;
+    /// Returns numbers as this type: the same memory, or a copy in which each is widened or rounded.
+    ///
+    /// # Errors
+    /// `Room` if there is no memory for the copy.
+    fn read(floats: Floats<'_>) -> Result<Cow<'_, [Self]>>;
     /// Returns `value` rounded to this type.
     fn from_f64(value: f64) -> Self;
     /// Returns e to the power of `self`.
@@ -54,6 +62,13 @@ pub trait Real: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mu
 impl Real for f32 {
     const ZERO: Self = 0.0;
     const NEGATIVE_ZERO: Self = -0.0;
+    #[inline]
+    fn read(floats: Floats<'_>) -> Result<Cow<'_, [Self]>> {
+        match floats {
+            Floats::F32(numbers) => Ok(Cow::Borrowed(numbers)),
+            Floats::F64(numbers) => collected(numbers.iter().map(|&number| number as f32)).map(Cow::Owned),
+        }
+    }
     fn from_f64(value: f64) -> Self {
         value as f32
     }
@@ -69,6 +84,13 @@ impl Real for f32 {
 impl Real for f64 {
     const ZERO: Self = 0.0;
     const NEGATIVE_ZERO: Self = -0.0;
+    #[inline]
+    fn read(floats: Floats<'_>) -> Result<Cow<'_, [Self]>> {
+        match floats {
+            Floats::F32(numbers) => collected(numbers.iter().map(|&number| f64::from(number))).map(Cow::Owned),
+            Floats::F64(numbers) => Ok(Cow::Borrowed(numbers)),
+        }
+    }
     fn from_f64(value: f64) -> Self {
         value
     }

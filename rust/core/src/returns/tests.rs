@@ -341,3 +341,12 @@ fn a2_what_follows_a_discount_of_zero_is_not_read() {
 fn bootstrapping_takes_whole_rows() {
     bootstrapped(&[1.0, 2.0], &[0.5, 0.5], &[1.0_f32; 3], &mut [0.0; 3]);
 }
+
+#[test]
+fn numbers_are_read_as_either_type_and_copied_only_to_convert_them() {
+    let (single, double) = ([1.5_f32, -2.0], [1.5, 0.1]);
+    assert!(matches!(f32::read(Floats::F32(&single)).unwrap(), Cow::Borrowed(numbers) if numbers == single));
+    assert!(matches!(f64::read(Floats::F64(&double)).unwrap(), Cow::Borrowed(numbers) if numbers == double));
+    assert_eq!(f64::read(Floats::F32(&single)).unwrap()[..], [1.5, -2.0]);
+    assert_eq!(f32::read(Floats::F64(&double)).unwrap()[..], [1.5, 0.1_f32]);
+}

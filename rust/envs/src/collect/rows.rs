@@ -48,7 +48,7 @@ impl Places {
 }
 
 /// The rows of one vector step.
-pub(super) struct Rows {
+pub(super) struct StepRows {
     pub(super) obs: Vec<f32>,
     pub(super) actions: Vec<i64>,
     /// Room for a flag for each environment.
@@ -69,7 +69,7 @@ pub(super) struct Rows {
     sources: Vec<Source>,
 }
 
-impl Rows {
+impl StepRows {
     pub(super) fn new(count: usize, width: usize) -> Result<Self> {
         let numbers = || filled(0.0_f32, product(&[count, width])?);
         let (integers, doubles, flags) = (|| filled(0_i64, count), || filled(0.0_f64, count), || filled(false, count));

@@ -86,7 +86,7 @@ fn collected(limit: Limit, epsilon: f64, steps: usize) -> Left {
     let (network, _kept) = network();
     let mut source = Source64(Stream::new(7));
     let mut all = Collected::default();
-    let mut running = Running { obs: &mut obs, ready: (0..ENVS).collect(), limit };
+    let mut running = CollectState { obs: &mut obs, ready: (0..ENVS).collect(), limit };
     loop {
         let limit = running.limit.clone();
         if steps > 0 {
@@ -162,7 +162,7 @@ fn limits_of_episodes_take_environments_out() {
     let mut obs = vec![0.0; 4 * ENVS];
     let (mut envs, mut replay) = (envs(&mut obs), replay());
     let (network, _kept) = network();
-    let mut running = Running { obs: &mut obs, ready: vec![0, 2, 3, 4], limit: Limit::Quotas(quotas) };
+    let mut running = CollectState { obs: &mut obs, ready: vec![0, 2, 3, 4], limit: Limit::Quotas(quotas) };
     let noise = Noise::Epsilon { epsilon: 1.0, count: 2, source: Source64(Stream::new(1)) };
     let done = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
     assert_eq!((done.returns.len(), running.limit), (7, Limit::Quotas(vec![0; ENVS])));
@@ -180,7 +180,7 @@ fn a_choice_that_is_too_near_stops_before_the_step() {
     obs[4..8].fill(0.0); // both outputs are 0
     let before = obs.clone();
     let mut source = Source64(Stream::new(7));
-    let mut running = Running { obs: &mut obs, ready: (0..ENVS).collect(), limit: Limit::Steps(3) };
+    let mut running = CollectState { obs: &mut obs, ready: (0..ENVS).collect(), limit: Limit::Steps(3) };
     let noise = Noise::Epsilon { epsilon: 0.5, count: 2, source: &mut source };
     let done = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
     assert!(done.undecided && done.vector_steps == 0);
@@ -194,7 +194,7 @@ fn what_it_does_not_take_is_refused_before_anything_changes() {
     let refused = |replay: &mut Replay, ready: Vec<usize>, limit: Limit, clocks: &[f32]| {
         let mut obs = vec![0.0; 4 * ENVS];
         let mut envs = envs(&mut obs);
-        let mut running = Running { obs: &mut obs, ready, limit };
+        let mut running = CollectState { obs: &mut obs, ready, limit };
         let noise: Noise<'_, Source64> = Noise::Clocks(clocks);
         let error = collect(&mut *envs, replay, &network, &mut running, noise).unwrap_err().to_string();
         assert_eq!(replay.rings().live(), 0);
@@ -210,7 +210,7 @@ fn what_it_does_not_take_is_refused_before_anything_changes() {
     let mut two = vec![0.0; 4 * ENVS];
     let mut vector = envs(&mut two);
     let narrow = Network::new(2, vec![Node::Softmax { input: 0 }]).unwrap();
-    let mut running = Running { obs: &mut two, ready: all.clone(), limit: Limit::Steps(1) };
+    let mut running = CollectState { obs: &mut two, ready: all.clone(), limit: Limit::Steps(1) };
     let noise: Noise<'_, Source64> = Noise::None;
     let error = collect(&mut *vector, &mut plain, &narrow, &mut running, noise).unwrap_err();
     assert!(matches!(error, Error::Mismatch(_)), "{error}");
@@ -224,7 +224,7 @@ fn left_by(autoreset: &str, limit: Limit) -> Left {
     let mut obs = vec![0.0; 4 * ENVS];
     let (mut envs, mut replay) = (envs_with(autoreset, &mut obs), replay());
     let (network, _kept) = network();
-    let mut running = Running { obs: &mut obs, ready: (0..ENVS).collect(), limit };
+    let mut running = CollectState { obs: &mut obs, ready: (0..ENVS).collect(), limit };
     let noise = Noise::Epsilon { epsilon: 0.8, count: 2, source: Source64(Stream::new(7)) };
     let done = collect(&mut *envs, &mut replay, &network, &mut running, noise).unwrap();
     let states = (0..ENVS).map(|id| envs.save(id).unwrap()).collect();

@@ -5,6 +5,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict as _;
+use rlfast_core::returns::Floats;
 
 use super::Object;
 
@@ -54,24 +55,60 @@ pub(super) fn roll_out(rewards: &Object<'_>) -> PyResult<Vec<usize>> {
     Ok(shape)
 }
 
-/// An array of the roll-out's shape.
-pub(super) fn shaped<'py, T: Element>(name: &str, object: &Object<'py>, shape: &[usize]) -> PyResult<Input<'py, T>> {
-    let typed = typed::<T>(name, object)?;
-    if typed.shape() != shape {
-        let got = typed.shape();
-        return Err(PyValueError::new_err(format!("{name}: got shape {got:?}, wanted that of rewards, {shape:?}")));
-    }
-    Input::new(typed)
+/// What an argument beside the rewards must be like.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    /// Of this shape, which is that of the rewards.
+    Shape(&'a [usize]),
+    /// Of any shape with one element for each of so many rewards.
+    Rows(usize),
 }
 
-/// An array of any shape with one element for each of `rows`.
-pub(super) fn flat<'py, T: Element>(name: &str, object: &Object<'py>, rows: usize) -> PyResult<Input<'py, T>> {
-    let typed = typed::<T>(name, object)?;
-    if typed.len() != rows {
-        let got = typed.shape();
-        return Err(PyValueError::new_err(format!("{name}: got shape {got:?}, wanted one for each of {rows} rewards")));
+/// Reads an array with elements of this type.
+pub(super) fn read<'py, T: Element>(name: &str, object: &Object<'py>, wanted: Wanted<'_>) -> PyResult<Input<'py, T>> {
+    fitting(name, typed::<T>(name, object)?, wanted)
+}
+
+#[inline]
+fn fitting<'py, T: Element>(
+    name: &str,
+    array: &Bound<'py, PyArrayDyn<T>>,
+    wanted: Wanted<'_>,
+) -> PyResult<Input<'py, T>> {
+    let wanted = match wanted {
+        Wanted::Shape(shape) if array.shape() != shape => format!("that of rewards, {shape:?}"),
+        Wanted::Rows(rows) if array.len() != rows => format!("one for each of {rows} rewards"),
+        _ => return Input::new(array),
+    };
+    Err(PyValueError::new_err(format!("{name}: got shape {:?}, wanted {wanted}", array.shape())))
+}
+
+/// An array of either float type.
+pub(super) enum FloatArray<'py> {
+    F32(Input<'py, f32>),
+    F64(Input<'py, f64>),
+}
+
+impl<'py> FloatArray<'py> {
+    pub(super) fn new(name: &str, object: &Object<'py>, wanted: Wanted<'_>) -> PyResult<Self> {
+        match object.cast() {
+            Ok(singles) => fitting(name, singles, wanted).map(Self::F32),
+            Err(_) => read(name, object, wanted).map(Self::F64),
+        }
     }
-    Input::new(typed)
+
+    #[inline]
+    pub(super) fn floats(&self) -> Floats<'_> {
+        match self {
+            Self::F32(array) => Floats::F32(array.items()),
+            Self::F64(array) => Floats::F64(array.items()),
+        }
+    }
+}
+
+/// Whether an object is an array of float32.
+pub(super) fn is_single(object: &Object<'_>) -> bool {
+    object.cast::<PyArrayDyn<f32>>().is_ok()
 }
 
 /// Runs `work` on arrays of `elements`: attached, so that no other thread writes to them, or on copies (see [`Input`]).
