@@ -8,7 +8,7 @@ import pytest
 from rlfast.cli.data import main
 from rlfast.data import ReplayBuffer
 from rlfast.data.datasets.opening import open_source
-from rlfast.experiment.report.histogram import counts_of, drawn
+from rlfast.experiment.report.histogram import counts_of, text_histogram
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -44,7 +44,7 @@ def test_info_draws_the_returns(data, tmp_path, capsys):
 
 
 def test_a_histogram_of_equal_returns_is_one_bar():
-    assert list(drawn(np.full(5, -2.0), 20)) == ["-2.5 │" + "█" * 11 + " 5"]
+    assert list(text_histogram(np.full(5, -2.0), 20)) == ["-2.5 │" + "█" * 11 + " 5"]
     counts, edges = counts_of(np.arange(1000.0))
     assert counts.sum() == 1000
     assert len(counts) == 12

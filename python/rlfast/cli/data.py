@@ -87,7 +87,7 @@ def _info(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     from rlfast.data.datasets.opening import open_source
     from rlfast.experiment.data import returns_of
-    from rlfast.experiment.report.histogram import drawn, picture
+    from rlfast.experiment.report.histogram import draw_histogram, text_histogram
 
     with open_source(given.source, scratch=tempfile.gettempdir()) as source:
         returns, lengths = returns_of(source)
@@ -98,9 +98,9 @@ def _info(arguments: Sequence[str]) -> int:
             sys.stdout.write("".join(f"  {name:<5}{_columns(part[name])}\n" for name in ("obs", "act")))
     if len(returns):
         width = min(shutil.get_terminal_size().columns, 100)
-        sys.stdout.write("".join(f"{line}\n" for line in drawn(returns, width)))
+        sys.stdout.write("".join(f"{line}\n" for line in text_histogram(returns, width)))
     if given.png is not None and len(returns):
-        picture(returns, given.png, f"{Path(given.source).name}: {len(returns):,} episodes")
+        draw_histogram(returns, given.png, f"{Path(given.source).name}: {len(returns):,} episodes")
         sys.stdout.write(f"{given.png}\n")
     return 0
 

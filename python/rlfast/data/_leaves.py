@@ -72,10 +72,10 @@ class Oddities:
             (path, kind), text = self._noted.popitem()
             if (path, kind) not in self._told:
                 self._told.add((path, kind))
-                warnings.warn(f"{spell(path)} {text}", stacklevel=2)
+                warnings.warn(f"{dotted(path)} {text}", stacklevel=2)
 
 
-def spell(path: Path) -> str:
+def dotted(path: Path) -> str:
     """Returns a path as it is written in Python, such as ``obs.agent.position``."""
     return ".".join(path)
 
@@ -141,11 +141,12 @@ def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _misfit(array: NDArray[Any], column: Column, path: Path, rows: int | None) -> str:
     if rows is not None and (array.ndim == 0 or len(array) != rows):
-        return f"{spell(path)} has shape {array.shape}, but its first axis must have one row for each buffer id: {rows}"
+        shape = array.shape
+        return f"{dotted(path)} has shape {shape}, but its first axis must have one row for each buffer id: {rows}"
     shape = array.shape if rows is None else array.shape[1:]
     if path in FLAGS:
-        return f"{spell(path)} must be one flag for each row, got rows of shape {shape}"
-    return f"{spell(path)} has rows of shape {shape}, but its column has {column.shape}, the shape of the first row"
+        return f"{dotted(path)} must be one flag for each row, got rows of shape {shape}"
+    return f"{dotted(path)} has rows of shape {shape}, but its column has {column.shape}, the shape of the first row"
 
 
 def _flags(array: NDArray[Any], path: Path, oddities: Oddities) -> NDArray[Any]:
@@ -171,7 +172,7 @@ def infer(value: Any, path: Path, rows: int | None) -> Column:
     shape = array.shape if rows is None else array.shape[1:]
     if path in FLAGS or path == ("rew",):
         if array.dtype == OBJECT:
-            raise TypeError(f"{spell(path)} must be a number for each row, got {_example(array)!r}")
+            raise TypeError(f"{dotted(path)} must be a number for each row, got {_example(array)!r}")
         return Column(np.dtype(np.bool_), ()) if path in FLAGS else Column(np.dtype(np.float64), shape)
     return Column(array.dtype, shape)
 
@@ -236,7 +237,7 @@ def convert(array: NDArray[Any], dtype: np.dtype[Any], path: Path, oddities: Odd
     if not np.all(kept):
         place = tuple(int(axis) for axis in np.argwhere(~np.atleast_1d(kept))[0])
         raise TypeError(
-            f"{spell(path)} got {array.dtype}, but its column holds {dtype} (from the first row), and "
+            f"{dotted(path)} got {array.dtype}, but its column holds {dtype} (from the first row), and "
             f"{np.atleast_1d(array)[place]} at {place} would become {np.atleast_1d(result)[place]}. "
             f"Give {dtype} values, or make the first row {array.dtype}."
         )
@@ -256,7 +257,7 @@ def _numbers(array: NDArray[Any], dtype: np.dtype[Any], path: Path, oddities: Od
         result = array
     if result.dtype.kind not in "biufc":
         raise TypeError(
-            f"{spell(path)} got an object ({_example(array)!r}), but its column holds {dtype}, as earlier rows gave "
+            f"{dotted(path)} got an object ({_example(array)!r}), but its column holds {dtype}, as earlier rows gave "
             "numbers. Give numbers, or put objects under a key of their own."
         )
     return result

@@ -19,9 +19,9 @@ from rlfast.data._leaves import (
     Column,
     Oddities,
     Path,
+    dotted,
     fit,
     infer,
-    spell,
 )
 from rlfast.data.batch.batch import Batch
 
@@ -172,7 +172,7 @@ class Schema:
         if absent and not links_next:
             missing.append("obs_next")
         if missing := [name for name in dict.fromkeys(missing) if name != "obs_next" or not (absent and links_next)]:
-            names = ", ".join(sorted(map(spell, given))) or "nothing"
+            names = ", ".join(sorted(map(dotted, given))) or "nothing"
             raise KeyError(
                 f"{', '.join(missing)} missing, got {names}: a row needs {', '.join(REQUIRED)}, and obs_next where "
                 "earlier rows had it"
@@ -181,7 +181,7 @@ class Schema:
             outer = next((path[:depth] for depth in range(1, len(path)) if path[:depth] in known), None)
             if outer is not None or any(other[: len(path)] == path and other != path for other in known):
                 was = "an array" if outer is not None else "a group of arrays"
-                raise ValueError(f"{spell(path)} does not fit: {spell(outer or path)} was {was} in the first row")
+                raise ValueError(f"{dotted(path)} does not fit: {dotted(outer or path)} was {was} in the first row")
         if absent:
             self.oddities.record(
                 ("obs_next",), "absent", "is not given: it is the obs of the next row until an episode ends"

@@ -246,7 +246,7 @@ def check_device(device: str) -> None:
         raise ValueError(f"--device {device} cannot be used here: {str(error).splitlines()[0]}") from error
 
 
-def placed(config: C, device: str | None) -> C:
+def on_this_machine(config: C, device: str | None) -> C:
     """Returns the settings of an existing run with a device of this machine.
 
     :param config: the settings.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from rlfast.data.collect.collector import Collector
-from rlfast.experiment.build import build, explore_in_tests, placed
+from rlfast.experiment.build import build, explore_in_tests, on_this_machine
 from rlfast.experiment.checkpoint import load_normalization, load_policy, load_wrappers
 from rlfast.experiment.config import stream_seed
 from rlfast.experiment.declaration import read_declaration
@@ -55,12 +55,12 @@ def evaluate(
         raise ValueError(f"episodes must be at least 1, got {episodes}")
     if seed is not None and seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
-    given = placed(read_config(run_dir), device)
+    given = on_this_machine(read_config(run_dir), device)
     check_env(run_dir, given.env, allow_import=allow_import)
     config = replace(given, num_envs=1, eval_envs=1, progress=False)
     number = min(episodes, given.eval_envs)
     declaration = read_declaration(run_dir, read_beyond(run_dir), allow_import=allow_import)
-    parts = build(smallest(config), declaration)
+    parts = build(minimal_config(config), declaration)
     try:
         load_policy(run_dir / "checkpoint", parts.policy)
         parts.policy.eval()
@@ -82,7 +82,7 @@ def evaluate(
     return stats
 
 
-def smallest(config: Any) -> Any:
+def minimal_config(config: Any) -> Any:
     """Returns the settings with the smallest buffer, without data, in one process."""
     config = replace(config, ray=None, collectors=1, shards=1, learners=1)
     if hasattr(config, "data"):

@@ -9,11 +9,11 @@ import numpy as np
 
 from rlfast.data import VectorReplayBuffer
 from rlfast.data.collect.collector import Collector
-from rlfast.experiment.build import build, placed
+from rlfast.experiment.build import build, on_this_machine
 from rlfast.experiment.checkpoint import load_policy
 from rlfast.experiment.config import stream_seed
 from rlfast.experiment.environments import make_envs
-from rlfast.experiment.evaluate import smallest
+from rlfast.experiment.evaluate import minimal_config
 from rlfast.experiment.run_dir import check_env, read_beyond, read_config
 from rlfast.policy import RandomPolicy
 
@@ -49,13 +49,13 @@ def gather(
     """
     if steps < 1 or not 0 <= eps <= 1 or not noise >= 0:
         raise ValueError(f"steps must be positive, eps in [0, 1] and noise not negative, got {steps}, {eps}, {noise}")
-    config = placed(read_config(run_dir), None)
+    config = on_this_machine(read_config(run_dir), None)
     check_env(run_dir, config.env, allow_import=allow_import)
     if beyond := read_beyond(run_dir):
         raise ValueError(f"{run_dir} was declared by Python objects ({'; '.join(beyond)}): gather in a script")
     if config.normalize_obs:
         raise ValueError("the policy sees scaled observations, and data need those of the environment")
-    parts = build(smallest(replace(config, progress=False, num_envs=1)))
+    parts = build(minimal_config(replace(config, progress=False, num_envs=1)))
     try:
         load_policy(run_dir / "checkpoint", parts.policy)
         root = config.seed if seed is None else seed

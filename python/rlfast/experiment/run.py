@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from rlfast.experiment.algorithms import algorithm_of
-from rlfast.experiment.build import build, placed
+from rlfast.experiment.build import build, on_this_machine
 from rlfast.experiment.checkpoint import load_checkpoint
 from rlfast.experiment.config import DataConfig, RunWarning
 from rlfast.experiment.declaration import Declaration, read_declaration
@@ -105,7 +105,7 @@ def resume(
         config = replace(read_config(run_dir), run_dir=run_dir, **changes)
         if "env" not in changes:
             check_env(run_dir, config.env, allow_import=allow_import)
-        here = placed(config, changes.get("device"))
+        here = on_this_machine(config, changes.get("device"))
         check_files(run_dir)
         saved = any((run_dir / name).exists() for name in (CHECKPOINT, CHECKPOINT + ".old"))
         if not saved and any(CSVLogger(run_dir / "metrics.csv").restore_data()):

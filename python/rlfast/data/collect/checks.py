@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from numpy.typing import NDArray
 
-from rlfast.data._leaves import spell
+from rlfast.data._leaves import dotted
 from rlfast.data.buffer.base import MalformedBufferError, ReplayBuffer
 from rlfast.data.buffer.cached import CachedReplayBuffer
 from rlfast.data.buffer.manager import ReplayBufferManager
@@ -229,7 +229,7 @@ def check_nothing_missing(buffer: ReplayBuffer) -> None:
     :raises MalformedBufferError: there is a NaN or None.
     """
     leaves, _ = flatten(buffer[:].isnull().__dict__ if len(buffer) else {})
-    if missing := [spell(path) for path, is_null in leaves.items() if is_null.any()]:
+    if missing := [dotted(path) for path, is_null in leaves.items() if is_null.any()]:
         raise MalformedBufferError(
             f"values are missing (NaN or None) in the buffer's {', '.join(missing)}: an environment, a hook, or a hook "
             "of episodes in a collect of steps has left them out"

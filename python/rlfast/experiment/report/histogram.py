@@ -31,7 +31,7 @@ def counts_of(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float
     return counts.astype(np.int64), edges
 
 
-def drawn(values: NDArray[Any], width: int = 80) -> Iterator[str]:
+def text_histogram(values: NDArray[Any], width: int = 80) -> Iterator[str]:
     """Returns the lines of a histogram, one for each bin: its lower edge, a bar, and the count.
 
     :param values: finite numbers, at least one, of shape ``[number]``.
@@ -47,7 +47,7 @@ def drawn(values: NDArray[Any], width: int = 80) -> Iterator[str]:
         yield f"{label:>{room}} │{bar} {count:,}"
 
 
-def picture(values: NDArray[Any], path: Path, title: str) -> None:
+def draw_histogram(values: NDArray[Any], path: Path, title: str) -> None:
     """Draws the histogram of returns.
 
     :param values: finite numbers, at least one, of shape ``[number]``.

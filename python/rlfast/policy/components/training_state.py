@@ -40,7 +40,7 @@ class Slot(NamedTuple):
     value: Any
 
 
-class Found(NamedTuple):
+class FoundState(NamedTuple):
     """The training state of a policy except weights and its random streams, by place, such as ``critic_optims.0``."""
 
     optimizers: dict[str, torch.optim.Optimizer]
@@ -50,9 +50,9 @@ class Found(NamedTuple):
     """Numbers, arrays, tensors and containers of these."""
 
 
-def find(policy: nn.Module) -> Found:
+def find(policy: nn.Module) -> FoundState:
     """Return the training state of a policy."""
-    found = Found({}, {}, {})
+    found = FoundState({}, {}, {})
     registered = {id(module) for module in policy.modules()}
     seen = {id(policy), *map(id, policy.parameters()), *map(id, policy.buffers())}
     todo = deque([(policy, "", 0)])
@@ -70,7 +70,7 @@ def find(policy: nn.Module) -> Found:
     return found
 
 
-def _keep(found: Found, place: str, value: Any, registered: set[int]) -> bool:
+def _keep(found: FoundState, place: str, value: Any, registered: set[int]) -> bool:
     """Add ``value`` to ``found`` if it is an optimizer or a part.
 
     :return: whether its own attributes need no search.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlfast._core import Replay
-from rlfast.data._leaves import FLAGS, Column, Path, as_array, convert, engine_layout, fit, spell
+from rlfast.data._leaves import FLAGS, Column, Path, as_array, convert, dotted, engine_layout, fit
 from rlfast.data.batch.batch import Batch, wrap_nested
 from rlfast.data.buffer.options.config import Config
 from rlfast.data.buffer.options.samplers import Prioritized
@@ -163,7 +163,7 @@ class Columns:
         for path, array in arrays.items():
             if array.ndim == 0 or len(array) != self.core.total:
                 raise ValueError(
-                    f"{spell(path)} needs {self.core.total} rows, one for each of the storage, got {array.shape}"
+                    f"{dotted(path)} needs {self.core.total} rows, one for each of the storage, got {array.shape}"
                 )
         if key == "done" or (key,) in FLAGS:
             if self.schema:  # without columns, there are no rows whose flags could be set
@@ -204,9 +204,9 @@ class Columns:
         """
         columns = self.schema.columns()
         given, _ = flatten({key: value for key, value in fields.items() if key != "done"}, self.objects)
-        unknown = [spell(path) for path in given if path not in columns and path[0] != "obs_next"]
+        unknown = [dotted(path) for path in given if path not in columns and path[0] != "obs_next"]
         if unknown:
-            raise ValueError(f"{', '.join(unknown)}: there is no such column, but {', '.join(map(spell, columns))}")
+            raise ValueError(f"{', '.join(unknown)}: there is no such column, but {', '.join(map(dotted, columns))}")
         assigned = self._converted_assigned()
         written: Leaves = {}
         for path, column in columns.items():
@@ -277,7 +277,7 @@ class Columns:
                 kind[path] = Column(leaf.dtype, leaf.shape[1:])
             elif column is None or leaf.shape[1:] != column.shape:
                 raise ValueError(
-                    f"{spell(path)} was replaced through _meta by a column of another structure: put the stored one, "
+                    f"{dotted(path)} was replaced through _meta by a column of another structure: put the stored one, "
                     "or one like it, back before rows are added"
                 )
         oddities = self.schema.oddities
