@@ -18,16 +18,28 @@ ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]
 
 
+def start(attempts=4):
+    """Starts Ray, which gives its node 30 s, a constant. A loaded machine needs more the first time."""
+    found_here = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}  # actors import this module
+    for left in reversed(range(attempts)):
+        try:
+            ray.init(
+                num_cpus=1,
+                include_dashboard=False,
+                object_store_memory=80 << 20,
+                configure_logging=False,
+                runtime_env=found_here,
+            )
+            break
+        except Exception as error:  # Ray raises this very class
+            ray.shutdown()
+            if left == 0 or "timed out during startup" not in str(error):
+                raise
+
+
 @pytest.fixture(scope="module", autouse=True)
 def running():
-    found_here = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}  # actors import this module
-    ray.init(
-        num_cpus=1,
-        include_dashboard=False,
-        object_store_memory=80 << 20,
-        configure_logging=False,
-        runtime_env=found_here,
-    )
+    start()
     yield
     ray.shutdown()
 
