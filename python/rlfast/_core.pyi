@@ -253,6 +253,13 @@ class Replay:
     @staticmethod
     def read_header(path: str) -> tuple[list[int], bytes]:
         """Returns the capacities and ``extra`` of a saved snapshot, after checking their checksums."""
+    def flush(self, extra: bytes) -> None:
+        """Keeps all rows in the folder of the storage."""
+    @staticmethod
+    def newest_base(folder: str) -> str | None:
+        """Returns the path of the newest snapshot that ``flush`` wrote to a folder."""
+    def reopen(self, folder: str) -> int:
+        """Replaces the rows by those that ``flush`` kept in a folder; returns how many later ones are gone."""
     def open(self, path: str) -> None:
         """Restores from a file written by ``save``."""
 

@@ -82,6 +82,12 @@ impl Storage {
         if let Self::Packed(codec) = self { Some(*codec) } else { None }
     }
 
+    /// Returns the folder of rows on disk; None for rows in memory.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        if let Self::File(scratch) = self { Some(&scratch.folder) } else { None }
+    }
+
     /// Returns whether rows are on disk.
     #[must_use]
     pub fn is_on_disk(&self) -> bool {

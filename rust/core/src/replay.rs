@@ -39,6 +39,7 @@ use crate::replay::layout::{Layout, Leaf};
 use crate::replay::priorities::Priorities;
 use crate::replay::ring::RunningEpisode;
 use crate::replay::rings::Rings;
+use crate::replay::snapshot::Journal;
 use crate::replay::table::{Ending, Source, Table};
 use crate::replay::units::Units;
 use crate::rng::Stream;
@@ -87,6 +88,7 @@ pub struct Replay {
     priorities: Option<Priorities>,
     sampler: Stream,
     hindsight: Stream,
+    journal: Option<Journal>,
 }
 
 impl Replay {
@@ -107,7 +109,7 @@ impl Replay {
         };
         let sampler = Stream::named(config.seed, "sampler");
         let hindsight = Stream::named(config.seed, "hindsight");
-        Ok(Self { config, rings, table: None, priorities, sampler, hindsight })
+        Ok(Self { config, rings, table: None, priorities, sampler, hindsight, journal: None })
     }
 
     /// Lays out the columns of a row. A later call adds columns of zeros.
@@ -116,6 +118,7 @@ impl Replay {
     /// `Value` for inconsistent columns, `Memory` with the bytes needed; nothing is changed then.
     pub fn define(&mut self, leaves: Vec<Leaf>) -> Result<()> {
         self.config.storage.check_process()?;
+        self.rewrites();
         match &mut self.table {
             Some(table) => table.extend(leaves),
             None => {
@@ -274,6 +277,9 @@ impl Replay {
             let slots: Vec<usize> = added.index.iter().map(|&i| i as usize).collect();
             priorities.admit(&slots);
         }
+        if let Some(journal) = &self.journal {
+            rings.iter().for_each(|&r| journal.count(r, self.rings[r].head));
+        }
         Ok(())
     }
 
@@ -326,7 +332,15 @@ impl Replay {
         Ok(())
     }
 
+    /// Notes that stored rows are changed, so that the next flush writes all of them.
+    fn rewrites(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.rewritten = true;
+        }
+    }
+
     fn clear(&mut self, r: usize, cursor: usize) {
+        self.rewrites();
         if let Some(table) = &mut self.table {
             table.clear(&self.rings[r], r);
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from collections.abc import Sequence as AbstractSequence
 from functools import partial
@@ -604,6 +605,45 @@ class ReplayBuffer(TianshouView):
         buffer: Self = snapshot.load(
             cls, ReplayBuffer, path, allow_pickle=allow_pickle, storage=storage, compute_reward_fn=compute_reward_fn
         )
+        return buffer
+
+    def flush(self) -> None:
+        """Keeps all rows, priorities and running episodes in the folder of ``storage``, for :meth:`open`.
+
+        The first call writes a snapshot, and takes the folder for this buffer alone. Later calls append what was added
+        since, until a new snapshot is shorter. Rows that were changed in place since an earlier call, through
+        ``buffer.rew`` and the like, are in the next snapshot only. What an earlier call kept stays until this one is
+        complete, whatever happens to the process or the machine.
+
+        :raises ValueError: if rows are in memory, the folder holds another buffer, or the buffer is part of a manager.
+        :raises TypeError: if there are object columns.
+        :raises OSError: if the disk is full (what an earlier call kept is still there), or another process uses the
+            folder.
+        """
+        from rlfast.data.buffer.io import snapshot
+
+        snapshot.flush(self)
+
+    @classmethod
+    def open(cls, folder: PathType, *, compute_reward_fn: Any = None) -> Self:
+        """Returns the buffer that :meth:`flush` kept in a folder, and goes on with it.
+
+        It has every row that was added before the last flush, and not those that were added later: a warning says how
+        many these were.
+
+        :param folder: the folder, which was ``storage`` of the buffer.
+        :param compute_reward_fn: the reward function of a buffer with hindsight.
+        :return: the buffer.
+        :raises ValueError: if the folder holds no such buffer, one of another version, or a damaged one.
+        :raises OSError: if another process, or another buffer of this one, uses the folder.
+        :raises TypeError: if the reward function is missing.
+        """
+        from rlfast.data.buffer.io import snapshot
+
+        buffer: Self
+        buffer, lost = snapshot.open_folder(cls, ReplayBuffer, folder, compute_reward_fn=compute_reward_fn)
+        if lost:
+            warnings.warn(f"{lost} rows were added to {folder} after its last flush, and are gone", stacklevel=2)
         return buffer
 
     def save_hdf5(self, path: PathType, compression: str | None = None) -> None:

@@ -122,6 +122,12 @@ impl FrameStore {
         self.tail
     }
 
+    /// Returns the number of the next frame.
+    #[must_use]
+    pub fn next(&self) -> u32 {
+        self.head
+    }
+
     /// Returns the bytes used in memory or on disk.
     #[must_use]
     pub fn nbytes(&self) -> usize {

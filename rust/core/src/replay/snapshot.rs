@@ -5,11 +5,12 @@
 //! section: tag [u8; 4] | length u64 | bytes | crc32c of tag, length and bytes, u32
 //! ```
 //! All numbers are little-endian. A snapshot may be damaged or hostile, so lengths are compared with the bytes that are
-//! left before anything is allocated, checksums are verified before a section is used, and rows are compared with the
-//! table of episodes. A snapshot is restored into new objects, which replace the buffer's only when everything is
-//! valid.
+//! left before anything is allocated, checksums are verified at the end of each section, and rows are compared with the
+//! table of episodes. Rows and frames are read one at a time. A snapshot is restored into new objects, which replace the buffer's
+//! only when everything is valid.
 
 mod codec;
+mod journal;
 mod reading;
 mod rewriting;
 mod writing;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::replay::Replay;
 use codec::Reader;
+pub use journal::{Journal, newest_base};
 use reading::read_header;
 
 const MAGIC: [u8; 8] = *b"RLFASTB\x01";

@@ -675,6 +675,21 @@ impl Table {
         }
     }
 
+    /// Frees the side row of a slot whose row is to be replaced.
+    pub(super) fn forget(&mut self, index: usize) {
+        if self.byte(index, LINK) == link::SIDE {
+            self.side.put(self.side_row(index));
+        }
+        self.set_byte(index, LINK, link::NONE);
+    }
+
+    /// Frees the frames that no row of a ring refers to.
+    pub(super) fn release(&mut self, ring: &Ring, r: usize) {
+        if !self.layout.frames.is_empty() && ring.len > 0 {
+            self.release_frames(r, ring.index(ring.oldest()));
+        }
+    }
+
     pub(super) fn set_episode(&mut self, index: usize, number: u32) {
         assert!(index < self.total, "invariant: a row inside the table");
         // SAFETY: a record starts with the aligned header.

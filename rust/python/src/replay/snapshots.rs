@@ -61,6 +61,21 @@ impl Replay {
         Ok((header.capacities, extra))
     }
 
+    fn flush(&self, py: Python<'_>, extra: &[u8]) -> PyResult<()> {
+        self.state.detached(py, |state| state.rows_mut().flush(extra)).python()
+    }
+
+    #[staticmethod]
+    fn newest_base(folder: &str) -> PyResult<Option<String>> {
+        let newest = snapshot::newest_base(Path::new(folder)).python()?;
+        Ok(newest.map(|(_, path)| path.to_string_lossy().into_owned()))
+    }
+
+    fn reopen(&self, py: Python<'_>, folder: String) -> PyResult<u64> {
+        self.restored(py, |engine| engine.reopen(Path::new(&folder)))?;
+        Ok(self.state.with(py, |state| state.engine().lost()))
+    }
+
     fn open(&self, py: Python<'_>, path: String) -> PyResult<()> {
         self.restored(py, |engine| engine.open(Path::new(&path)).map(drop))
     }

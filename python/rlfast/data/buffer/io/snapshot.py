@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
@@ -34,19 +34,30 @@ _FLAGS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
 
 def save(buffer: TianshouView, path: PathType, *, allow_pickle: bool) -> None:
     """Writes a buffer; see :meth:`ReplayBuffer.save`."""
+    extra = _extra(buffer, allow_pickle=allow_pickle)
+    buffer._core.save(os.fspath(path), extra)
+
+
+def flush(buffer: TianshouView) -> None:
+    """Keeps a buffer in its folder; see :meth:`ReplayBuffer.flush`."""
+    buffer._core.flush(_extra(buffer, allow_pickle=False))
+
+
+def _extra(buffer: TianshouView, *, allow_pickle: bool) -> bytes:
+    """Returns what a snapshot has beside the engine's part, and brings the engine up to date."""
     if not buffer._rows.whole:
-        raise ValueError("this buffer is part of a manager: save the manager")
+        raise ValueError("this buffer is part of a manager: save or flush the manager")
     store = buffer._store
     if store.objects and not allow_pickle:
         paths = ", ".join(".".join(path) for path in store.objects)
         raise TypeError(
-            f"{paths}: these columns hold Python objects; pass allow_pickle=True to pickle them into the file"
+            f"{paths}: these columns hold Python objects; save(path, allow_pickle=True) pickles them into a file"
         )
     store.store_assigned()
     head = json.dumps(_head(buffer)).encode()
     relabel = store.config.relabel
     pickled = {"objects": store.objects, "last": store.last, "compute_reward_fn": relabel and relabel.compute_reward_fn}
-    store.core.save(os.fspath(path), head + b"\n" + (pickle.dumps(pickled) if allow_pickle else b""))
+    return head + b"\n" + (pickle.dumps(pickled) if allow_pickle else b"")
 
 
 def _head(buffer: TianshouView) -> dict[str, Any]:
@@ -66,10 +77,32 @@ def _head(buffer: TianshouView) -> dict[str, Any]:
     }
 
 
+def open_folder(cls: type[Any], root: type[Any], folder: PathType, *, compute_reward_fn: Any) -> tuple[Any, int]:
+    """Reads a buffer that was kept in its folder, and how many rows are gone; see :meth:`ReplayBuffer.open`."""
+    base = Replay.newest_base(os.fspath(folder))
+    if base is None:
+        raise ValueError(f"{folder} holds no buffer: nothing was flushed to it")
+    lost = 0
+
+    def read(core: Replay, _path: str) -> None:
+        nonlocal lost
+        lost = core.reopen(os.fspath(folder))
+
+    options = {"allow_pickle": False, "storage": os.fspath(folder), "compute_reward_fn": compute_reward_fn}
+    return load(cls, root, base, read=read, **options), lost
+
+
 def load(
-    cls: type[Any], root: type[Any], path: PathType, *, allow_pickle: bool, storage: str, compute_reward_fn: Any
+    cls: type[Any],
+    root: type[Any],
+    path: PathType,
+    *,
+    allow_pickle: bool,
+    storage: str,
+    compute_reward_fn: Any,
+    read: Callable[[Replay, str], None] = Replay.open,
 ) -> Any:
-    """Reads a buffer; see :meth:`ReplayBuffer.load`."""
+    """Reads a buffer; see :meth:`ReplayBuffer.load`. ``read`` fills the engine."""
     with _naming_file(path):
         capacities, extra = Replay.read_header(os.fspath(path))
     head, payload = _parse(extra, path)
@@ -89,7 +122,8 @@ def load(
     buffer: Any = object.__new__(kind)
     with _naming_file(path):
         buffer._setup(capacities, config, 0, storage, children)
-        _fill(buffer, head, pickled, path)
+        read(buffer._core, os.fspath(path))
+        _fill(buffer, head, pickled)
     return buffer
 
 
@@ -136,9 +170,8 @@ def _config(head: dict[str, Any], function: Any) -> Config:
     )
 
 
-def _fill(buffer: Any, head: dict[str, Any], pickled: dict[str, Any], path: PathType) -> None:
+def _fill(buffer: Any, head: dict[str, Any], pickled: dict[str, Any]) -> None:
     store, core = buffer._store, buffer._core
-    core.open(os.fspath(path))
     objects = {tuple(p): Column(_OBJECT, tuple(shape)) for p, shape in head["objects"]}
     numbers = {p: Column(dtype, tuple(shape)) for p, dtype, shape in core.columns()}
     store.adopt(Schema(numbers, objects, {tuple(p) for p in head["groups"]}), pickled.get("objects", {}))

@@ -76,6 +76,66 @@ impl<R: Read> Reader<R> {
         Ok((tag, bytes))
     }
 
+    /// Begins a section that is read in parts.
+    pub fn begin(&mut self, tag: [u8; 4]) -> Result<Section> {
+        let head = self.take(12, "a section")?;
+        let length = u64::from_le_bytes(head[4..].try_into().expect("invariant: 8 bytes"));
+        if head[..4] != tag || length > self.left {
+            return value_error!(
+                "the snapshot is damaged: section {:?} of {length} bytes where {:?} belongs and {} bytes are left",
+                String::from_utf8_lossy(&head[..4]),
+                String::from_utf8_lossy(&tag),
+                self.left
+            );
+        }
+        Ok(Section { left: length, crc: crc32c::crc32c(&head) })
+    }
+
+    /// Reads the next bytes of a section.
+    pub fn part(&mut self, section: &mut Section, bytes: &mut [u8]) -> Result<()> {
+        let length = bytes.len() as u64;
+        if length > section.left {
+            return value_error!("the snapshot is damaged: a section ends early");
+        }
+        self.from.read_exact(bytes).map_err(Error::io("cannot read the snapshot"))?;
+        section.crc = crc32c::crc32c_append(section.crc, bytes);
+        section.left -= length;
+        self.left -= length;
+        Ok(())
+    }
+
+    /// Ends a section that was read in parts.
+    pub fn finish(&mut self, section: &Section) -> Result<()> {
+        let found = u32::from_le_bytes(self.take(4, "a checksum")?.try_into().expect("invariant: 4 bytes"));
+        if section.left > 0 || section.crc != found {
+            return value_error!("the snapshot is damaged: a checksum is wrong");
+        }
+        Ok(())
+    }
+
+    /// Reads a section of `count` items of `length` bytes, one at a time.
+    pub fn items(
+        &mut self,
+        tag: [u8; 4],
+        count: usize,
+        length: usize,
+        mut each: impl FnMut(usize, &[u8]),
+    ) -> Result<()> {
+        let mut section = self.begin(tag)?;
+        if Some(section.left) != (count as u64).checked_mul(length as u64) {
+            return value_error!(
+                "the snapshot is damaged: a section has {} bytes where {count} times {length} belong",
+                section.left
+            );
+        }
+        let mut bytes = vectors::filled(0, length)?;
+        for k in 0..count {
+            self.part(&mut section, &mut bytes)?;
+            each(k, &bytes);
+        }
+        self.finish(&section)
+    }
+
     pub fn section(&mut self, tag: [u8; 4]) -> Result<Fields> {
         let (found, bytes) = self.any_section()?;
         if found != tag {
@@ -87,6 +147,12 @@ impl<R: Read> Reader<R> {
         }
         Ok(Fields { bytes, at: 0 })
     }
+}
+
+/// What is left of a section that is read in parts.
+pub struct Section {
+    pub left: u64,
+    pub crc: u32,
 }
 
 /// Reads values from a section.

@@ -9,6 +9,7 @@ use super::{END, Header, SINGLE_FRAMES};
 use crate::error::{Error, Result, value_error};
 use crate::memory::{self, Storage};
 use crate::pack::Codec;
+use crate::replay::frames::FrameStore;
 use crate::replay::layout::{DONE, LINK, Layout, Leaf, Place, TERMINATED, TRUNCATED, link};
 use crate::replay::priorities::Priorities;
 use crate::replay::ring::{Episode, Ring, RunningEpisode, Saved};
@@ -29,18 +30,7 @@ impl Replay {
                 self.config.capacities
             );
         }
-        let mut config = self.config.clone();
-        let mut options = reader.section(*b"CONF")?;
-        let has_table = read_options(&mut options, &mut config)?;
-        let streams = [read_stream(&mut options)?, read_stream(&mut options)?];
-        let prioritized = options.u64()? == 1;
-        if prioritized != self.priorities.is_some() {
-            return value_error!(
-                "the snapshot and this buffer do not draw rows in the same way (uniformly, by priority)"
-            );
-        }
-        let scalars = if prioritized { Some((options.f64()?, options.f64()?, options.u64()?)) } else { None };
-        options.end()?;
+        let State { mut config, has_table, streams, scalars } = self.read_state(reader)?;
         let rings = read_rings(&mut reader.section(*b"RING")?, &config.capacities)?;
         let mut table = None;
         if has_table {
@@ -60,8 +50,9 @@ impl Replay {
             };
             let mut fresh = made(saved, storage)?;
             for r in 0..rings.len() {
-                read_rows(reader, &mut fresh, &rings, r)?;
+                read_rows(reader, &mut fresh, &rings[r], r, rings[r].oldest())?;
             }
+            check_rows(&fresh, &rings)?;
             table =
                 Some(if converts { rewritten(&fresh, &rings, made(mine, config.storage.clone())?)? } else { fresh });
         } else if rings.live() > 0 {
@@ -82,6 +73,33 @@ impl Replay {
         (self.sampler, self.hindsight) = (sampler, hindsight);
         Ok(header.extra)
     }
+
+    /// Reads the options and the random streams.
+    pub(super) fn read_state(&self, reader: &mut Reader<impl Read>) -> Result<State> {
+        let mut config = self.config.clone();
+        let mut options = reader.section(*b"CONF")?;
+        let has_table = read_options(&mut options, &mut config)?;
+        let streams = [read_stream(&mut options)?, read_stream(&mut options)?];
+        let prioritized = options.u64()? == 1;
+        if prioritized != self.priorities.is_some() {
+            return value_error!(
+                "the snapshot and this buffer do not draw rows in the same way (uniformly, by priority)"
+            );
+        }
+        let scalars = if prioritized { Some((options.f64()?, options.f64()?, options.u64()?)) } else { None };
+        options.end()?;
+        Ok(State { config, has_table, streams, scalars })
+    }
+}
+
+/// The options of a buffer in a snapshot.
+pub(super) struct State {
+    pub config: Config,
+    pub has_table: bool,
+    /// Those of the sampler and of relabelling.
+    pub streams: [Stream; 2],
+    /// The exponent, the largest priority and the stale updates; None if rows are drawn uniformly.
+    pub scalars: Option<(f64, f64, u64)>,
 }
 
 pub(super) fn read_header(reader: &mut Reader<impl Read>) -> Result<Header> {
@@ -112,7 +130,7 @@ fn read_stream(fields: &mut Fields) -> Result<Stream> {
         .ok_or_else(|| Error::Value("the snapshot is damaged: a random stream is empty".to_owned()))
 }
 
-fn read_rings(fields: &mut Fields, capacities: &[usize]) -> Result<Rings> {
+pub(super) fn read_rings(fields: &mut Fields, capacities: &[usize]) -> Result<Rings> {
     let mut rings = Rings::new(capacities)?;
     for r in 0..capacities.len() {
         let (head, cursor, len, first_episode) = (fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()? as u32);
@@ -160,22 +178,28 @@ fn read_leaves(fields: &mut Fields) -> Result<(Vec<Leaf>, Vec<Leaf>)> {
     Ok((all, late))
 }
 
-fn read_rows(reader: &mut Reader<impl Read>, table: &mut Table, rings: &Rings, r: usize) -> Result<()> {
-    let ring = &rings[r];
-    let rows = live(ring)?;
+/// Reads the rows of ring `r` from the sequence number `from` on. They take the place of those in their slots.
+pub(super) fn read_rows(
+    reader: &mut Reader<impl Read>,
+    table: &mut Table,
+    ring: &Ring,
+    r: usize,
+    from: u64,
+) -> Result<()> {
+    let mut rows = vectors::with_room((ring.head - from) as usize)?;
+    rows.extend((from..ring.head).map(|seq| ring.index(seq)));
     let stride = table.layout.stride;
-    let records = exactly(reader.section(*b"ROWS")?, product(&[rows.len(), stride])?)?;
-    for (k, &index) in rows.iter().enumerate() {
-        // SAFETY: `records` holds a whole record for each row, and so does the table.
-        unsafe { memory::copy(records[k * stride..].as_ptr(), table.record(index), stride) }
-    }
+    rows.iter().for_each(|&index| table.forget(index));
+    reader.items(*b"ROWS", rows.len(), stride, |k, bytes| {
+        // SAFETY: `bytes` is a whole record, and so is the one of the row.
+        unsafe { memory::copy(bytes.as_ptr(), table.record(rows[k]), stride) }
+    })?;
     for column in 0..table.layout.columns.len() {
         let length = table.layout.columns[column];
-        let cells = exactly(reader.section(*b"COLU")?, product(&[rows.len(), length])?)?;
-        for (k, &index) in rows.iter().enumerate() {
-            // SAFETY: `cells` holds a whole cell for each row, and so does the column.
-            unsafe { memory::copy(cells.as_ptr().add(k * length), table.cell(column, index), length) }
-        }
+        reader.items(*b"COLU", rows.len(), length, |k, bytes| {
+            // SAFETY: `bytes` is a whole cell, and so is the one of the row.
+            unsafe { memory::copy(bytes.as_ptr(), table.cell(column, rows[k]), length) }
+        })?;
     }
     let sides: Vec<usize> = rows.iter().copied().filter(|&index| table.byte(index, LINK) == link::SIDE).collect();
     if !sides.is_empty() && !table.layout.linked() {
@@ -189,28 +213,41 @@ fn read_rows(reader: &mut Reader<impl Read>, table: &mut Table, rings: &Rings, r
         unsafe { memory::copy(bytes[k * stride..].as_ptr(), target, stride) }
     }
     for store in &mut table.frames[r] {
-        let mut fields = reader.section(*b"FRAM")?;
-        let (tail, count) = (fields.u64()? as u32, fields.u64()?);
-        let frame = store.frame();
-        let frames = fields.raw(fields.bytes.len() - 16)?;
-        if count > u64::from(u32::MAX) || Some(frames.len()) != (count as usize).checked_mul(frame) {
-            return value_error!("the snapshot is damaged: {count} frames in {} bytes", frames.len());
-        }
-        store.restart(tail);
-        for k in 0..count as usize {
-            store.reserve(1)?;
-            // SAFETY: `frames` holds `count` whole frames.
-            unsafe { store.push(frames[k * frame..].as_ptr()) };
-        }
+        read_frames(reader, store)?;
     }
-    rows.iter().try_for_each(|&index| check_row(table, rings, r, index))
+    Ok(())
 }
 
-/// Returns the slots of a ring's live rows, oldest first.
-fn live(ring: &Ring) -> Result<Vec<usize>> {
-    let mut rows = vectors::with_room(ring.len)?;
-    rows.extend((ring.oldest()..ring.head).map(|seq| ring.index(seq)));
-    Ok(rows)
+/// Reads frames behind those of a store.
+fn read_frames(reader: &mut Reader<impl Read>, store: &mut FrameStore) -> Result<()> {
+    let frame = store.frame();
+    let mut section = reader.begin(*b"FRAM")?;
+    let mut bytes = vec![0; 16];
+    reader.part(&mut section, &mut bytes)?;
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("invariant: 8 bytes"));
+    let (first, count) = (word(0) as u32, word(8));
+    if count > u64::from(u32::MAX) || count.checked_mul(frame as u64) != Some(section.left) {
+        return value_error!("the snapshot is damaged: {count} frames in {} bytes", section.left);
+    }
+    if store.next() != first {
+        store.restart(first);
+    }
+    bytes.resize(frame, 0);
+    for _ in 0..count {
+        reader.part(&mut section, &mut bytes)?;
+        store.reserve(1)?;
+        // SAFETY: `bytes` is a whole frame.
+        unsafe { store.push(bytes.as_ptr()) };
+    }
+    reader.finish(&section)
+}
+
+/// Checks every live row.
+pub(super) fn check_rows(table: &Table, rings: &Rings) -> Result<()> {
+    for (r, ring) in rings.iter().enumerate() {
+        (ring.oldest()..ring.head).try_for_each(|seq| check_row(table, rings, r, ring.index(seq)))?;
+    }
+    Ok(())
 }
 
 fn exactly(fields: Fields, length: usize) -> Result<Vec<u8>> {
@@ -251,7 +288,7 @@ fn check_row(table: &Table, rings: &Rings, r: usize, index: usize) -> Result<()>
     value_error!("the snapshot is damaged: row {index} contradicts the rest")
 }
 
-fn read_priorities(fields: &mut Fields, rings: &Rings, scalars: (f64, f64, u64)) -> Result<Priorities> {
+pub(super) fn read_priorities(fields: &mut Fields, rings: &Rings, scalars: (f64, f64, u64)) -> Result<Priorities> {
     let (alpha, max, stale) = scalars;
     let mut priorities = Priorities::new(rings.total(), alpha)?;
     let mut slots = vectors::with_room(rings.live())?;

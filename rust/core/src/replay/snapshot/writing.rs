@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::codec::{Writer, append_bytes, put, put_text, put_words};
 use super::{END, MAGIC, SINGLE_FRAMES};
 use crate::replay::Replay;
-use crate::replay::frames::Frame;
+use crate::replay::frames::{Frame, FrameStore};
 use crate::replay::layout::{LINK, Layout, link};
 use crate::replay::table::Table;
 
@@ -26,9 +26,15 @@ impl Replay {
         if let Some(table) = &self.table {
             writer.section(*b"LEAF", &leaves(&table.layout))?;
             for r in 0..self.rings.len() {
-                self.write_rows(&mut writer, table, r)?;
+                let tails: Vec<_> = table.frames[r].iter().map(FrameStore::tail).collect();
+                self.write_rows(&mut writer, table, r, self.rings[r].oldest(), &tails)?;
             }
         }
+        self.write_priorities(&mut writer)?;
+        writer.section(END, &[])
+    }
+
+    pub(super) fn write_priorities(&self, writer: &mut Writer<impl Write>) -> io::Result<()> {
         if let Some(priorities) = &self.priorities {
             let mut values = Vec::new();
             for index in self.rings.chronological() {
@@ -36,10 +42,10 @@ impl Replay {
             }
             writer.section(*b"PRIO", &values)?;
         }
-        writer.section(END, &[])
+        Ok(())
     }
 
-    fn options(&self) -> Vec<u8> {
+    pub(super) fn options(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let flags =
             [self.config.save_obs_next, self.config.sample_avail, self.config.weight_norm, self.table.is_some()];
@@ -59,7 +65,7 @@ impl Replay {
         out
     }
 
-    fn ring_states(&self) -> Vec<u8> {
+    pub(super) fn ring_states(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for ring in self.rings.iter() {
             put(&mut out, ring.head);
@@ -80,13 +86,22 @@ impl Replay {
         out
     }
 
-    fn write_rows(&self, writer: &mut Writer<&mut impl Write>, table: &Table, r: usize) -> io::Result<()> {
+    /// Writes the rows of a ring from the sequence number `from` on, and the frames of each store from the numbers `frames` on.
+    pub(super) fn write_rows(
+        &self,
+        writer: &mut Writer<impl Write>,
+        table: &Table,
+        r: usize,
+        from: u64,
+        frames: &[u32],
+    ) -> io::Result<()> {
         let ring = &self.rings[r];
-        let rows = || (ring.oldest()..ring.head).map(|seq| ring.index(seq));
+        let rows = || (from..ring.head).map(|seq| ring.index(seq));
+        let count = (ring.head - from) as usize;
         let mut buffer = Vec::new();
         let mut stream =
-            |writer: &mut Writer<_>, tag, length: usize, at: &dyn Fn(usize) -> *const u8| -> io::Result<()> {
-                writer.begin(tag, (length * ring.len) as u64)?;
+            |writer: &mut Writer<_>, tag: [u8; 4], length: usize, at: &dyn Fn(usize) -> *const u8| -> io::Result<()> {
+                writer.begin(tag, (length * count) as u64)?;
                 for index in rows() {
                     buffer.clear();
                     append_bytes(at(index), length, &mut buffer);
@@ -103,14 +118,15 @@ impl Replay {
             append_bytes(table.side_at(index), table.layout.side_stride, &mut side);
         }
         writer.section(*b"SIDE", &side)?;
-        for store in &table.frames[r] {
-            writer.begin(*b"FRAM", 16 + store.count() as u64 * store.frame() as u64)?;
-            writer.bytes(&u64::from(store.tail()).to_le_bytes())?;
-            writer.bytes(&u64::from(store.count()).to_le_bytes())?;
+        for (store, &first) in table.frames[r].iter().zip(frames) {
+            let count = store.count() - first.wrapping_sub(store.tail());
+            writer.begin(*b"FRAM", 16 + u64::from(count) * store.frame() as u64)?;
+            writer.bytes(&u64::from(first).to_le_bytes())?;
+            writer.bytes(&u64::from(count).to_le_bytes())?;
             let (mut bytes, mut unpacker) = (Vec::new(), store.unpacker());
-            for k in 0..store.count() {
+            for k in 0..count {
                 bytes.clear();
-                match (store.find(store.tail().wrapping_add(k)), &mut unpacker) {
+                match (store.find(first.wrapping_add(k)), &mut unpacker) {
                     (Frame::At(at), _) => append_bytes(at, store.frame(), &mut bytes),
                     (Frame::Packed(chunk, place), Some(unpacker)) => {
                         bytes.extend_from_slice(unpacker.read(chunk, place, store.frame()));
