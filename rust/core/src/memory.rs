@@ -289,6 +289,23 @@ fn advise(map: &MmapMut, start: usize, len: usize) {
 #[cfg(any(not(target_os = "linux"), miri))]
 fn advise(_map: &MmapMut, _start: usize, _len: usize) {}
 
+/// Asks the system to read bytes of a file into memory that are wanted soon, without waiting for them.
+///
+/// # Safety
+/// The bytes are mapped.
+pub unsafe fn announce(at: *const u8, len: usize) {
+    #[cfg(unix)]
+    {
+        let before = at.addr() % PAGE as usize;
+        // SAFETY: the caller's promise, and a mapping has whole pages. A refusal costs time alone.
+        let _ = unsafe {
+            rustix::mm::madvise(at.wrapping_sub(before).cast_mut().cast(), len + before, rustix::mm::Advice::WillNeed)
+        };
+    }
+    #[cfg(not(unix))]
+    let _ = (at, len);
+}
+
 unsafe extern "C" {
     fn memcmp(a: *const c_void, b: *const c_void, len: usize) -> c_int;
 }

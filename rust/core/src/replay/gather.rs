@@ -155,6 +155,9 @@ impl<'a> Gatherer<'a> {
     /// # Safety
     /// Every index names a slot; each `dst` has room for `index.len()` rows of [`Layout::output_bytes`].
     pub unsafe fn gather(&self, index: &[i64], outputs: &[Output]) {
+        if self.table.is_on_disk() {
+            self.announce(index, outputs);
+        }
         let row: usize = outputs.iter().map(|o| self.table.layout.output_bytes(o.content, o.stack)).sum();
         let bytes = row * index.len();
         if bytes < PARALLEL || index.len() < 2 {
@@ -171,6 +174,31 @@ impl<'a> Gatherer<'a> {
                 unsafe { self.range(&index[start..end], start, outputs) }
             }
         });
+    }
+
+    /// Asks the system to read all that an output needs, so that the disk reads many rows at a time and not one after the other.
+    fn announce(&self, index: &[i64], outputs: &[Output]) {
+        let layout = &self.table.layout;
+        for &i in index {
+            // SAFETY: a record of the table. The next row's often holds `obs_next`.
+            unsafe { memory::announce(self.table.record(i as usize), layout.stride) };
+        }
+        let mut pieces: Vec<*const u8> = Vec::new();
+        for output in outputs {
+            if let Content::Leaf(leaf) = output.content
+                && matches!(layout.places[leaf], Place::Record { .. })
+            {
+                continue;
+            }
+            let bytes = layout.output_bytes(output.content, output.stack);
+            for &i in index {
+                pieces.clear();
+                self.sources(i as usize, output.content, output.stack, &mut pieces);
+                let piece = bytes / pieces.len().max(1);
+                // SAFETY: pieces of the table; null stands for zeros.
+                pieces.iter().filter(|piece| !piece.is_null()).for_each(|&at| unsafe { memory::announce(at, piece) });
+            }
+        }
     }
 
     /// Copies the rows at `index` to the outputs, from output row `start` on.

@@ -173,6 +173,11 @@ impl Table {
         Ok(())
     }
 
+    /// Returns whether rows are on disk.
+    pub(super) fn is_on_disk(&self) -> bool {
+        self.storage.is_on_disk()
+    }
+
     /// Returns how frames are packed; None if they are stored as they are.
     pub(super) fn codec(&self) -> Option<Codec> {
         self.storage.codec()
