@@ -1,14 +1,18 @@
 """A builder's run is the run of the command line: equal to the bit, opened and resumed likewise."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
 
 from rlfast.cli import main
+from rlfast.experiment import ALGORITHMS
+from rlfast.experiment.networks import Networks
 from rlfast.experiment.run import train
 from rlfast.experiment.run_dir import read_beyond, read_config
 from rlfast.highlevel import experiment as builders
@@ -24,11 +28,6 @@ from rlfast.highlevel.trainer import (
     EpochTrainCallbackDQNEpsLinearDecay,
     EpochTrainCallbackDQNSetEps,
 )
-
-
-def gaussian(builder):
-    """What actors of the command line are, for SAC and REDQ."""
-    return builder.with_actor_factory_default((16,), continuous_unbounded=True, continuous_conditioned_sigma=True)
 
 
 def pg(builder, sampling):
@@ -81,12 +80,13 @@ def ddpg(builder, sampling):
 
 def redq(builder, sampling):
     options = {"ensemble_size": 4, "subset_size": 3, "actor_delay": 5, "target_mode": "mean", "alpha": 0.1}
-    gaussian(builder).with_critic_ensemble_factory_default((16,))
+    builder.with_actor_factory_default((16,)).with_critic_ensemble_factory_default((16,))
     return builder.with_redq_params(params.REDQParams(**options))
 
 
 def sac(builder, sampling):
-    gaussian(builder).with_common_critic_factory_default((16,)).with_settings(normalize_obs=True)
+    builder.with_actor_factory_default((16,), continuous_unbounded=True, continuous_conditioned_sigma=True)
+    builder.with_common_critic_factory_default((16,)).with_settings(normalize_obs=True)
     return builder.with_sac_params(params.SACParams(alpha=AutoAlphaFactoryDefault(1e-3, -2.0), estimation_step=2))
 
 
@@ -123,9 +123,10 @@ SAID = {
     | {"eps_start": 0.3, "eps_end": 0.3, "eps_steps": 0},
     ddpg: {"actor_learning_rate": 1e-4, "learning_rate": 2e-3, "tau": 0.01, "gamma": 0.98, "noise": 0.2},
     redq: {"ensemble_size": 4, "subset_size": 3, "actor_delay": 5, "target_mode": "mean", "alpha": 0.1}
-    | {"auto_alpha": False, "tau": 0.005},
+    | {"auto_alpha": False, "tau": 0.005, "bounded": True, "conditioned_sigma": False, "log_std": -0.5},
     sac: {"auto_alpha": True, "alpha": 1.0, "alpha_learning_rate": 1e-3, "target_entropy": -2.0, "n_step": 2}
-    | {"normalize_obs": True, "backend": "in-process", "learning_rate": 1e-3},
+    | {"normalize_obs": True, "backend": "in-process", "learning_rate": 1e-3}
+    | {"bounded": False, "conditioned_sigma": True},
     discrete_sac: {"alpha": 0.05, "auto_alpha": False, "tau": 0.02, "hidden_sizes": (64, 64)},
     td3: {"policy_noise": 0.4, "noise_clip": 0.8, "update_actor_freq": 3, "noise": 0.0},
 }
@@ -185,6 +186,24 @@ def test_it_equals_the_command_line_to_the_bit(declare, config, sampling, pendul
     assert same(weights(built), weights(tmp_path / "typed"))
     train(replace(experiment.run_config(tmp_path / "other"), seed=4))
     assert not same(weights(built), weights(tmp_path / "other"))
+
+
+@pytest.mark.parametrize("name", ["sac", "redq"])
+def test_actors_have_the_form_that_settings_say(name):
+    observations = 1e4 * torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
+
+    def outputs(**said):
+        config = ALGORITHMS[name].config(**said)
+        networks = Networks(config, name, gym.spaces.Box(-1, 1, (3,)), gym.spaces.Box(-1, 1, (2,)))
+        with torch.no_grad():
+            return ALGORITHMS[name].build(config, networks).actor(observations)[0]
+
+    means, deviations = outputs()
+    assert means.abs().max() > 1
+    assert len(deviations.unique(dim=0)) > 1
+    means, deviations = outputs(bounded=True, conditioned_sigma=False, log_std=-0.5)
+    assert means.abs().max() <= 1
+    assert torch.allclose(deviations, torch.full((8, 2), math.exp(-0.5)))
 
 
 @pytest.mark.parametrize("declare", [trpo, iqn, td3])

@@ -264,6 +264,18 @@ class SoftConfig(EntropyConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NormalConfig(SoftConfig):
+    """The settings of such runs whose actors give normal distributions that can be of several forms."""
+
+    log_std: FiniteFloat = 0.0
+    """First logarithm of the standard deviation of actions, where it does not depend on the observation."""
+    conditioned_sigma: bool = True
+    """Whether that deviation depends on the observation."""
+    bounded: bool = False
+    """Whether means of actions are bounded by a hyperbolic tangent before that of all actions."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExplorationConfig(RunConfig):
     """The settings of runs that take random actions with a probability that falls."""
 

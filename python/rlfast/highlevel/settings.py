@@ -168,9 +168,7 @@ class Settings:
         bounded, conditioned = not factory.continuous_unbounded, factory.continuous_conditioned_sigma
         if factory.continuous_actor_type.value != "gaussian":
             return bool(factory.continuous_actor_type.value == "deterministic")
-        if self.say(bounded=bounded, conditioned_sigma=conditioned, log_std=-0.5):
-            return True
-        return bool(conditioned) and not bounded  # what actors of SAC are
+        return self.say(bounded=bounded, conditioned_sigma=conditioned, log_std=-0.5)
 
     # -- the run -----------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from rlfast.experiment.config import PENDULUM_SOFT, SoftConfig
+from rlfast.experiment.config import PENDULUM_SOFT, NormalConfig
 from rlfast.utils.arguments.validation import PositiveFloat, PositiveInt
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ SUMMARY = "randomized ensembled double Q-learning, for continuous actions"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(SoftConfig):
+class Config(NormalConfig):
     """Randomized ensembled double Q-learning, for continuous actions."""
 
     updates_per_step: PositiveFloat = 20.0
@@ -50,7 +50,9 @@ def build(config: Config, networks: Networks) -> REDQPolicy:
 
     return networks.policy(
         REDQPolicy,
-        actor=networks.normal_actor(conditioned_sigma=True),
+        actor=networks.normal_actor(
+            conditioned_sigma=config.conditioned_sigma, log_std=config.log_std, bounded=config.bounded
+        ),
         actor_optim=adam(config.learning_rate),
         critic=networks.action_values_by(config.ensemble_size),
         critic_optim=adam(config.learning_rate),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlfast.experiment.config import PENDULUM_SOFT, SoftConfig
+from rlfast.experiment.config import PENDULUM_SOFT, NormalConfig
 
 if TYPE_CHECKING:
     from rlfast.experiment.networks import Networks
@@ -16,7 +16,7 @@ SUMMARY = "soft actor-critic, for continuous actions"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(SoftConfig):
+class Config(NormalConfig):
     """Soft actor-critic, for continuous actions."""
 
 
@@ -45,7 +45,9 @@ def build(config: Config, networks: Networks) -> SACPolicy:
     from rlfast.utils.optim import adam
 
     critic, critic2 = networks.action_value(), networks.action_value()
-    actor = networks.normal_actor(conditioned_sigma=True)
+    actor = networks.normal_actor(
+        conditioned_sigma=config.conditioned_sigma, log_std=config.log_std, bounded=config.bounded
+    )
     optim = adam(config.learning_rate)
     return networks.policy(
         SACPolicy,
