@@ -28,6 +28,7 @@ def test_linear_upwards_and_at_once():
         ((-2.0, 0.5, 1, -0.75), [-2.0, -1.0, -0.75, -0.75]),
         ((-1.0, 3.0, 1, -5.0), [-1.0, -3.0, -5.0, -5.0]),
         ((1.0, 0.5, 1, 1.0), [1.0] * 4),
+        ((1.0, 0.5, 1, 0.0), [1.0, 0.5, 0.25, 0.125]),
     ],
 )
 def test_exponential(given, values):
@@ -65,3 +66,15 @@ def test_schedules_are_pickled(schedule):
 def test_what_is_no_schedule(make, match):
     with pytest.raises(ValueError, match=match):
         make()
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(Linear, "start"), (Linear, "end"), (Linear, "steps")]
+    + [(Exponential, name) for name in ("start", "factor", "steps", "end")],
+)
+def test_every_number_is_finite(kind, name, number):
+    given = {"start": 1.0, "end": 0.5, "steps": 2} | ({"factor": 0.5} if kind is Exponential else {})
+    with pytest.raises(ValueError, match=f"{name} must be a finite number, got {number}"):
+        kind(**given | {name: number})
