@@ -21,6 +21,9 @@ RLFAST = "rlfast"
 RLFAST_ENVS = "rlfast envs"
 RLFAST_WORKERS = "rlfast workers"
 RLFAST_AUTO = "rlfast auto"
+RLFAST_RAY = "rlfast shards on Ray"
+RLFAST_SHARDS = "rlfast shards"
+RLFAST_ONE = "rlfast one buffer"
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ LIBRARIES = {
     "sb3 atari": Library("atari", "modern", "stable-baselines3", variant="sb3"),
     "rlfast screens": Library("atari", variant="rlfast"),
     "opencv": Library("atari", "modern", "opencv-python-headless", variant="opencv"),
+    RLFAST_RAY: Library("distributed", variant="local"),
+    RLFAST_SHARDS: Library("distributed", variant="in-process"),
+    RLFAST_ONE: Library("distributed", variant="one"),
     "plain": Library("plain"),
     "take": Library("limits", variant="take"),
     "gather": Library("limits", variant="gather"),

@@ -1,7 +1,9 @@
 """Whole runs whose actors are in this process."""
 
 import json
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -96,7 +98,7 @@ def test_a_run_without_ray_is_that_of_one_process(tmp_path):
         ("dqn", {"normalize_obs": True}, "--normalize-obs needs statistics of all environments"),
         ("dqn", {"normalize_reward": True}, "--normalize-reward needs statistics of all environments"),
         ("dqn", {"recurrent": True}, "--recurrent and --ray cannot be had together"),
-        ("dqn", {"ray": "nonsense"}, "must be HOST:PORT, auto or in-process"),
+        ("dqn", {"ray": "nonsense"}, "must be HOST:PORT, auto, local or in-process"),
         ("dqn", {"ray": "127.0.0.1:1"}, r"--ray 127\.0\.0\.1:1: no Ray cluster answers there"),
     ],
 )
@@ -115,9 +117,34 @@ def test_data_and_ray_exclude_each_other(run_dir):
 
 
 def test_rays_absence_is_said(run_dir, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r'pip install "rlfast\[ray\]"'):
         train(config(ray="auto", run_dir=run_dir))
+    assert not run_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "found", "given"),
+    [
+        ("auto", True, {"address": "auto"}),
+        ("auto", False, {"address": "local", "include_dashboard": False}),
+        ("local", True, {"address": "local", "include_dashboard": False}),
+    ],
+)
+def test_a_cluster_that_does_not_start_is_one_line(address, found, given, run_dir, monkeypatch):
+    asked = {}
+
+    def init(**options):
+        asked.update(options)
+        raise Exception("the node timed out\nand more")  # noqa: TRY002 (as Ray does)
+
+    fake = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("rlfast.distributed.cluster.ray_cluster.RayCluster._finds_one", staticmethod(lambda: found))
+    with pytest.raises(ConfigError, match=f"^--ray {address}: Exception: the node timed out$"):
+        train(config(ray=address, run_dir=run_dir))
+    assert given.items() <= asked.items()
     assert not run_dir.exists()
 
 

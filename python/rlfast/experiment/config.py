@@ -54,8 +54,8 @@ class ScalingConfig:
     """The settings of runs that are spread over several processes; see :mod:`rlfast.distributed`."""
 
     ray: str | None = None
-    """Spreads the run over a Ray cluster: its address, HOST:PORT; auto, for the cluster of this machine, or a new one;
-    or in-process, for the same parts without Ray. Default: one process."""
+    """Spreads the run over a Ray cluster: its address, HOST:PORT; auto, for the one that runs on this machine, or else
+    a new one; local, for a new one; or in-process, for the same parts without Ray. Default: one process."""
     collectors: PositiveInt = 1
     """Number of collectors, with --ray. They share the num_envs environments; off-policy, each has at least one."""
     shards: PositiveInt = 1

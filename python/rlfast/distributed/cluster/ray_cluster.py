@@ -82,7 +82,8 @@ class RayActor(Actor):
 class RayCluster(Cluster):
     """A Ray cluster.
 
-    :param address: ``HOST:PORT``; or ``"auto"`` for the cluster that runs on this machine, or a new one.
+    :param address: ``HOST:PORT``; ``"auto"`` for the cluster that runs on this machine, or else a new one; or
+        ``"local"`` for a new one.
     :raises MissingExtra: if Ray is not installed.
     :raises ConnectionError: if there is no cluster at the address.
     """
@@ -98,18 +99,16 @@ class RayCluster(Cluster):
         self._started_here = True
 
     def _connect(self, address: str) -> None:
-        quiet = {"configure_logging": False, "log_to_driver": False}
-        if address == "auto":
-            if "RAY_ADDRESS" in os.environ or self._finds_one():
-                self._ray.init(address="auto", **quiet)
-            else:
-                self._ray.init(include_dashboard=False, **quiet)
-            return
-        _check_reachable(address)
+        given: dict[str, Any] = {"address": address}
+        if address == "local" or (address == "auto" and "RAY_ADDRESS" not in os.environ and not self._finds_one()):
+            given = {"address": "local", "include_dashboard": False}
+        elif address != "auto":
+            _check_reachable(address)
         try:
-            self._ray.init(address=address, **quiet)
-        except (RuntimeError, ValueError, ConnectionError) as error:
-            raise ConnectionError(f"--ray {address}: {str(error).splitlines()[0]}") from error
+            self._ray.init(**given, configure_logging=False, log_to_driver=False)
+        except Exception as error:  # Ray raises plain ones, too
+            line = next(iter(str(error).strip().splitlines()), "")
+            raise ConnectionError(f"--ray {address}: {type(error).__name__}: {line}") from error
 
     @staticmethod
     def _finds_one() -> bool:
@@ -165,7 +164,7 @@ def _check_reachable(address: str) -> None:
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
-        raise ValueError(f"--ray {address!r} must be HOST:PORT, auto or in-process")
+        raise ValueError(f"--ray {address!r} must be HOST:PORT, auto, local or in-process")
     try:
         socket.create_connection((host, int(port)), timeout=_SECONDS).close()
     except (OSError, OverflowError) as error:
