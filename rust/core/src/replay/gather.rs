@@ -19,6 +19,9 @@ const TILE: usize = 64;
 /// Gathers of at least this many bytes use the thread pool.
 const PARALLEL: usize = 1 << 20;
 
+/// Rows on disk that one thread announces at a time.
+const ANNOUNCED: usize = 16;
+
 /// The content of one output array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
@@ -156,7 +159,11 @@ impl<'a> Gatherer<'a> {
     /// Every index names a slot; each `dst` has room for `index.len()` rows of [`Layout::output_bytes`].
     pub unsafe fn gather(&self, index: &[i64], outputs: &[Output]) {
         if self.table.is_on_disk() {
-            self.announce(index, outputs);
+            let pieces = index.len().div_ceil(ANNOUNCED);
+            pool::run(pieces, |piece| {
+                let rows = piece * ANNOUNCED..((piece + 1) * ANNOUNCED).min(index.len());
+                self.announce(&index[rows], outputs);
+            });
         }
         let row: usize = outputs.iter().map(|o| self.table.layout.output_bytes(o.content, o.stack)).sum();
         let bytes = row * index.len();
