@@ -129,6 +129,15 @@ def test_collectors_act_with_weights_no_older_than_was_said(make):
     assert 0 <= figures["staleness_mean"] <= figures["staleness_max"] <= 100
 
 
+def test_the_age_of_weights_is_measured_when_rows_arrive(make):
+    collectors = make(collectors=1, shards=1, num_envs=1, collect_steps=1, chunk_steps=4, weights_every=1)
+    collectors.collect(n_step=4)
+    collectors.gradient_step = 7
+    collectors.collect(n_step=4)
+    assert [*collectors.staleness] == [0, 7]  # it was on its way before the learner had learned
+    assert collectors.figures()["staleness_max"] == 7.0
+
+
 def test_collectors_explore_as_the_schedule_says(make):
     collectors = make(eps_steps=100, chunk_steps=8)
     collectors.collect(n_step=300)
@@ -149,6 +158,7 @@ def test_a_collector_that_is_lost_is_replaced_and_its_steps_are_taken(make):
     while collectors.collect_step < 600:
         collectors.collect(n_step=12)
     assert (collectors.restarts, collectors._granted, collectors.in_flight) == (1, 600, 0)
+    assert collectors.limiter.inserts == 600  # those that were lost do not count
     assert len(collectors.buffer) == 600
     assert len(actors(collectors, "CollectorWorker")) == 4
 
