@@ -133,7 +133,7 @@ class ParamTransformerLRScheduler(ParamTransformer):
 
 
 class _OfParts(ParamTransformer):
-    """Likewise, for parts with an optimizer each: fields are the names of their factories, and of the scheduler."""
+    """Likewise, for parts with an optimizer each: attributes are the names of their factories, and of the scheduler."""
 
     _parts: ClassVar[tuple[str, ...]]
 
@@ -143,7 +143,6 @@ class _OfParts(ParamTransformer):
         ParamTransformerMultiLRScheduler(pairs, scheduler).transform(params, data)
 
 
-@dataclass(eq=False, repr=False)
 class ParamTransformerActorAndCriticLRScheduler(_OfParts):
     """Likewise, for an actor and a critic.
 
@@ -154,12 +153,12 @@ class ParamTransformerActorAndCriticLRScheduler(_OfParts):
 
     _parts = ("actor", "critic1")
 
-    key_scheduler_factory_actor: str
-    key_scheduler_factory_critic: str
-    key_scheduler: str
+    def __init__(self, key_scheduler_factory_actor: str, key_scheduler_factory_critic: str, key_scheduler: str) -> None:
+        self.key_factory_actor = key_scheduler_factory_actor
+        self.key_factory_critic = key_scheduler_factory_critic
+        self.key_scheduler = key_scheduler
 
 
-@dataclass(eq=False, repr=False)
 class ParamTransformerActorDualCriticsLRScheduler(_OfParts):
     """Likewise, for an actor and two critics.
 
@@ -171,10 +170,17 @@ class ParamTransformerActorDualCriticsLRScheduler(_OfParts):
 
     _parts = ("actor", "critic1", "critic2")
 
-    key_scheduler_factory_actor: str
-    key_scheduler_factory_critic1: str
-    key_scheduler_factory_critic2: str
-    key_scheduler: str
+    def __init__(
+        self,
+        key_scheduler_factory_actor: str,
+        key_scheduler_factory_critic1: str,
+        key_scheduler_factory_critic2: str,
+        key_scheduler: str,
+    ) -> None:
+        self.key_factory_actor = key_scheduler_factory_actor
+        self.key_factory_critic1 = key_scheduler_factory_critic1
+        self.key_factory_critic2 = key_scheduler_factory_critic2
+        self.key_scheduler = key_scheduler
 
 
 @dataclass(eq=False, repr=False)
